@@ -1,4 +1,4 @@
-/** A layer's attention: stores the keys and values of a step's rows, and adds to the residual stream what their queries find. */
+/** A layer's attention: stores keys and values of a step's rows, and adds the attention output of their queries to the residual stream. */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
@@ -25,7 +25,7 @@ interface AttentionScratch {
   readonly value: BufferHandle;
 }
 
-/** @param normed [M, width], which the feed-forward part uses as well */
+/** @param normed [M, width], shared with the feed-forward part */
 export function allocateAttentionScratch(
   config: ServableModel,
   backend: Backend,
@@ -42,15 +42,15 @@ export function allocateAttentionScratch(
   };
 }
 
-/** What a layer has stored of the past, for a reader with queries of its own. */
+/** A layer's stored keys and values, for a reader with its own queries. */
 export interface LayerPast {
   readonly cache: LayerCache;
   /** i32 [sequences, tableStride] */
   readonly blockTables: BufferHandle;
   readonly tableStride: number;
-  /** 0 = everything is seen. */
+  /** Window in tokens; 0 = full attention. */
   readonly window: number;
-  /** How its keys were rotated. */
+  /** Rotation of the stored keys. */
   readonly rope: Pick<RopeTable, "invFreq" | "half" | "magnitude">;
   readonly isNeox: boolean;
 }
@@ -66,7 +66,7 @@ export class Attention {
     private readonly products: Products,
   ) {}
 
-  /** The keys and values of all rows of the batch, and their queries. @param hidden [numRows, width] */
+  /** Records queries, keys and values of all rows, and stores keys and values. @param hidden [numRows, width] */
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, rmsEps, isNeoxRope } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
@@ -101,7 +101,7 @@ export class Attention {
     });
   }
 
-  /** After `store`. @param rows all of the batch's, or those that the layer goes on for */
+  /** Call after `store`. @param rows all rows of the batch, or the rows that the layer still has to compute */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
     const { attentionScale, width, rmsEps } = this.config;
     const { headDim, numHeads, window } = this.mixer;
@@ -128,7 +128,7 @@ export class Attention {
     addToResidual(program, this.products, residual, rows, attended, cols, attentionOutput, attentionPostNorm);
   }
 
-  /** @param batch that the layer's steps are laid out in */
+  /** @param batch the batch of the layer's steps */
   past({ blockTables, capacity }: StepBatch): LayerPast {
     return {
       cache: this.cache,

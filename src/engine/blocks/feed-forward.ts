@@ -19,7 +19,7 @@ interface FeedForwardScratch {
   readonly up: BufferHandle;
 }
 
-/** @param normed [M, width], which the attention uses as well */
+/** @param normed [M, width], shared with the attention */
 export function allocateFeedForwardScratch(
   config: ServableModel,
   backend: Backend,

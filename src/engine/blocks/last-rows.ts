@@ -1,4 +1,4 @@
-/** The rows of a step that the last layer goes on for: those whose logits or hidden states are read. */
+/** Selects the rows that the last layer still has to compute: rows whose logits or hidden states are read. */
 import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
@@ -6,7 +6,7 @@ import type { ServableModel } from "../../model/description/servable.js";
 import { mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { StepBatch } from "../step/step-batch.js";
 
-/** What goes through a layer: all rows of a step, or in the last layer those that are read of it. */
+/** Rows that pass through a layer: all of a step, or in the last layer the selected ones. */
 export interface Rows {
   readonly numRows: number;
   /** [numRows, width] residual stream */
@@ -16,7 +16,7 @@ export interface Rows {
   /** i32 [numRows] */
   readonly kvLengths: HostBuffer<"i32">;
   readonly sequenceIndex: HostBuffer<"i32">;
-  /** Those whose logits, and whose hidden states are wanted. */
+  /** Rows that get logits, and rows that keep their hidden state. */
   readonly logitRows: HostBuffer<"i32">;
   readonly hiddenTaps: HostBuffer<"i32">;
 }
@@ -24,11 +24,11 @@ export interface Rows {
 export class LastRows {
   readonly #width: number;
   readonly #queryWidth: number;
-  /** Their numbers in the batch. */
+  /** Row numbers in the batch. */
   readonly #rows: HostBuffer<"i32">;
   readonly #gathered: Omit<Rows, "numRows">;
 
-  /** @param capacity rows that there is memory for */
+  /** @param capacity most rows that can be selected */
   constructor(
     config: ServableModel,
     backend: Backend,
@@ -49,8 +49,8 @@ export class LastRows {
   }
 
   /**
-   * Notes the rows that are read in the end, each once where rows with logits and taps ascend. @returns how many, or the number of all rows
-   * where there is no room for them
+   * Selects the rows with logits or hidden taps, each once; both lists ascend.
+   * @returns the number of selected rows, or of all rows if more than `capacity` would be selected
    */
   layOut(batch: StepBatch): number {
     const { numRows, numLogitRows, numHiddenTaps } = batch;
@@ -71,7 +71,7 @@ export class LastRows {
     return count;
   }
 
-  /** Records their gathering out of `all`, the rows of the batch. @param numRows as `layOut` returned it */
+  /** Records the gathering of the selected rows from `all` rows of the batch. @param numRows as returned by `layOut` */
   gather(program: Program, all: Rows, numRows: number): Rows {
     const { hidden, query } = this.#gathered;
     if (numRows > 0) {

@@ -1,4 +1,4 @@
-/** The end of a step: tokens sampled from the rows that get logits, and the hidden states that readers tapped. */
+/** The end of a step: samples tokens from logit rows, and keeps the hidden states of tapped rows. */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program, SampleBuffers } from "../../backend/program.js";
@@ -15,7 +15,7 @@ export class Output {
   readonly #logits: BufferHandle;
   /** [maxRows, width]: hidden states of the latest step's taps after the final norm, until the next step. */
   readonly tapped: BufferHandle;
-  /** The host's copy of them. */
+  /** The host's copy of the tapped hidden states. */
   #tappedValues = new Float32Array(0);
 
   constructor(

@@ -1,11 +1,11 @@
-/** Products of rows with matrices, from rows as the backend prepares them; and the norm before them. */
+/** Products of rows with matrices, from rows prepared by the backend; and the norm before them. */
 import type { Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { LinearOperands, Program } from "../../backend/program.js";
 import type { Linear } from "./weights.js";
 
 interface ProductOptions {
-  /** Add to what `out` has. */
+  /** Add to the contents of `out`. */
   readonly accumulate?: boolean;
   /** The next operation does not depend on this one. */
   readonly concurrent?: boolean;
@@ -28,7 +28,7 @@ export function recordNorm(program: Program, out: BufferHandle, x: BufferHandle,
 export class Products {
   readonly #inputs: ProductInputs;
 
-  /** @param maxRows of any product */
+  /** @param maxRows most rows of a product */
   constructor(backend: Backend, maxRows: number) {
     this.#inputs = backend.productInputs(maxRows);
   }
@@ -62,7 +62,7 @@ export class Products {
     });
   }
 
-  /** What computes x [rows, cols] · linearᵀ for each of `linears`, until others are asked for with as many columns. */
+  /** Operands of x [rows, cols] · linearᵀ for each of `linears`; valid until the next call with the same number of columns. */
   operands(
     program: Program,
     x: BufferHandle,

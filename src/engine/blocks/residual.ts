@@ -1,4 +1,4 @@
-/** The residual stream: what every sub-layer's output is added to, in some models normed first. */
+/** Adds the output of a sub-layer to the residual stream, after a norm in some models. */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { Rows } from "./last-rows.js";

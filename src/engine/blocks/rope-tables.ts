@@ -1,4 +1,4 @@
-/** Cosines and sines of a step's positions, for each way in which the model's layers rotate. */
+/** Cosines and sines of a step's positions, one table for each rope of the model. */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
@@ -16,7 +16,7 @@ export interface RopeTable {
   readonly magnitude: number;
 }
 
-/** @param maxModelLen the context that is served: it decides between short and long factors */
+/** @param maxModelLen the served context, which selects short or long factors */
 export function createRopeTables(
   { ropes }: ServableModel,
   { ropeFactors, ropeFactorsShort, ropeFactorsLong }: ModelWeights,

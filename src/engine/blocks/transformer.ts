@@ -13,7 +13,7 @@ import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
 import type { ModelWeights } from "./weights.js";
 
-/** Records what fills `hidden` [rows, width] before the first layer. @param variant that `forward` was called with */
+/** Records the operations that fill `hidden` [rows, width] before the first layer. @param variant as passed to `forward` */
 type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
 
 interface TransformerParts {
@@ -21,11 +21,11 @@ interface TransformerParts {
   readonly weights: ModelWeights;
   readonly backend: Backend;
   readonly caches: KvCaches;
-  /** Every step is laid out in it. */
+  /** The batch of every step. */
   readonly batch: StepBatch;
-  /** The context that is served. */
+  /** The served context, in tokens. */
   readonly maxModelLen: number;
-  /** The embeddings of the batch's tokens where absent. */
+  /** Absent: the embeddings of the batch's tokens. */
   readonly recordInput?: InputRecorder;
 }
 
@@ -34,11 +34,11 @@ interface Layer {
   readonly feedForward: FeedForward;
 }
 
-/** Steps of decoding have few shapes, and have them again and again. */
+/** Programs kept: decoding repeats few shapes. */
 const MAX_RECORDED = 32;
 
 export class Transformer {
-  /** By shape, those used last at the end. All that changes between two steps of a shape lies in buffers. */
+  /** Programs by shape of the step, most recently used last. Steps of one shape differ only in the contents of buffers. */
   readonly #recorded = new Map<string, Program>();
   #recordedSamples: SampleBuffers | undefined;
   readonly #layers: readonly Layer[];
@@ -73,9 +73,9 @@ export class Transformer {
   }
 
   /**
-   * Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its tapped rows. The batch and the
-   * sampler's inputs stay as they are until that has ended.
-   * @param variant of the input, for its recorder
+   * Computes the batch's rows, stores their keys and values, samples at logit rows and norms tapped rows. The batch and the sampler's inputs must not
+   * change until the promise resolves.
+   * @param variant selects the input that `recordInput` records
    */
   forward(samples: SampleBuffers, variant = 0): Promise<void> {
     const { batch, backend } = this.parts;
@@ -105,7 +105,7 @@ export class Transformer {
     let rows: Rows = { ...batch, numRows, hidden, query: this.#query };
     this.#layers.forEach(({ attention, feedForward }, index) => {
       attention.store(program, hidden, batch);
-      // The last layer stores all keys and values, and goes on for the rows that are read.
+      // The last layer stores keys and values of all rows, then computes only the rows that are read.
       if (index === this.#layers.length - 1 && numLast < numRows) rows = this.#last.gather(program, rows, numLast);
       if (rows.numRows === 0) return;
       attention.attend(program, batch, rows);

@@ -43,10 +43,13 @@ export interface ModelWeights {
   readonly ropeFactorsLong: Float32Array | undefined;
 }
 
-/** A model's tensors, and what is said about them. */
+/** A model's tensors with their facts. */
 type TensorSet = Omit<WeightSet, "matrices"> & { readonly source: TensorSource };
 
-/** What `bind` makes of the tensors it takes; it is called twice, the second time with those that the backend has placed. */
+/**
+ * Binds tensors. `bind` runs twice: first to list the matrices, then with the handles that the backend has placed them under.
+ * @returns the result of the second run
+ */
 export async function bindTensors<T>(
   tensors: TensorSet,
   backend: Backend,
@@ -76,16 +79,13 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   };
 }
 
-/**
- * @param width of the model
- * @param prefix of the names of the layer's tensors
- */
+/** @param width the model's @param prefix of the layer's tensor names */
 function bindLayer(binder: Binder, layer: ServableLayer, width: number, prefix: string): LayerWeights {
   const { headDim } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
   const ffWidth = layer.feedForward.width;
-  // phi3 stores q, k and v as one matrix, and gate above up as another.
+  // phi3 fuses q, k and v into one matrix, and gate and up into another.
   const isQkvFused = binder.has(`${prefix}attn_qkv.weight`);
   const isGateFused = !binder.has(`${prefix}ffn_gate.weight`);
   const qkvRows = numQueryRows + 2 * numKeyRows;
@@ -114,19 +114,19 @@ function bindLayer(binder: Binder, layer: ServableLayer, width: number, prefix: 
   };
 }
 
-/** Takes what the model consists of, tensor by tensor, in the order in which the forward pass reads it. */
+/** Takes tensors one by one, in the order of the forward pass. */
 export interface Binder {
   has(name: string): boolean;
-  /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
+  /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], and the same part of `<name>.bias` if it exists. */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
-  /** A matrix that keeps the values it is stored with: to look rows up in, or for exact products. */
+  /** A matrix that keeps its stored values: for row look-ups or exact products. */
   rows(name: string, rows: number, cols: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
   optionalVector(name: string, length: number): BufferHandle | undefined;
   values(name: string, length: number): Float32Array;
 }
 
-/** Binds nothing: collects the matrices, so that the backend can place all in one go. */
+/** Only lists the matrices, so that the backend can place all of them at once. */
 class MatrixPlan implements Binder {
   readonly matrices: MatrixSpec[] = [];
 
@@ -162,7 +162,7 @@ class MatrixPlan implements Binder {
 class PlacedBinder implements Binder {
   #numBound = 0;
 
-  /** @param placed the plan's matrices, which are asked for again in the same order */
+  /** @param placed handles of the plan's matrices, in the same order */
   constructor(
     private readonly source: TensorSource,
     private readonly backend: Backend,

@@ -1,4 +1,4 @@
-/** The blocks of one KV group: reference counts, and the free ones in the order in which they are to be reused (least recently freed first). */
+/** The blocks of one KV group: reference counts, and a free list in order of reuse (least recently freed first). */
 
 /** Sentinel of the intrusive list. */
 const NONE = -1;
@@ -14,7 +14,7 @@ export class BlockPool {
 
   constructor(
     readonly numBlocks: number,
-    /** Called when a free block is handed out again: whatever was cached in it is gone. */
+    /** Called when a free block is reused: its cached contents are lost. */
     private readonly onReuse: (blockId: number) => void,
   ) {
     this.#refCounts = new Int32Array(numBlocks);
@@ -31,7 +31,7 @@ export class BlockPool {
     return this.#refCounts[blockId]!;
   }
 
-  /** The least recently freed block, now with one reference; undefined when none is free. */
+  /** Allocates the least recently freed block, with one reference; undefined: none is free. */
   allocate(): number | undefined {
     const blockId = this.#head;
     if (blockId === NONE) return undefined;
@@ -41,13 +41,13 @@ export class BlockPool {
     return blockId;
   }
 
-  /** One more reference; a free block leaves the free list and keeps its contents. */
+  /** Adds a reference. A free block leaves the free list and keeps its contents. */
   retain(blockId: number): void {
     if (this.#refCounts[blockId] === 0) this.#unlink(blockId);
     this.#refCounts[blockId]!++;
   }
 
-  /** One reference less; at zero the block is free, its contents usable until it is handed out again. */
+  /** Drops a reference. At zero the block is free; its contents stay usable until it is reused. */
   release(blockId: number): void {
     const count = this.#refCounts[blockId]! - 1;
     if (count < 0) throw new Error(`block ${blockId} released more often than retained`);

@@ -1,6 +1,6 @@
 /**
- * KV blocks as files: one each, named by its key, written beside and renamed, so that a file that is there is whole; what it holds is believed
- * only when its checksum fits. Every model, KV type and build has a folder of its own under the cache's.
+ * KV blocks as files, one per block, named by its key. A file is written under another name and renamed, so that it is whole once it is visible; its
+ * contents are used only if the checksum fits. Every model, KV type and build has a folder of its own in the cache's folder.
  */
 import { createHash, randomBytes } from "node:crypto";
 import {
@@ -20,24 +20,24 @@ import { join } from "node:path";
 const SUFFIX = ".kv";
 const TEMPORARY_SUFFIX = ".tmp";
 const CHECKSUM_BYTES = 32;
-/** A file that somebody began to write and left this long ago will not be finished. */
+/** Age after which an unfinished file counts as abandoned. */
 const ABANDONED_MS = 3_600_000;
 
-/** Of the key too: a file renamed to another key is not that block. */
+/** The checksum covers the key too: a file renamed to another key is refused. */
 function checksum(key: string, payload: Uint8Array): Buffer {
   return createHash("sha256").update(key).update(payload).digest();
 }
 
 const pathOf = (folder: string, key: string): string => join(folder, key + SUFFIX);
 
-/** Keys of the blocks in a folder; none if it does not exist. */
+/** Keys of the blocks in a folder; none if the folder does not exist. */
 export function listBlocks(folder: string): string[] {
   return entriesOf(folder)
     .filter((name) => name.endsWith(SUFFIX))
     .map((name) => name.slice(0, -SUFFIX.length));
 }
 
-/** The block's payload, and a note that it was used; undefined when it is not there, or not whole. */
+/** Reads a block's payload and marks it as used; undefined if it is missing or damaged. */
 export function readBlock(folder: string, key: string): Buffer | undefined {
   const path = pathOf(folder, key);
   try {
@@ -55,14 +55,14 @@ export function readBlock(folder: string, key: string): Buffer | undefined {
   }
 }
 
-/** Throws what the file system throws. */
+/** Throws the errors of the file system. */
 export function writeBlock(folder: string, key: string, payload: Uint8Array): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const temporary = join(folder, `${key}.${randomBytes(6).toString("hex")}${TEMPORARY_SUFFIX}`);
   try {
     const file = openSync(temporary, "wx", 0o600);
     try {
-      // Whole, or an error: a disk that is nearly full takes a part without one.
+      // A nearly full disk writes a part without an error, so the length is checked.
       writeFileSync(file, checksum(key, payload));
       writeFileSync(file, payload);
     } finally {
@@ -82,8 +82,8 @@ interface StoredFile {
 }
 
 /**
- * Removes what was not used for longest, of all folders below `root`, until the rest is within `maxBytes`; and writes that were abandoned.
- * @returns bytes and blocks that stay, and how many blocks went
+ * Removes abandoned writes and then the least recently used blocks of all folders below `root`, until the rest is within `maxBytes`.
+ * @returns bytes and blocks left, and the number of blocks removed
  */
 export function makeRoom(root: string, maxBytes: number): { numBytes: number; numEvicted: number } {
   const files = entriesOf(root).flatMap((folder) => filesIn(join(root, folder)));
@@ -107,7 +107,7 @@ function filesIn(folder: string): StoredFile[] {
       if (name.endsWith(SUFFIX)) return [{ path, numBytes: size, usedAtMs: mtimeMs }];
       if (name.endsWith(TEMPORARY_SUFFIX) && Date.now() - mtimeMs > ABANDONED_MS) rmSync(path, { force: true });
     } catch {
-      // Another process removed it.
+      // Another process has removed it.
     }
     return [];
   });

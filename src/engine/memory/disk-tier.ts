@@ -1,7 +1,7 @@
 /**
- * Published KV blocks on disk: every block that is published is written in the background, and a sequence that misses memory goes on with
- * what an earlier one, or an earlier process, has left. A block's key is chained from its parent's key and its tokens; the first key comes from
- * the cache salt and a secret of this machine, so that names tell nothing of prompts.
+ * Published KV blocks on disk. Every published block is written in the background; a sequence whose prefix is not in memory continues from blocks of
+ * earlier sequences and processes. A block's key is chained from its parent's key and its tokens; the first key derives from the cache salt and a
+ * secret of this machine, so that file names reveal nothing of prompts.
  */
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { listBlocks, readBlock } from "./disk-files.js";
 import type { DiskWriterData, FromDiskWriter, ToDiskWriter } from "./disk-writer.js";
 import type { PrefixNode } from "./prefix-index.js";
 
-/** K and V of a block in all layers, wherever they lie. */
+/** Access to K and V of a block in all layers. */
 export interface BlockMemory {
   readonly blockBytes: number;
   /** @param blocks one id per KV group */
@@ -23,13 +23,13 @@ export interface BlockMemory {
   copyIn(blocks: ArrayLike<number>, source: Uint8Array): void;
 }
 
-/** Compiled: tests run the rest from source, which a thread of its own could not. */
+/** The compiled file: a thread cannot run TypeScript sources, which tests run otherwise. */
 const WRITER = "dist/src/engine/memory/disk-writer.js";
-/** Read back for one sequence in one step, at most. */
+/** Bytes read back in one step, at most. */
 const RESTORED_PER_STEP_BYTES = 64 * 2 ** 20;
-/** Copied but not yet written, at most. */
+/** Bytes copied and not yet written, at most. */
 const MAX_PENDING_BYTES = 256 * 2 ** 20;
-/** Copied for writing after one step, at most. */
+/** Bytes copied for writing after one step, at most. */
 const COPIED_PER_STEP_BYTES = 8 * 2 ** 20;
 
 export class DiskTier {
@@ -38,15 +38,15 @@ export class DiskTier {
   readonly #known: Set<string>;
   readonly #writer: Worker;
   readonly #port: MessagePort;
-  /** Published, to be copied when there is time. */
+  /** Published blocks that wait to be copied. */
   readonly #queue: PrefixNode[] = [];
-  /** Blocks that are being read out of memory. */
+  /** Number of blocks being copied out of memory. */
   readonly #copies = new Set<Promise<void>>();
   readonly #keys = new WeakMap<PrefixNode, string>();
   #numPendingBytes = 0;
   #numFlushes = 0;
   #hasEnded = false;
-  /** That writing fails has been said. */
+  /** The note about failed writes was given. */
   #isNoted = false;
   #stats = { ...NO_DISK_TIER };
 
@@ -85,13 +85,13 @@ export class DiskTier {
     return Math.max(1, Math.floor(RESTORED_PER_STEP_BYTES / this.memory.blockBytes));
   }
 
-  /** Is the block of these tokens behind `parent` on disk? */
+  /** Is the block of these tokens after `parent` on disk? */
   has(parent: PrefixNode, tokens: Int32Array): boolean {
     this.#stats.numQueries++;
     return this.#known.has(this.#keyAfter(parent, tokens));
   }
 
-  /** Fills `blocks` with it; false when it was not there any more, or damaged. */
+  /** Fills `blocks` from disk; false if the file is gone or damaged. */
   restore(parent: PrefixNode, tokens: Int32Array, blocks: ArrayLike<number>): boolean {
     const key = this.#keyAfter(parent, tokens);
     const payload = readBlock(this.#folder, key);
@@ -108,7 +108,7 @@ export class DiskTier {
     this.#queue.push(node);
   }
 
-  /** Hears from the writer and hands it published blocks, a few of them; true when more are waiting. */
+  /** Reads the writer's messages and hands it a few published blocks; returns true while more wait. */
   work(): boolean {
     for (let mail = receiveMessageOnPort(this.#port); mail !== undefined; mail = receiveMessageOnPort(this.#port)) {
       this.#receive(mail.message as FromDiskWriter);
@@ -119,7 +119,7 @@ export class DiskTier {
     return this.#queue.length > 0;
   }
 
-  /** Resolves when everything published has been written or given up. */
+  /** Resolves when every published block is written or dropped. */
   async flush(): Promise<void> {
     while (this.work()) {}
     await Promise.all(this.#copies);
@@ -149,7 +149,7 @@ export class DiskTier {
     const payload = new Uint8Array(blockBytes);
     this.#known.add(key);
     this.#numPendingBytes += blockBytes;
-    // Memory is read before later steps write to it, though the bytes arrive after them.
+    // The copy takes effect before later steps write to the memory, although it resolves after them.
     const isCopied = this.memory.copyOut(node.blocks, payload).then(
       () => this.#send({ kind: "write", key, payload }, [payload.buffer]),
       (thrown: Error) => this.#drop(key, thrown.message),
@@ -171,7 +171,7 @@ export class DiskTier {
     } else this.#drop(message.key, message.problem);
   }
 
-  /** A block that was on its way is not stored. */
+  /** A block whose write failed is not stored. */
   #drop(key: string, problem: string | undefined): void {
     this.#numPendingBytes -= this.memory.blockBytes;
     this.#known.delete(key);
@@ -202,7 +202,7 @@ export class DiskTier {
   }
 }
 
-/** 32 random bytes, made once for the folder; whoever comes second reads the first one's. */
+/** 32 random bytes, created once per folder; a second process reads those of the first. */
 function readSecret(folder: string): Buffer {
   const path = join(folder, "secret");
   try {
@@ -210,7 +210,7 @@ function readSecret(folder: string): Buffer {
     const own = `${path}.${randomBytes(6).toString("hex")}.tmp`;
     writeFileSync(own, randomBytes(32), { flag: "wx", mode: 0o600 });
     try {
-      // Whole at once, or not at all.
+      // A link appears whole or not at all.
       linkSync(own, path);
     } catch (thrown) {
       if ((thrown as NodeJS.ErrnoException).code !== "EEXIST") throw thrown;

@@ -1,12 +1,12 @@
-/** The thread that writes KV blocks to disk, so that no step waits for it, and keeps the folder within its size. */
+/** A thread that writes KV blocks to disk without delaying steps, and keeps the folder within its size. */
 import { isMainThread, type MessagePort, workerData } from "node:worker_threads";
 import { makeRoom, writeBlock } from "./disk-files.js";
 
 export interface DiskWriterData {
-  /** Folder of all models' blocks, and its size at most. */
+  /** Folder of the blocks of all models, and its largest size. */
   readonly root: string;
   readonly maxBytes: number;
-  /** Where this engine's blocks go. */
+  /** Folder of this engine's blocks. */
   readonly folder: string;
   readonly port: MessagePort;
 }
@@ -16,19 +16,19 @@ export type ToDiskWriter =
   | { readonly kind: "flush" };
 
 export type FromDiskWriter =
-  /** One write is through, well or not. */
+  /** One write has ended, successfully or not. */
   | { readonly kind: "written"; readonly key: string; readonly isStored: boolean; readonly problem?: string }
   | { readonly kind: "tidied"; readonly numBytes: number; readonly numEvicted: number }
   | { readonly kind: "flushed" };
 
-/** The folder is looked through again after this share of its size was written. */
+/** Share of the folder's size that is written between two scans. */
 const TIDY_SHARE = 1 / 32;
 
 function run({ root, maxBytes, folder, port }: DiskWriterData): void {
   const send = (message: FromDiskWriter) => port.postMessage(message);
   let numBytesSince = 0;
   const tidy = () => {
-    // A little less than allowed, so that the writes until the next look fit too.
+    // Below the limit, so that the writes until the next scan fit too.
     send({ kind: "tidied", ...makeRoom(root, maxBytes * (1 - TIDY_SHARE)) });
     numBytesSince = 0;
   };

@@ -5,13 +5,13 @@ import type { ServableModel } from "../../model/description/servable.js";
 import { blocksAtOnce } from "./windows.js";
 
 export interface KvGroupSpec {
-  /** 0 = everything is kept. */
+  /** 0 = all entries are kept. */
   readonly window: number;
   /** Indices of the model's layers, ascending. */
   readonly layers: readonly number[];
 }
 
-/** @param length of the longest sequence: what a window as wide as that sees is everything */
+/** @param length longest sequence: a window at least as wide is full attention */
 export function kvGroups(config: ServableModel, length: number): readonly KvGroupSpec[] {
   const kept = config.layers.map(({ mixer }) => (mixer.window < length ? mixer.window : 0));
   return [...new Set(kept)]
@@ -19,12 +19,12 @@ export function kvGroups(config: ServableModel, length: number): readonly KvGrou
     .map((window) => ({ window, layers: kept.flatMap((own, index) => (own === window ? [index] : [])) }));
 }
 
-/** The group whose blocks limit how long a sequence can get: full attention if any layer has it, else the widest window. */
+/** The group whose blocks limit the length of a sequence: full attention if any layer has it, else the widest window. */
 export function mainGroup(windows: readonly number[]): number {
   return windows.includes(0) ? windows.indexOf(0) : windows.indexOf(Math.max(...windows));
 }
 
-/** What the engine may have running. */
+/** The largest load of the engine. */
 export interface KvDemand {
   readonly maxNumSeqs: number;
   readonly maxModelLen: number;
@@ -37,16 +37,16 @@ export interface KvBudget {
   readonly kvBytes: number;
 }
 
-/** Where memory is short, windows get this share of the blocks of full attention: both are full with sequences four windows long. */
+/** Share of a window's blocks in those of full attention where memory is short: sequences four windows long fill both. */
 const WINDOW_SHARE = 1 / 4;
-/** Blocks of a window beyond those of all sequences that run, as much again, keep prefixes. */
+/** Factor on the blocks that all running sequences need: the other half keeps cached prefixes. */
 const CACHE_FACTOR = 2;
 
 /**
- * How many blocks the KV memory holds. Without an explicit size: room for every seat at full length, at most a quarter of the free memory.
- * A window never gets so few blocks that a sequence which fits the main group could not be computed alone.
- * @param entryBytes of a token's keys and values in one layer
- * @param explicitBytes what the user asked for, or undefined
+ * Plans the number of blocks of each group. Without an explicit size: enough for every seat at full length, but at most a quarter of the free memory.
+ * A window always gets enough blocks to compute alone any sequence that fits the main group.
+ * @param entryBytes bytes of a token's keys and values in one layer
+ * @param explicitBytes the size that the user asked for, or undefined
  */
 export function planKvBudget(
   groups: readonly KvGroupSpec[],
@@ -65,7 +65,7 @@ export function planKvBudget(
 
   const wanted = Math.ceil(demand.maxModelLen / blockSize) * demand.maxNumSeqs;
   const bytes = explicitBytes ?? Math.min(bytesBeside(wanted), Math.floor(Math.max(0, freeBytes) / 4));
-  // The most that fits, by halves: bytes grow with blocks.
+  // Binary search for the most blocks that fit: bytes grow with blocks.
   let numMain = 0;
   for (let step = 2 ** Math.ceil(Math.log2(bytes / layerBytes + 1)); step >= 1; step /= 2) {
     if (bytesBeside(numMain + step) <= bytes) numMain += step;
@@ -81,7 +81,7 @@ export function planKvBudget(
   return { numBlocks: blocksBeside(numMain), kvBytes: bytesBeside(numMain) };
 }
 
-/** Blocks of a window's pool beside `numMain` of the main group. */
+/** Blocks of a window's pool, for `numMain` blocks of the main group. */
 function windowBlocks(window: number, numMain: number, blockSize: number, demand: KvDemand): number {
   const { maxNumSeqs, maxModelLen, maxNumBatchedTokens } = demand;
   const ofOne = blocksAtOnce(window, maxModelLen, maxNumBatchedTokens, blockSize);

@@ -1,4 +1,4 @@
-/** Keys and values of all layers in blocks: what the KV manager's block numbers stand for. */
+/** Memory of the KV blocks: keys and values of all layers. */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
@@ -28,15 +28,15 @@ export interface LayerCache {
   readonly keys: BufferHandle;
   readonly values: BufferHandle;
   readonly shape: KvShape;
-  /** Whose block tables and slots the layer goes by. */
+  /** KV group whose block tables and slots the layer uses. */
   readonly group: number;
 }
 
 export class KvCaches implements BlockMemory {
   readonly #layers: readonly LayerCache[];
-  /** All layers' K and V. */
+  /** K and V of all layers. */
   readonly #parts: readonly BlockPart[];
-  /** Of one block in all layers. */
+  /** Bytes of one block in all layers. */
   readonly blockBytes: number;
 
   constructor(

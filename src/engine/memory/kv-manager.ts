@@ -1,4 +1,7 @@
-/** Gives sequences their KV blocks: allocation on demand, sharing of published prefixes, release in an order that keeps heads cached longest. */
+/**
+ * Allocates KV blocks to sequences on demand, shares published prefixes, and releases blocks in an order that keeps the heads of prefixes cached
+ * longest.
+ */
 import { countUsable, firstSeenBlock } from "../../text/block-windows.js";
 import { BlockPool } from "./block-pool.js";
 import { mainGroup } from "./groups.js";
@@ -8,24 +11,24 @@ import { PrefixIndex } from "./prefix-index.js";
 import { blocksAtOnce } from "./windows.js";
 
 interface KvManagerOptions {
-  /** Per KV group; 0 = everything is kept. */
+  /** Per KV group: window in tokens; 0 = all entries are kept. */
   readonly windows: readonly number[];
   /** Per KV group. */
   readonly numBlocks: readonly number[];
   readonly blockSize: number;
-  /** Tokens of one sequence that a step may compute. */
+  /** Most tokens of one sequence in a step. */
   readonly maxStepTokens: number;
   readonly isPrefixCachingEnabled: boolean;
-  /** Tokens to reserve blocks for at admission; 0 = on demand. */
+  /** Tokens whose blocks are reserved at admission; 0 = on demand. */
   readonly reservedTokens: number;
 }
 
-/** Where published blocks are kept beyond memory. */
+/** A store that keeps published blocks beyond memory. */
 interface BlockStore {
-  /** Blocks to bring back in one step at most: others wait for it. */
+  /** Most blocks to restore in one step, since other sequences wait for it. */
   readonly blocksPerStep: number;
   has(parent: PrefixNode, tokens: Int32Array): boolean;
-  /** Fills the blocks (one per group); false when that failed. */
+  /** Fills the blocks, one per group; false on failure. */
   restore(parent: PrefixNode, tokens: Int32Array, blocks: readonly number[]): boolean;
   onPublished(node: PrefixNode): void;
 }
@@ -35,9 +38,9 @@ export class KvManager {
   readonly #pools: readonly BlockPool[];
   readonly #index: PrefixIndex;
   readonly #main: number;
-  /** Keys of prompt blocks that an admitted sequence is about to compute, with that sequence: the leader others wait for. */
+  /** By key of a prompt block: the leader, an admitted sequence that is about to compute it and that others wait for. */
   readonly #leaders = new Map<number, KvSequence>();
-  /** Set once, before the first sequence. */
+  /** Set once, before the first sequence arrives. */
   store: BlockStore | undefined;
   queriedTokens = 0;
   hitTokens = 0;
@@ -52,7 +55,7 @@ export class KvManager {
     this.#main = mainGroup(options.windows);
   }
 
-  /** Blocks referenced by sequences, in the main group. */
+  /** Blocks of the main group in use by sequences. */
   get numUsedBlocks(): number {
     return this.usedBlocksOf(this.#main);
   }
@@ -72,7 +75,7 @@ export class KvManager {
     return this.#index.takeChanges();
   }
 
-  /** True while another admitted sequence is computing the first block this one misses: waiting for it is cheaper than computing it twice. */
+  /** True while another admitted sequence computes the first block that this one lacks: waiting is cheaper than computing it twice. */
   shouldWaitForLeader(sequence: KvSequence): boolean {
     if (!this.#reads(sequence)) return false;
     const hits = this.#walk(sequence);
@@ -82,8 +85,8 @@ export class KvManager {
   }
 
   /**
-   * Takes the sequence in: attaches the cached blocks of its longest known prefix and sets numComputedTokens behind it.
-   * The last token is never taken from the cache, as its logits are needed.
+   * Attaches the cached blocks of the longest known prefix and sets numComputedTokens to its length. The last token is never taken from the cache,
+   * since its logits are needed.
    */
   attachPrefix(sequence: KvSequence): void {
     if (!this.options.isPrefixCachingEnabled) return;
@@ -104,23 +107,23 @@ export class KvManager {
     }
   }
 
-  /** What the store may bring back in the coming step is for all its sequences. */
+  /** Resets the count of restored blocks: its limit is per step, for all sequences together. */
   beginStep(): void {
     this.#numRestored = 0;
   }
 
   /**
-   * Goes on behind what is computed with blocks from the store, into blocks that are free; publishes them.
-   * @returns whether the store has the block behind these too, for another step
+   * Restores the blocks after the computed ones from the store into free blocks, and publishes them.
+   * @returns whether the store has a further block, for a later step
    */
   restore(sequence: KvSequence): boolean {
     const { store, blockSize } = this;
     if (store === undefined || !this.#reads(sequence)) return false;
     for (;;) {
-      // One that cannot name its last block has no place behind which the store could know the next.
+      // Without a node of its last block, the sequence has no key to look up the next one.
       if (!sequence.isPublishing) return false;
       const start = sequence.numComputedTokens;
-      // The last token is always computed, as its logits are needed.
+      // The last token is always computed, since its logits are needed.
       if (start % blockSize !== 0 || start + blockSize > sequence.numTokens - 1) return false;
       const parent = sequence.nodes.at(-1) ?? this.#root(sequence);
       const tokens = sequence.tokens.subarray(start, start + blockSize);
@@ -132,12 +135,12 @@ export class KvManager {
       if (!store.restore(parent, tokens, blocks)) return false;
       sequence.numComputedTokens += blockSize;
       this.settle(sequence);
-      // Of one that has its seat for the first time; until then countFirstAdmission will count it.
+      // Counts for a sequence with its first seat. Before admission, countFirstAdmission counts.
       if (sequence.seat >= 0 && sequence.numAdmissions === 1) this.#countHit(sequence, blockSize);
     }
   }
 
-  /** The sequence was admitted for the first time: counts what the cache saved it. */
+  /** Call at the first admission: counts the tokens that the cache saved. */
   countFirstAdmission(sequence: KvSequence): void {
     this.queriedTokens += sequence.numTokens;
     this.#countHit(sequence, sequence.numComputedTokens);
@@ -149,8 +152,8 @@ export class KvManager {
   }
 
   /**
-   * Could the sequence's present tokens all be computed with the blocks that are free, and those that nobody holds once `departing` are gone?
-   * @param promised per KV group, blocks that others need first
+   * Do free blocks, and those freed when `departing` leave, suffice for all present tokens of the sequence?
+   * @param promised per KV group: blocks reserved for other sequences
    */
   hasRoomFor(sequence: KvSequence, promised: readonly number[], departing: readonly KvSequence[] = []): boolean {
     return this.#pools.every((pool, group) => {
@@ -159,7 +162,7 @@ export class KvManager {
     });
   }
 
-  /** Per KV group, the blocks that the sequences' present tokens need beyond those they hold. */
+  /** Per KV group: blocks that the sequences' present tokens need beyond those they hold. */
   promisedTo(sequences: readonly KvSequence[]): number[] {
     return this.#pools.map((_, group) =>
       sequences.reduce((sum, sequence) => sum + Math.max(0, this.#numLacking(sequence, group)), 0),
@@ -170,12 +173,12 @@ export class KvManager {
     const { windows, reservedTokens, maxStepTokens } = this.options;
     const numTokens = Math.max(sequence.numTokens, reservedTokens);
     const atOnce = blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize);
-    // Of a window's blocks, no more than are still to come.
+    // A window never needs more blocks than the sequence has left to compute.
     const numToCome = Math.ceil(numTokens / this.blockSize) - sequence.blockTables[group]!.length;
     return Math.min(atOnce - numHeld(sequence, group), numToCome);
   }
 
-  /** Makes the tables long enough for `numTokens` tokens; all or nothing. False when memory is short. */
+  /** Extends the block tables to `numTokens` tokens, all or nothing; false if memory is short. */
   ensureCapacity(sequence: KvSequence, numTokens: number): boolean {
     const wanted = Math.ceil(Math.max(numTokens, this.options.reservedTokens) / this.blockSize);
     const missing = wanted - sequence.blockTables[0]!.length;
@@ -186,7 +189,7 @@ export class KvManager {
     return true;
   }
 
-  /** Publishes the blocks that numComputedTokens has filled since the last call, and gives back those that no query to come sees. */
+  /** Publishes the blocks filled since the last call, and gives back blocks that no later query sees. */
   settle(sequence: KvSequence): void {
     this.#publishFull(sequence);
     this.#pools.forEach((pool, group) => {
@@ -219,7 +222,7 @@ export class KvManager {
     }
   }
 
-  /** Gives all blocks back, tails first; the sequence can be admitted again afterwards. */
+  /** Gives all blocks back, tails first. The sequence can be admitted again. */
   release(sequence: KvSequence): void {
     this.#unleadAll(sequence);
     sequence.blockTables.forEach((table, group) => {
@@ -233,7 +236,7 @@ export class KvManager {
     sequence.isPublishing = true;
   }
 
-  /** The first block of a group that the query at `position`, or any later one, sees. */
+  /** The first block of a group that the query at `position` or any later query sees. */
   #firstSeen(group: number, position: number): number {
     return firstSeenBlock(this.options.windows[group]!, position, this.blockSize);
   }
@@ -246,7 +249,7 @@ export class KvManager {
     return this.#index.root(sequence.cacheSalt);
   }
 
-  /** Nodes of the longest cached prefix that leaves at least one token to compute; of a window, the blocks before it may be missing. */
+  /** Nodes of the longest cached prefix that leaves at least one token to compute. Blocks outside a window may be missing. */
   #walk(sequence: KvSequence): PrefixNode[] {
     const hits: PrefixNode[] = [];
     let parent = this.#root(sequence);
@@ -264,7 +267,7 @@ export class KvManager {
     return hits.slice(0, countUsable(hits.length, this.options.windows, this.blockSize, isThere));
   }
 
-  /** Keys of the prompt's full blocks (those a follower could use), computed once per sequence. */
+  /** Computes the keys of the prompt's full blocks, which followers can use, once per sequence. */
   #prepareKeys(sequence: KvSequence, root: PrefixNode): void {
     if (sequence.promptKeys.length > 0) return;
     const numBlocks = Math.floor((sequence.numPromptTokens - 1) / this.blockSize);
@@ -285,7 +288,7 @@ export class KvManager {
   }
 }
 
-/** Blocks that only these sequences hold. */
+/** Number of blocks that only these sequences hold. */
 function numHeldAlone(sequences: readonly KvSequence[], group: number, pool: BlockPool): number {
   const holders = new Map<number, number>();
   for (const { blockTables, numGivenBack } of sequences) {

@@ -1,6 +1,6 @@
 /**
- * Which blocks hold which prefixes. An entry is a node of a tree of full blocks; it is found by its chained hash and believed only after its
- * tokens and its parent node were compared, so a hash collision costs a miss, never a wrong hit. Published blocks are never rewritten.
+ * Maps prefixes to blocks. An entry is a node in a tree of full blocks. It is found by its chained hash and used only after its tokens and parent are
+ * compared, so that a hash collision causes a miss, never a wrong hit. Published blocks are never rewritten.
  */
 import { blockKey, rootKey } from "../../text/block-hash.js";
 
@@ -11,11 +11,11 @@ export interface PrefixNode {
   readonly salt: string;
   /** The block's tokens; empty for a root. */
   readonly tokens: Int32Array;
-  /** Block id per KV group; −1 where that group's block was reused. */
+  /** Per KV group: block id; −1 where the group's block was reused. */
   readonly blocks: Int32Array;
-  /** Nodes below it: while there are any it stays, blocks or not, as their way from the root. */
+  /** Number of child nodes. A node with children stays, even without blocks, as their path from the root. */
   numChildren: number;
-  /** False once the index forgot it; nothing is published below such a node. */
+  /** False once the index has dropped the node; no child is published then. */
   isLive: boolean;
 }
 
@@ -23,11 +23,11 @@ const NOTHING = new Float64Array(0);
 
 export class PrefixIndex {
   readonly #nodes = new Map<number, PrefixNode>();
-  /** Of the salts that have blocks. */
+  /** Roots of the salts that have blocks. */
   readonly #roots = new Map<string, PrefixNode>();
-  /** Per group: the node whose contents a block holds. */
+  /** Per group, by block: the node whose contents it holds. */
   readonly #nodeOfBlock: (PrefixNode | undefined)[][];
-  /** Keys of nodes that have got or lost a block since somebody asked; undefined: nobody ever did. */
+  /** Keys of nodes that gained or lost a block since the last takeChanges(); undefined before its first call. */
   #changed: Set<number> | undefined;
 
   constructor(
@@ -45,7 +45,7 @@ export class PrefixIndex {
     return this.#roots.size;
   }
 
-  /** The root all prefixes of a salt hang from; until the first of them is published, and after the last is gone, another one each time. */
+  /** The root of all prefixes of a salt. A new one each time while the salt has no published block. */
   root(salt: string): PrefixNode {
     const known = this.#roots.get(salt);
     if (known !== undefined) return known;
@@ -64,7 +64,7 @@ export class PrefixIndex {
     return blockKey(parentKey, tokens, start, this.blockSize);
   }
 
-  /** The node below `parent` with exactly these tokens, whichever of its blocks are there. */
+  /** The child of `parent` with exactly these tokens, whichever of its blocks are cached. */
   find(parent: PrefixNode, key: number, tokens: ArrayLike<number>, start: number): PrefixNode | undefined {
     const node = this.#nodes.get(key);
     if (node === undefined || node.parent !== parent) return undefined;
@@ -72,8 +72,8 @@ export class PrefixIndex {
   }
 
   /**
-   * Names `blockIds` (one per group) as the contents of tokens[start … start + blockSize) after `parent`.
-   * @returns the node that now stands for this prefix, or undefined when it cannot be named (collision, forgotten parent).
+   * Publishes `blockIds` (one per group) as the contents of tokens[start … start + blockSize) after `parent`.
+   * @returns the node of this prefix; undefined if it cannot be published (hash collision, dropped parent)
    */
   publish(parent: PrefixNode, tokens: Int32Array, start: number, blockIds: readonly number[]): PrefixNode | undefined {
     if (!parent.isLive) return undefined;
@@ -90,7 +90,7 @@ export class PrefixIndex {
     return node;
   }
 
-  /** A group's block is about to be overwritten. */
+  /** A group's block is about to be reused. */
   forget(group: number, blockId: number): void {
     const node = this.#nodeOfBlock[group]![blockId];
     if (node === undefined) return;
@@ -100,7 +100,7 @@ export class PrefixIndex {
     this.#removeUnused(node);
   }
 
-  /** What has changed since the last call, as CachedBlocks takes it; the first time, all that is there. */
+  /** Changes since the last call, encoded as CachedBlocks reads them; at first, all nodes. */
   takeChanges(): Float64Array {
     if (this.#changed?.size === 0) return NOTHING;
     const keys = this.#changed ?? this.#nodes.keys();
@@ -108,7 +108,7 @@ export class PrefixIndex {
     return Float64Array.from([...keys].flatMap((key) => [key, groupsOf(this.#nodes.get(key))]));
   }
 
-  /** Removes the node if nothing hangs from it, and so on towards the root. */
+  /** Removes the node if it has neither blocks nor children, then its ancestors likewise. */
   #removeUnused(node: PrefixNode): void {
     for (let each = node; each.parent !== null; each = each.parent) {
       if (each.numChildren > 0 || each.blocks.some((block) => block !== -1)) return;
@@ -140,7 +140,7 @@ export class PrefixIndex {
   }
 }
 
-/** Bit g: group g's block is there. */
+/** Bit g: group g's block is cached. */
 function groupsOf(node: PrefixNode | undefined): number {
   return node?.blocks.reduce((groups, block, group) => (block === -1 ? groups : groups | (1 << group)), 0) ?? 0;
 }

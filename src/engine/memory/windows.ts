@@ -1,9 +1,9 @@
-/** What a sliding window holds of the past, in blocks. Window 0 sees everything. */
+/** Blocks within a sliding window. Window 0 is full attention. */
 
-/** Blocks that a sequence of `numTokens` tokens holds at once at most, when a step computes up to `maxStepTokens` of them. */
+/** Most blocks that a sequence of `numTokens` tokens holds at once, if a step computes up to `maxStepTokens` of them. */
 export function blocksAtOnce(window: number, numTokens: number, maxStepTokens: number, blockSize: number): number {
   const all = Math.ceil(numTokens / blockSize);
   if (window === 0) return all;
-  // A step's first query sees window − 1 entries before its own; they may begin with a block's last entry.
+  // A step's first query sees window − 1 entries before its own, which may begin at the last entry of a block.
   return Math.min(all, Math.ceil((window + maxStepTokens - 2) / blockSize) + 1);
 }

@@ -1,4 +1,4 @@
-/** Fills the sampler's inputs for a step's logit rows and reads its results back. What the numbers mean is in backend/ops.ts. */
+/** Fills the sampler's inputs for a step's logit rows and reads its results. backend/ops.ts defines the numbers. */
 import type { Backend } from "../../backend/backend.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
 import type { SampleBuffers } from "../../backend/program.js";
@@ -42,7 +42,7 @@ export class SamplerIo {
   #masks: Int32Array;
   #masksEnd = 0;
   readonly #bars: TokenBars;
-  /** Of the sequence whose rows are being added: they share its history, biases and bans. */
+  /** Places of the current sequence's history, biases and bans, which its rows share. */
   #shared: SharedLists = NOTHING_SHARED;
 
   constructor(
@@ -104,7 +104,10 @@ export class SamplerIo {
     this.#shared = NOTHING_SHARED;
   }
 
-  /** The next logit row chooses the token at `position` of the sequence, were all before it right; rows of a sequence come one after another. */
+  /**
+   * The next logit row chooses the token at `position` of the sequence, given that all drafted tokens before it are right. Add the rows of a sequence
+   * one after another.
+   */
   addSampleRow(sequence: Sequence, position: number, mask?: PositionMask): void {
     const words = this.#bars.maskAt(sequence, position, mask?.words);
     const { numLogprobs, stopTokenIds } = sequence.sampling;
@@ -134,7 +137,7 @@ export class SamplerIo {
     }
     row[SAMPLE_PARAM.biasStart] = shared.biasStart;
     row[SAMPLE_PARAM.numBiases] = sampling.logitBias.length;
-    // Where a grammar has come to its end, nothing could be chosen instead.
+    // At the end of a grammar only stop tokens are left, so they are not barred.
     if (position - numPromptTokens < sampling.minTokens && !isOnlyStop) {
       row[SAMPLE_PARAM.banStart] = shared.banStart;
       row[SAMPLE_PARAM.numBanned] = sampling.stopTokenIds.length;
@@ -142,7 +145,7 @@ export class SamplerIo {
     return row;
   }
 
-  /** As addSampleRow, for a guess: only the chosen token's probability is asked for. */
+  /** As addSampleRow, for a drafter: reports the probability of the chosen token only. */
   addGuessRow(sequence: Sequence, position: number): void {
     this.#addChoice(sequence, position, 0, false);
   }
@@ -153,13 +156,13 @@ export class SamplerIo {
     row[SAMPLE_PARAM.target] = target;
   }
 
-  /** Undefined where the row left no token to choose: its logits are all NaN or −∞. */
+  /** undefined: every logit of the row is NaN or −∞, so no token can be chosen. */
   tokenId(row: number): number | undefined {
     const id = this.#outIds[row]!;
     return id < 0 ? undefined : id;
   }
 
-  /** Of the token chosen, before temperature and filters: 0 to 1. */
+  /** Probability of the chosen token before temperature and filters: 0 to 1. */
   probability(row: number): number {
     return Math.exp(this.#outLogprobs[row]!);
   }
@@ -206,7 +209,7 @@ export class SamplerIo {
     this.#historyEnd += numTokens;
   }
 
-  /** Only rows with penalties need their history, so the buffer grows with what is really asked for. */
+  /** Only rows with penalties need their history, so the buffer grows on demand. */
   #reserveHistory(length: number): void {
     if (length <= this.#history.length) return;
     const { buffer, values } = this.backend.input("i32", Math.max(length, 2 * this.#history.length));

@@ -1,19 +1,19 @@
 /**
- * What a request's own lists leave of a position's tokens, beside its grammar: the only ones that may come (`allowedTokenIds`), and words that may
- * not. What is barred is a function of the tokens before the position, drafted ones among them, so that it advances and rolls back with drafts.
+ * Bars tokens by a request's own lists, beside its grammar: `allowedTokenIds` and bad words. The barred tokens are a function of the tokens before
+ * the position, drafted ones included, so they advance and roll back with drafts.
  */
 import type { SamplingParams } from "../api/request.js";
 
-/** The part of a sequence that is looked at. */
+/** The fields of a sequence that bars depend on. */
 interface BarredSequence {
   readonly sampling: SamplingParams;
   readonly numPromptTokens: number;
-  /** With the drafted ones up to the position. */
+  /** Drafted tokens up to the position included. */
   readonly tokens: Int32Array;
 }
 
 export class TokenBars {
-  /** One bit a token, as in the grammar's masks. */
+  /** One bit per token, as in the grammar's masks. */
   readonly #words: Int32Array;
   readonly #all: Int32Array;
   readonly #allowed = new WeakMap<SamplingParams, Int32Array>();
@@ -26,10 +26,10 @@ export class TokenBars {
   }
 
   /**
-   * The tokens that may come at `position`, were all before it right. Where nothing would be left, the grammar goes before the allowed tokens, and
-   * these before the words that may not come.
-   * @param grammar what the grammar leaves; undefined: everything
-   * @returns undefined: everything may come. Else valid until the next call
+   * The mask of tokens allowed at `position`, given that all before it are right. If the rules conflict so that no token is left, the grammar takes
+   * precedence over the allowed tokens, and these over bad words.
+   * @param grammar the grammar's mask; undefined: all tokens
+   * @returns undefined: all tokens are allowed; else valid until the next call
    */
   maskAt(sequence: BarredSequence, position: number, grammar: Int32Array | undefined): Int32Array | undefined {
     const { allowedTokenIds, badWords } = sequence.sampling;
@@ -62,7 +62,7 @@ export class TokenBars {
   }
 }
 
-/** Whether no token may come but these. */
+/** Are these the only tokens allowed? */
 export function leavesOnly(words: ArrayLike<number>, ids: readonly number[]): boolean {
   const rest = Int32Array.from(words);
   for (const id of ids) rest[id >> 5]! &= ~(1 << (id & 31));
@@ -73,7 +73,7 @@ function isSet(words: Int32Array, id: number): boolean {
   return (words[id >> 5]! & (1 << (id & 31))) !== 0;
 }
 
-/** Whether the output before `position` is the word's beginning, so that its last token would complete it. */
+/** Does the output before `position` end with all of the word but its last token? */
 function endsWith({ tokens, numPromptTokens }: BarredSequence, position: number, word: readonly number[]): boolean {
   const start = position - word.length + 1;
   if (start < numPromptTokens) return false;

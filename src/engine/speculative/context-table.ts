@@ -1,10 +1,9 @@
 /**
- * What came after the last few tokens when they stood there before: a table from contexts of several lengths to the token that followed, and how
- * often in a row it did. Learning a token and asking for one cost the same however long the text is. Such tables are what context-mixing
- * compressors predict by.
+ * A table from contexts (the last few tokens, in several lengths) to the token that followed them last, and how often in a row it did. Learning and
+ * asking cost the same however long the text is. Context-mixing compressors predict with such tables.
  */
 
-/** Lengths of context that are learnt; each next one costs as much as the one before and is sure of more. */
+/** Lengths of context in tokens. Each costs the same; longer ones predict more surely. */
 export const CONTEXT_LENGTHS = [1, 2, 4, 8, 16] as const;
 export const LONGEST_CONTEXT = 16;
 
@@ -12,19 +11,19 @@ export interface Successor {
   /** Index of the context's length in CONTEXT_LENGTHS. */
   readonly order: number;
   readonly token: number;
-  /** How often it came, less what came instead: 1 to MAX_COUNT. */
+  /** Confidence, 1 to MAX_COUNT: occurrences of this token, reduced by occurrences of others. */
   readonly count: number;
 }
 
 const MAX_COUNT = 255;
 const EMPTY = -1;
 const FEWEST_SLOTS = 1024;
-/** Tokens of a text have nearly a context of each length of their own, and half of the slots stay empty. */
+/** Slots per learnt token: nearly every token adds a context of each length, and half of the slots stay empty. */
 const SLOTS_PER_TOKEN = 2 * CONTEXT_LENGTHS.length;
-/** Slots next to each other that a context may stand in. */
+/** Adjacent slots that may hold a context. */
 const NUM_WAYS = 4;
 
-/** Writes the hash of the last tokens before `end` for each length of context that there is. @returns how many those are */
+/** Writes the hash of the tokens before `end` for each length of context that fits. @returns the number of hashes */
 export function hashContexts(tokens: Int32Array, end: number, hashes: Int32Array): number {
   const longest = Math.min(LONGEST_CONTEXT, end);
   let hash = 0;
@@ -38,31 +37,31 @@ export function hashContexts(tokens: Int32Array, end: number, hashes: Int32Array
 }
 
 export class ContextTable {
-  /** By slot: the whole hash of the context it is for. */
+  /** By slot: the full hash of its context. */
   #hashes: Int32Array;
-  /** By slot: the token above 8 bits of count, or EMPTY. */
+  /** By slot: the token, shifted by 8 bits, and the count; or EMPTY. */
   #successors: Int32Array;
   #numContexts = 0;
 
-  /** @param numTokens how many will be learnt, as far as that is known: room for them need not be made later */
+  /** @param numTokens expected number of tokens to learn: the table is sized for them at once */
   constructor(numTokens = 0) {
     const numSlots = 2 ** Math.ceil(Math.log2(Math.max(FEWEST_SLOTS, SLOTS_PER_TOKEN * numTokens)));
     this.#hashes = new Int32Array(numSlots);
     this.#successors = new Int32Array(numSlots).fill(EMPTY);
   }
 
-  /** Different ones that it knows. */
+  /** Number of contexts in the table. */
   get numContexts(): number {
     return this.#numContexts;
   }
 
-  /** After the contexts hashes[first … end), `token` came. */
+  /** Learns that `token` followed the contexts hashes[first … end). */
   learn(hashes: Int32Array, first: number, end: number, token: number): void {
     for (let order = first; order < end; order++) this.#learnOne(hashes[order]!, token);
     if (2 * this.#numContexts > this.#hashes.length) this.#grow();
   }
 
-  /** What followed the longest of the contexts hashes[first … end) that is known. */
+  /** The token that followed the longest known context among hashes[first … end). */
   find(hashes: Int32Array, first: number, end: number): Successor | undefined {
     for (let order = end - 1; order >= first; order--) {
       const slot = this.#slotFor(hashes[order]!);
@@ -79,7 +78,7 @@ export class ContextTable {
     const count = successor & MAX_COUNT;
     if (successor === EMPTY) this.#numContexts++;
     else if (this.#hashes[slot] !== hash) {
-      // No slot is left: the context that was there keeps it as long as it has come more often.
+      // All slots are taken: the present context keeps its slot while its count is higher.
       if (count > 1) {
         this.#successors[slot] = successor - 1;
         return;
@@ -88,7 +87,7 @@ export class ContextTable {
       if (count < MAX_COUNT) this.#successors[slot] = successor + 1;
       return;
     } else if (count > 3) {
-      // Something else for once: what came often is believed half as much.
+      // Another token followed: halves the confidence in the frequent one.
       this.#successors[slot] = successor - count + (count >> 1);
       return;
     }
@@ -96,7 +95,7 @@ export class ContextTable {
     this.#successors[slot] = (token << 8) | 1;
   }
 
-  /** The context's slot; if it has none, an empty one; if there is none, that of the context that came least often. */
+  /** The context's slot, else an empty one, else the slot with the lowest count. */
   #slotFor(hash: number): number {
     const home = (hash ^ (hash >>> 15)) & (this.#hashes.length - 1);
     let rarest = home;

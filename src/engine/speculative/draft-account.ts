@@ -1,10 +1,13 @@
-/** Keeps drafting from costing more than it wins, whatever was estimated: the time spent on finding and checking drafts is held against the time that accepted ones saved. */
+/**
+ * An account of drafting in milliseconds: time spent on finding and verifying drafts against time saved by accepted tokens. It stops drafting that
+ * loses, whatever the estimates say.
+ */
 
-/** Of each step's time: what drafting may lose in the long run, so that a text that has become predictable is noticed. */
+/** Long-run loss that is allowed, as a share of step time: it pays for noticing that a text has become predictable. */
 const ALLOWANCE = 0.01;
 /**
- * Steps' time beyond which the past does not count: a good stretch pays for no long bad one, and a bad one is forgiven. A single long draft
- * that fails must not use all of it up, or a text of which most is copied is given up for hundreds of steps.
+ * Bounds of the balance, in step times, both ways: a good stretch cannot pay for a long bad one, and a bad one is forgiven. A single long rejected
+ * draft must not exhaust it, or a text that is mostly copied gets no drafts for hundreds of steps.
  */
 const MOST_LOST = 4;
 const MOST_WON = 8;
@@ -13,14 +16,14 @@ export class DraftAccount {
   #balanceMs = 0;
   #stepMs = 0;
 
-  /** A step begins that takes `stepMs` without drafts. @returns whether drafts may be looked for */
+  /** A step begins, of `stepMs` milliseconds without drafts. @returns whether it may draft */
   open(stepMs: number): boolean {
     this.#stepMs = stepMs;
     this.add(ALLOWANCE * stepMs);
     return this.#balanceMs >= 0;
   }
 
-  /** Milliseconds won, or spent where negative. */
+  /** @param ms time saved; negative: time spent */
   add(ms: number): void {
     this.#balanceMs = Math.max(-MOST_LOST * this.#stepMs, Math.min(MOST_WON * this.#stepMs, this.#balanceMs + ms));
   }

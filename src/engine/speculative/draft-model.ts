@@ -1,6 +1,6 @@
 /**
- * A small model of the same vocabulary that guesses ahead for a large one: its own weights, KV memory and batches. It samples with the noise and
- * the filters of the sequence it guesses for, which is what makes the two agree at any temperature.
+ * A small model of the same vocabulary that drafts for a large one, with its own weights, KV memory and batches. It samples with the noise and the
+ * filters of the sequence it drafts for, which makes the two agree at any temperature.
  */
 
 import type { Backend } from "../../backend/backend.js";
@@ -31,10 +31,10 @@ interface DraftModelCapacity {
 const MAX_ROWS = 512;
 const MEASURED_STEPS = 2;
 
-/** What the draft model knows of a sequence. */
+/** The draft model's copy of a sequence. */
 interface Shadow {
   readonly sequence: Sequence;
-  /** The first so many tokens are the sequence's own, not guesses. */
+  /** Leading tokens that are the sequence's own; the rest are drafted. */
   numCertain: number;
 }
 
@@ -71,7 +71,7 @@ export class DraftModel implements BatchDrafter {
     backend: Backend,
   ) {
     const { maxNumSeqs, maxModelLen, blockSize, numBlocks, kvType } = capacity;
-    // Guesses are taken back, so that a window would see again what it had left behind: everything is kept.
+    // Rejected drafts roll back, and a window would then see blocks again that it had given up: so all blocks are kept.
     const groups = kvGroups(config, 0);
     this.#numGroups = groups.length;
     this.#batch = new StepBatch(
@@ -100,7 +100,7 @@ export class DraftModel implements BatchDrafter {
     this.cost = new StepCost(() => 0, maxMeasured, backend.stepCostRows);
   }
 
-  /** Computes what it lacks of the sequences, as much as one step may; returns those that can be guessed for now. */
+  /** Computes missing tokens of the sequences, up to MAX_ROWS. @returns the sequences that are ready for a draft */
   async ready(sequences: readonly Sequence[]): Promise<readonly Sequence[]> {
     const caughtUp: Sequence[] = [];
     const certain: Sequence[] = [];
@@ -112,7 +112,7 @@ export class DraftModel implements BatchDrafter {
       if (shadow === undefined) continue;
       const { sequence } = shadow;
       certain.push(sequence);
-      // Its last token is computed with the first guess.
+      // The last token is computed with the first drafted one.
       const numRows = Math.min(numRowsLeft, sequence.numTokens - 1 - sequence.numComputedTokens);
       if (!this.#kv.ensureCapacity(sequence, sequence.numComputedTokens + numRows)) continue;
       if (numRows > 1) {
@@ -122,12 +122,12 @@ export class DraftModel implements BatchDrafter {
       if (sequence.numTokens - sequence.numComputedTokens <= 2) caughtUp.push(target);
     }
     if (this.#batch.numRows > 0) await this.#transformer.forward(this.#sampler.buffers);
-    // Not those that hold guesses: what is published must stay.
+    // Never blocks with drafted tokens: published blocks must not change.
     for (const sequence of certain) this.#kv.settle(sequence);
     return caughtUp;
   }
 
-  /** Fewer for those that end before, or whose memory does not suffice. */
+  /** Drafts are shorter for sequences near their end or short of memory. */
   async propose(targets: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]> {
     const drafts = targets.map((): GrowingDraft => ({ tokens: [], chances: [] }));
     let active = targets.map((target, index) => ({ index, target, sequence: this.#shadows.get(target)!.sequence }));
@@ -135,7 +135,7 @@ export class DraftModel implements BatchDrafter {
       const startMs = performance.now();
       this.#batch.clear();
       this.#sampler.clear();
-      // The last token of an answer is not guessed: behind it the context may end.
+      // The last token of an answer is not drafted: the context may end after it.
       active = active.filter(
         ({ target, sequence }) => i < target.numTokensLeft - 1 && this.#kv.ensureCapacity(sequence, sequence.numTokens),
       );
@@ -150,7 +150,7 @@ export class DraftModel implements BatchDrafter {
       await this.#transformer.forward(this.#sampler.buffers);
       active = active.filter(({ index, target, sequence }, row) => {
         const token = this.#sampler.tokenId(row);
-        // A draft model that overflows guesses no further; what it serves goes on.
+        // Logits that overflow end the draft; the sequence itself goes on.
         if (token === undefined) return false;
         const chance = this.#sampler.probability(row);
         drafts[index]!.tokens.push(token);
@@ -171,7 +171,7 @@ export class DraftModel implements BatchDrafter {
     this.#freeSeats.push(shadow.sequence.seat);
   }
 
-  /** The sequence as it stands now: guesses that did not come true are taken back. */
+  /** Brings the copy up to date with the sequence: rejected tokens roll back. */
   #shadowOf(target: Sequence): Shadow | undefined {
     const shadow = this.#shadows.get(target) ?? this.#cast(target);
     if (shadow === undefined) return undefined;
@@ -181,7 +181,7 @@ export class DraftModel implements BatchDrafter {
     while (numSame < most && sequence.tokens[numSame] === target.tokens[numSame]) numSame++;
     sequence.numTokens = numSame;
     while (sequence.numTokens < target.numTokens) sequence.append(target.tokens[sequence.numTokens]!);
-    // The last token is computed anew if it was a guess: what follows it is wanted.
+    // A last token that was drafted is computed again, since the logits after it are needed.
     sequence.numComputedTokens = Math.min(sequence.numComputedTokens, numSame, sequence.numTokens - 1);
     shadow.numCertain = target.numTokens;
     return shadow;
@@ -201,7 +201,7 @@ export class DraftModel implements BatchDrafter {
     return shadow;
   }
 
-  /** Rows for the tokens from numComputedTokens to `end`, which are computed from then on. */
+  /** Lays out rows for the tokens from numComputedTokens to `end`, and counts them as computed. */
   #addRows(sequence: Sequence, end: number): void {
     writeBlockTables(this.#batch, sequence);
     for (let position = sequence.numComputedTokens; position < end; position++) {
@@ -210,7 +210,7 @@ export class DraftModel implements BatchDrafter {
     sequence.numComputedTokens = end;
   }
 
-  /** Milliseconds of a step of `numRows` sequences, as rows of one; before any sequence has come. */
+  /** Milliseconds of a step of `numRows` rows, measured before there are sequences. */
   async #measure(numRows: number): Promise<number> {
     const sampling = { ...GREEDY_SAMPLING, maxTokens: 1 };
     const sequence = new Sequence(-1, { promptIds: new Int32Array(numRows), sampling }, this.#numGroups, 0);

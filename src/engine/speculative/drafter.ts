@@ -1,14 +1,14 @@
-/** Where drafts come from: a guess at a sequence's next tokens, which the model then checks all at once. */
+/** Sources of drafts: guesses at a sequence's next tokens, which the model verifies in one step. */
 import type { ScheduledSequence, Sequence } from "../step/sequence.js";
 import type { StepCost } from "../step/step-cost.js";
 
 export interface Draft {
   readonly tokens: readonly number[];
-  /** For each token, how likely it is right if the ones before it are, as far as this drafter knows: 0 to 1. */
+  /** For each token, the probability, 0 to 1, that it is right if all before it are, as estimated by the drafter. */
   readonly chances: readonly number[];
 }
 
-/** A draft in the making. */
+/** A draft under construction. */
 export interface GrowingDraft extends Draft {
   readonly tokens: number[];
   readonly chances: number[];
@@ -16,40 +16,38 @@ export interface GrowingDraft extends Draft {
 
 export interface Drafter {
   readonly name: string;
-  /** The sequence begins to decode: reads what it has so far. Left out, the first question does. */
+  /** Reads the sequence's tokens when it begins to decode. Without this, the first `propose` reads them. */
   begin?(sequence: Sequence): void;
-  /** At most maxTokens (1 or more) tokens that may come next; undefined: no idea. Called when all of the sequence's tokens are computed but the last. */
+  /** Drafts at most maxTokens (1 or more) tokens; undefined: none found. Called when all tokens of the sequence but the last are computed. */
   propose(sequence: Sequence, maxTokens: number): Draft | undefined;
-  /** The sequence has ended, finished or not. */
+  /** The sequence has ended, finished or aborted. */
   forget(sequence: Sequence): void;
 }
 
-/**
- * @param chance that the guess had in the drafter's own distribution; @param numActive sequences that were guessed for together with it
- */
+/** @param chance of the drafted token in the drafter's own distribution; @param numActive sequences drafted for in the same step */
 export type GoesOn = (index: number, chance: number, numActive: number) => boolean;
 
-/** A drafter that guesses for many sequences at once, at a cost that is worth weighing. */
+/** A drafter that computes drafts for many sequences at once, at a cost that must be weighed. */
 export interface BatchDrafter {
   readonly name: string;
-  /** Of one guess for each of so many sequences. */
+  /** Cost of one drafted token for each of `numRows` sequences. */
   readonly cost: StepCost;
-  /** Longest guess. */
+  /** Length of the longest draft, in tokens. */
   readonly maxTokens: number;
-  /** Those of the sequences that it can guess for now. */
+  /** @returns the sequences that are ready for a draft */
   ready(sequences: readonly Sequence[]): Promise<readonly Sequence[]>;
   /**
-   * At most numTokens guesses for each of `sequences`, which are ready.
-   * @param goesOn asked after each guess for sequences[index] whether another one is wanted
+   * Drafts at most numTokens tokens for each of `sequences`, which are ready.
+   * @param goesOn called after each token for sequences[index]: is another one wanted?
    */
   propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]>;
   forget(sequence: Sequence): void;
-  /** A step has been laid out: asks for the hidden states that it wants to see. */
+  /** After a step is laid out: marks the rows whose hidden states the drafter needs. */
   tapHidden?(scheduled: readonly ScheduledSequence[]): void;
-  /** The step was computed and its tokens taken in: reads them. */
+  /** After a step is collected: reads those hidden states. */
   takeHidden?(): void;
 }
 
-/** What comes after a stop token is not asked for. */
+/** Is this the last token worth drafting? Tokens after a stop token are never used. */
 export const isLast = ({ sampling }: Sequence, token: number | undefined): boolean =>
   token !== undefined && sampling.stopTokenIds.includes(token);

@@ -1,4 +1,4 @@
-/** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
+/** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values stored by one of the model's layers. */
 import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { LayerPast } from "../blocks/attention.js";
@@ -9,7 +9,7 @@ import type { HeadsPlace } from "./heads-file.js";
 
 interface EagleSizes {
   readonly width: number;
-  /** Heads and their size are those of the model's queries. */
+  /** Number and size of heads are those of the model's queries. */
   readonly queryWidth: number;
   readonly ffWidth: number;
   readonly rmsEps: number;
@@ -45,7 +45,7 @@ export class EagleLayer {
   readonly #gate: BufferHandle;
   readonly #up: BufferHandle;
   readonly #ropeTable: BufferHandle;
-  /** The operation that rotates queries rotates keys beside them; there are none, and none are stored. */
+  /** Stand-ins for keys and values: the operation that rotates queries also takes keys, and this layer has none to store. */
   readonly #noKeys: BufferHandle;
   readonly #noSlots: BufferHandle;
 
@@ -69,7 +69,7 @@ export class EagleLayer {
     backend.write(this.#noSlots, 0, new Int32Array(maxRows).fill(-1));
   }
 
-  /** hidden [rows, width] += what the rows' positions, `kvLengths` and `sequenceIndex` let them see, and then the feed-forward of that. */
+  /** hidden [rows, width] += attention over the entries that `kvLengths` and `sequenceIndex` let each row see, then += the feed-forward part. */
   record(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, queryWidth, ffWidth, rmsEps } = this.sizes;
     const { numRows } = batch;
@@ -127,7 +127,7 @@ export class EagleLayer {
       tableStride,
       numRows,
       scale: 1 / Math.sqrt(shape.headDim),
-      // A query of the model has an entry of its own in the window.
+      // A query of the model counts its own entry in the window; this layer's queries have none.
       window: window === 0 ? 0 : window - 1,
       ...shape,
     });

@@ -1,4 +1,4 @@
-/** The two kinds of trained heads, as what their networks compute before the output matrix. */
+/** The networks of the two kinds of trained heads, up to the output matrix. */
 import type { WeightSet } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
@@ -13,12 +13,12 @@ import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } f
 
 export interface HeadNetwork {
   readonly name: string;
-  /** Without layers: `recordInput` computes all that comes before the final norm. */
+  /** Has no layers: `recordInput` computes everything before the final norm. */
   readonly config: ServableModel;
   readonly weights: ModelWeights;
-  /** Longest guess. */
+  /** Length of the longest draft, in tokens. */
   readonly maxTokens: number;
-  /** Every guess after the first is made from a state of its own; else all are made from the model's. */
+  /** true: each drafted token after the first is computed from a state of the network's own; false: all from the model's state. */
   readonly readsOwn: boolean;
   /**
    * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on; 1 for all later ones of a layer), for each row of the batch, whose token
@@ -33,7 +33,7 @@ interface States {
   readonly areOwn: boolean;
 }
 
-/** What heads read of the model they guess for. */
+/** The model that heads draft for, and the parts that they read. */
 export interface HeadsTarget {
   readonly config: ServableModel;
   readonly weights: ModelWeights;
@@ -41,15 +41,15 @@ export interface HeadsTarget {
   readonly batch: StepBatch;
 }
 
-/** Throws what reading keys and tensors throws. */
+/** Throws the errors of reading keys and tensors. */
 export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
   return (file.kind === "eagle" ? createEagle : createMedusa)(file, target, place);
 }
 
 /**
- * One layer over (hidden state of t, token t + 1) whose output stands for the hidden state of t + 1; it runs on as far as is asked for. It has
- * queries but no keys and values: it attends to those that the model stored up to t in one of its layers, so a prompt costs it nothing. Beside a
- * small model, most of a guess would be the model's output matrix: a layer that is narrower than the model has one of its own.
+ * One layer over (hidden state of t, token t + 1), whose output stands for the hidden state of t + 1 and feeds the next run. It has queries and no
+ * keys or values: it attends to those that one of the model's layers stored up to t, so prompts cost it nothing. With a small model, the output
+ * matrix would dominate the cost of a drafted token: a layer that is narrower than the model has an output matrix of its own.
  */
 async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
   const config = headsConfig(file, target.config);
@@ -91,7 +91,7 @@ async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPla
   };
 }
 
-/** A block per depth; block k guesses the token k + 2 places after t from the hidden state of t alone. */
+/** One block per depth; block k drafts the token k + 2 places after t from the hidden state of t alone. */
 async function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
   const { backend, maxRows, report } = place;
   const config = headsConfig(file, target.config);
@@ -102,7 +102,7 @@ async function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPl
       bias: binder.optionalVector(`heads.${depth}.bias`, width) ?? NO_BUFFER,
     })),
   );
-  // The kernels know silu as a gate, and what it lets through here is 0 · 0 + 1.
+  // The kernels compute silu only as a gate; here it gates 0 · 0 + 1.
   const ones = backend.allocate(width * 4);
   backend.write(ones, 0, new Float32Array(width).fill(1));
   const [zeros] = await backend.place(zeroColumn(width), report);

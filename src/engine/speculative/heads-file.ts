@@ -1,4 +1,4 @@
-/** Files of trained heads (architecture "mill-heads", written by models/training/heads.py): what they hold, checked against the model they guess for. */
+/** Files of trained heads (architecture "mill-heads", written by models/training/heads.py), checked against the model they draft for. */
 
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import { MillraceError } from "../../core/errors.js";
@@ -18,15 +18,15 @@ const MAX_DEPTH = 64;
 
 export interface HeadsFile {
   readonly kind: HeadKind;
-  /** Tokens ahead that were trained. */
+  /** Number of tokens ahead that the heads were trained for. */
   readonly depth: number;
   readonly gguf: GgufFile;
 }
 
-/** Where heads are computed. */
+/** The backend that computes the heads. */
 export interface HeadsPlace {
   readonly backend: Backend;
-  /** Of a batch. */
+  /** Rows of a batch. */
   readonly maxRows: number;
   readonly report: LoadReport;
 }
@@ -36,8 +36,8 @@ export function isHeadsFile(path: string): boolean {
 }
 
 /**
- * @param method kind that is asked for; "heads" and "auto": either
- * Throws what reading a GGUF file throws, and invalid_option unless the file holds heads of that kind for `target`.
+ * @param method the wanted kind; "heads" and "auto": either Throws the errors of reading a GGUF file, and invalid_option unless the file holds heads
+ * of that kind for `target`.
  */
 export function readHeads(path: string, method: string, target: ServableModel): HeadsFile {
   const gguf = readGguf(path);
@@ -71,7 +71,7 @@ export function readHeads(path: string, method: string, target: ServableModel): 
   return { kind, depth: read.size("depth", MAX_DEPTH), gguf };
 }
 
-/** What the heads compute themselves, by the model's terms: an output matrix over states as wide as the model's, or narrower. */
+/** The heads as a model description: no layers, and an output matrix over states as wide as the model's or narrower. */
 export function headsConfig({ kind, gguf }: HeadsFile, target: ServableModel): ServableModel {
   const read = new MetadataReader(gguf.metadata, ARCHITECTURE);
   return {
@@ -86,12 +86,12 @@ export function headsConfig({ kind, gguf }: HeadsFile, target: ServableModel): S
 }
 
 interface EagleShape {
-  /** Of the model, from 0 on: whose keys and values it attends to. */
+  /** Index, from 0, of the model's layer whose keys and values the heads attend to. */
   readonly pastLayer: number;
   readonly ffWidth: number;
 }
 
-/** What an eagle layer is beside the width of its states. */
+/** An eagle layer's dimensions beside the width of its states. */
 export function eagleShape({ gguf }: HeadsFile, target: ServableModel): EagleShape {
   const key = "past_layer";
   if (gguf.metadata.number(`${ARCHITECTURE}.${key}`) === undefined) {

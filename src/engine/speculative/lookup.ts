@@ -1,8 +1,7 @@
 /**
- * Drafts from text that has been seen: the sequence's own (prompt lookup) and other outputs of this server (suffix). What followed the same
- * last tokens before is likely to follow again, where a text is copied, edited or quoted, or where answers have a form. Token by token the
- * source decides whose guesses of this sort have come true more often, so that a draft takes a value from the prompt and the next key from
- * earlier answers.
+ * Drafts from known text: the sequence's own (prompt lookup) and earlier outputs of this server (suffix). A continuation of the same last tokens is
+ * likely to repeat where text is copied, edited or quoted, or where answers share a form. Each token comes from the source with the higher acceptance
+ * rate for such a guess: a draft may take a value from the prompt and the next key from earlier answers.
  */
 
 import type { SpeculativeConfig } from "../api/speculative-config.js";
@@ -11,43 +10,43 @@ import { Rate } from "./acceptance.js";
 import { CONTEXT_LENGTHS, ContextTable, hashContexts, LONGEST_CONTEXT, type Successor } from "./context-table.js";
 import type { Draft, Drafter } from "./drafter.js";
 
-/** Tokens of a prompt that are read before a step; until all are read, nothing is guessed. */
+/** Prompt tokens read per step. No draft is made before the whole prompt is read. */
 const MOST_READ = 16_384;
-/** Cache salts whose outputs are kept. */
+/** Number of cache salts whose outputs are kept. */
 const MAX_CORPORA = 64;
-/** Of a salt's table, which then becomes the old one. */
+/** Contexts in a salt's table before it becomes the old table. */
 const MAX_CONTEXTS = 1 << 18;
-/** Guesses after which an older one counts half. */
+/** Half-life of an observation, in guesses. */
 const MEMORY = 350;
-/** What is believed of a context of each length before anything was tried, as if it were so many tries. */
+/** Prior acceptance rate for each length of context, and its weight in guesses. */
 const FIRST_GUESS = [0.3, 0.5, 0.7, 0.85, 0.95] as const;
 const FIRST_WEIGHT = 4;
 
 const NUM_SOURCES = 2;
-/** A successor came once, twice, up to five times, more often. */
+/** Classes of confidence: the successor occurred once, twice, up to five times, or more often. */
 const NUM_COUNTS = 4;
-/** The other source knows nothing, agrees more or less surely, disagrees by a context that is no longer, or by a longer one. */
+/** Classes of the other source: it has no guess, agrees (with lower or higher confidence), or disagrees (by a context that is longer or not). */
 const NUM_VIEWS = 7;
 
 const countClass = (count: number): number => (count <= 2 ? count - 1 : count <= 5 ? 2 : 3);
 
-/** 0 to 3: how much it means that the other source says so too. */
+/** 0 to 3: class of agreement with the other source. */
 const agreement = ({ order, count }: Successor): number => (order >= 2 ? 2 : 0) + (count > 1 ? 1 : 0);
 
-/** Which sort of guess it is: how often these come true is learnt together. */
+/** Class of a guess; an acceptance rate is learnt for each class. */
 function sortOf(source: number, mine: Successor, other: Successor | undefined): number {
   const view =
     other === undefined ? 0 : other.token === mine.token ? 1 + agreement(other) : other.order > mine.order ? 6 : 5;
   return ((source * CONTEXT_LENGTHS.length + mine.order) * NUM_COUNTS + countClass(mine.count)) * NUM_VIEWS + view;
 }
 
-/** What one source said would come. */
+/** The guess of one source. */
 interface Guess {
   readonly token: number;
   readonly sort: number;
 }
 
-/** Outputs of one salt: a full table becomes the old one, and the old one is forgotten. */
+/** Outputs of one salt in two tables: a full table becomes the old one, and the old one is dropped. */
 interface Corpus {
   current: ContextTable;
   numCurrentOutputs: number;
@@ -58,12 +57,12 @@ interface Reading {
   readonly own: ContextTable;
   readonly corpus: Corpus | undefined;
   numRead: number;
-  /** For the tokens from numRead on, as far as the draft was right: what was guessed there. */
+  /** Guesses for the tokens from numRead on, as far as the draft was right. */
   guesses: (readonly Guess[])[];
   draft: readonly number[];
 }
 
-/** Whose outputs stand together: nobody's text shows in another's speed. */
+/** Outputs are kept apart by salt, so that one tenant's text never shows in another tenant's speed. */
 const corpusName = ({ tenant, cacheSalt }: Sequence): string => JSON.stringify([tenant, cacheSalt]);
 
 export class TextLookup implements Drafter {
@@ -75,10 +74,10 @@ export class TextLookup implements Drafter {
     { length: NUM_SOURCES * CONTEXT_LENGTHS.length * NUM_COUNTS * NUM_VIEWS },
     () => new Rate(MEMORY),
   );
-  /** Index of the shortest context that is looked at. */
+  /** Index of the shortest context in use. */
   readonly #first: number;
   readonly #hashes = new Int32Array(CONTEXT_LENGTHS.length);
-  /** The sequence's last tokens and its draft. */
+  /** The sequence's last tokens, then its draft. */
   readonly #tail: Int32Array;
 
   constructor(private readonly config: SpeculativeConfig) {
@@ -125,7 +124,7 @@ export class TextLookup implements Drafter {
     corpus.numCurrentOutputs = 0;
   }
 
-  /** What the sources say comes after the tail's first `end` tokens, and the likelier of it; both are held against what comes. */
+  /** The guesses of both sources after the tail's first `end` tokens, and the likelier one. Both are judged once the token is known. */
   #guess(reading: Reading, end: number): { readonly token: number; readonly chance: number } | undefined {
     const hashes = this.#hashes;
     const numHashes = hashContexts(this.#tail, end, hashes);
@@ -143,7 +142,7 @@ export class TextLookup implements Drafter {
     return best;
   }
 
-  /** Takes in what has come since: it settles what was guessed, and is learnt. */
+  /** Takes in the new tokens: judges the guesses and learns the text. */
   #read(sequence: Sequence): Reading {
     let reading = this.#readings.get(sequence);
     if (reading === undefined) {
@@ -165,7 +164,7 @@ export class TextLookup implements Drafter {
       if (reading.numRead < sequence.numPromptTokens) continue;
       reading.corpus?.current.learn(this.#hashes, this.#first, numHashes, token);
     }
-    // What else was guessed was for a text that did not come, or is guessed anew.
+    // The remaining guesses were for another text, or will be made anew.
     reading.guesses = [];
     return reading;
   }
@@ -190,7 +189,7 @@ function firstGuess(sort: number): number {
   return FIRST_GUESS[Math.floor(sort / (NUM_COUNTS * NUM_VIEWS)) % CONTEXT_LENGTHS.length]!;
 }
 
-/** By the longer context; the newer table decides a tie. */
+/** The longer context wins; in a tie, the newer table. */
 function findInCorpus(
   corpus: Corpus | undefined,
   hashes: Int32Array,

@@ -1,6 +1,6 @@
 /**
- * Decides what to draft: asks the drafter, weighs each drafted token's chance of being right against what its row costs, and keeps as many
- * as give the most tokens per second: none, often. What is drafted never changes a result, only how soon it is there.
+ * Decides how much to draft: weighs the acceptance probability of each drafted token against the cost of its row, and keeps the number that gives the
+ * most tokens per second, often none. Drafts never change a result, only the time it takes.
  */
 
 import type { SpeculativeConfig } from "../api/speculative-config.js";
@@ -11,52 +11,55 @@ import { Acceptance } from "./acceptance.js";
 import { DraftAccount } from "./draft-account.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
 
-/** Rows beyond plain decoding must promise at least this much more speed: estimates err. */
+/** Smallest predicted speed-up worth a draft: estimates err. */
 const MIN_GAIN = 1.06;
-/** One step in so many has no drafts: what plain decoding takes must stay known where drafts are the rule. */
+/** Every 32nd step has no drafts, so that the cost of plain decoding stays known. */
 const PLAIN_EVERY = 32;
-/** One step in so many of those in which no guess of the draft model seemed worth it has one all the same: else nobody would learn that it is by now. */
+/**
+ * Probe interval: of the steps in which no draft of the draft model looks profitable, every 64th drafts one token all the same, so that a changed
+ * acceptance rate is noticed.
+ */
 const PROBE_EVERY = 64;
-/** How often guesses come true is learnt apart for so many levels of what was expected. */
+/** Levels of expected probability with acceptance rates of their own. */
 const NUM_LEVELS = 8;
-/** Guesses of a draft model after which an older one counts half, and what is believed of it at first. */
+/** Half-life of an observation of the draft model in tokens, and its prior acceptance rate. */
 const MODEL_MEMORY = 512;
 const MODEL_FIRST_GUESS = 0.7;
 
 interface DraftCandidate {
   readonly sequence: Sequence;
   readonly draft: Draft;
-  /** Probability that the token at each place is right and all before it too. */
+  /** For each token, the probability that it and all before it are right. */
   readonly chances: readonly number[];
 }
 
 interface Planned {
-  /** What the drafter expected of each token that is to be checked. */
+  /** The drafter's estimates for the tokens to verify. */
   readonly chances: readonly number[];
-  /** Of a draft model's guesses. */
+  /** Present where a draft model made the draft. */
   readonly byModel?: {
-    /** How likely the first guess was held to be that is not worth checking, if there is one. */
+    /** Estimate of the first drafted token that was not worth verifying, if there is one. */
     readonly unchecked: number | undefined;
   };
 }
 
-/** Of one request. */
+/** Acceptance statistics of one request. */
 interface RequestAcceptance {
   readonly found: Acceptance;
-  /** By the chance that the draft model gave its guess, and on the whole. */
+  /** Draft model: by its own probability for the token, and over all tokens. */
   readonly byModel: Acceptance;
   readonly byModelAtAll: Acceptance;
 }
 
 export class Speculator {
-  /** Of all requests, as in RequestAcceptance. */
+  /** Acceptance of the draft model over all requests, as in RequestAcceptance. */
   readonly #byModel = new Acceptance(NUM_LEVELS, MODEL_MEMORY);
   readonly #byModelAtAll = new Acceptance(1, MODEL_MEMORY);
   readonly #ofRequest = new Map<Sequence, RequestAcceptance>();
   readonly #planned = new Map<Sequence, Planned>();
   readonly #acceptedPerPosition: number[];
   readonly #account = new DraftAccount();
-  /** What an accepted token of the last step saves. */
+  /** Milliseconds that an accepted token of the last step saves. */
   #msPerToken = 0;
   #numAsked = 0;
   #numUnasked = 0;
@@ -74,10 +77,7 @@ export class Speculator {
     this.#acceptedPerPosition = new Array<number>(config.numSpeculativeTokens).fill(0);
   }
 
-  /**
-   * Sets the drafts of `sequences`, all of which decode.
-   * @param numRows rows the step computes without drafts; @param maxRows rows that drafts may add
-   */
+  /** Sets the drafts of `sequences`, all of which decode. @param numRows rows of the step without drafts; @param maxRows rows that drafts may add */
   async propose(sequences: readonly Sequence[], numRows: number, maxRows: number): Promise<void> {
     if (!this.config.isAdaptive) {
       await this.#find(sequences, numRows, maxRows);
@@ -88,7 +88,7 @@ export class Speculator {
     if (!this.#account.open(plainMs)) return;
     this.#msPerToken = plainMs / sequences.length;
     for (const sequence of sequences) if (!this.#ofRequest.has(sequence)) this.#begin(sequence);
-    // What more rows would cost than are known is a guess.
+    // Costs beyond the measured number of rows are extrapolated, so drafts stay within it.
     const numKnown = Math.max(0, this.cost.maxRows - numRows);
     const startMs = this.now();
     const numDrafted = await this.#find(sequences, numRows, Math.min(maxRows, numKnown));
@@ -96,13 +96,13 @@ export class Speculator {
     this.#account.add(startMs - this.now() - checkMs);
   }
 
-  /** What it takes to know a prompt is little beside computing it, and paid once: it does not count against a draft. */
+  /** Reading a prompt costs little beside computing it, and once: it is not charged to drafts. */
   #begin(sequence: Sequence): void {
     this.#requestOf(sequence);
     this.drafter?.begin?.(sequence);
   }
 
-  /** Returns the rows that were added. */
+  /** @returns the number of rows added */
   async #find(sequences: readonly Sequence[], numRows: number, maxDraftRows: number): Promise<number> {
     const candidates = sequences.flatMap((sequence) => this.#candidateOf(sequence) ?? []);
     const spentMs = this.config.isAdaptive ? 0 : undefined;
@@ -114,8 +114,9 @@ export class Speculator {
   }
 
   /**
-   * Gives the sequences those drafted tokens that are worth their rows, the likeliest first; returns how many.
-   * @param spentMs what the drafts have cost already; undefined: all of them are to be checked, worth it or not
+   * Keeps the drafted tokens that are worth their rows, the likeliest first.
+   * @param spentMs cost of finding the drafts; undefined: all are verified, worth it or not
+   * @returns the number kept
    */
   #keepBest(
     candidates: readonly DraftCandidate[],
@@ -140,7 +141,7 @@ export class Speculator {
     return numChosen;
   }
 
-  /** Lets the draft model guess for the sequences nothing else was found for, as long as a further guess pays; returns how many tokens are to be checked. */
+  /** Lets the draft model draft for sequences without another draft, as long as a further token pays. @returns the number of tokens to verify */
   async #askModel(
     model: BatchDrafter,
     sequences: readonly Sequence[],
@@ -192,8 +193,8 @@ export class Speculator {
   }
 
   /**
-   * How far the draft model would guess for all of them if it did not know how sure it is, the speed that would give, and what a row more
-   * costs the step then.
+   * Plans drafts of equal length for all sequences from average acceptance rates: the best length, the speed it gives, and the cost of one more row
+   * at that length.
    */
   #planGuesses(
     model: BatchDrafter,
@@ -218,13 +219,13 @@ export class Speculator {
     return { numTokens, tokensPerMs: best, rowMs };
   }
 
-  /** The model has checked a sequence's draft. */
+  /** The model has verified a sequence's draft. */
   observe(sequence: Sequence, numDrafted: number, numAccepted: number): void {
     const planned = this.#planned.get(sequence);
     this.#planned.delete(sequence);
     if (planned === undefined || numDrafted === 0) return;
     const request = this.#requestOf(sequence);
-    // A grammar may have cut it.
+    // A grammar may have cut the draft.
     const chances = planned.chances.slice(0, numDrafted);
     if (planned.byModel === undefined) request.found.observe(chances, numAccepted);
     else {
@@ -241,19 +242,19 @@ export class Speculator {
     for (let i = 0; i < numAccepted; i++) this.#acceptedPerPosition[i]!++;
   }
 
-  /** The first guess that was not worth checking, if there is one, counts by the chance it had: those that are left out are the unlikely ones. */
+  /** Counts the first token that was not worth verifying by its estimate: leaving out unlikely tokens would bias the average. */
   #expectAtAll(request: RequestAcceptance, chance: number | undefined): void {
     if (chance === undefined) return;
     request.byModelAtAll.expect(chance);
     this.#byModelAtAll.expect(chance);
   }
 
-  /** A step has been laid out. */
+  /** Call after a step is laid out. */
   tapHidden(scheduled: readonly ScheduledSequence[]): void {
     this.model?.tapHidden?.(scheduled);
   }
 
-  /** The step was computed and its tokens taken in. */
+  /** Call after a step is collected. */
   takeHidden(): void {
     this.model?.takeHidden?.();
   }
@@ -274,7 +275,7 @@ export class Speculator {
     };
   }
 
-  /** What the drafter finds for a sequence. */
+  /** The drafter's proposal for a sequence. */
   #candidateOf(sequence: Sequence): DraftCandidate | undefined {
     const maxTokens = Math.min(this.config.numSpeculativeTokens, sequence.numTokensLeft - 1);
     if (this.drafter === undefined || maxTokens < 1) return undefined;
@@ -286,7 +287,7 @@ export class Speculator {
     return { sequence, draft, chances: draft.chances.map((each) => (chance *= found.estimate(each))) };
   }
 
-  /** How many of the drafted tokens, likeliest first, make tokens per second the most. */
+  /** The number of drafted tokens, likeliest first, that maximises tokens per second. */
   #bestCount(chances: readonly number[], numSequences: number, numRows: number, spentMs: number): number {
     const plain = numSequences / (spentMs + this.cost.ms(numRows));
     let best = plain * MIN_GAIN;

@@ -1,8 +1,8 @@
 /**
- * Heads trained on the model's own hidden states, as a drafter. Every step of the model leaves them the hidden state of the last token of each
- * sequence that came true, from which they guess on. Whatever else they know of a text is what the model has stored of it: a prompt costs them
- * nothing, and one found in the prefix cache or on disk is as good as one computed.
- * Like a draft model, heads sample with the noise and the filters of the sequence they guess for.
+ * A drafter of heads trained on the model's own hidden states. Each step of the model hands over the hidden state of each sequence's last accepted
+ * token, from which the heads draft. Beyond that they read only the KV that the model has stored: prompts cost them nothing, and a prefix from the
+ * cache or from disk serves as well as a computed one. Like a draft model, heads sample with the noise and the filters of the sequence they draft
+ * for.
  */
 import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -18,12 +18,12 @@ import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast }
 import type { HeadNetwork, HeadsTarget } from "./head-network.js";
 
 const MEASURED_STEPS = 2;
-/** Guessed where a head overflows: it is checked like any other. */
+/** Drafted where a head overflows; the model verifies it like any other token. */
 const ANY_TOKEN = 0;
 /** Heads store nothing of their own. */
 const NO_KV: KvLayout = { kvType: "f32", blockSize: 16, numBlocks: [], groups: [] };
 
-/** The hidden state of the token at `position` is kept, computed since the sequence's admission number `admission`. */
+/** The hidden state at hand is that of `position`, computed during the sequence's admission number `admission`. */
 interface Seen {
   readonly admission: number;
   readonly position: number;
@@ -37,15 +37,17 @@ export class TrainedHeads implements BatchDrafter {
   readonly #sampler: SamplerIo;
   readonly #transformer: Transformer;
   readonly #seen = new Map<Sequence, Seen>();
-  /** [maxNumSeqs, model's width]: by seat, the hidden state seen last. */
+  /** [maxNumSeqs, model's width]: by seat, the latest hidden state. */
   readonly #states: BufferHandle;
-  /** [maxNumSeqs]: for each row of the batch, the row with its state: of those seen last, or of what the network made in the step before. */
+  /**
+   * [maxNumSeqs]: for each row of the batch, the row of its state: among the latest hidden states, or in the network's own output of the step before.
+   */
   readonly #sourceRows: HostBuffer<"i32">;
-  /** What was tapped in the present step, from the model's tap `#firstTap` on. */
+  /** Rows tapped in the present step, from the model's tap `#firstTap` on. */
   #tapped: { readonly sequence: Sequence; readonly position: number }[] = [];
   #firstTap = 0;
 
-  /** @param model that `network` was made for */
+  /** @param model the model that `network` was made for */
   static async create(
     network: HeadNetwork,
     model: Pick<HeadsTarget, "transformer" | "batch">,
@@ -92,7 +94,7 @@ export class TrainedHeads implements BatchDrafter {
     this.cost = new StepCost(() => 0, Math.min(32, maxNumSeqs), backend.stepCostRows);
   }
 
-  /** Those whose last hidden state is there, which it is after every step that they were part of. */
+  /** The sequences whose latest hidden state is at hand: those that took part in the last step. */
   async ready(sequences: readonly Sequence[]): Promise<readonly Sequence[]> {
     return sequences.filter((sequence) => {
       const seen = this.#seen.get(sequence);
@@ -102,7 +104,7 @@ export class TrainedHeads implements BatchDrafter {
 
   async propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]> {
     const drafts = sequences.map((): GrowingDraft => ({ tokens: [], chances: [] }));
-    /** `row`: of the step before. */
+    /** `row`: a row of the step before. */
     let active = sequences.map((sequence, index) => ({ index, sequence, row: index }));
     for (let i = 0; i < Math.min(numTokens, this.maxTokens) && active.length > 0; i++) {
       const startMs = performance.now();
@@ -132,7 +134,7 @@ export class TrainedHeads implements BatchDrafter {
     this.#seen.delete(sequence);
   }
 
-  /** Takes the rows that a guess could rest on: the last one of each sequence that may be drafted for, and those of its draft. */
+  /** Taps the rows that a draft could start from: for each sequence that may be drafted for, its last token and its draft. */
   tapHidden(scheduled: readonly ScheduledSequence[]): void {
     const { batch } = this.model;
     this.#firstTap = batch.numHiddenTaps;
@@ -153,7 +155,7 @@ export class TrainedHeads implements BatchDrafter {
   takeHidden(): void {
     const { transformer } = this.model;
     this.#tapped.forEach(({ sequence, position }, index) => {
-      // It has ended, or another token is the last that came true.
+      // The sequence has ended, or another token is the last accepted one.
       if (sequence.seat < 0 || position !== sequence.numComputedTokens - 1) return;
       const byteOffset = sequence.seat * transformer.width * 4;
       this.backend.write(this.#states, byteOffset, transformer.tappedHidden(this.#firstTap + index));
@@ -166,36 +168,36 @@ export class TrainedHeads implements BatchDrafter {
     this.#sampler.clear();
   }
 
-  /** The row of the latest of `draft`, or of the text's last token where nothing is drafted yet: it guesses what comes after. */
+  /** Lays out the row of the last token of `draft`, or of the text where nothing is drafted yet: it drafts the next token. */
   #addRow(sequence: Sequence, draft: readonly number[], source: number): void {
     const batch = this.#batch;
     const { numTokens, tokens, seat } = sequence;
     const row = batch.numRows++;
     batch.tokenIds.values[row] = draft.at(-1) ?? tokens[numTokens - 1]!;
     batch.positions.values[row] = numTokens - 1 + draft.length;
-    // The model has stored what it has computed: all but the text's last token.
+    // The model has stored K and V of every computed token: all but the last.
     batch.kvLengths.values[row] = numTokens - 1;
-    // In the model's block tables.
+    // The seat in the model's block tables.
     batch.sequenceIndex.values[row] = seat;
     batch.logitRows.values[batch.numLogitRows++] = row;
     if (this.network.readsOwn) batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
     this.#sourceRows.values[row] = source;
-    // Penalties count what has been guessed so far.
+    // Penalties count the tokens drafted so far.
     sequence.setDraft(draft);
     this.#sampler.addGuessRow(sequence, numTokens + draft.length);
   }
 
-  /** A layer's guesses after the first are all one program. */
+  /** All steps of a layer after the first share one program. */
   #forward(depth: number): Promise<void> {
     return this.#transformer.forward(this.#sampler.buffers, this.network.readsOwn ? Math.min(1, depth) : depth);
   }
 
-  /** A layer's first state is the model's, every later one its own. */
+  /** A layer's first state is the model's; each later one is its own output. */
   #readsOwn(depth: number): boolean {
     return this.network.readsOwn && depth > 0;
   }
 
-  /** Milliseconds of one guess for each of `numRows` sequences; before any sequence has come. */
+  /** Milliseconds of one drafted token for each of `numRows` sequences, measured before there are sequences. */
   async #measure(numRows: number): Promise<number> {
     this.#clear();
     for (let seat = 0; seat < numRows; seat++) {
