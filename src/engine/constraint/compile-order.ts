@@ -1,23 +1,20 @@
-/**
- * Whose grammar is compiled next, and which keys have used up their time for now: the thread's time, counted by tenant. Pure: the clock is the
- * caller's.
- */
+/** Chooses the next grammar to compile, and tells which tenants have used up their share of the thread's time. Pure: the caller passes the time. */
 import { FairTurns } from "../../core/fair-turns.js";
 
-/** A tenant that asked for little before may have so much compiled at once. */
+/** Largest budget of a tenant, in milliseconds: a tenant that asked for little may use it at once. */
 export const BUDGET_MS = 120_000;
-/** Of each millisecond that goes by, a tenant's budget gets back this part. */
+/** Share of elapsed time by which a tenant's budget grows back. */
 export const REFILL = 0.5;
-/** A tenant that comes back goes so far ahead of those that kept the thread busy: its small grammars then do not wait for their large ones. */
+/** Head start of a returning tenant over tenants that kept the thread busy, so that its small grammars do not wait for their large ones. */
 export const CREDIT_MS = 2000;
-/** Tenants that have nothing waiting and their whole budget are forgotten beyond so many. */
+/** Beyond this number, tenants with nothing waiting and a full budget are forgotten. */
 const MAX_TENANTS = 4096;
 
 interface Budget {
-  /** Spent of the budget, and when that was so. */
+  /** Spent budget in milliseconds, and the time of that value. */
   spentMs: number;
   atMs: number;
-  /** When the tenant last had a turn. */
+  /** Time of the tenant's last turn. */
   turnMs: number;
 }
 
@@ -31,7 +28,7 @@ export class CompileOrder<T> {
   readonly #turns: FairTurns<Waiter<T>>;
   readonly #budgets = new Map<string, Budget>();
 
-  /** @param mostTurnMs the longest that a turn may take */
+  /** @param mostTurnMs longest turn */
   constructor(mostTurnMs: number) {
     this.#turns = new FairTurns(CREDIT_MS, mostTurnMs);
   }
@@ -40,7 +37,7 @@ export class CompileOrder<T> {
     return this.#turns.size;
   }
 
-  /** How long until the tenant may have more compiled; 0: at once. */
+  /** Milliseconds until the tenant may compile again; 0: at once. */
   pauseMs(tenant: string, nowMs: number): number {
     const budget = this.#budgets.get(tenant);
     return budget === undefined ? 0 : Math.max(0, (spentMs(budget, nowMs) - BUDGET_MS) / REFILL);
@@ -54,7 +51,7 @@ export class CompileOrder<T> {
     this.takeWhere((each) => each === item);
   }
 
-  /** Gives a turn and takes the item out. Tenants beyond their budget get none, however long ago their items came. */
+  /** Takes out the next item. Tenants beyond their budget get no turn, however old their items are. */
   next(isEligible: (item: T) => boolean, nowMs: number): T | undefined {
     const waiter = this.#turns.next((each) => isEligible(each.item) && this.pauseMs(each.tenant, nowMs) === 0);
     if (waiter === undefined) return undefined;
@@ -62,7 +59,7 @@ export class CompileOrder<T> {
     return waiter.item;
   }
 
-  /** Whether another tenant's item would have a turn before this tenant's, were this tenant charged for what runs now. */
+  /** Would another tenant get the next turn, once this tenant is charged for the running compile? */
   hasWorthier(tenant: string, runningMs: number, isEligible: (item: T) => boolean, nowMs: number): boolean {
     const mayHaveTurn = (each: Waiter<T>) => isEligible(each.item) && this.pauseMs(each.tenant, nowMs) === 0;
     return this.#turns.hasWorthier(tenant, runningMs, mayHaveTurn);
@@ -75,13 +72,13 @@ export class CompileOrder<T> {
     this.#turns.charge(tenant, ms);
   }
 
-  /** Takes out all items whose tenants have not had a turn for so long. */
+  /** Takes out all items whose tenants have waited longer than `mostMs` for a turn. */
   takeStarved(mostMs: number, nowMs: number): T[] {
     const turnMs = (tenant: string) => this.#budgets.get(tenant)?.turnMs ?? Number.NEGATIVE_INFINITY;
     return this.#take(({ tenant, sinceMs }) => nowMs - Math.max(sinceMs, turnMs(tenant)) > mostMs);
   }
 
-  /** Takes out all items whose tenants have used their budgets up. */
+  /** Takes out all items of tenants with an exhausted budget. */
   takeOverBudget(nowMs: number): T[] {
     return this.#take(({ tenant }) => this.pauseMs(tenant, nowMs) > 0);
   }

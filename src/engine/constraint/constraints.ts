@@ -1,6 +1,6 @@
 /**
- * Holds constrained sequences to their grammars: compiles before admission, has the next mask computed while others are at work, and cuts
- * drafts where the grammar refuses them. Masks are a function of grammar and output alone, so they cannot change what is exact.
+ * Holds constrained sequences to their grammars: compiles before admission, requests the next mask while other sequences compute, and cuts drafts
+ * that the grammar refuses. Masks depend on grammar and output alone, so exactness holds.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type ConstraintStats, NO_CONSTRAINTS } from "../api/stats.js";
@@ -13,30 +13,30 @@ export interface FailedSequence {
   readonly error: MillraceError;
 }
 
-/** A step that computes others too waits no longer than this for masks. */
+/** Longest wait for masks in a step that also computes other sequences. */
 const PATIENCE_MS = 20;
-/** Without others to compute, mail is still to be read. */
+/** Longest wait in a step without other sequences, so that mail is read in between. */
 const SLICE_MS = 5;
-/** How often work is looked after that nobody waits for any more. */
+/** Interval of checks on compiles whose requests are gone. */
 const WATCH_MS = 500;
 
 interface Constrained {
   readonly sequence: Sequence;
   isOpen: boolean;
-  /** Output tokens the grammar thread has been told of. */
+  /** Output tokens already sent to the grammar thread. */
   numSent: number;
-  /** Where and for how many tokens the last masks were asked for. */
+  /** Slot, length and draft of the last request for masks. */
   slot: number;
   numTokens: number;
   numDrafted: number;
   ticket: number;
-  /** A step has waited for the masks asked for last, in vain. */
+  /** A step has waited in vain for the masks requested last. */
   isLate: boolean;
 }
 
 export class Constraints {
   readonly #byId = new Map<number, Constrained>();
-  /** By slot: what was asked for last. */
+  /** By slot: ticket of the last request for masks. */
   readonly #ticketOfSlot = new Map<number, number>();
   #ticket = 0;
   #watcher: NodeJS.Timeout | undefined;
@@ -54,7 +54,7 @@ export class Constraints {
     return count;
   }
 
-  /** Whether the sequence is not to be scheduled yet. */
+  /** Is the grammar still compiling, so that the sequence cannot be scheduled? */
   isCompiling(sequence: Sequence): boolean {
     return this.#byId.get(sequence.id)?.isOpen === false;
   }
@@ -87,7 +87,7 @@ export class Constraints {
     this.#watch();
   }
 
-  /** Takes in what the grammar threads have to say: sequences that may be scheduled from now on, and those that failed. */
+  /** Reads the events of the grammar threads. @returns sequences that may be scheduled from now on, and failed ones */
   look(): { readonly opened: readonly Sequence[]; readonly failed: readonly FailedSequence[] } {
     const opened: Sequence[] = [];
     const failed: FailedSequence[] = [];
@@ -108,15 +108,15 @@ export class Constraints {
     return { opened, failed };
   }
 
-  /** Waits a moment for grammars that are being compiled. */
+  /** Waits briefly for grammars under compilation. */
   waitForGrammars(): void {
     this.lanes.waitForNews(this.lanes.news, SLICE_MS);
   }
 
   /**
-   * Those of a step's sequences that can be computed in it: the unconstrained ones, and those whose masks are there. Their drafts end where
-   * the grammar refuses them, or leads nowhere.
-   * @param patienceMs how long the others may be held up
+   * Selects the sequences that the step can compute: unconstrained ones, and those with their masks. Drafts end where the grammar refuses a token or
+   * leaves none after it.
+   * @param patienceMs longest delay for the other sequences
    */
   ready(scheduled: readonly ScheduledSequence[], patienceMs = PATIENCE_MS): readonly ScheduledSequence[] {
     if (this.#byId.size === 0) return scheduled;
@@ -149,7 +149,7 @@ export class Constraints {
     return scheduled.filter(({ sequence }) => !late.has(sequence));
   }
 
-  /** Drafted tokens that the grammar allows and behind which it leaves some token. */
+  /** Number of drafted tokens that the grammar allows and that leave a token to follow. */
   #numUsable({ sequence, slot }: Constrained): number {
     const memory = this.#memoryOf(sequence);
     const numAllowed = memory.numMasks(slot) - 1;
@@ -157,7 +157,7 @@ export class Constraints {
     return numAllowed;
   }
 
-  /** The mask for the token `ahead` places after the sequence's next; undefined: any may come. */
+  /** The mask for the token `ahead` places after the sequence's next one; undefined: all tokens are allowed. */
   maskOf(sequence: Sequence, ahead: number): PositionMask | undefined {
     const constrained = this.#byId.get(sequence.id);
     if (constrained === undefined) return undefined;
@@ -166,7 +166,7 @@ export class Constraints {
     return { words: memory.mask(constrained.slot, ahead), isOnlyStop: (flags & ONLY_STOP) !== 0 };
   }
 
-  /** Of the sequences that are about to be computed, those to which the grammar leaves no token. */
+  /** The sequences to which the grammar leaves no token. */
   stranded(scheduled: readonly ScheduledSequence[]): readonly FailedSequence[] {
     if (this.#byId.size === 0) return [];
     const failed: FailedSequence[] = [];
@@ -180,7 +180,7 @@ export class Constraints {
     return failed;
   }
 
-  /** The sequence has new tokens and goes on: its next mask can be computed meanwhile. */
+  /** The sequence has new tokens and goes on: requests its next mask early. */
   advance(sequence: Sequence): void {
     const constrained = this.#byId.get(sequence.id);
     if (constrained !== undefined) this.#ask(constrained, 0);
@@ -191,18 +191,18 @@ export class Constraints {
     this.lanes.stop();
   }
 
-  /** An idle engine takes no steps to look in, and a grammar that hangs would keep a core busy for nobody. */
+  /** An idle engine takes no steps and so reads no events: without this timer, a hanging grammar would keep a core busy. */
   #watch(): void {
     clearTimeout(this.#watcher);
     if (this.#byId.size > 0 || !this.lanes.isBusy) return;
     this.#watcher = setTimeout(() => {
-      // Where steps are taken, they look.
+      // Steps read events themselves.
       if (this.#byId.size === 0) this.look();
       this.#watch();
     }, WATCH_MS).unref();
   }
 
-  /** Has the masks for the sequence's next token and after each drafted one computed, unless they are or were asked for. */
+  /** Requests the masks for the sequence's next token and after each drafted one, unless they were requested before. */
   #ask(constrained: Constrained, numDrafted: number): void {
     const { sequence } = constrained;
     const { seat, numTokens, numPromptTokens, tokens } = sequence;
@@ -210,12 +210,12 @@ export class Constraints {
     const isOwnSlot = constrained.slot === seat && this.#ticketOfSlot.get(seat) === constrained.ticket;
     const hasFirst = isOwnSlot && constrained.numTokens === numTokens;
     if (hasFirst && constrained.numDrafted > 0) {
-      // Its masks were late; asked for anew at every step, they always would be.
+      // The masks are late. Requesting them again at every step would keep them late for ever.
       sequence.numDraftTokens = 0;
       return;
     }
     if (hasFirst && numDrafted === 0) return;
-    // As the memory keeps it: 32 bits, which come round after weeks.
+    // 32 bits, as in shared memory; tickets wrap around after weeks.
     this.#ticket = (this.#ticket + 1) | 0;
     const ticket = this.#ticket;
     this.lanes.sendMasks({
@@ -236,7 +236,7 @@ export class Constraints {
     return this.#memoryOf(sequence).ticket(slot) === ticket;
   }
 
-  /** The sequence is open, so it has one. */
+  /** An open sequence always has mask memory. */
   #memoryOf({ id }: Sequence): MaskMemory {
     return this.lanes.memoryOf(id)!;
   }

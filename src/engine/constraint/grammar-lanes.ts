@@ -1,8 +1,8 @@
 /**
- * Compiling takes as long as it takes, and masks must not wait for it, so there are three threads by what they do: one compiles; one computes the masks of
- * grammars that were compiled quickly, which it compiles once more where it has others to serve; one does both for grammars that take long. A thread whose
- * place is wanted and that has nobody to serve changes places with the one that compiled, so that mostly nothing is compiled twice. Each starts when it is needed;
- * a spare one takes the place of a thread that is ended at its work, since a start takes as long as some compile.
+ * Three threads in three lanes, since masks must not wait for compiles of unknown length. One compiles. One computes the masks of grammars that
+ * compile quickly; it compiles a grammar again if it already serves other requests. One does both for slow grammars. A thread that serves no request
+ * trades lanes with the thread that has just compiled, so that most grammars are compiled once. A thread starts when it is needed; a spare one
+ * replaces a thread that must be ended at its work, since a start takes as long as some compiles.
  */
 import { createHash } from "node:crypto";
 import { errorFromRecord, MillraceError } from "../../core/errors.js";
@@ -12,27 +12,27 @@ import type { MaskMemory, MaskShape } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread } from "./messages.js";
 import { MAX_CACHED_GRAMMARS, RecentMap } from "./recent-map.js";
 
-/** What compiles within it may hold up the masks of others, once. */
+/** A compile this short may delay the masks of other requests, once. */
 const QUICK_MS = 250;
-/** What compiles within this may do so too, once, where it would have to wait for others otherwise. */
+/** So may a compile this short, if it would have to wait for others otherwise. */
 const MOST_BESIDE_MS = 1000;
-/** A compile may take so long before it makes room for those that others wait for. */
+/** After this time, a compile yields its lane to compiles that others wait for. */
 const SLICE_MS = 300;
-/** What takes so long will want another place. */
+/** A compile this long counts as slow. */
 const WARM_MS = 100;
-/** No key waits longer for a turn to have something compiled. */
+/** Longest wait of a key for a compile turn. */
 const MOST_WAIT_MS = 30_000;
-/** A grammar that failed is not tried again for so long; a busy machine may have been the reason. */
+/** Time for which a failed grammar is refused at once. It is tried again later, since a busy machine may have been the cause. */
 const CULPRIT_MS = 10 * 60_000;
 const MAX_REMEMBERED = 1024;
 
-/** A request that is to be held to a grammar. */
+/** A request with a grammar. */
 interface Opening {
   readonly requestId: number;
   readonly tenant: string;
   readonly recipe: string;
   readonly stopTokenIds: readonly number[];
-  /** What it has written so far. */
+  /** Output so far. */
   outputTokens(): number[];
 }
 
@@ -48,12 +48,12 @@ interface LaneCounts {
 }
 
 interface Entry extends Opening {
-  /** Its recipe's hash. */
+  /** Hash of the recipe. */
   readonly key: string;
-  /** Where it is open, or is to be. */
+  /** Lane in which the request is or will be open. */
   lane: Lane | undefined;
   isOpened: boolean;
-  /** Its grammar has been seen to take long. */
+  /** The grammar is known to be slow. */
   isSlow: boolean;
 }
 
@@ -62,36 +62,36 @@ type Role = "compile" | "quick" | "slow";
 interface Lane {
   readonly service: GrammarService;
   readonly entries: Set<Entry>;
-  /** What it compiles at present. */
+  /** The compile under way. */
   job: Job | undefined;
-  /** Keys of the grammars that its thread keeps compiled: a map of the same size, set in the same order, so that both forget the same ones. */
+  /** Keys of the grammars that the lane's thread keeps compiled. A map of the same size, set in the same order, drops the same ones. */
   readonly known: RecentMap<true>;
 }
 
 interface Job {
   readonly entry: Entry;
-  /** When the thread was first seen at it. */
+  /** Time at which the thread was first seen at this compile. */
   startedMs: number | undefined;
-  /** Of its time, what its tenant has been charged. */
+  /** Milliseconds already charged to the tenant. */
   chargedMs: number;
 }
 
 export class GrammarLanes {
-  /** All threads' word that there is something to look at. */
+  /** A word in shared memory that changes when any thread has news. */
   readonly #news = new Int32Array(new SharedArrayBuffer(4));
   readonly #lanes: Record<Role, Lane>;
-  /** Started while the compiling thread may have to be ended. */
+  /** The spare thread, started while the compiling one may have to be ended. */
   #spare: Lane;
   readonly #entries = new Map<number, Entry>();
   readonly #order: CompileOrder<Entry>;
-  /** By key: how long compiling took. */
+  /** By key: milliseconds that the compile took. */
   readonly #times = new RecentMap<number>(MAX_REMEMBERED);
-  /** By key: grammars that ended their thread, and when that was. */
+  /** By key: time at which the grammar ended its thread. */
   readonly #culprits = new RecentMap<{ readonly error: MillraceError; readonly atMs: number }>(MAX_REMEMBERED);
   #events: LaneEvent[] = [];
   #counts: LaneCounts = { numCompiled: 0, numCacheHits: 0, compileMs: 0, numThreadsReplaced: 0 };
 
-  /** @param timeoutMs the longest that one grammar, or one position's masks, may take */
+  /** @param timeoutMs time limit for compiling one grammar, and for the masks of one position */
   constructor(modelPath: string, shape: MaskShape, timeoutMs: number) {
     const lane = (): Lane => ({
       service: new GrammarService(modelPath, shape, timeoutMs, this.#news),
@@ -112,17 +112,17 @@ export class GrammarLanes {
     return Atomics.load(this.#news, 0);
   }
 
-  /** Returns when there is news after `seen`, or the time is over. */
+  /** Returns when there is news after `seen`, or after `timeoutMs`. */
   waitForNews(seen: number, timeoutMs: number): void {
     Atomics.wait(this.#news, 0, seen, timeoutMs);
   }
 
-  /** Some thread is at work. */
+  /** Is any thread at work? */
   get isBusy(): boolean {
     return this.#all.some(({ service }) => service.isBusy);
   }
 
-  /** Whether a thread is at work for the request. */
+  /** Is a thread at work for the request? */
   isAt(requestId: number): boolean {
     return this.#all.some(({ service }) => service.isBusy && service.memory.busy().requestId === requestId);
   }
@@ -153,7 +153,7 @@ export class GrammarLanes {
     this.#entries.get(message.requestId)?.lane?.service.send(message);
   }
 
-  /** Where the request's masks are. */
+  /** The memory with the request's masks. */
   memoryOf(requestId: number): MaskMemory | undefined {
     return this.#entries.get(requestId)?.lane?.service.memory;
   }
@@ -168,7 +168,7 @@ export class GrammarLanes {
     this.#makeRoom(nowMs);
     for (const entry of this.#order.takeStarved(MOST_WAIT_MS, nowMs)) this.#fail(entry, busy());
     this.#dispatch();
-    // Behind the dispatch, which sends what was compiled meanwhile whatever the budget.
+    // After the dispatch, which sends grammars compiled meanwhile whatever the budget.
     for (const entry of this.#order.takeOverBudget(nowMs)) {
       this.#fail(entry, overBudget(this.#order.pauseMs(entry.tenant, nowMs)));
     }
@@ -189,7 +189,7 @@ export class GrammarLanes {
     return (this.#times.get(key) ?? 0) > QUICK_MS;
   }
 
-  /** Where requests of this grammar can be opened at once. */
+  /** The lane in which requests of this grammar can be opened at once. */
   #homeOf(key: string): Lane | undefined {
     return [this.#lanes.quick, this.#lanes.slow].find(({ known }) => known.has(key));
   }
@@ -223,7 +223,7 @@ export class GrammarLanes {
 
   #take(lane: Lane, message: FromGrammarThread): void {
     const { requestId } = message;
-    // Also where the request has left: the thread keeps its grammar all the same.
+    // Even if the request has left: the thread keeps the compiled grammar.
     if (message.kind === "opened") lane.known.set(message.key, true);
     const job = lane.job?.entry.requestId === requestId ? this.#endJob(lane) : undefined;
     const entry = this.#entries.get(requestId) ?? job?.entry;
@@ -231,7 +231,7 @@ export class GrammarLanes {
     if (message.kind === "failed") {
       if (job !== undefined) this.#chargeUpTo(job, runningMs(job));
       const error = errorOf(message);
-      // What did not break the thread depends on the request's other terms, too.
+      // A failure that leaves the thread whole may depend on the request's other terms, so it is not remembered.
       if (message.isBroken) this.#remember(entry.key, error);
       this.#fail(entry, error);
       return;
@@ -252,20 +252,20 @@ export class GrammarLanes {
     else this.#opened(entry);
   }
 
-  /** The grammar is compiled where nothing stays. */
+  /** The grammar was compiled in the compiling lane, where no grammar stays. */
   #settle(entry: Entry, lane: Lane): void {
     const isFree = ({ entries, job }: Lane) => entries.size === 0 && job === undefined;
     const { quick, slow } = this.#lanes;
     const isSlow = this.#isSlow(entry.key);
     const tookMs = this.#times.get(entry.key) ?? 0;
-    // Where others keep the place for what takes long, what takes not too long is not to wait for them.
+    // While others occupy the slow lane, a moderately slow grammar does not wait for them.
     const isElsewhere = isSlow && !isFree(slow) && (isFree(quick) || tookMs < MOST_BESIDE_MS);
     const role = isSlow && !isElsewhere ? "slow" : "quick";
     const home = this.#lanes[role];
     if (isFree(home)) {
       this.#lanes[role] = lane;
       this.#lanes.compile = home;
-      // The next grammar is not to wait for a thread to start.
+      // A spare thread saves the next grammar the wait for a start.
       home.service.warm();
       this.#opened(entry);
       return;
@@ -284,7 +284,7 @@ export class GrammarLanes {
     this.#events.push({ kind: "opened", requestId: entry.requestId });
   }
 
-  /** What takes long makes room for what others wait for: it goes on in the place for such, or begins again there later. */
+  /** A slow compile makes room for compiles that others wait for: it goes on in the slow lane, or begins again there later. */
   #makeRoom(nowMs: number): void {
     const lane = this.#lanes.compile;
     const { job } = lane;
@@ -297,7 +297,7 @@ export class GrammarLanes {
     const ranMs = nowMs - job.startedMs;
     const { slow } = this.#lanes;
     const isSlowFree = slow.entries.size === 0 && slow.job === undefined;
-    // One of the two will compile next.
+    // One of the two threads compiles next.
     if (ranMs > WARM_MS) (isSlowFree ? slow : this.#spare).service.warm();
     if (ranMs < SLICE_MS) return;
     const { tenant, requestId } = job.entry;
@@ -322,7 +322,7 @@ export class GrammarLanes {
     this.#order.add(job.entry, tenant, nowMs);
   }
 
-  /** Whoever's work ended the thread fails; the others go on with a new one. */
+  /** The request whose work ended the thread fails; the others continue on a new thread. */
   #replace(lane: Lane, { requestId, hasWorked, problem }: LostThread): void {
     this.#count({ numThreadsReplaced: this.#counts.numThreadsReplaced + 1 });
     const job = this.#endJob(lane);
@@ -331,12 +331,12 @@ export class GrammarLanes {
     lane.known.clear();
     if (job !== undefined) this.#chargeUpTo(job, runningMs(job));
     if (!hasWorked) {
-      // The next thread would not start either.
+      // A new thread would not start either.
       const waiting = this.#order.takeWhere(() => true);
       for (const entry of [...entries, ...waiting]) this.#fail(entry, failure(problem));
       return;
     }
-    // Whoever was cancelled meanwhile is in neither place, and nobody fails in their stead.
+    // A request cancelled meanwhile is in neither list, and no other request fails in its stead.
     const culprit = [...entries, job?.entry].find((entry) => entry?.requestId === requestId);
     if (culprit !== undefined) {
       const error = refusal(problem);
@@ -361,14 +361,14 @@ export class GrammarLanes {
     job.chargedMs = Math.max(job.chargedMs, ms);
   }
 
-  /** Once only, and not where nobody waits any more. */
+  /** Reports once, and only to requests that still wait. */
   #fail(entry: Entry, error: MillraceError): void {
     const { requestId } = entry;
     if (this.#entries.get(requestId) === entry) this.#events.push({ kind: "failed", requestId, error });
     this.close(requestId);
   }
 
-  /** Asked for again, by a client that repeats what failed, it would cost a thread once more. */
+  /** Without this memory, a client that repeats a failed request would end another thread. */
   #remember(key: string, error: MillraceError): void {
     this.#culprits.set(key, { error, atMs: performance.now() });
   }

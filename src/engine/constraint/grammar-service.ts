@@ -1,29 +1,29 @@
-/** Owns a grammar thread: starts it with its first work, and ends it when it breaks or hangs. */
+/** Owns a grammar thread: starts it with its first job, and ends it when it breaks or hangs. */
 import { join } from "node:path";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { packageRoot } from "../../core/package-root.js";
 import { jobAfter, MaskMemory, type MaskShape } from "./mask-memory.js";
 import type { FromGrammarThread, GrammarThreadData, ToGrammarThread } from "./messages.js";
 
-/** Compiled: tests run the rest from source, which a thread of its own could not. */
+/** The compiled file: a thread cannot run TypeScript sources, which tests run otherwise. */
 const THREAD = "dist/src/engine/constraint/grammar-thread.js";
 
-/** Reading a model's vocabulary takes seconds on a slow machine. */
+/** Extra time for the first job: reading a model's vocabulary takes seconds on a slow machine. */
 const START_TIMEOUT_MS = 60_000;
 
-/** A process that was stopped for longer, as by a suspended machine, has given its threads no time to work. */
+/** A gap between checks longer than this means that the process was suspended, so the thread had no time to work. */
 const LONGEST_LOOK_MS = 1000;
 
-/** The thread is gone with everything it knew. */
+/** The thread has ended, and its grammars are lost. */
 export interface LostThread {
-  /** Whose work ended it; 0: nobody's. */
+  /** Request whose job ended the thread; 0: none. */
   readonly requestId: number;
-  /** It had done some work before: another one is worth a try. */
+  /** The thread had done some work, so starting another is worth a try. */
   readonly hasWorked: boolean;
   readonly problem: string;
 }
 
-/** What happened since the last look. */
+/** Events since the last check. */
 interface GrammarNews {
   readonly messages: readonly FromGrammarThread[];
   readonly lost: LostThread | undefined;
@@ -34,21 +34,21 @@ export class GrammarService {
   #worker: Worker | undefined;
   #port: MessagePort | undefined;
   #numSent = 0;
-  /** The piece of work it was last seen at, since how long, and when that was. */
+  /** The job seen last, the time of its first sight, and the time of the last check. */
   #job = 0;
   #jobMs = 0;
   #lookedAtMs = 0;
 
-  /** @param timeoutMs the longest that one grammar, or one position's masks, may take */
+  /** @param timeoutMs time limit for compiling one grammar, and for the masks of one position */
   constructor(
     private readonly modelPath: string,
     private readonly shape: MaskShape,
     private readonly timeoutMs: number,
-    /** A word that changes whenever there is something to look at. */
+    /** A shared word that changes whenever there is an event. */
     private readonly news: Int32Array<SharedArrayBuffer>,
   ) {}
 
-  /** Another after each `stop`: a thread that is being ended may still write to its own. */
+  /** A new memory after each `stop`: a thread that is being ended may still write to its own. */
   get memory(): MaskMemory {
     this.#memory ??= new MaskMemory(this.shape, this.news);
     return this.#memory;
@@ -62,14 +62,14 @@ export class GrammarService {
     return this.#worker !== undefined && this.memory.busy().requestId !== 0;
   }
 
-  /** Has the thread read the vocabulary before there is work. */
+  /** Lets the thread read the vocabulary before the first job. */
   warm(): void {
     if (this.#port === undefined) this.#start();
   }
 
   send(message: ToGrammarThread): void {
     this.warm();
-    // Time begins with the work: before it nobody looked.
+    // The clock starts with the job: no check ran before.
     if (this.memory.busy().job === jobAfter(this.#numSent)) this.#lookedAtMs = performance.now();
     this.#numSent++;
     this.#port!.postMessage(message);
@@ -110,7 +110,7 @@ export class GrammarService {
       port: port2,
     };
     const worker = new Worker(join(packageRoot(), THREAD), { workerData, transferList: [port2] });
-    // That it ended shows in its work, which stands still: events of it are not seen while the engine's loop turns.
+    // The end of the thread shows as a job that stands still: its own events are not delivered while the engine's loop turns.
     worker.on("error", () => {});
     worker.unref();
     port1.unref();
@@ -123,7 +123,7 @@ export class GrammarService {
     return receiveMessageOnPort(this.#port)?.message as FromGrammarThread | undefined;
   }
 
-  /** The thread has been at the same piece of work for too long, or leaves it lying since it has ended. */
+  /** Has the thread been at the same job for too long, or ended in it? */
   #stuck(): LostThread | undefined {
     if (this.#worker === undefined) return undefined;
     const { requestId, job } = this.memory.busy();

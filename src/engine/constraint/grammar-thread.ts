@@ -1,4 +1,7 @@
-/** The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable: then the thread says so and ends. */
+/**
+ * The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable; the thread then reports that and
+ * ends.
+ */
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { errorToRecord, MillraceError } from "../../core/errors.js";
 import { grammarOfRecipe } from "../../text/answer/answer-recipe.js";
@@ -13,12 +16,12 @@ import { loadXgrammar } from "./xgrammar.js";
 
 interface OpenRequest {
   readonly matcher: GrammarMatcher;
-  /** Absent: no strings of bounded length. */
+  /** Absent: the grammar has no strings of bounded length. */
   readonly bounds: StringBounds | undefined;
   readonly stopIds: ReadonlySet<number>;
-  /** One bit a stop token, the request's own among them. */
+  /** One bit per stop token, those of the request included. */
   readonly stopMask: Int32Array;
-  /** The tokens drafted last, as far as the grammar allows them, each with the bounds that hold behind it. */
+  /** The last draft, as far as the grammar allows it, with the bounds that hold after each token. */
   guesses: readonly Guess[];
 }
 
@@ -28,18 +31,18 @@ interface Guess {
 }
 
 class Refusal extends Error {}
-/** Whatever the request says, it should not have come to this. */
+/** An error in the thread itself, whatever the request. */
 class OwnFault extends Error {}
 
 interface KnownGrammar {
   readonly compiled: CompiledGrammar;
-  /** It leaves the lengths of some strings to be counted here. */
+  /** The grammar leaves the lengths of some strings to be counted here. */
   readonly hasBounds: boolean;
 }
 
 class GrammarThread {
   readonly #requests = new Map<number, OpenRequest>();
-  /** By the recipe's key, with and without open requests. */
+  /** Compiled grammars by the recipe's key, with and without open requests. */
   readonly #compiled = new RecentMap<KnownGrammar>(MAX_CACHED_GRAMMARS);
   #lengths: TokenLengths | undefined;
 
@@ -87,7 +90,7 @@ class GrammarThread {
     const guesses: Guess[] = [];
     let numAccepted = 0;
     for (const id of draft) {
-      // What follows an end is never asked for.
+      // Masks after the end of an answer are never requested.
       if (stopIds.has(id) || !matcher.acceptToken(id)) break;
       bounds?.append(id);
       await this.#writeMask(request, slot, ++numAccepted);
@@ -120,8 +123,8 @@ class GrammarThread {
 }
 
 /**
- * Tokens that were chosen under masks, for good. Bounds see each position: those of drafted tokens that came true are known, and behind the last token
- * the next mask shows them.
+ * Accepts tokens chosen under masks, for good. Bounds must see each position: those of accepted drafts are known, and the next mask shows those after
+ * the last token.
  */
 async function accept(request: OpenRequest, tokenIds: readonly number[]): Promise<void> {
   const { matcher, bounds } = request;
@@ -165,7 +168,7 @@ async function run({ modelPath, shape, memory: buffer, news, port }: GrammarThre
       else if (message.kind === "masks") await thread.masks(message);
       else thread.close(message.requestId);
     } catch (thrown) {
-      // Only a thread whose grammar engine was not reached still stands.
+      // The thread is still usable only if its grammar engine was not reached.
       const isRefusal = thrown instanceof Refusal || thrown instanceof MillraceError;
       isBroken = !isRefusal;
       const problem = reasonOf(printed) ?? (thrown instanceof Error ? thrown.message : String(thrown));
@@ -192,7 +195,7 @@ async function run({ modelPath, shape, memory: buffer, news, port }: GrammarThre
   });
 }
 
-/** Steps wait for masks, so they go before grammars to be compiled, but not before their own. */
+/** Masks go before compiles, since steps wait for them, but not before the compile of their own grammar. */
 function takeNext(port: MessagePort, pending: ToGrammarThread[]): ToGrammarThread | undefined {
   for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
     pending.push(mail.message as ToGrammarThread);
@@ -202,7 +205,7 @@ function takeNext(port: MessagePort, pending: ToGrammarThread[]): ToGrammarThrea
   return pending.splice(Math.max(0, urgent), 1)[0];
 }
 
-/** The engine ends the thread when it has read the last message. */
+/** The engine ends the thread after it has read the last message. */
 function closeSoon(port: MessagePort): void {
   port.removeAllListeners("message");
 }

@@ -1,6 +1,6 @@
 /**
- * The memory that the engine's thread and the grammar thread share: a header, and for each seat a slot with the masks of its next position and
- * of those after each drafted token. The grammar thread writes a slot, then its ticket; the engine reads it once the ticket is the one it waits for.
+ * Memory shared by the engine's thread and a grammar thread: a header, and for each seat a slot with the masks of its next position and of the
+ * positions after each drafted token. The grammar thread writes a slot, then its ticket. The engine reads the slot once it holds the awaited ticket.
  */
 
 /** Words of the header. */
@@ -8,7 +8,7 @@ const BUSY = 0;
 const JOBS = 1;
 const HEADER_WORDS = 16;
 
-/** What `busy` says when the grammar thread has taken and finished so many messages: each begins a piece of work and ends it. */
+/** The value of `busy` after the grammar thread has finished that many messages: each message begins a job and ends it. */
 export function jobAfter(numMessages: number): number {
   return (2 * numMessages) | 0;
 }
@@ -18,21 +18,21 @@ const TICKET = 0;
 const NUM_MASKS = 1;
 const SLOT_WORDS = 2;
 
-/** Nothing but stop tokens may come. */
+/** Only stop tokens are allowed. */
 export const ONLY_STOP = 1;
-/** No token may come at all: the vocabulary cannot spell what the grammar wants. */
+/** No token is allowed: the vocabulary cannot spell the text that the grammar requires. */
 export const NOTHING = 2;
 
-/** A position's mask, in memory that stays as it is until the sequence moves on. */
+/** A position's mask, in memory that does not change until the sequence moves on. */
 export interface PositionMask {
-  /** One bit a token. */
+  /** One bit per token. */
   readonly words: Int32Array;
   readonly isOnlyStop: boolean;
 }
 
 export interface MaskShape {
   readonly numSlots: number;
-  /** 1 + the longest draft. */
+  /** 1 + tokens of the longest draft. */
   readonly masksPerSlot: number;
   readonly vocabSize: number;
 }
@@ -44,7 +44,7 @@ export class MaskMemory {
 
   constructor(
     readonly shape: MaskShape,
-    /** One word, which all threads' memories share. */
+    /** A word shared by the memories of all threads. */
     readonly news: Int32Array<SharedArrayBuffer>,
     readonly buffer: SharedArrayBuffer = new SharedArrayBuffer(bytesOf(shape)),
   ) {
@@ -53,13 +53,13 @@ export class MaskMemory {
     this.#words = new Int32Array(buffer);
   }
 
-  /** The grammar thread begins (or, with 0, ends) work for a request. */
+  /** The grammar thread begins a job for a request, or ends it with 0. */
   setBusy(requestId: number): void {
     Atomics.store(this.#words, BUSY, requestId);
     Atomics.add(this.#words, JOBS, 1);
   }
 
-  /** Whose work the grammar thread is at (0: nobody's), and a number that changes whenever it begins or ends one; see `jobAfter`. */
+  /** The request of the current job (0: none), and a number that changes whenever a job begins or ends; see `jobAfter`. */
   busy(): { readonly requestId: number; readonly job: number } {
     return { requestId: Atomics.load(this.#words, BUSY), job: Atomics.load(this.#words, JOBS) };
   }

@@ -1,4 +1,4 @@
-/** What the engine's thread and the grammar thread say to each other; masks go through shared memory (mask-memory.ts). */
+/** Messages between the engine's thread and a grammar thread. Masks go through shared memory (mask-memory.ts). */
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorRecord } from "../../core/errors.js";
 import type { MaskShape } from "./mask-memory.js";
@@ -14,11 +14,11 @@ export interface GrammarThreadData {
 export interface OpenGrammar {
   readonly kind: "open";
   readonly requestId: number;
-  /** Names the recipe: requests with the same one share a compiled grammar. */
+  /** Key of the recipe: requests with the same key share a compiled grammar. */
   readonly key: string;
-  /** What `recipeText` of src/text made. */
+  /** The recipe, as `recipeText` of src/text encodes it. */
   readonly recipe: string;
-  /** Of these, the model's own end an answer that is complete. */
+  /** Stop tokens of the request; the model's own end a complete answer. */
   readonly stopTokenIds: readonly number[];
   /** Output so far. */
   readonly tokenIds: readonly number[];
@@ -29,9 +29,9 @@ export interface ComputeMasks {
   readonly requestId: number;
   readonly slot: number;
   readonly ticket: number;
-  /** Output since the last message, to be accepted for good. */
+  /** Output since the last message, which is final. */
   readonly tokenIds: readonly number[];
-  /** Whether the slot has the mask of the next position from before. */
+  /** The slot already holds the mask of the next position. */
   readonly hasFirst: boolean;
   readonly draft: readonly number[];
 }
@@ -42,19 +42,19 @@ export type FromGrammarThread =
   | {
       readonly kind: "opened";
       readonly requestId: number;
-      /** The recipe's. */
+      /** Key of the recipe. */
       readonly key: string;
       readonly compileMs: number;
       readonly isFromCache: boolean;
     }
-  /** The thread still stands, unless it says that it does not. */
+  /** The thread is usable afterwards, unless `isBroken` says otherwise. */
   | {
       readonly kind: "failed";
       readonly requestId: number;
       readonly problem: string;
-      /** What is wrong with the recipe, where that is known. */
+      /** The fault of the recipe, if it is known. */
       readonly record: ErrorRecord | undefined;
-      /** Nothing that a request could have said otherwise. */
+      /** The fault is not in the request. */
       readonly isOurs: boolean;
       readonly isBroken: boolean;
     };

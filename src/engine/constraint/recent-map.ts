@@ -1,10 +1,10 @@
-/** A map that keeps the values set last. */
+/** A bounded map that drops the value set longest ago. */
 
-/** Compiled grammars that a grammar thread keeps; grammar-lanes.ts keeps their keys. */
+/** Number of compiled grammars that a grammar thread keeps; grammar-lanes.ts keeps their keys. */
 export const MAX_CACHED_GRAMMARS = 64;
 
 export class RecentMap<V> {
-  /** Set least recently first. */
+  /** In order of setting, oldest first. */
   readonly #values = new Map<string, V>();
 
   constructor(private readonly maxSize: number) {}
@@ -17,7 +17,7 @@ export class RecentMap<V> {
     return this.#values.has(key);
   }
 
-  /** @returns the value that is forgotten for this one */
+  /** @returns the value dropped for this one */
   set(key: string, value: V): V | undefined {
     this.#values.delete(key);
     this.#values.set(key, value);

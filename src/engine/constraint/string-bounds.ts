@@ -1,4 +1,7 @@
-/** Keeps strings within the bounds that their grammar only signals (text/grammar/string-length.ts): counts characters, and bars tokens with too many or too few. */
+/**
+ * Enforces lengths of strings that a grammar only signals (text/grammar/string-length.ts): counts characters, and bars tokens that would make a
+ * string too long or close it too early.
+ */
 import {
   boundsOf,
   type LengthBounds,
@@ -13,22 +16,22 @@ const HEX_DIGITS = 4;
 
 const isInsideCharacter = (byte: number): boolean => (byte & 0xc0) === 0x80;
 
-/** How far a string has come behind its opening quote. */
+/** Position within a string, after its opening quote. */
 interface Progress {
-  /** Characters that have begun. */
+  /** Characters begun so far. */
   readonly numCharacters: number;
   readonly isClosed: boolean;
   readonly isInEscape: boolean;
 }
 
-/** Reads a string's characters up to the closing quote or the end. */
+/** Reads the string's characters up to the closing quote or the end of the text. */
 function readString(bytes: ArrayLike<number>, from: number, to: number): Progress {
   let numCharacters = 0;
   let numEscaped = 0;
   for (let i = from; i < to; i++) {
     const byte = bytes[i]!;
     if (numEscaped > 0) {
-      // Behind the backslash: u and four digits, or one character.
+      // After the backslash: u and four digits, or one character.
       const isUnicode = numEscaped === 1 && byte === LETTER_U && bytes[i - 1] === BACKSLASH;
       numEscaped = isUnicode ? HEX_DIGITS : numEscaped - 1;
     } else if (byte === QUOTE) return { numCharacters, isClosed: true, isInEscape: false };
@@ -40,21 +43,21 @@ function readString(bytes: ArrayLike<number>, from: number, to: number): Progres
   return { numCharacters, isClosed: false, isInEscape: numEscaped > 0 };
 }
 
-/** What of a model's tokens matters to bounds; masks have one bit a token. */
+/** Facts of a model's tokens that bounds need, as masks with one bit per token. */
 export class TokenLengths {
-  /** The masks that the tokens' own ids take up, in words; signals come behind them. */
+  /** Words that the model's token ids take in a mask; the bits of signals follow. */
   readonly numWords: number;
-  /** Tokens that do not by themselves bring a string beyond what its grammar counts. */
+  /** Tokens that alone cannot take a string beyond the length that grammars count themselves. */
   readonly modest: Int32Array;
   readonly singleBytes: Int32Array;
-  /** Of the token that has most. */
+  /** Most characters of any token. */
   readonly longest: number;
   readonly #closing: Uint8Array;
   readonly #numCharacters: Uint16Array;
   readonly #within: Int32Array[] = [];
   readonly #closingFrom: Int32Array[] = [];
 
-  /** @param tokens each one's bytes, by id */
+  /** @param tokens bytes of each token, by id */
   constructor(tokens: readonly Uint8Array[]) {
     this.numWords = Math.ceil(tokens.length / 32);
     const read = tokens.map((bytes) => readString(bytes, 0, bytes.length));
@@ -65,13 +68,13 @@ export class TokenLengths {
     this.singleBytes = this.#maskOf((id) => tokens[id]!.length === 1);
   }
 
-  /** Tokens with at most so many characters before a quote that closes the string. */
+  /** Mask of tokens with at most `numCharacters` characters before a closing quote. */
   within(numCharacters: number): Int32Array {
     this.#within[numCharacters] ??= this.#maskOf((id) => this.#numCharacters[id]! <= numCharacters);
     return this.#within[numCharacters]!;
   }
 
-  /** Tokens that do not close the string, or have so many characters before they do. */
+  /** Mask of tokens that do not close the string, or have at least `numCharacters` characters before they do. */
   closingFrom(numCharacters: number): Int32Array {
     const least = Math.min(numCharacters, this.longest + 1);
     this.#closingFrom[least] ??= this.#maskOf((id) => !this.#closing[id] || this.#numCharacters[id]! >= least);
@@ -85,7 +88,7 @@ export class TokenLengths {
   }
 }
 
-/** Behind any of its quotes lies no more than grammars count themselves. */
+/** After each quote in the token come no more characters than grammars count themselves. */
 function isModest(bytes: Uint8Array): boolean {
   for (let i = bytes.indexOf(QUOTE); i !== -1; i = bytes.indexOf(QUOTE, i + 1)) {
     const rest = bytes.subarray(i + 1);
@@ -96,18 +99,18 @@ function isModest(bytes: Uint8Array): boolean {
   return true;
 }
 
-/** A string whose bounds were signalled, by where it begins in the output. */
+/** A string with signalled bounds, and its start in the output. */
 interface OpenString extends LengthBounds {
   readonly start: number;
 }
 
-/** A place in the output, as `mark` found it. */
+/** A position in the output, as returned by `mark`. */
 export interface BoundsMark {
   readonly length: number;
   readonly open: OpenString | undefined;
 }
 
-/** One request's output, and the bounds that hold at its end. */
+/** A request's output, and the bounds at its end. */
 export class StringBounds {
   #output = new Uint8Array(256);
   #length = 0;
@@ -129,21 +132,22 @@ export class StringBounds {
     this.#length += bytes.length;
   }
 
-  /** Where the output stands, with the bounds that hold there. */
+  /** The end of the output, with the bounds that hold there. */
   mark(): BoundsMark {
     return { length: this.#length, open: this.#open };
   }
 
-  /** Back to a place before, or ahead again to one whose bytes have been appended since. */
+  /** Returns to an earlier position, or to a later one whose bytes have been appended since. */
   goTo({ length, open }: BoundsMark): void {
     this.#length = length;
     this.#open = open;
   }
 
   /**
-   * Bars what would break a bound. It has to see every position in order: a string's bounds are signalled between its characters, and not within
-   * an escape.
-   * @param mask of this position, with the signals' bits behind those of the tokens */
+   * Bars tokens that would break a bound. Call for every position in order: bounds are signalled between the characters of a string, never within an
+   * escape.
+   * @param mask the position's mask, with the bits of signals after those of tokens
+   */
   restrict(mask: Int32Array): void {
     const lengths = this.lengths;
     and(mask, lengths.modest);
@@ -159,7 +163,7 @@ export class StringBounds {
     const numLeft = max === undefined ? Number.POSITIVE_INFINITY : max - numCharacters;
     const numMissing = min - numCharacters;
     if (numLeft >= lengths.longest && numMissing <= 0) return;
-    // Byte by byte to the end of an escape: what a longer token means depends on how the escape began.
+    // To the end of an escape only single bytes are allowed: the meaning of a longer token depends on the start of the escape.
     if (isInEscape) and(mask, lengths.singleBytes);
     else {
       if (numLeft < lengths.longest) and(mask, lengths.within(numLeft));
@@ -167,7 +171,7 @@ export class StringBounds {
     }
   }
 
-  /** Behind the last quote that is no escape: the string has not been closed. */
+  /** Position after the last quote that is not escaped: the open string begins there. */
   #startOfString(): number {
     for (let i = this.#length - 1; i >= 0; i--) {
       if (this.#output[i] !== QUOTE) continue;

@@ -1,4 +1,4 @@
-/** What grammars see of each token, and which end an answer, read from the model's own tokenizer. */
+/** The bytes of each token as grammars read them, and the tokens that end an answer, from the model's own tokenizer. */
 import { readGguf } from "../../formats/gguf/read.js";
 import { isHfFolder, readHfFolder } from "../../formats/hf/folder.js";
 import { SPECIAL_BYTE } from "../../text/grammar/markers.js";
@@ -7,7 +7,7 @@ import { createTokenizer } from "../../text/tokenizer/create-tokenizer.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface TokenBytes {
-  /** Text; for special tokens SPECIAL_BYTE and theirs. Empty for tokens that no grammar takes: those that end an answer, and those that are no text. */
+  /** Bytes of each token; special tokens have SPECIAL_BYTE in front. Empty for tokens that no grammar accepts: end tokens and tokens without text. */
   readonly bytes: readonly Uint8Array[];
   readonly stopIds: ReadonlySet<number>;
 }

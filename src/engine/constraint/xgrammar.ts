@@ -25,7 +25,7 @@ export interface GrammarMatcher extends Disposable {
 
 export interface Xgrammar {
   readonly TokenizerInfo: {
-    /** @param vocabulary each token's bytes; none for tokens that are no text */
+    /** @param vocabulary bytes of each token; empty for tokens without text */
     createTokenizerInfo(
       vocabulary: readonly Uint8Array[],
       kind: "raw",
@@ -49,7 +49,7 @@ type Script = (
   console: Pick<Console, "log" | "error" | "warn">,
 ) => void;
 
-/** @param onText what the engine prints: on a refusal, why */
+/** @param onText receives printed text: the reason of a refusal */
 export async function loadXgrammar(onText: (text: string) => void): Promise<Xgrammar> {
   const require = createRequire(import.meta.url);
   const filename = require.resolve("@mlc-ai/web-xgrammar");

@@ -37,7 +37,7 @@ export interface KvBudget {
   readonly kvBytes: number;
 }
 
-/** Share of a window's blocks in those of full attention where memory is short: sequences four windows long fill both. */
+/** Where memory is short: blocks of a window as a share of those of full attention. Sequences four windows long fill both. */
 const WINDOW_SHARE = 1 / 4;
 /** Factor on the blocks that all running sequences need: the other half keeps cached prefixes. */
 const CACHE_FACTOR = 2;
