@@ -1,4 +1,4 @@
-/** Traffic under which layers show what they are for, and a ladder of loads for the baselines and all together. */
+/** Cells that show the gain of each layer, and a load ladder for the baselines and all together. */
 import type { Load } from "../workload/load.js";
 import { mixedLengths, padded, usefulShare } from "../workload/mixed-lengths.js";
 import {
@@ -14,18 +14,18 @@ import { longestRequest, scaled, type Workload } from "../workload/workload.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
 
 export interface CellWishes {
-  /** Multiplies all lengths, and the memory with them. */
+  /** Factor on all lengths and the memory. */
   readonly scale: number;
-  /** Prompt and answer of the ladder's requests. */
+  /** Lengths of the ladder's requests. */
   readonly shapes: readonly (readonly [promptTokens: number, outputTokens: number])[];
   readonly concurrency: readonly number[];
-  /** After which a run begins nothing more. */
+  /** Time after which a run sends no new requests. */
   readonly durationS: number;
   /** Names; undefined: all. */
   readonly only?: readonly string[] | undefined;
 }
 
-/** Of cells, without their loads: what the reference ratios are read from. */
+/** Workload names of cells, from which the reference ratios are read. */
 export const LENGTHS = "mixed lengths";
 export const PADDED = "mixed lengths, padded";
 export const SHARED = "shared prompts";
@@ -33,16 +33,16 @@ export const MEMORY = "scarce memory";
 export const CODE_EDIT = "code edit";
 export const STORY = "prose";
 export const WARM_EDIT = "code edit, temperature 1";
-/** Before the shape. */
+/** Prefix of the ladder's cells, before the shape. */
 export const LADDER = "ladder ";
 
 const LAYER_CELLS: readonly string[] = [LENGTHS, SHARED, MEMORY, CODE_EDIT];
 
-/** Whether every layer is measured under it, alone and taken away. */
+/** Whether every layer is measured under the cell, alone and taken away. */
 export const isLayerCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
   LAYER_CELLS.includes(workloadName);
 
-/** Whether it is a load of the ladder: fixed lengths at so many at once. */
+/** Whether the cell is part of the ladder: fixed lengths and a number of clients. */
 export const isLadderCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
   workloadName.startsWith(LADDER);
 
@@ -72,7 +72,7 @@ const TALE: Workload = {
 
 const one = (concurrency: number): Load => ({ kind: "closed", concurrency, rampMs: 0 });
 
-/** Each with the memory that it is about: enough, or in one case too little. */
+/** Each kind of traffic with its memory: enough, or in one case too little. */
 function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
   const lengths = mixedLengths(scale);
   const entries = padded(lengths, STATIC_BATCH);
@@ -116,7 +116,7 @@ function ladderTraffic({ scale, shapes, concurrency, durationS }: CellWishes): T
   const seats = Math.max(...concurrency);
   return shapes.flatMap(([promptTokens, outputTokens]) => {
     const { name, workload } = shapeWorkload(promptTokens, outputTokens);
-    // Room for what the server adds to a prompt.
+    // Room for tokens that the server adds to a prompt.
     const maxModelLen = longestRequest(workload) + 64;
     const shape = { seats, maxModelLen, kvTokens: seats * maxModelLen };
     return closedLoads(concurrency).map((load): Traffic => {
@@ -131,7 +131,7 @@ function scaledShape(shape: ServerShape, scale: number): ServerShape {
   return { ...shape, maxModelLen, kvTokens: Math.max(maxModelLen, Math.ceil(shape.kvTokens * scale)) };
 }
 
-/** @param variants names of all servers; the half of one is for the ladder only */
+/** @param variants names of all servers; the half is for the ladder only */
 export function ablationCells(wishes: CellWishes, variants: readonly string[]): Cell[] {
   const onAll = variants.filter((name) => name !== HALF);
   const traffic = [...layerTraffic(wishes), ...ladderTraffic(wishes)];
@@ -150,5 +150,5 @@ export function ablationCells(wishes: CellWishes, variants: readonly string[]): 
     );
 }
 
-/** Names that can be asked for. */
+/** Names for --cells. */
 export const CELL_NAMES = [LENGTHS, SHARED, MEMORY, CODE_EDIT, STORY, LADDER.trim()] as const;

@@ -12,7 +12,7 @@ const named = (name: string) => variants.find((variant) => variant.name === name
 const shape = { seats: 4, maxModelLen: 512, kvTokens: 2048 };
 const flags = (name: string) => flagsOf(named(name), layers, shape).join(" ");
 
-test("two baselines, every layer alone and taken away, all together, and that on half the threads", () => {
+test("two baselines, every layer alone and taken away, all together, and all together on half the threads", () => {
   expect(new Set(variants.map((variant) => variant.name)).size).toBe(variants.length);
   // Naive, vanilla, all, half; two and seven layers alone, eight taken away.
   expect(variants).toHaveLength(4 + 2 + 7 + 8);
@@ -21,7 +21,7 @@ test("two baselines, every layer alone and taken away, all together, and that on
   expect(variants.filter((variant) => variant.isOnHalf).map((variant) => variant.name)).toEqual([HALF]);
 });
 
-test("naive says no to everything, all together to nothing, and one layer is one change", () => {
+test("naive switches everything off, all together nothing, and one layer is one change", () => {
   expect(flags(NAIVE)).toBe(
     '--batching static --kv-layout contiguous --no-enable-chunked-prefill --max-num-batched-tokens 512 --no-enable-prefix-caching --no-share-kv-reads --kv-cache-dtype f16 --speculative-config {"method":"none"}',
   );

@@ -1,15 +1,15 @@
 /**
- * What is switched on and off: layers, and the servers that have some of them. Naive has none; vanilla the foundation, which is continuous batching and
- * paged KV memory; all together these and every optimisation.
+ * Layers, which are optimisations switched on and off, and the servers that have some of them. Naive has none; vanilla has the foundation, continuous
+ * batching and paged KV memory; all together has every layer.
  */
 import type { ServerShape } from "../workload/scenarios.js";
 
 interface Layer {
   readonly name: string;
-  /** Flags of a server that has it, and of one that has not. */
+  /** Flags of a server with the layer, and of one without. */
   on(shape: ServerShape): readonly string[];
   off(shape: ServerShape): readonly string[];
-  /** The weights that are served with it, in place of those in F16. */
+  /** Weights that replace those in F16. */
   readonly modelPath?: string | undefined;
 }
 
@@ -22,7 +22,7 @@ interface Variant {
 export interface Layers {
   readonly foundation: readonly Layer[];
   readonly optimisations: readonly Layer[];
-  /** Weights in other types than the optimisation's: measured alone, and not in all together. */
+  /** Weights in further types: measured alone, and not part of all together. */
   readonly alternatives: readonly Layer[];
 }
 
@@ -31,7 +31,7 @@ export const VANILLA = "vanilla";
 export const ALL = "all together";
 export const HALF = "all, half the threads";
 
-/** A layer of the foundation alone is naive with it, an optimisation alone is vanilla with it. */
+/** Alone, a layer of the foundation is added to naive, and an optimisation to vanilla. */
 export const aloneName = (base: typeof NAIVE | typeof VANILLA, layer: string): string => `${base} + ${layer}`;
 export const withoutName = (layer: string): string => `all but ${layer}`;
 
@@ -48,7 +48,7 @@ export const FOUNDATION: readonly Layer[] = [
   { name: "paged KV", on: flags(), off: flags("--kv-layout", "contiguous") },
 ];
 
-/** @param speculation what --speculative-config is given */
+/** @param speculation value of --speculative-config */
 export function optimisations(speculation: string): Layer[] {
   return [
     {
@@ -76,7 +76,7 @@ export function weightsLayer(type: string, modelPath: string): Layer {
   return { name: `${type} weights`, on: flags(), off: flags(), modelPath };
 }
 
-/** Baselines first, all together last but its own half. */
+/** Baselines first; all together and its half last. */
 export function variantsOf({ foundation, optimisations: optional, alternatives }: Layers): Variant[] {
   const all = [...foundation, ...optional];
   const variant = (name: string, layers: readonly Layer[], isOnHalf = false): Variant => ({ name, layers, isOnHalf });
@@ -96,7 +96,7 @@ export function variantsOf({ foundation, optimisations: optional, alternatives }
   ];
 }
 
-/** Of the server's command, beside what its size asks for. */
+/** The server's flags, beside those of its size. */
 export function flagsOf({ layers }: Variant, all: Layers, shape: ServerShape): string[] {
   const has = (layer: Layer) => layers.includes(layer);
   return [...all.foundation, ...all.optimisations].flatMap((layer) =>

@@ -1,4 +1,4 @@
-/** How far one engine's predictions are from another's over the same text. */
+/** Compares two engines' predictions over the same text. */
 import type { EngineCore } from "../../engine/engine-core.js";
 import { percentile } from "../measure/percentiles.js";
 
@@ -6,17 +6,17 @@ export interface Divergence {
   readonly numTokens: number;
   /** Kullback-Leibler divergence KL(reference ‖ tested) of the next token's distribution, in nats. */
   readonly meanKl: number;
-  /** undefined of too few positions to tell. */
+  /** undefined for too few positions. */
   readonly p99Kl: number | undefined;
   readonly maxKl: number;
-  /** Share of the positions at which both hold the same token for the likeliest. */
+  /** Share of the positions with the same likeliest token. */
   readonly sameTop: number;
-  /** e to the mean negative log-likelihood of the text's own next tokens. */
+  /** exp of the mean negative log-likelihood of the text's next tokens. */
   readonly referencePerplexity: number;
   readonly testedPerplexity: number;
 }
 
-/** @param windows token ids; each is a text of its own, of at least two tokens */
+/** @param windows token ids of texts, at least two tokens each, computed separately */
 export async function divergenceOf(
   reference: EngineCore,
   tested: EngineCore,
@@ -61,7 +61,7 @@ export async function divergenceOf(
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** In nats, in double precision. */
+/** Log-probabilities in nats, in double precision. */
 export function logSoftmax(logits: Float32Array): Float64Array {
   const values = Float64Array.from(logits);
   const max = values[argMax(values)]!;
@@ -69,7 +69,7 @@ export function logSoftmax(logits: Float32Array): Float64Array {
   return values.map((value) => value - logSum);
 }
 
-/** Of two distributions given as log-probabilities. What is impossible under `p` adds nothing. */
+/** KL(p ‖ q) of two distributions given as log-probabilities. Tokens of probability 0 under `p` add nothing. */
 export function klOf(p: Float64Array, q: Float64Array): number {
   let sum = 0;
   for (let i = 0; i < p.length; i++) {
@@ -79,7 +79,7 @@ export function klOf(p: Float64Array, q: Float64Array): number {
   return sum;
 }
 
-/** The first of the greatest. */
+/** The index of the first maximum. */
 function argMax(values: Float64Array): number {
   let best = 0;
   for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i;

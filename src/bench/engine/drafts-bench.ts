@@ -1,6 +1,6 @@
 /**
- * What speculation wins on given prompts: two engines in this process, one that decodes plainly and one that drafts, answer the same requests in
- * alternation, and both must give the same tokens. Each round has prompts of its own, so that no drafter has seen the answers.
+ * Measures speculation on given prompts: two engines in this process, one plain and one drafting, answer the same requests in alternation, and must
+ * give the same tokens. Each round has new prompts, so that no drafter has seen the answers.
  */
 import { MillraceError } from "../../core/errors.js";
 import { GREEDY_SAMPLING } from "../../engine/api/request.js";
@@ -10,7 +10,7 @@ import { type Estimate, pairedRatio } from "../measure/intervals.js";
 export interface PromptSet {
   readonly name: string;
   readonly prompts: readonly (readonly number[])[];
-  /** Tokens that end an answer; none: each is as long as it may be. */
+  /** Tokens that end an answer; empty: every answer has the full length. */
   readonly stopTokenIds: readonly number[];
 }
 
@@ -18,7 +18,7 @@ export interface DraftsBenchSpec {
   /** Requests at once. */
   readonly batches: readonly number[];
   readonly rounds: number;
-  /** Of each round, for each number of requests at once. */
+  /** Prompts of each round, for each batch size. */
   readonly promptsPerRound: number;
   readonly maxTokens: number;
   readonly temperature: number;
@@ -27,13 +27,13 @@ export interface DraftsBenchSpec {
 export interface DraftsBenchResult {
   readonly set: string;
   readonly batch: number;
-  /** How many times as fast an answer goes on after its first token: all answers' times from first to last token, plain ÷ with drafts. */
+  /** Speed-up after the first token: time from first to last token over all answers, plain ÷ with drafts. */
   readonly decoding: Estimate;
-  /** How many times as fast the whole round is, prompts included. */
+  /** Speed-up of the whole round, prompts included. */
   readonly wholeRun: Estimate;
   readonly rounds: readonly RoundTimes[];
   readonly numTokens: number;
-  /** Of drafted tokens; undefined where nothing was drafted. */
+  /** Accepted ÷ draft tokens; undefined without drafts. */
   readonly acceptedShare: number | undefined;
 }
 
@@ -68,7 +68,7 @@ export async function benchDrafts(
   }
   const results: DraftsBenchResult[] = [];
   for (const set of sets) {
-    // Prompts are used up round by round and never come twice.
+    // Each prompt is used once.
     let used = 0;
     for (const batch of spec.batches) {
       const perRound = perRoundOf(batch);
@@ -96,7 +96,7 @@ async function benchSet(
   let before = drafting.stats().speculation;
   for (const [round, prompts] of set.groups.entries()) {
     const run = (core: EngineCore) => runRound(core, prompts, set.stopTokenIds, batch, round, spec);
-    // Every other round the other way round.
+    // The order alternates between rounds.
     const second = round % 2 === 1 ? await run(drafting) : undefined;
     const first = await run(plain);
     const other = second ?? (await run(drafting));
@@ -132,7 +132,7 @@ interface Answer {
   lastMs: number;
 }
 
-/** `batch` requests at once until all prompts are answered. */
+/** Answers all prompts, `batch` at a time. */
 async function runRound(
   core: EngineCore,
   prompts: readonly (readonly number[])[],
@@ -172,6 +172,6 @@ function assertSame(plain: readonly (readonly number[])[], drafted: readonly (re
   if (index < 0) return;
   throw new MillraceError(
     "engine_failed",
-    `expected the tokens of plain decoding with drafts too, got others for prompt ${index}`,
+    `expected the same tokens with drafts as without, got others for prompt ${index}`,
   );
 }

@@ -23,7 +23,7 @@ export interface EngineBenchResult {
   readonly promptTokens: number;
   readonly genTokens: number;
   readonly sharedPrefix: number;
-  /** Medians. Prefill counts all prompts' tokens, those a shared prefix saved too; decode all sequences' tokens. */
+  /** Medians. Prefill counts all prompt tokens, also those that a shared prefix saves; decode counts all sequences' tokens. */
   readonly prefillTokensPerS: number;
   readonly decodeTokensPerS: number;
   readonly prefillSummary: Summary;
@@ -31,13 +31,13 @@ export interface EngineBenchResult {
   readonly samples: readonly EngineBenchSample[];
 }
 
-/** The warm-up touches every weight, buffer and code path; it need not be long for that. */
+/** A short warm-up touches every weight, buffer and code path. */
 const WARM_UP = { promptTokens: 32, genTokens: 4 };
 
 /**
- * One unmeasured round and `repetitions` measured ones for each batch size.
- * @param onRound called after every measured round
- * @param onIdle called before the first measured round of a batch size and after each, the engine idle
+ * One warm-up round and `repetitions` measured rounds for each batch size.
+ * @param onRound called after each measured round
+ * @param onIdle called before the first measured round of a batch size and after each round, while the engine is idle
  */
 export async function benchEngine(
   engine: Engine,
@@ -74,7 +74,7 @@ function warmUpOf(spec: EngineBenchSpec): EngineBenchSpec {
 async function measure(engine: Engine, spec: EngineBenchSpec, batch: number, seed: number): Promise<EngineBenchSample> {
   const { promptTokens, genTokens, sharedPrefix } = spec;
   const { vocabSize } = engine.info;
-  // A seed per round: whatever the prefix cache still holds, it does not hold these.
+  // A seed per round: no prompt is in the prefix cache.
   const prompts = randomPrompts({ batch, promptTokens, sharedPrefix, vocabSize }, seed);
   const round = await runRound(engine, { prompts, genTokens });
   return {

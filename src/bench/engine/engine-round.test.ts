@@ -4,7 +4,7 @@ import { runRound, tokensToAsk } from "./engine-round.js";
 
 const prompt = (length: number): Int32Array => new Int32Array(length).fill(65);
 
-test("every sequence is greedy, has no stop tokens, and is gone when the round is over", async () => {
+test("every sequence is greedy, has no stop tokens, and has ended after the round", async () => {
   const engine = new FakeEngine();
   const spec = { prompts: [prompt(3), prompt(4)], genTokens: 5 };
   const sample = await runRound(engine, spec);
@@ -20,7 +20,7 @@ test("every sequence is greedy, has no stop tokens, and is gone when the round i
   expect(sample.decodeMs).toBeGreaterThan(0);
 });
 
-test("sequences ask for all the tokens that model and KV memory have room for, and never fewer than are measured", () => {
+test("sequences ask for as many tokens as model and KV memory hold, and never fewer than are measured", () => {
   const { info } = new FakeEngine({ maxModelLen: 1024 });
   const spec = (batch: number, length: number) => ({
     prompts: Array.from({ length: batch }, () => prompt(length)),
@@ -32,14 +32,14 @@ test("sequences ask for all the tokens that model and KV memory have room for, a
   expect(tokensToAsk(info, spec(8, 510))).toBe(8);
 });
 
-test("what the engine refuses comes out as it is, and nothing stays behind", async () => {
+test("the engine's errors are passed on, and no request is left", async () => {
   const engine = new FakeEngine();
   const spec = { prompts: [prompt(8), prompt(0)], genTokens: 4 };
   await expect(runRound(engine, spec)).rejects.toMatchObject({ code: "empty_prompt" });
   expect(engine.numLive).toBe(0);
 });
 
-test("steps that give several tokens are not taken for plain decoding", async () => {
+test("steps with several tokens do not count as plain decoding", async () => {
   const engine = new FakeEngine({ tokensPerStep: 2 });
   const spec = { prompts: [prompt(8), prompt(8)], genTokens: 5 };
   await expect(runRound(engine, spec)).rejects.toMatchObject({ code: "engine_failed" });

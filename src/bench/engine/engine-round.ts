@@ -7,27 +7,27 @@ import { GREEDY_SAMPLING } from "../../engine/api/request.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 
 interface RoundSpec {
-  /** One per sequence of the batch. */
+  /** One prompt for each sequence of the batch. */
   readonly prompts: readonly Int32Array[];
-  /** Tokens each sequence generates while all of them do, the one that ends its prefill included; at least 2. */
+  /** Tokens that each sequence generates while all sequences decode, its first token included; at least 2. */
   readonly genTokens: number;
 }
 
 export interface RoundSample {
-  /** From the first submission to the last sequence's first token. */
+  /** From the first submission to the first token of the last sequence. */
   readonly prefillMs: number;
-  /** genTokens − 1 steps in which every sequence got a token. */
+  /** Time of the genTokens − 1 steps in which every sequence gets a token. */
   readonly decodeMs: number;
-  /** The parts of both that passed inside the kernels. */
+  /** The parts of both spent inside kernels. */
   readonly prefillKernelMs: number;
   readonly decodeKernelMs: number;
-  /** Prompt tokens that came from the prefix cache. */
+  /** Prompt tokens served from the prefix cache. */
   readonly numCachedTokens: number;
 }
 
 /**
- * Tokens to ask for per sequence: the first ones go on generating until the last one's prompt is through, so all ask for as many as model
- * and memory hold, and are aborted when the round is over.
+ * Tokens to ask for per sequence: the first sequences go on generating until the last prompt is computed. So every sequence asks for as many tokens
+ * as model and memory hold, and is aborted when the round is over.
  */
 export function tokensToAsk({ maxModelLen, numKvBlocks, blockSize }: EngineInfo, spec: RoundSpec): number {
   const longest = Math.max(...spec.prompts.map((prompt) => prompt.length));
@@ -36,8 +36,8 @@ export function tokensToAsk({ maxModelLen, numKvBlocks, blockSize }: EngineInfo,
 }
 
 /**
- * Throws what `submit` refuses, and kv_capacity_exceeded when sequences had to give way to each other: such a round measures memory, not speed.
- * The engine is idle again when this resolves.
+ * Throws errors of `submit`, and kv_capacity_exceeded when a sequence was preempted: such a round measures memory, not speed. The engine is idle
+ * again when this resolves.
  */
 export async function runRound(engine: Engine, spec: RoundSpec): Promise<RoundSample> {
   const { prompts, genTokens } = spec;
@@ -67,7 +67,7 @@ export async function runRound(engine: Engine, spec: RoundSpec): Promise<RoundSa
   }
 }
 
-/** The step under way when the last request was aborted must not run into the next round. */
+/** The step in progress at the last abort must not overlap the next round. */
 async function untilIdle(engine: Engine): Promise<void> {
   const giveUp = { hasFailed: false };
   engine.failure.catch(() => {
@@ -82,7 +82,7 @@ async function untilIdle(engine: Engine): Promise<void> {
   }
 }
 
-/** Follows a round step by step: prompts first, then the steps that all sequences share. */
+/** Follows a round step by step: first the prompts, then the steps that all sequences share. */
 class RoundWatch {
   readonly #startMs = performance.now();
   readonly #before;
@@ -106,7 +106,7 @@ class RoundWatch {
   onOutput(index: number, { tokenIds, numCachedTokens, finishReason }: EngineOutput): void {
     const nowMs = performance.now();
     const stats = this.engine.stats();
-    if (stats.numPreemptions > this.#before.numPreemptions) throw this.#tooLittleMemory("one had to give way");
+    if (stats.numPreemptions > this.#before.numPreemptions) throw this.#tooLittleMemory("a sequence was preempted");
     if (!this.#hasStarted[index]) {
       this.#hasStarted[index] = true;
       this.#numStarted++;
@@ -119,11 +119,11 @@ class RoundWatch {
       if (numDecoded === this.batch * (this.genTokens - 1)) this.#finish(this.#prefill, nowMs);
     }
     if (finishReason !== undefined && this.#numDecoded[index]! < this.genTokens - 1)
-      throw this.#tooLittleMemory("one ended before the others were through");
+      throw this.#tooLittleMemory("a sequence ended before the others had decoded");
   }
 
   #tooLittleMemory(got: string): MillraceError {
-    const message = `expected room for all ${this.batch} sequences side by side, got so little that ${got}`;
+    const message = `expected KV memory for all ${this.batch} sequences at once, got too little: ${got}`;
     return new MillraceError("kv_capacity_exceeded", message, {
       hint: "start with more --kv-cache-memory-bytes, or measure fewer sequences or shorter prompts",
     });
@@ -139,7 +139,7 @@ class RoundWatch {
       throw new MillraceError(
         "engine_failed",
         `expected ${this.genTokens - 1} steps of ${this.batch} sequences each, got ${numSteps}`,
-        { hint: "let a step compute at least one token per sequence: --max-num-batched-tokens" },
+        { hint: "raise --max-num-batched-tokens: a step must compute at least one token per sequence" },
       );
     }
     this.onDone({

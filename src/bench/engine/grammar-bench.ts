@@ -1,4 +1,4 @@
-/** Measures what holding answers to grammars costs: compiling, and a mask for each token, through the engine's own grammar thread. */
+/** Measures grammars in the engine's own grammar thread: compile times, and the time of a mask for each token. */
 import { MillraceError } from "../../core/errors.js";
 import { type Summary, summarize } from "../../core/statistics.js";
 import { GrammarService } from "../../engine/constraint/grammar-service.js";
@@ -11,9 +11,9 @@ const SLOT = 0;
 
 export interface GrammarCase {
   readonly name: string;
-  /** What the engine is to hold an answer to, said otherwise in each round: what is known would not be compiled again. */
+  /** The grammar's recipe, different in each round: a known one would not be compiled again. */
   recipeOf(round: number): string;
-  /** A text of the grammar, whose tokens' masks are measured. */
+  /** A text that the grammar allows; a mask is measured for each of its tokens. */
   readonly answer: string;
 }
 
@@ -21,20 +21,20 @@ export interface GrammarBenchResult {
   readonly name: string;
   readonly numTokens: number;
   readonly compileMs: Summary;
-  /** From asking for a mask to having it, over all tokens and rounds. */
+  /** Time from the request for a mask to the mask, over all tokens and rounds. */
   readonly maskMs: Summary & { readonly p90: number };
 }
 
 export interface GrammarBenchReport {
   readonly vocabSize: number;
-  /** Until the thread has read the vocabulary. */
+  /** Time until the thread has read the vocabulary. */
   readonly startMs: number;
   readonly results: readonly GrammarBenchResult[];
 }
 
 /**
- * @param modelPath of which only the tokenizer is read
- * @param trivial a recipe that is compiled at once
+ * @param modelPath a model, whose tokenizer is read
+ * @param trivial a recipe that compiles at once
  */
 export function benchGrammars(
   modelPath: string,
@@ -84,7 +84,7 @@ class GrammarClient {
     private readonly news: Int32Array,
   ) {}
 
-  /** @returns milliseconds of compiling, as the thread measured them */
+  /** @returns the compile time that the thread measured, in milliseconds */
   open(recipe: string): number {
     const requestId = ++this.#requestId;
     const stopTokenIds = [...this.tokens.stopIds];
@@ -94,7 +94,7 @@ class GrammarClient {
     throw new MillraceError("invalid_grammar", answer.problem);
   }
 
-  /** @returns milliseconds of each token's mask, the one before it accepted */
+  /** @returns for each token the time of its mask, after the previous token was accepted, in milliseconds */
   masks(tokenIds: readonly number[]): number[] {
     const requestId = this.#requestId;
     const { memory } = this.service;
@@ -130,7 +130,7 @@ function timeOf(run: () => void): number {
   return performance.now() - startMs;
 }
 
-/** A text's tokens, the longest first: close to a tokenizer's, and none that a grammar could not see. */
+/** Splits a text greedily into the longest tokens: close to the tokenizer's result, and always allowed by the grammar. */
 function longestTokens({ bytes }: TokenBytes, text: string): number[] {
   const idByText = new Map(bytes.map((token, id) => [Buffer.from(token).toString("latin1"), id]));
   const rest = Buffer.from(text).toString("latin1");

@@ -1,4 +1,4 @@
-/** What another KV cache type changes of a model's predictions over a text, and of the memory it needs. */
+/** Measures how another KV cache type changes a model's predictions over a text, and its memory. */
 
 import { createBackend } from "../../backend/create/create-backend.js";
 import type { KvType } from "../../backend/ops.js";
@@ -16,7 +16,7 @@ export const REFERENCE_KV_TYPE = "f16";
 export interface KvQualitySpec {
   readonly modelPath: string;
   readonly kvCacheDtype: KvType;
-  /** Tokens that are read in one go. */
+  /** Tokens of a window, each computed on its own. */
   readonly window: number;
   readonly numThreads: number;
 }

@@ -1,17 +1,17 @@
-/** A drafter that knows the outputs and errs on purpose: what speculation can win at a given acceptance, apart from how well drafts are found. */
+/** A drafter that knows the outputs and errs on purpose, to measure speculation at a given acceptance. */
 
 import type { Draft, Drafter } from "../../engine/speculative/drafter.js";
 import type { Sequence } from "../../engine/step/sequence.js";
 
-/** What it says of its tokens; the speculator learns how often they are right. */
+/** The chance that it reports for its tokens; the speculator learns the true one. */
 const FIRST_CHANCE = 0.85;
 
 export class OracleDrafter implements Drafter {
   readonly name = "oracle";
 
   /**
-   * @param outputOf the tokens that a request will give, by its id; undefined: not known
-   * @param acceptance how likely each drafted token is the right one
+   * @param outputOf the tokens that a request, given by its id, will output; undefined: unknown
+   * @param acceptance probability that a draft token is right
    * @param random uniform in [0, 1)
    */
   constructor(

@@ -1,16 +1,16 @@
-/** Prompts that no cache has seen: token ids drawn from a seed, the same for every run. */
+/** Prompts of random token ids, which no cache contains; the same seed gives the same prompts. */
 
 import { generator } from "../workload/random.js";
 
 interface PromptShape {
   readonly batch: number;
   readonly promptTokens: number;
-  /** The first so many tokens are the same in all prompts of the batch; 0: each has its own. */
+  /** Number of first tokens that all prompts of the batch share. */
   readonly sharedPrefix: number;
   readonly vocabSize: number;
 }
 
-/** @param seed another one gives prompts, and a shared prefix, that have nothing in common with these. */
+/** @param seed other seeds give unrelated prompts and prefixes */
 export function randomPrompts(shape: PromptShape, seed: number): Int32Array[] {
   const next = generator(Math.imul(seed + 1, 0x9e3779b1));
   const draw = (count: number): number[] => Array.from({ length: count }, () => next() % shape.vocabSize);

@@ -1,6 +1,6 @@
 /**
- * What speculation wins when drafts are right with a given probability: an engine in this process decodes each batch plainly and then with a
- * drafter that knows the outcome, in alternation, and both give the same tokens.
+ * Measures speculation with drafts of a given acceptance: an engine in this process decodes each batch plainly and then with a drafter that knows the
+ * output, in alternation. Both must give the same tokens.
  */
 import { MillraceError } from "../../core/errors.js";
 import { median } from "../../core/statistics.js";
@@ -11,7 +11,7 @@ import { randomPrompts } from "./random-prompts.js";
 
 export interface SpeculationBenchSpec {
   readonly batches: readonly number[];
-  /** Probability that a drafted token is right. */
+  /** Probability that a draft token is right. */
   readonly acceptance: number;
   readonly maxDraftTokens: number;
   readonly promptTokens: number;
@@ -22,20 +22,20 @@ export interface SpeculationBenchSpec {
 
 export interface SpeculationBenchResult {
   readonly batch: number;
-  /** Medians of decoding, prompts not counted. */
+  /** Medians of decoding, without the prompts. */
   readonly plainTokensPerS: number;
   readonly tokensPerS: number;
-  /** Median of the rounds' ratios, and all of them. */
+  /** The median ratio, and the ratios of all rounds. */
   readonly ratio: number;
   readonly ratios: readonly number[];
-  /** What the steps' measured times allow at this acceptance with the best fixed length of drafts, if drafting itself took no time. */
+  /** The highest ratio that the measured step times allow at this acceptance, with the best fixed draft length and free drafts. */
   readonly bound: number;
   readonly tokensPerStep: number;
-  /** Undefined: nothing was drafted. */
+  /** Undefined without drafts. */
   readonly acceptedShare: number | undefined;
 }
 
-/** The outputs that the drafter knows; none while decoding plainly. */
+/** The outputs that the drafter knows; none during plain decoding. */
 export class Outcomes {
   #known: ReadonlyMap<number, readonly number[]> = new Map();
 
@@ -93,7 +93,7 @@ async function benchBatch(
       if (tokens.join() === second.outputs.get(id)?.join()) continue;
       throw new MillraceError(
         "engine_failed",
-        `expected the tokens of plain decoding with drafts too, got others in request ${id}`,
+        `expected the same tokens with drafts as without, got others in request ${id}`,
       );
     }
     if (round === WARM_UP) {
@@ -120,7 +120,7 @@ async function benchBatch(
   };
 }
 
-/** The same ids and prompts in both runs of a round. */
+/** Both runs of a round have the same ids and prompts. */
 async function runBatch(core: EngineCore, spec: SpeculationBenchSpec, batch: number, round: number): Promise<Run> {
   const { promptTokens, genTokens, temperature } = spec;
   const prompts = randomPrompts({ batch, promptTokens, sharedPrefix: 0, vocabSize: core.info.vocabSize }, round);
@@ -141,7 +141,7 @@ async function runBatch(core: EngineCore, spec: SpeculationBenchSpec, batch: num
     }
     numSteps++;
     if (startMs !== 0 || [...outputs.values()].some((tokens) => tokens.length === 0)) continue;
-    // All prompts are through.
+    // All prompts are computed.
     startMs = performance.now();
     numSteps = 0;
     numAtStart = numTokens;

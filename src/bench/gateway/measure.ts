@@ -1,4 +1,4 @@
-/** What a gateway costs: added time to the first byte among many streams, small requests a second, memory over very many of them. */
+/** Measures a gateway: time added to the first token of many streams, small requests per second, and memory over many of them. */
 import { join } from "node:path";
 import { Pool } from "undici";
 import { MillraceError } from "../../core/errors.js";
@@ -12,8 +12,8 @@ import { forkServer, type LaunchedServer, launchServer } from "../run/launch.js"
 /** Compiled, as every process of its own is. */
 const PROXY_PROCESS = "dist/src/bench/gateway/proxy-process.js";
 /**
- * A stream of forty tokens a second, as a busy GPU gives each of its clients. Tokens may be a millisecond late, directly and through a gateway alike: a mock
- * that is exact turns its event loop without pause, and would take one of two cores away from what is measured.
+ * Forty tokens per second, as each client of a busy GPU gets. Tokens may be a millisecond late, with and without a gateway: an exact mock keeps its
+ * event loop turning, and would take one of two cores away from the measured program.
  */
 export const STREAM_TIMINGS = { ttftMs: 20, tpotMs: 25, tokensPerChunk: 1, spinMs: 0 };
 const OUTPUT_TOKENS = 32;
@@ -29,7 +29,7 @@ export async function startGateway(upstreamUrl: string): Promise<RunningGateway>
   return { name: "millrace", ...server };
 }
 
-/** @param commandLine words, in which {port} and {upstream} are filled in */
+/** @param commandLine with {port} and {upstream} as placeholders */
 export async function startPeerGateway(commandLine: string, upstreamUrl: string): Promise<RunningGateway> {
   const words = commandLine.trim().split(/\s+/);
   const name = words[0]!.split("/").at(-1)!;
@@ -57,7 +57,7 @@ export interface FirstByte {
   readonly numRequests: number;
 }
 
-/** From handing a request to the socket to its first token, over `numRequests` streams on open connections, so many at once. */
+/** Time from handing a request to the socket to its first token, over `numRequests` streams on open connections. */
 export async function firstByte(
   generator: LoadGenerator,
   url: string,
@@ -79,7 +79,7 @@ export async function firstByte(
   if (failed !== undefined) {
     throw new MillraceError("peer_failed", `expected every stream to be answered, got ${failed.failure?.detail}`);
   }
-  // The first request of each client opens its connections, which later ones use again.
+  // The first request of each client opens connections that later ones reuse.
   const times = records
     .slice(concurrency)
     .map(({ chunkAtMs, sentMs }) => chunkAtMs[0]! - sentMs)
@@ -89,13 +89,13 @@ export async function firstByte(
 
 export interface Throughput {
   readonly requestsPerSecond: number;
-  /** Of the process named, over the run; undefined without /proc. */
+  /** CPU time of the process over the run; undefined without /proc. */
   readonly cpuMicrosPerRequest: number | undefined;
   /** Resident memory of the process, sampled evenly. */
   readonly memoryBytes: readonly number[];
 }
 
-/** Small requests that are not streamed, each of `concurrency` clients sending its next one when the last is answered. */
+/** Small requests without streaming: each of `concurrency` clients sends its next request after the answer. */
 export async function throughput(
   url: string,
   pid: number,
@@ -140,7 +140,7 @@ function send(pool: Pool, body: string): Promise<void> {
         onResponseEnd: () =>
           status === 200
             ? resolve()
-            : reject(new MillraceError("peer_failed", `expected status 200 of the gateway, got ${status}`)),
+            : reject(new MillraceError("peer_failed", `expected status 200 from the gateway, got ${status}`)),
         onResponseError: (_, error) => reject(error),
       },
     );

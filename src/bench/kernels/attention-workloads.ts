@@ -1,13 +1,13 @@
-/** `pagedAttention` while decoding and in prefill, and the operation that writes the KV memory it reads. */
+/** `pagedAttention` in decode and in prefill, and the operation that writes the KV memory. */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../backend/program.js";
 import type { KernelWorkload, Recording } from "./workload.js";
 
-/** The attention of the 1.1B models the benchmarks use. */
+/** Attention shapes of the benchmarks' 1.1B models. */
 const HEADS = { numHeads: 32, numKvHeads: 4, headDim: 64, blockSize: 16 } as const;
 const SCALE = 0.125;
-/** Together the entries that a decode program reads are far beyond any cache. */
+/** KV entries that a decode program reads in all: far more than any cache contains. */
 const KV_BYTES = 128 * 2 ** 20;
 
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
@@ -15,11 +15,11 @@ const entryBytes = ({ numKvHeads, headDim, kvType }: KvShape): number => 2 * num
 
 interface Batch {
   readonly shape: KvShape;
-  /** Stored entries that each row sees, and the row's sequence. */
+  /** KV entries that each row attends to, and the row's sequence. */
   readonly kvLengths: readonly number[];
   readonly sequences: readonly number[];
   readonly context: number;
-  /** Every sequence sees the blocks of the first one. */
+  /** All sequences use the blocks of the first one. */
   readonly isShared: boolean;
 }
 
@@ -55,7 +55,7 @@ function recordAttention(recording: Recording, batch: Batch, numCopies: number):
   }
 }
 
-/** @param isShared all sequences see the same entries, as after a long common prompt */
+/** @param isShared all sequences attend to the same entries, as after a long common prompt */
 export function decodeAttention(
   kvType: KvType,
   numSequences: number,

@@ -22,7 +22,7 @@ const PROMPT_TOKENS = 64;
 const GEN_TOKENS = 48;
 const ROUNDS = 5;
 
-/** Bytes of the file's tensors that a step reads whole: all but the embedding table, of which it reads a row, unless that is the output matrix too. */
+/** Bytes of weights that a step reads. Of the embedding table a step reads rows only, unless the table is also the output matrix. */
 export function weightBytesPerStep(gguf: GgufFile): number {
   const isTied = !gguf.tensors.has("output.weight");
   let bytes = 0;

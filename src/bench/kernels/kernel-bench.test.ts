@@ -25,20 +25,20 @@ describe("the roofline share is of whichever ceiling takes longer", () => {
   });
 });
 
-test("a linear layer's bytes and multiply-adds are those of its matrix", () => {
+test("a linear layer's work is that of its matrix", () => {
   expect(linearWorkload("Q4_0", 3)).toMatchObject({ macs: 3 * 5632 * 2048, bytes: (5632 * 2048 * 4.5) / 8 });
   expect(linearWorkload("Q8_0", 1)).toMatchObject({ bytes: (5632 * 2048 * 8.5) / 8, mix: "wide" });
   expect(linearWorkload("F16", 1)).toMatchObject({ bytes: 5632 * 2048 * 2, mix: "float" });
 });
 
-test("every group, type and number of rows has its workload", () => {
+test("every group, type and number of rows has a workload", () => {
   const spec = { types: ["Q4_0", "F16"], numRows: [1, 8], numThreads: 1, minSeconds: 0 } as const;
   const ops = workloadsOf({ ...spec, groups: ["linear", "sample"] }).map(({ op, shape }) => `${op} ${shape[0]}`);
   expect(ops.slice(0, 4)).toEqual(["linear Q4_0 1", "linear Q4_0 8", "linear F16 1", "linear F16 8"]);
   expect(ops.filter((op) => op.startsWith("sample 151936"))).toHaveLength(8);
 });
 
-test("a step reads the embedding table whole only where it is the output matrix too", () => {
+test("a step reads the whole embedding table only if it is also the output matrix", () => {
   const gguf = (bytes: Record<string, number>): GgufFile => {
     const tensors = new Map(Object.entries(bytes).map(([name, byteLength]) => [name, { name, byteLength }]));
     return { tensors } as unknown as GgufFile;

@@ -17,7 +17,7 @@ export interface KernelBenchSpec {
   /** Token rows of `linear`. */
   readonly numRows: readonly number[];
   readonly numThreads: number;
-  /** How long each operation is repeated. */
+  /** Shortest time for which each operation is repeated. */
   readonly minSeconds: number;
 }
 
@@ -27,13 +27,13 @@ export interface KernelBenchResult {
   readonly mix: Mix;
   /** Median time of one run. */
   readonly seconds: number;
-  /** Of memory read, and of multiply-adds; absent where they are not what bounds the operation. */
+  /** Speed of memory reads and of multiply-adds; absent where the other is the bound. */
   readonly gbPerS?: number;
   readonly gmacPerS?: number;
-  /** The probes' speeds, measured just before and after: the better of the two. */
+  /** The probes' speeds, the better of two readings, before and after. */
   readonly ceilingGbPerS?: number;
   readonly ceilingGmacPerS?: number;
-  /** The longer of the times that memory and arithmetic units need at best ÷ the time it took. */
+  /** The least time by the ceilings, of memory or of arithmetic, ÷ the measured time. */
   readonly rooflineShare?: number;
 }
 

@@ -8,16 +8,16 @@ import type { TensorType } from "../../formats/gguf/types.js";
 import type { Mix } from "./probes.js";
 import type { KernelWorkload, Recording } from "./workload.js";
 
-/** A feed-forward matrix of the 1.1B models the benchmarks use. */
+/** A feed-forward matrix of the benchmarks' 1.1B models. */
 const WEIGHT_ROWS = 5632;
 const WEIGHT_COLS = 2048;
 
-/** Together the weights of a program are far beyond any cache, unless that takes too long with many rows. */
+/** Weights of a program in all: far more than any cache contains, except with many rows, for which that would take too long. */
 const WEIGHT_BYTES = 256 * 2 ** 20;
 const MAX_MACS = 8e9;
 const MIN_WEIGHTS = 2;
 
-/** The products of each type's kernel. */
+/** The instruction mix of each weight type's kernel. */
 const MIX_OF: Readonly<Partial<Record<TensorType, Mix>>> = {
   Q4_0: "narrow8",
   Q4_1: "narrow8",
@@ -59,7 +59,7 @@ export function linearWorkload(type: TensorType, numRows: number): KernelWorkloa
   };
 }
 
-/** Weights as the engine keeps them, each in memory of its own: packed where the type has a packed form. */
+/** Weights in the engine's layout, each in memory of its own: packed if the type has a packed form. */
 function weightsOf(recording: Recording, type: TensorType, numWeights: number, fileBytes: number): WeightHandle[] {
   const { device } = recording;
   const source = recording.filled(numWeights * fileBytes);
@@ -80,7 +80,7 @@ function weightsOf(recording: Recording, type: TensorType, numWeights: number, f
   });
 }
 
-/** [numRows, WEIGHT_COLS] in the format that the type's weights take. */
+/** Activations [numRows, WEIGHT_COLS] in the format that the weight type needs. */
 function inputOf(recording: Recording, type: TensorType, numRows: number): BufferHandle {
   const x = recording.filled(4 * numRows * WEIGHT_COLS);
   const format = packedActivations(type);

@@ -1,4 +1,4 @@
-/** The ceilings that kernels are held against, measured by an addon that no server loads (native/cpu/bench). */
+/** The machine's ceilings, measured by an addon that servers never load (native/cpu/bench). */
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { findAddon } from "../../backend/cpu/library/find.js";
@@ -8,11 +8,11 @@ import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import { packageRoot } from "../../core/package-root.js";
 
-/** Instruction mixes of the products; order is the number the addon takes (native/cpu/bench/probes.h says what each issues). */
+/** Instruction mixes of multiply-adds, in the addon's numbering (native/cpu/bench/probes.h describes them). */
 const MIXES = ["float", "narrow8", "narrow4", "scaled4", "wide"] as const;
 export type Mix = (typeof MIXES)[number];
 
-/** What the addon exports. */
+/** The addon's exports. */
 interface ProbeAddon {
   /** Seconds of the fastest of numPasses passes over numBytes of memory. */
   readSeconds(isa: Isa, numThreads: number, numBytes: number, numPasses: number): number;
@@ -21,7 +21,7 @@ interface ProbeAddon {
   readonly cellMacs: number;
 }
 
-/** Far beyond any cache. */
+/** Far more than any cache contains. */
 const READ_BYTES = 256 * 2 ** 20;
 const READ_PASSES = 3;
 /** Some ten milliseconds of work. */
@@ -34,19 +34,19 @@ export class Probes {
     private readonly numThreads: number,
   ) {}
 
-  /** Bytes per second of all threads together, each reading its own part of a large buffer. */
+  /** Bytes per second over all threads, each reading its own part of a large buffer. */
   readBytesPerS(): number {
     return READ_BYTES / this.addon.readSeconds(this.isa, this.numThreads, READ_BYTES, READ_PASSES);
   }
 
-  /** Multiply-adds per second of all threads together, operands in registers. */
+  /** Multiply-adds per second over all threads, with operands in registers. */
   macsPerS(mix: Mix): number {
     const seconds = this.addon.multiplySeconds(this.isa, MIXES.indexOf(mix), this.numThreads, MULTIPLY_CELLS);
     return (this.numThreads * MULTIPLY_CELLS * this.addon.cellMacs) / seconds;
   }
 }
 
-/** Some hundred milliseconds. */
+/** Takes some hundred milliseconds. */
 export function readSpeeds(probes: Probes): MachineSpeeds {
   return {
     bytesPerS: probes.readBytesPerS(),
@@ -56,14 +56,14 @@ export function readSpeeds(probes: Probes): MachineSpeeds {
   };
 }
 
-/** Probes of the instruction set that kernels take here. Throws kernels_missing when the addon was not built. */
+/** Probes for the instruction set that the kernels use here. Throws kernels_missing when the addon was not built. */
 export function loadProbes(numThreads: number): Probes {
   const device = loadKernels().createDevice({ numThreads: 1 });
   device.destroy();
   return new Probes(createRequire(import.meta.url)(probesFile()) as ProbeAddon, device.isa, numThreads);
 }
 
-/** The same; undefined where the addon was not built, as in a package, whose benches measure without it. */
+/** As `loadProbes`; undefined where the addon was not built, as in packages, whose benches run without ceilings. */
 export function probesIfBuilt(numThreads: number): Probes | undefined {
   try {
     return loadProbes(numThreads);

@@ -1,4 +1,4 @@
-/** The operations between the large ones, and the sampler over whole vocabularies. Their operands are in a cache, as they are in a step. */
+/** The small operations of a step, and the sampler over whole vocabularies. Operands are in a cache, as in a step. */
 
 import { activationRowBytes } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -9,7 +9,7 @@ import type { KernelWorkload, Recording } from "./workload.js";
 
 const WIDTH = 2048;
 const EPS = 1e-5;
-/** Runs in one program, so that starting it costs little beside them. */
+/** Runs in one program, so that its start costs little in comparison. */
 const NUM_RUNS = 16;
 
 const UNBOUND = { macs: 0, mix: "float", bytes: 0 } as const;
@@ -63,7 +63,7 @@ export function embedWorkload(type: TensorType, numRows: number): KernelWorkload
   });
 }
 
-/** What a row of the sampler is asked for. */
+/** Sampling parameters of a row. */
 const SAMPLING = {
   greedy: { numTop: -1 },
   "greedy with log-probability": { numTop: 0 },
@@ -103,7 +103,7 @@ export function sampleWorkloads(vocabSize: number, numRows: number): KernelWorkl
   );
 }
 
-/** Logits spread as a model's are (normal, deviation 3): how many survive a filter decides what the sampler costs. */
+/** Logits spread like a model's (normal, deviation 3): the sampler's cost depends on how many pass a filter. */
 function normalLogits(recording: Recording, count: number): BufferHandle {
   const buffer = recording.filled(4 * count);
   const logits = new Float32Array(recording.device.view(buffer));

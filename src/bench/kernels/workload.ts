@@ -1,4 +1,4 @@
-/** What a measured operation is made of, and how it is timed. */
+/** A measured operation: its operands, its work, and its timing. */
 
 import type { KernelDevice } from "../../backend/cpu/library/kernels.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -9,13 +9,13 @@ import type { Mix } from "./probes.js";
 export interface KernelWorkload {
   readonly op: string;
   readonly shape: string;
-  /** Multiply-adds of one run; 0 where they are not what costs. */
+  /** Multiply-adds of one run; 0 where they are not the bound. */
   readonly macs: number;
-  /** Which ceiling the multiply-adds have. */
+  /** The instruction mix, whose ceiling bounds the multiply-adds. */
   readonly mix: Mix;
-  /** Bytes of one run that must come from memory; 0 where they come from a cache. */
+  /** Bytes that one run reads from memory; 0 where they come from a cache. */
   readonly bytes: number;
-  /** Puts operands into the device's memory and records some runs, each over operands of its own where they shall come from memory. */
+  /** Puts operands into the device's memory and records some runs, each with its own operands if they are to come from memory. */
   record(recording: Recording): number;
 }
 
@@ -25,7 +25,7 @@ export class Recording {
 
   constructor(readonly device: KernelDevice) {}
 
-  /** Memory full of small ordinary numbers, whichever type it is read as: no zeros, denormals, infinities or NaN to go faster or slower on. */
+  /** Memory full of small normal numbers in every type: no zeros, denormals, infinities or NaN, which change an operation's speed. */
   filled(numBytes: number): BufferHandle {
     const buffer = this.device.allocate(numBytes);
     new Uint8Array(this.device.view(buffer)).fill(ORDINARY_BYTE);
@@ -45,12 +45,12 @@ export class Recording {
   }
 }
 
-/** As f16 0.065, as bf16 and f32 2.4e-12, as MXFP4's scale 2^−83. */
+/** Reads as 0.065 in f16, as 2.4e-12 in bf16 and f32, as 2^−83 in MXFP4's scale. */
 const ORDINARY_BYTE = 0x2c;
 
 const MIN_SAMPLES = 3;
 
-/** Median seconds of one run; programs are submitted until `minSeconds` have passed. Takes the device's memory, so give it one of its own. */
+/** Median time of one run, in seconds; programs run until `minSeconds` have passed. The device must have no other program. */
 export function secondsOf(workload: KernelWorkload, device: KernelDevice, minSeconds: number): number {
   const recording = new Recording(device);
   const numRuns = workload.record(recording);

@@ -1,6 +1,6 @@
 /**
- * Things to do at absolute times, to a few microseconds. Node's timers count whole milliseconds and fire late, so the last stretch is waited for
- * by turning the event loop, which serves sockets meanwhile. Lateness never adds up: every time is absolute.
+ * Runs entries at absolute times, exact to a few microseconds. Node's timers count whole milliseconds and fire late, so for the last stretch the
+ * event loop turns, which serves sockets meanwhile. Delays never add up, since every time is absolute.
  */
 import type { Clock } from "./clock.js";
 
@@ -12,13 +12,13 @@ interface Entry {
 }
 
 export class Agenda {
-  /** By due time. */
+  /** Ordered by due time. */
   readonly #entries: Entry[] = [];
   #isSpinning = false;
   #timer: NodeJS.Timeout | undefined;
   #timerDueMs = Number.POSITIVE_INFINITY;
 
-  /** @param spinMs from so long before a thing is due the loop turns instead of sleeping; 0 leaves the core to others, and things are up to two milliseconds late */
+  /** @param spinMs how long before an entry is due the event loop turns instead of sleeping; with 0 entries are up to two milliseconds late */
   constructor(
     private readonly now: Clock,
     private readonly spinMs = SPIN_MS,

@@ -1,4 +1,4 @@
-/** One request against servers that answer in every way servers do. */
+/** One request against servers with every kind of answer. */
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "undici";
@@ -34,10 +34,10 @@ const USAGE = {
   usage: { prompt_tokens: 9, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 8 } },
 };
 
-test("counts are those of usage, chunks those that brought tokens, and the first answer comes after the reasoning", async () => {
+test("token counts come from usage, chunks are arrivals with tokens, and the answer begins after the reasoning", async () => {
   const { record, answer } = await answered(async (response) => {
     const pause = () => new Promise((resolve) => setTimeout(resolve, 30));
-    // A role alone is no token.
+    // An event with a role only is no token.
     response.write(events(delta({ role: "assistant", content: "" })));
     await pause();
     response.write(events(delta({ reasoning_content: "hm" }), delta({ reasoning_content: "m" })));
@@ -70,7 +70,7 @@ test.each([
   ["status", 429, '{"error":"slow down"}', '429: {"error":"slow down"}'],
   ["broken", 200, events(text("a")), "without a finish_reason"],
   ["broken", 200, events(text("a"), { error: { message: "out of memory" } }), "out of memory"],
-  ["broken", 200, "data: {nonsense\n\n", "no JSON: {nonsense"],
+  ["broken", 200, "data: {nonsense\n\n", "without valid JSON: {nonsense"],
   ["usage", 200, events(text("a", "stop")), "no usage.completion_tokens"],
   ["length", 200, events(text("a", "stop"), USAGE), "expected 7 tokens, got 5, finish_reason stop"],
 ] as const)("%s: an answer that is none is a failed record", async (kind, status, body, detail) => {
@@ -79,7 +79,7 @@ test.each([
   expect(record.failure).toEqual({ kind, detail: expect.stringContaining(detail) });
 });
 
-test("a server that hangs up is a broken answer, one that says nothing a timeout, one that is not there no connection", async () => {
+test("a closed connection is a broken answer, silence a timeout, and no server a failure to connect", async () => {
   const cut = await answered((response) => {
     response.write(events(text("a")));
     setTimeout(() => response.destroy(), 20);

@@ -1,4 +1,4 @@
-/** One streamed request: what it says is read as it comes, and every arrival stamped. Failures are records too, never exceptions. */
+/** One streamed request: reads the answer as it comes and stamps every arrival. Failures are records, never exceptions. */
 import type { Dispatcher } from "undici";
 import type { Turn } from "../workload/session.js";
 import type { Clock } from "./clock.js";
@@ -6,10 +6,10 @@ import type { LoopWatch } from "./loop-watch.js";
 import type { Failure, RequestRecord } from "./record.js";
 import { SseReader } from "./sse.js";
 
-/** A server and what it wants to be told with every request. */
+/** A server, and the headers of each request. */
 export interface Connection {
   readonly pool: Dispatcher;
-  /** Of the server's URL: what goes before the endpoint's own path. */
+  /** The path of the server's URL, before the endpoint's path. */
   readonly basePath: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly now: Clock;
@@ -43,10 +43,10 @@ interface StreamEvent {
   readonly error?: { readonly message?: string } | string;
 }
 
-/** How much of an error's body is kept. */
+/** Length of an error body that is kept. */
 const DETAIL_CHARS = 300;
 
-/** Follows one answer; `end` says how it went. */
+/** Follows one answer; `end` makes its record. */
 class Answer {
   readonly #reader = new SseReader();
   readonly #chunkAtMs: number[] = [];
@@ -83,7 +83,7 @@ class Answer {
     try {
       event = JSON.parse(data) as StreamEvent;
     } catch {
-      this.#problem ??= `an event that is no JSON: ${data.slice(0, DETAIL_CHARS)}`;
+      this.#problem ??= `an event without valid JSON: ${data.slice(0, DETAIL_CHARS)}`;
       return;
     }
     if (event.error !== undefined) {

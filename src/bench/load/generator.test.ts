@@ -1,4 +1,4 @@
-/** Worker processes and a mock server, each its own process: needs the compiled program, as the tests' runner makes it. */
+/** Worker processes and a mock server, each a process of its own: needs the compiled program. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MOCK_FACTS } from "../mock/self-test.js";
 import { type RunningMock, startMock } from "../mock/start-mock.js";
@@ -43,7 +43,7 @@ test("processes share the clients; chunks are not tokens", async () => {
   expect(lag.numChunks).toBeGreaterThanOrEqual(200);
 });
 
-test("processes that poll bring back the same", async () => {
+test("processes that poll give the same records", async () => {
   const polling = await LoadGenerator.start(1, true);
   try {
     const load = { kind: "closed", concurrency: 4, rampMs: 0 } as const;
@@ -57,7 +57,7 @@ test("processes that poll bring back the same", async () => {
   }
 });
 
-test("a run that is stopped answers with what there is", async () => {
+test("a stopped run returns the records so far", async () => {
   const load = { kind: "closed", concurrency: 3, rampMs: 0 } as const;
   const running = generator.run(job({ load, numSessions: Number.POSITIVE_INFINITY }), ({ numDone }) => {
     if (numDone > 3) generator.stop("stop");

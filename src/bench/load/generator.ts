@@ -1,4 +1,4 @@
-/** The load generator: worker processes that share a run's clients or arrivals, and what they bring back. */
+/** The load generator: worker processes share a run's clients or arrivals, and their records are merged. */
 import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
@@ -11,16 +11,16 @@ import { type Clock, clockSince, newEpoch } from "./clock.js";
 import { type FromWorker, POLL, type Progress, type ShareResult, type ToWorker } from "./messages.js";
 import type { ShareLoad } from "./share.js";
 
-/** Compiled: tests run the rest from source, which a process of its own could not. */
+/** Compiled, as every process of its own is. */
 const WORKER = "dist/src/bench/load/worker.js";
 
-/** Streams that one process follows well; arrivals a second likewise. */
+/** Streams, or arrivals per second, that one process can follow. */
 const STREAMS_PER_WORKER = 128;
 
-/** Time for all workers to get their shares before anything is due. */
+/** Time for all workers to receive their shares before the first request is due. */
 const LEAD_MS = 100;
 
-/** Sessions' own seeds count from 0. */
+/** Seed of the arrivals; sessions have seeds from 0 on. */
 const ARRIVALS = -2;
 
 export interface LoadJob {
@@ -29,9 +29,9 @@ export interface LoadJob {
   readonly timeoutMs: number;
   readonly traffic: Traffic;
   readonly load: Load;
-  /** Sessions in all; Infinity: as many as the time allows. */
+  /** Number of sessions; Infinity: limited by time only. */
   readonly numSessions: number;
-  /** Nothing begins after it. */
+  /** No session begins after this time. */
   readonly durationMs: number;
 }
 
@@ -53,9 +53,9 @@ export class LoadGenerator {
   }
 
   /**
-   * Resolves when all processes are there.
+   * Resolves when all processes are ready.
    *
-   * @param isPolling each takes a core as long as a run is on, and answers are stamped without the time it takes to wake one
+   * @param isPolling each process occupies a core during a run, so that no answer waits for one to wake
    */
   static async start(numWorkers: number, isPolling = false): Promise<LoadGenerator> {
     const epoch = newEpoch();
@@ -67,7 +67,7 @@ export class LoadGenerator {
     return new LoadGenerator(epoch, workers);
   }
 
-  /** One at a time. Failed requests are records; this rejects only when a worker process dies. */
+  /** One run at a time. Failed requests are records; rejects only when a worker process dies. */
   async run(job: LoadJob, onProgress: (progress: Progress) => void = () => {}): Promise<LoadResult> {
     const numStreams = job.load.kind === "closed" ? job.load.concurrency : this.workers.length * STREAMS_PER_WORKER;
     const numWorkers = Math.min(this.workers.length, Math.ceil(numStreams / STREAMS_PER_WORKER));
@@ -98,7 +98,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Ends the present run early: what is under way is finished, or with `abort` let go of. */
+  /** Ends the current run early: requests in progress are finished, or dropped with `abort`. */
   stop(kind: "stop" | "abort"): void {
     for (const worker of this.#running) send(worker, { kind });
   }
@@ -109,11 +109,11 @@ export class LoadGenerator {
 }
 
 function send(worker: ChildProcess, message: ToWorker): void {
-  // A worker that is gone is reported by the run that waits for it.
+  // The run that waits for a dead worker reports it.
   if (worker.connected) worker.send(message, () => {});
 }
 
-/** The first message that `isWanted`; rejects when the process ends before. */
+/** The first message that satisfies `isWanted`; rejects when the process ends first. */
 function messageFrom(worker: ChildProcess, isWanted: (message: FromWorker) => boolean): Promise<FromWorker> {
   return new Promise((resolve, reject) => {
     const onMessage = (message: FromWorker) => {
@@ -123,7 +123,7 @@ function messageFrom(worker: ChildProcess, isWanted: (message: FromWorker) => bo
     };
     const onExit = (code: number | null, signal: string | null) => {
       const got = `exit ${code ?? signal}`;
-      reject(new MillraceError("internal_error", `expected the load generator's process to stay, got ${got}`));
+      reject(new MillraceError("internal_error", `expected the load generator's process to keep running, got ${got}`));
     };
     worker.on("message", onMessage).on("exit", onExit);
     if (worker.exitCode !== null || worker.signalCode !== null) onExit(worker.exitCode, worker.signalCode);
@@ -139,7 +139,7 @@ function sharesOf(job: LoadJob, startMs: number, numWorkers: number): ShareLoad[
     const shared = { kind: "clients", step: numWorkers, count: numSessions } as const;
     return workers.map((worker) => ({ ...shared, startMs: starts.filter(isOf(worker)), first: worker }));
   }
-  // The rate is one of requests, of which a session may have several.
+  // The rate counts requests; a session can have several.
   const arrivals = load.kind === "open" ? { ...load, ratePerS: load.ratePerS / turnsOf(traffic.workload) } : load;
   const sessions = arrivalTimes(arrivals, job, seedFrom(traffic.seed, ARRIVALS)).map((atMs, index) => ({
     index,
@@ -159,7 +159,7 @@ function totalOf(all: readonly (Progress | undefined)[]): Progress {
   };
 }
 
-/** Means weighed by chunks. */
+/** Means weighted by chunks. */
 function mergedLag(results: readonly ShareResult[]): ShareResult["lag"] {
   const lags = results.map((result) => result.lag);
   const numChunks = lags.reduce((sum, lag) => sum + lag.numChunks, 0);

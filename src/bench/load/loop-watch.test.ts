@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { LoopWatch } from "./loop-watch.js";
 
-test("chunks wait since their turn began; one long stall is in the mean and the most, not in what is typical", async () => {
+test("chunks wait since their turn began; a long stall is in mean and maximum, not in the typical lag", async () => {
   let nowMs = 0;
   const watch = new LoopWatch(() => nowMs);
   for (let interval = 0; interval < 9; interval++) {
@@ -18,6 +18,6 @@ test("chunks wait since their turn began; one long stall is in the mean and the 
   expect(typicalMs).toBeLessThan(1 + 100 * cpuWaitMs);
 });
 
-test("without chunks nothing was late", () => {
+test("without chunks there is no lag", () => {
   expect(new LoopWatch(() => 0).lag()).toMatchObject({ numChunks: 0, typicalMs: 0, meanMs: 0, maxMs: 0 });
 });

@@ -1,27 +1,27 @@
 /**
- * How long answers lay in this process before they were stamped. The sockets that one turn of the event loop serves were ready when it began, so each chunk
- * has waited since then; where a turn follows the last one at once, the chunk may have come while that one was at work, and since its beginning is
- * counted: an upper bound. To it comes the time that the process waited for a CPU. What a run is judged by is the median over short intervals: a process
- * that is held up once, however long, has falsified one moment and not the run.
+ * Measures how long answers waited in this process before they were stamped. Sockets served in one turn of the event loop were ready when the turn
+ * began, so a chunk has waited since then. If the turn directly follows another, the chunk may have come during that one, and its start is used: an
+ * upper bound. The process's wait for a CPU is added. A run is judged by the median over short intervals: a process held up once, however long,
+ * distorts one moment and not the run.
  */
 import { readFileSync } from "node:fs";
 import { median } from "../../core/statistics.js";
 
-/** Turns that are closer than this had no pause between them. */
+/** Turns closer together than this had no pause between them. */
 const BACK_TO_BACK_MS = 0.05;
 
-/** At least so long an interval is, of those with chunks. */
+/** Shortest interval over which lag is averaged. */
 const INTERVAL_MS = 50;
 
 export interface LoopLag {
   readonly numChunks: number;
-  /** Both together, the median over intervals. */
+  /** Lag and CPU wait together, median over intervals. */
   readonly typicalMs: number;
   readonly meanMs: number;
   readonly maxMs: number;
-  /** Mean wait for a CPU after each wake-up; 0 where the system does not tell. */
+  /** Mean wait for a CPU after a wake-up; 0 where the system does not tell. */
   readonly cpuWaitMs: number;
-  /** Share of the time in which the event loop was at work, 0 to 1. */
+  /** Share of the time during which the event loop was busy, 0 to 1. */
   readonly utilization: number;
 }
 
@@ -84,18 +84,18 @@ interface Schedule {
   readonly numWakeUps: number;
 }
 
-/** Mean wait of each wake-up. */
+/** Mean wait per wake-up. */
 function waitBetween(from: Schedule, to: Schedule): number {
   return (to.waitMs - from.waitMs) / Math.max(1, to.numWakeUps - from.numWakeUps);
 }
 
-/** Of this process's main thread, as Linux counts: time on a CPU, time ready without one, turns on a CPU. */
+/** The main thread's schedule as Linux counts it: time on a CPU, time waiting for one, turns on a CPU. */
 function scheduleOf(): Schedule {
   try {
     const [, waitNs, numWakeUps] = readFileSync("/proc/self/schedstat", "utf8").split(" ").map(Number);
     return { waitMs: waitNs! / 1e6, numWakeUps: numWakeUps! };
   } catch {
-    // Not Linux: nothing is known of it.
+    // Not Linux: no counters.
     return { waitMs: 0, numWakeUps: 0 };
   }
 }

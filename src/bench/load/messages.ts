@@ -1,15 +1,15 @@
-/** What the generator and its worker processes tell each other. */
+/** Messages between the generator and its worker processes. */
 import type { Traffic } from "../workload/traffic.js";
 import type { LoopLag } from "./loop-watch.js";
 import type { RequestRecord } from "./record.js";
 import type { ShareSpec } from "./share.js";
 
-/** A worker's argument: it polls. */
+/** The argument that makes a worker poll. */
 export const POLL = "poll";
 
 export interface RunMessage {
   readonly kind: "run";
-  /** Of the server, without an endpoint's path. */
+  /** The server's address, without an endpoint's path. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
@@ -17,7 +17,7 @@ export interface RunMessage {
   readonly share: ShareSpec;
 }
 
-/** stop: begin nothing more; abort: let go of what is under way too. */
+/** stop: send nothing more; abort: drop requests in progress too. */
 export type ToWorker = RunMessage | { readonly kind: "stop" | "abort" };
 
 export interface Progress {

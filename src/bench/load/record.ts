@@ -9,17 +9,17 @@ export interface Failure {
 export interface RequestRecord {
   readonly session: number;
   readonly turn: number;
-  /** t0: when it was to be sent. */
+  /** t0: when the request was due. */
   readonly intendedMs: number;
-  /** t1: when it was handed to the socket; t0 for one that never was. */
+  /** t1: when the request was handed to the socket; t0 if it never was. */
   readonly sentMs: number;
-  /** Arrivals that brought tokens of any kind, reasoning too; several events that came together are one. The first one is f. */
+  /** Times of arrivals with tokens of any kind, reasoning too; events that came together count once. The first is f. */
   readonly chunkAtMs: readonly number[];
-  /** The first token that is no reasoning. */
+  /** Arrival of the first token after the reasoning. */
   readonly answerAtMs: number | undefined;
-  /** l: the last arrival with a token or with the reason why there are no more. */
+  /** l: the last arrival with a token or with the finish reason. */
   readonly lastMs: number;
-  /** All of these as `usage` counts them. */
+  /** Token counts from `usage`. */
   readonly numPromptTokens: number;
   readonly numCachedTokens: number;
   readonly numOutputTokens: number;

@@ -1,4 +1,4 @@
-/** A worker's part of a run, in this process, against the mock server's class. */
+/** A worker's share of a run, in this process, against the mock server's class. */
 import { Pool } from "undici";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { MockServer } from "../mock/mock-server.js";
@@ -41,7 +41,7 @@ function share(load: ShareLoad, open: OpenSession, stopMs = Number.POSITIVE_INFI
   return { records, share: new Share({ load, stopMs }, open, connection, new Agenda(now), events) };
 }
 
-test("clients take every session of theirs once, and are busy all the time", async () => {
+test("clients take each of their sessions once, and are always busy", async () => {
   const load = { kind: "clients", startMs: [now(), now() + 5], first: 1, step: 2, count: 10 } as const;
   const run = share(load, sessions(1));
   await run.share.run();
@@ -56,7 +56,7 @@ test("clients take every session of theirs once, and are busy all the time", asy
   }
 });
 
-test("a session's turns follow each other with the answers before them", async () => {
+test("a session's turns follow the previous answers", async () => {
   const answers: string[] = [];
   const run = share({ kind: "clients", startMs: [now()], first: 0, step: 1, count: 1 }, sessions(3, answers));
   await run.share.run();
@@ -77,7 +77,7 @@ test("arrivals are sent when they are due, however long answers take", async () 
   for (const { sentMs } of others.slice(0, 2)) expect(sentMs).toBeLessThan(first!.lastMs);
 });
 
-test("nothing begins after the stop time, and stopping ends a wait", async () => {
+test("no session begins after the stop time, and stopping ends a wait", async () => {
   const run = share({ kind: "clients", startMs: [now()], first: 0, step: 1, count: 1e9 }, sessions(1), now() + 100);
   await run.share.run();
   expect(run.records.length).toBeGreaterThan(1);
@@ -87,7 +87,7 @@ test("nothing begins after the stop time, and stopping ends a wait", async () =>
   expect(late.records).toEqual([]);
 });
 
-test("a server that is gone is given up, and every try is a failed record", async () => {
+test("a dead server is given up, and every try is a failed record", async () => {
   await pool.destroy();
   pool = new Pool("http://127.0.0.1:9");
   const startMs = Array.from({ length: 6 }, now);

@@ -1,4 +1,4 @@
-/** One worker's part of a run: its clients or arrivals, each on time, until its sessions are over. */
+/** One worker's share of a run: its clients or arrivals, each on time, until their sessions end. */
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { OpenSession, Session, Turn } from "../workload/session.js";
 import type { Agenda } from "./agenda.js";
@@ -7,7 +7,7 @@ import type { RequestRecord } from "./record.js";
 
 /** All times on the generator's clock. */
 export type ShareLoad =
-  /** Each client takes the next session of `first`, `first + step`, … below `count` when it is through with one. */
+  /** Clients take the sessions `first`, `first + step`, … below `count`, one after another. */
   | {
       readonly kind: "clients";
       readonly startMs: readonly number[];
@@ -19,7 +19,7 @@ export type ShareLoad =
 
 export interface ShareSpec {
   readonly load: ShareLoad;
-  /** No session begins after it. */
+  /** No session begins after this time. */
   readonly stopMs: number;
 }
 
@@ -28,23 +28,26 @@ interface ShareEvents {
   onRecord(record: RequestRecord): void;
 }
 
-/** After so many failures in a row, and as many per client, nothing more is sent: the server is gone. Arrivals that are turned away at once prove that it is there. */
+/**
+ * Failures in a row, plus one for each client, after which the server counts as gone and nothing more is sent. Refused arrivals do not count: a
+ * refusal is an answer.
+ */
 const MAX_FAILURES = 10;
 
 const NO_ANSWER: readonly string[] = ["connect", "timeout", "broken"];
 
-/** A client whose request failed waits before it tries again; a server that refuses at once would otherwise be asked thousands of times. */
+/** Pause of a client after a failed request, so that a server that refuses at once is not flooded. */
 const RETRY_MS = 250;
 
 export class Share {
-  /** Requests were left out since too many had failed. */
+  /** Whether requests were left out after too many failures. */
   hasGivenUp = false;
   #numFailuresInARow = 0;
   #isGivingUp = false;
   #isStopped = false;
   #nextSession = 0;
   #wakeUp: () => void = () => {};
-  /** Whoever waits for a time to come waits for this too. */
+  /** Ends all waits for a time. */
   readonly #stopped = new Promise<void>((resolve) => {
     this.#wakeUp = resolve;
   });
@@ -57,7 +60,7 @@ export class Share {
     private readonly events: ShareEvents,
   ) {}
 
-  /** No further requests; those under way are answered. */
+  /** Sends no further requests; those in progress are answered. */
   stop(): void {
     this.#isStopped = true;
     this.#wakeUp();
@@ -77,7 +80,7 @@ export class Share {
     return !this.#isStopped && this.connection.now() < this.spec.stopMs;
   }
 
-  /** The next session's first request is made while the last one is answered, so that making it delays nothing. */
+  /** The next session's first request is prepared during the current answer, so that it causes no delay. */
   async #client(startMs: number, load: Extract<ShareLoad, { kind: "clients" }>): Promise<void> {
     const take = () => {
       const index = this.#nextSession;
@@ -90,7 +93,7 @@ export class Share {
     let freeMs = startMs;
     while (prepared !== undefined && this.#mayBegin()) {
       const running = this.#converse(prepared, freeMs);
-      // After everybody else whose answer came in this turn of the loop has sent too; a socket is used again a turn later.
+      // Two turns later all clients whose answers came in this turn have sent too; sockets are reused one turn later.
       await nextTurn();
       await nextTurn();
       prepared = take();
@@ -126,7 +129,7 @@ export class Share {
     return { index, session, first: session.next("") };
   }
 
-  /** @returns when the last answer was complete */
+  /** @returns the time at which the last answer was complete */
   async #converse({ index, session, first }: Prepared, startMs: number): Promise<number> {
     let intendedMs = startMs;
     let turn = first;

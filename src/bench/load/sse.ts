@@ -1,4 +1,4 @@
-/** Server-sent events out of bytes that are cut anywhere. Lines end with a line feed, with or without a carriage return. */
+/** Reads server-sent events from bytes split at any place. Lines end with LF or CRLF. */
 import { StringDecoder } from "node:string_decoder";
 
 export class SseReader {

@@ -1,4 +1,4 @@
-/** A process of the load generator: runs the shares that its parent sends, one at a time. Connections outlive a run. */
+/** A process of the load generator: runs the shares that its parent sends, one at a time. Connections are kept between runs. */
 import { setPriority } from "node:os";
 import { Pool } from "undici";
 import { sessionsOf } from "../workload/traffic.js";
@@ -11,11 +11,11 @@ import { Share } from "./share.js";
 
 const PROGRESS_MS = 250;
 
-/** It needs little, and what it needs late is taken for the server's lateness. */
+/** A worker needs little CPU time, and its own delays would look like the server's. */
 const PRIORITY = -10;
 
 const now = clockSince(process.argv[2]!);
-/** Whether the event loop turns without pause while a run is on: an answer is then not late by what it takes to wake a sleeping CPU. */
+/** Whether the event loop turns without pause during a run, so that no answer waits for a sleeping CPU to wake. */
 const isPolling = process.argv[3] === POLL;
 const agenda = new Agenda(now);
 let pool: { readonly key: string; readonly pool: Pool } | undefined;
@@ -25,7 +25,7 @@ function tell(message: FromWorker): void {
   process.send?.(message);
 }
 
-/** Another server, another pool; the old one's connections are closed. */
+/** One pool for each server; the previous server's connections are closed. */
 function poolFor({ url, timeoutMs }: RunMessage): Pool {
   const key = `${url} ${timeoutMs}`;
   if (pool?.key === key && !pool.pool.destroyed) return pool.pool;
@@ -70,13 +70,13 @@ process.on("message", (message: ToWorker) => {
   else share?.stop();
   if (message.kind === "abort") void pool?.pool.destroy();
 });
-// The parent is gone, or through.
+// The parent has ended or needs no more runs.
 process.on("disconnect", () => process.exit(0));
-// The parent decides what a Ctrl-C in the terminal, or a SIGTERM to all of its group, ends.
+// The parent decides what Ctrl-C, or a SIGTERM to the process group, ends.
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
 try {
   setPriority(PRIORITY);
 } catch {
-  // Needs a privilege; without it the lag is only measured.
+  // Needs a privilege; without it, lag is measured all the same.
 }
 tell({ kind: "ready" });

@@ -12,7 +12,7 @@ test("t falls towards the normal's quantile, without a step where its table ends
   expect(tQuantile(120)).toBeCloseTo(1.9799, 3);
 });
 
-test("a ratio turned round is its inverse, with its interval", () => {
+test("the reverse ratio is the inverse, with its interval", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(positive, positive), { minLength: 3, maxLength: 12 }), (pairs) => {
       const [a, b] = [pairs.map(([x]) => x), pairs.map(([, y]) => y)];
@@ -54,7 +54,7 @@ test("one run or two have no interval, none no value, and equal ones no variatio
   expect(variation([9, 11])).toBeCloseTo(Math.SQRT2 / 10);
 });
 
-test("a paired difference covers the true one in about 95 of 100 experiments, whatever the pairs share", () => {
+test("a paired difference covers the true one in about 95 of 100 experiments, whatever noise the pairs share", () => {
   const random = new Random(6);
   let numCovered = 0;
   for (let experiment = 0; experiment < 1000; experiment++) {
@@ -67,7 +67,7 @@ test("a paired difference covers the true one in about 95 of 100 experiments, wh
   expect(numCovered).toBeLessThan(970);
 });
 
-test("a difference of too few pairs, or of pairs that all differ by the same, has no interval", () => {
+test("too few pairs, or equal differences, have no interval", () => {
   expect(pairedDifference([1, 2], [0, 4])).toEqual({ value: -0.5, numPairs: 2 });
   expect(pairedDifference([1, 2, 3], [0, 1, 2])).toEqual({ value: 1, numPairs: 3 });
 });

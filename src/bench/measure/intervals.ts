@@ -1,4 +1,4 @@
-/** What a few runs are worth: intervals of ratios between paired runs, and of one quantity over its runs, both on a logarithmic scale. */
+/** Intervals from few runs: of ratios between paired runs, and of one quantity over runs, both on a logarithmic scale. */
 import type { Interval } from "./percentiles.js";
 
 /** 97.5th percentile of Student's t with 1, 2, … 30 degrees of freedom. */
@@ -7,7 +7,7 @@ const T_TABLE = [
   2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/** Beyond the table, by the first two terms of its expansion around the normal's 1.96. */
+/** Student's t; beyond the table by the first two terms of its expansion around the normal's 1.96. */
 export function tQuantile(degrees: number): number {
   const z = 1.95996;
   return (
@@ -15,16 +15,16 @@ export function tQuantile(degrees: number): number {
   );
 }
 
-/** Of fewer, an interval says next to nothing, and none is given. */
+/** Fewest runs for an interval. */
 export const MIN_RUNS = 3;
 
 export interface Estimate extends Partial<Interval> {
-  /** The geometric mean; an interval of 95 % beside it from three runs on: two say next to nothing. */
+  /** The geometric mean, with a 95 % interval from three runs on. */
   readonly value: number;
   readonly numRuns: number;
 }
 
-/** Of positive values; undefined without any. */
+/** Geometric mean of positive values; undefined without any. */
 export function geometricMean(values: readonly number[]): Estimate | undefined {
   const numRuns = values.length;
   if (numRuns === 0) return undefined;
@@ -36,12 +36,12 @@ export function geometricMean(values: readonly number[]): Estimate | undefined {
   return { value: Math.exp(mean), low: Math.exp(mean - half), high: Math.exp(mean + half), numRuns };
 }
 
-/** Of a's runs to b's, paired by their place: machine drift between rounds cancels. */
+/** Ratio of a's runs to b's, paired by index: drift of the machine between rounds cancels. */
 export function pairedRatio(a: readonly number[], b: readonly number[]): Estimate | undefined {
   return geometricMean(a.map((value, i) => value / b[i]!));
 }
 
-/** Standard deviation ÷ mean; 0 of fewer than two. */
+/** Standard deviation ÷ mean; 0 for fewer than two values. */
 export function variation(values: readonly number[]): number {
   if (values.length < 2) return 0;
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -54,7 +54,7 @@ export interface Difference extends Partial<Interval> {
   readonly numPairs: number;
 }
 
-/** Mean of a − b, paired by their place, with its 95 % interval (Student's t); without one below three pairs, or where all differ by the same. */
+/** Mean of a − b, paired by index, with its 95 % interval (Student's t); no interval for fewer than three pairs or equal differences. */
 export function pairedDifference(a: readonly number[], b: readonly number[]): Difference {
   const numPairs = a.length;
   const differences = a.map((value, i) => value - b[i]!);

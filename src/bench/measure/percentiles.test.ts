@@ -14,7 +14,7 @@ const values = fc.array(fc.double({ min: -1e6, max: 1e6, noNaN: true }), { minLe
 const quantile = fc.constantFrom(...Object.values(PERCENTILES));
 const ascending = (all: readonly number[]) => [...all].sort((a, b) => a - b);
 
-test("a percentile is the smallest sample that a share q of all is not above", () => {
+test("a percentile is the smallest sample with a share q of all samples at or below it", () => {
   fc.assert(
     fc.property(values, quantile, (all, q) => {
       const value = percentile(ascending(all), q);

@@ -1,6 +1,6 @@
 /**
- * Percentiles of samples: the nearest rank, which is the smallest sample that a share q of all is not above, always a value that was seen. One is given
- * only when at least one sample lies beyond it on average: the 99th needs 100 samples, the 99.9th 1,000.
+ * Percentiles by nearest rank: the smallest sample with at least a share q of all samples at or below it. A percentile is given only if at least one
+ * sample lies beyond it on average: the 99th needs 100 samples, the 99.9th needs 1,000.
  */
 
 import type { Distribution } from "../results/schema.js";
@@ -13,7 +13,7 @@ export function samplesNeeded(q: number): number {
   return Math.ceil(1 / (1 - q) - 1e-9);
 }
 
-/** @param sorted ascending. Undefined when there are too few. */
+/** @param sorted ascending. @returns undefined with too few samples */
 export function percentile(sorted: readonly number[], q: number): number | undefined {
   if (sorted.length < samplesNeeded(q)) return undefined;
   return sorted[Math.max(0, Math.ceil(q * sorted.length - 1e-9) - 1)];
@@ -36,7 +36,7 @@ export function distributionOf(values: readonly number[]): Distribution | undefi
   };
 }
 
-/** How many independent samples these are worth, by the correlation of each with the next: n (1 − ρ) ÷ (1 + ρ). */
+/** Number of independent samples that these are worth, by the correlation of neighbours: n (1 − ρ) ÷ (1 + ρ). */
 export function effectiveSamples(inOrder: readonly number[]): number {
   const count = inOrder.length;
   const mean = inOrder.reduce((sum, value) => sum + value, 0) / count;
@@ -46,7 +46,7 @@ export function effectiveSamples(inOrder: readonly number[]): number {
     variance += (value - mean) ** 2;
     if (i > 0) covariance += (value - mean) * (inOrder[i - 1]! - mean);
   }
-  // Negative correlation would promise more than was seen.
+  // Negative correlation must not count for more samples than there are.
   const rho = variance === 0 ? 0 : Math.min(0.99, Math.max(0, covariance / variance));
   return (count * (1 - rho)) / (1 + rho);
 }
@@ -56,7 +56,7 @@ export interface Interval {
   readonly high: number;
 }
 
-/** 95 % interval of a percentile from order statistics, at ranks nq ± 1.96 √(nq(1−q)); undefined where they lie beyond the samples. */
+/** 95 % interval of a percentile from order statistics, at ranks nq ± 1.96 √(nq(1−q)); undefined where the ranks lie outside the samples. */
 export function percentileInterval(inOrder: readonly number[], q: number): Interval | undefined {
   const count = effectiveSamples(inOrder);
   const spread = (1.96 * Math.sqrt(count * q * (1 - q))) / count;

@@ -1,7 +1,7 @@
 /**
- * The part of a run in which the load was what it was meant to be, without its ramp and its drain. With clients: from when nine of ten are busy
- * for the first time until they are for the last time. With arrivals of their own: from the first answer's end to the last arrival. It counts
- * only when at least as many answers end within it as there were requests at once.
+ * The part of a run under the full load, without ramp and drain. With clients: from the first to the last moment at which nine of ten are busy. With
+ * arrivals: from the end of the first answer to the last arrival. It counts only if at least as many answers end within it as there were requests at
+ * once.
  */
 
 import { extremesOf } from "../../core/statistics.js";
@@ -15,7 +15,7 @@ interface Plateau {
 
 const BUSY_SHARE = 0.9;
 
-/** @param numClients undefined: requests come at times of their own */
+/** @param numClients undefined for open loads and traces */
 export function plateauOf(records: readonly RequestRecord[], numClients: number | undefined): Plateau | undefined {
   const sent = records.filter((record) => record.lastMs > record.sentMs);
   if (sent.length === 0) return undefined;
@@ -37,7 +37,7 @@ function busyTime(records: readonly RequestRecord[], numClients: number): Window
   const isBusy = (count: number) => count >= BUSY_SHARE * most;
   const first = changes.findIndex((change) => isBusy(change.count));
   const last = changes.findLastIndex((change) => isBusy(change.count));
-  // It lasts until the next change.
+  // The busy time lasts until the next change.
   return { startMs: changes[first]!.atMs, endMs: changes[last + 1]!.atMs, most };
 }
 
@@ -57,13 +57,13 @@ interface Change {
 const mostAtOnce = (changes: readonly Change[]): number =>
   changes.reduce((most, { count }) => Math.max(most, count), 0);
 
-/** Requests under way after each moment in which that changes. */
+/** Number of requests in progress after each change. */
 function changesOf(records: readonly RequestRecord[]): Change[] {
   const steps = records.flatMap(({ sentMs, lastMs }) => [
     { atMs: sentMs, step: 1 },
     { atMs: lastMs, step: -1 },
   ]);
-  // Of one moment, endings first: a client that goes on at once is one client.
+  // At equal times, endings come first: a client that continues at once is one client.
   steps.sort((a, b) => a.atMs - b.atMs || a.step - b.step);
   let count = 0;
   return steps.map(({ atMs, step }) => {
@@ -72,7 +72,7 @@ function changesOf(records: readonly RequestRecord[]): Change[] {
   });
 }
 
-/** Tokens that came within a window: those of a request are spread evenly over its chunks. */
+/** Tokens that arrived within a window: a request's tokens are spread evenly over its chunks. */
 export function outputTokensIn(records: readonly RequestRecord[], startMs: number, endMs: number): number {
   return records.reduce((sum, { chunkAtMs, numOutputTokens }) => {
     if (chunkAtMs.length === 0) return sum;

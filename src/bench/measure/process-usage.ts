@@ -1,4 +1,4 @@
-/** CPU time and memory of a server on this machine, its child processes included, as /proc has them. */
+/** CPU time and memory of a local server and its child processes, from /proc. */
 import { readdirSync, readFileSync } from "node:fs";
 import type { ProcessUsage } from "../results/schema.js";
 
@@ -7,14 +7,14 @@ interface Snapshot {
   readonly memoryBytes: number;
 }
 
-/** Linux counts in these on every architecture. */
+/** Linux's unit of CPU time on every architecture. */
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 500;
 
 /** @returns undefined where /proc has no such process */
 export function snapshotOf(pid: number): Snapshot | undefined {
   try {
-    // The command's name, in brackets, may hold anything.
+    // The command's name, in brackets, may contain anything.
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\) /s, "")
       .split(" ");
@@ -37,7 +37,7 @@ function childrenOf(pid: number): number[] {
   });
 }
 
-/** Watches a process from now until `finish`. */
+/** Watches a process until `finish`. */
 export class ProcessWatch {
   readonly #startMs = performance.now();
   readonly #before: Snapshot | undefined;
@@ -55,7 +55,7 @@ export class ProcessWatch {
     return snapshot;
   }
 
-  /** Undefined when the process was gone, or this is no Linux. */
+  /** Undefined when the process has ended, and on other systems than Linux. */
   finish(): ProcessUsage | undefined {
     clearInterval(this.#timer);
     const after = this.#sample();

@@ -1,12 +1,12 @@
-/** What a server's own `/metrics` says of a run: counters as differences between its end and its start, gauges as sampled in between. */
+/** Figures of a run from the server's own `/metrics`: counters as differences over the run, gauges as samples. */
 
 import { median } from "../../core/statistics.js";
 import type { ServerMetrics } from "../results/schema.js";
 
-/** By metric name, over all labels: of a fleet, over its instances. */
+/** Sums by metric name, over all labels and so over a fleet's instances. */
 type MetricSums = ReadonlyMap<string, { readonly sum: number; readonly numSeries: number }>;
 
-/** Names behind the prefixes; the first that a server has is taken. */
+/** Metric names without prefixes; the first that the server has is used. */
 const NAMES = {
   queueSeconds: ["request_queue_time_seconds_sum"],
   queued: ["request_queue_time_seconds_count"],
@@ -24,7 +24,7 @@ const PREFIXES = ["millrace:", "vllm:", "sglang:", "llamacpp:"];
 
 type Quantity = keyof typeof NAMES;
 
-/** Prometheus' text format. Lines it does not understand are none of its business. */
+/** Parses Prometheus' text format; unknown lines are skipped. */
 export function parseMetrics(text: string): MetricSums {
   const sums = new Map<string, { sum: number; numSeries: number }>();
   for (const line of text.split("\n")) {
@@ -41,14 +41,14 @@ function metricOf(sums: MetricSums, quantity: Quantity): number | undefined {
   for (const prefix of PREFIXES) {
     for (const name of NAMES[quantity]) {
       const found = sums.get(prefix + name);
-      // A share of one instance's memory each.
+      // Each instance reports a share of its own memory.
       if (found !== undefined) return quantity === "kvUsage" ? found.sum / found.numSeries : found.sum;
     }
   }
   return undefined;
 }
 
-/** @param samples of gauges, during the run */
+/** @param samples of gauges during the run */
 export function serverMetrics(before: MetricSums, after: MetricSums, samples: readonly MetricSums[]): ServerMetrics {
   const sampled = (quantity: Quantity) => samples.flatMap((sums) => metricOf(sums, quantity) ?? []);
   const most = (values: readonly number[]) => (values.length === 0 ? undefined : Math.max(...values));
@@ -77,7 +77,7 @@ export function serverMetrics(before: MetricSums, after: MetricSums, samples: re
 const SAMPLE_MS = 250;
 const TIMEOUT_MS = 5000;
 
-/** Watches a server's metrics from now until `finish`; one that offers none is not asked again. */
+/** Watches a server's metrics until `finish`; a server without metrics is not asked again. */
 export class MetricsWatch {
   readonly #samples: MetricSums[] = [];
   readonly #timer: NodeJS.Timeout;
@@ -112,7 +112,7 @@ async function readMetrics(url: string): Promise<MetricSums | undefined> {
     const response = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
     return response.ok ? parseMetrics(await response.text()) : undefined;
   } catch {
-    // No such page, or the server is gone: the requests themselves tell.
+    // No metrics, or the server is gone, which the requests show.
     return undefined;
   }
 }

@@ -29,7 +29,7 @@ const CLOSED = { kind: "closed", concurrency: 10, rampMs: 0 } as const;
 const OPEN = { kind: "open", ratePerS: 1, burstiness: 1 } as const;
 const FAILED = { failure: { kind: "status", detail: "503: busy" } } as const;
 
-test("times are what their definitions say, and chunks of several tokens do not pass for single ones", () => {
+test("times follow their definitions, also with several tokens in a chunk", () => {
   const records = [
     record(100, [20, 30, 60], { numOutputTokens: 9, intendedMs: 95, numCachedTokens: 4 }),
     record(200, [40], { numOutputTokens: 1 }),
@@ -66,7 +66,7 @@ test("gaps are told apart by whether another request waited for its first token 
   expect(metrics.itlUndisturbedMs).toMatchObject({ count: 4, min: 10, max: 10 });
 });
 
-test("failures miss every objective, and nothing else counts them", () => {
+test("failures miss every objective, and are in no other figure", () => {
   const records = [record(0, [100, 110]), record(0, [300, 310]), record(0, [50, 200]), record(0, [], FAILED)];
   const metrics = measureRun(records, CLOSED, parseSlo("ttft=200,tpot=50"));
   expect(metrics.failures).toEqual([{ kind: "status", count: 1, example: "503: busy" }]);
@@ -74,13 +74,13 @@ test("failures miss every objective, and nothing else counts them", () => {
   expect(metrics.slo).toEqual({ goodRequestsPerS: expect.closeTo(1000 / 310), attainment: 0.25 });
 });
 
-test("a run in which nothing was answered is void, and still a report", () => {
+test("a run without answers is void and still reported", () => {
   const metrics = measureRun([record(5, [], FAILED)], CLOSED, undefined);
   expect(metrics).toMatchObject({ numRequests: 1, outputTokensPerS: 0, ttftMs: undefined, plateau: undefined });
   expect(voidReasons(metrics, 0)).toEqual(["no request was answered"]);
 });
 
-test("a run is void when the client took more than a hundredth of the time per token", () => {
+test("a run is void when the client's lag exceeds a hundredth of the time per token", () => {
   const run = (intendedMs: number) =>
     measureRun(
       [0, 1].map(() => record(100, [20, 30], { intendedMs })),
@@ -95,7 +95,7 @@ test("a run is void when the client took more than a hundredth of the time per t
   expect(voidReasons(run(99.68), 0)).toEqual([expect.stringContaining("sent requests late")]);
 });
 
-test("the floor of microseconds ends where it would show in an answer's time; slow tokens have 1 % of theirs", () => {
+test("the floor applies only below 1 % of an answer's time; slow tokens allow 1 % of theirs", () => {
   const run = (chunkAtMs: number[]) => measureRun([record(0, chunkAtMs), record(0, chunkAtMs)], CLOSED, undefined);
   // Tokens of 0.5 ms, answers of 71 ms and of 5 ms.
   expect(voidReasons(run([70, 70.5, 71]), 0.19)).toEqual([]);
@@ -121,13 +121,13 @@ test("the plateau leaves ramp and drain out", () => {
   expect(throughputOf({ plateau: metrics, ...whole })).toBe(metrics!.outputTokensPerS);
 });
 
-test("too few answers make no plateau; arrivals of their own count from the first answer to the last arrival", () => {
+test("too few answers have no plateau; open loads count from the first answer to the last arrival", () => {
   expect(plateauOf([record(0, [10, 100]), record(0, [10, 130])], 2)).toBeUndefined();
   const arrivals = [0, 100, 200, 300].map((atMs) => record(atMs, [20, 60]));
   expect(plateauOf(arrivals, undefined)).toEqual({ startMs: 60, endMs: 300, numDone: 2 });
 });
 
-test("tokens of two windows that meet add up to those of both", () => {
+test("tokens of two adjacent windows add up to those of both", () => {
   const chunks = fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 8 });
   fc.assert(
     fc.property(fc.array(chunks, { minLength: 1, maxLength: 6 }), fc.nat(600), (all, cutMs) => {

@@ -1,7 +1,7 @@
 /**
- * The figures of one run. For a request with t0 intended, t1 sent, f first and l last token and n tokens by `usage`: TTFT = f − t1, the same from t0
- * beside it; E2E = l − t1; TPOT = (l − f) ÷ (n − 1) where n ≥ 2; ITL = gaps between arrivals that brought tokens, all requests' together, read
- * with the tokens per chunk. Failed requests count as offered and as missing every objective, and nowhere else.
+ * The figures of one run. For a request with t0 intended, t1 sent, f first token, l last token, and n tokens by `usage`: TTFT = f − t1, and also f −
+ * t0; E2E = l − t1; TPOT = (l − f) ÷ (n − 1) for n ≥ 2; ITL = the gaps between arrivals with tokens, over all requests, to be read with the tokens
+ * per chunk. Failed requests count as offered and as missing every objective, and nowhere else.
  */
 
 import { extremesOf } from "../../core/statistics.js";
@@ -12,10 +12,10 @@ import { meets } from "../workload/slo.js";
 import { distributionOf } from "./percentiles.js";
 import { outputTokensIn, plateauOf } from "./plateau.js";
 
-/** Of fewer answers, chance would pass for drift. */
+/** Fewest answers for a drift that is more than chance. */
 const MIN_FOR_DRIFT = 20;
 
-/** Undefined: the request has none. */
+/** Times of one answered request; TPOT is undefined for a single token. */
 export function timesOf(
   record: Pick<RequestRecord, "sentMs" | "lastMs" | "numOutputTokens"> & { readonly firstMs: number },
 ) {
@@ -28,7 +28,7 @@ export function timesOf(
 }
 
 export function measureRun(records: readonly RequestRecord[], load: Load, slo: Slo | undefined): RunMetrics {
-  // An answer without any text has no first token to time: it counts by its end.
+  // An answer without text has no first token; its end is used.
   const answered = records
     .filter((record) => record.failure === undefined)
     .map((record) => ({ ...record, firstMs: record.chunkAtMs[0] ?? record.lastMs }));
@@ -79,10 +79,10 @@ export function measureRun(records: readonly RequestRecord[], load: Load, slo: S
   };
 }
 
-/** Whether a time lies in one of these spans, their beginnings aside. A request's own gaps come after its own wait. */
+/** Whether a time lies in one of the spans, their beginnings excluded. A request's own gaps begin after its own span. */
 function withinAny(spans: readonly (readonly [fromMs: number, toMs: number])[]): (ms: number) => boolean {
   const sorted = [...spans].sort((a, b) => a[0] - b[0]);
-  // The latest end of all spans up to each one.
+  // For each span, the latest end so far.
   let latest = Number.NEGATIVE_INFINITY;
   const ends = sorted.map(([, toMs]) => {
     latest = Math.max(latest, toMs);
@@ -116,7 +116,7 @@ function plateauMetrics(records: readonly RequestRecord[], numClients: number | 
   const middleMs = startMs + durationMs / 2;
   const first = outputTokensIn(answered, startMs, middleMs);
   const second = outputTokensIn(answered, middleMs, endMs);
-  // A prompt is counted when it is through.
+  // A prompt counts when its first token arrives.
   const begun = answered.filter(({ chunkAtMs: [firstMs = 0] }) => firstMs > startMs && firstMs <= endMs);
   const promptTokens = begun.reduce((sum, record) => sum + record.numPromptTokens, 0);
   return {
@@ -129,7 +129,7 @@ function plateauMetrics(records: readonly RequestRecord[], numClients: number | 
   };
 }
 
-/** What a run counts by where there is no other word for it: the plateau where there is one. */
+/** A run's throughput: that of the plateau if there is one. */
 export function throughputOf({ plateau, outputTokensPerS }: Pick<RunMetrics, "plateau" | "outputTokensPerS">): number {
   return plateau?.outputTokensPerS ?? outputTokensPerS;
 }
@@ -138,21 +138,21 @@ export function throughputOf({ plateau, outputTokensPerS }: Pick<RunMetrics, "pl
 const MAX_DELAY_SHARE = 0.01;
 
 /**
- * Delays up to this many milliseconds never void a run by the time per token: a small model's token takes less than a millisecond, and 1 % of
- * that is less than a process needs to wake up. A steady delay cancels in TPOT (it is in the first token's time and in the last one's) and is
- * in TTFT and E2E once, so the whole answer's time still bounds it.
+ * Delays up to this limit, in milliseconds, do not void a run by the time per token: a small model's token takes less than a millisecond, and 1 % of
+ * that is less than a process needs to wake up. A steady delay cancels out of TPOT, since the first and the last token share it, and is once in TTFT
+ * and E2E. So the whole answer's time still bounds it.
  */
 const DELAY_FLOOR_MS = 0.2;
 
-/** Reasons that are the client's own. */
+/** Reasons caused by the client. */
 export const READ_LATE = `the load generator read answers late by more than 1 % of the time per token (and ${1000 * DELAY_FLOOR_MS} µs), or of an answer's time`;
 export const SENT_LATE = "it sent requests late by more than 1 % of an answer's time";
 
 /**
- * Why a run does not count. An answer that is read late is late at each of its tokens, so this delay is held to the time per token; a request is sent once,
- * so that delay is held to the time of the whole answer: TTFT begins when it is sent, and the rate of a client that waits for each answer is lower by
- * that share. Both are typical delays: the longest ones are recorded beside them.
- * @param lagMs how long answers lay in the client
+ * Why a run is void. Late reading delays each token of an answer, so it is held to the time per token. A request is sent once, so late sending is
+ * held to the whole answer's time: TTFT begins with the sending, and the rate of a client that waits for answers is lower by that share. Both delays
+ * are typical ones; the longest are recorded beside them.
+ * @param lagMs how long answers waited in the client
  */
 export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {
   if (metrics.ttftMs === undefined) return ["no request was answered"];
@@ -165,7 +165,7 @@ export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {
   return reasons;
 }
 
-/** The floor holds only while it is itself below 1 % of an answer's time. */
+/** The floor applies only while it is below 1 % of an answer's time. */
 function maxLagMs(tpotMs: number, answerMs: number): number {
   return Math.max(MAX_DELAY_SHARE * tpotMs, Math.min(DELAY_FLOOR_MS, MAX_DELAY_SHARE * answerMs));
 }

@@ -1,6 +1,6 @@
 /**
- * A server whose timings are known: every token is due at an absolute time after its request came in, whatever else goes on. It speaks just enough HTTP
- * for the load generator, on bare sockets, since its own work must not show in what is measured.
+ * A server of known timings: every token is due at an absolute time after its request arrived. It speaks just enough HTTP for the load generator, on
+ * bare sockets, so that its own work does not show in the measurement.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { median } from "../../core/statistics.js";
@@ -9,15 +9,15 @@ import { Agenda } from "../load/agenda.js";
 export interface MockTimings {
   readonly ttftMs: number;
   readonly tpotMs: number;
-  /** Tokens that come in one event, as with speculation. */
+  /** Tokens of one event, as with speculation. */
   readonly tokensPerChunk: number;
-  /** As the agenda's: 0 where what is measured shares the cores with the mock. */
+  /** As for the agenda: 0 if the mock shares its cores with the measured program. */
   readonly spinMs?: number;
-  /** Its process never sleeps: requests are not late by what it takes to wake it. */
+  /** The process never sleeps, so that no request waits for a wake-up. */
   readonly isAwake?: boolean;
 }
 
-/** What it did in fact, as it saw it itself: medians over requests since last asked. */
+/** The mock's own timings: medians over the requests since the last call. */
 export interface MockActual {
   readonly numRequests: number;
   readonly ttftMs: number;
@@ -104,7 +104,7 @@ export class MockServer {
     else json(socket, 404, { error: { message: `no ${path} here` } });
   }
 
-  /** A whole answer takes no time: it is asked for to see what lies in between. */
+  /** An answer without streaming takes no time: such requests measure what lies between client and server. */
   #complete(socket: Socket, body: CompletionBody, isChat: boolean, nowMs: number): void {
     if (body.stream !== false) this.#stream(socket, body, isChat, nowMs);
     else json(socket, 200, { id: "mock", choices: [{ index: 0, text: "word", finish_reason: "length" }] });
@@ -163,7 +163,7 @@ function json(socket: Socket, status: number, value: unknown): void {
   socket.write(`${head}\r\n\r\n${body}`);
 }
 
-/** The first whole request of these bytes, and what comes after it. */
+/** The first complete request in the bytes, and the bytes after it. */
 function takeRequest(bytes: Buffer): (HttpRequest & { readonly rest: Buffer }) | undefined {
   const headEnd = bytes.indexOf("\r\n\r\n");
   if (headEnd < 0) return undefined;

@@ -1,4 +1,4 @@
-/** Does the load generator report what it should? A mock server with known timings is measured, and medians are compared with what is known. */
+/** Checks the load generator: measures a mock server of known timings, and compares medians with them. */
 
 import { median } from "../../core/statistics.js";
 import type { LoadGenerator } from "../load/generator.js";
@@ -16,7 +16,7 @@ const MIN_REQUESTS = 30;
 const REQUESTS_PER_STREAM = 6;
 const SEED = 1;
 
-/** As probing the mock would find it. */
+/** The facts that a probe of the mock finds. */
 export const MOCK_FACTS: ProbedServer = {
   model: "mock",
   hasCompletions: true,
@@ -39,14 +39,14 @@ export interface SelfTestResult {
   readonly ttftError: number;
   readonly tpotError: number;
   readonly isWithinTolerance: boolean;
-  /** What the mock did, as it saw itself: when this is late, the machine was too busy for the test. */
+  /** The mock's own timings: when they are late, the machine was too busy for the test. */
   readonly mock: MockActual;
   readonly lag: LoopLag;
 }
 
 /**
- * One load after the other; the clients of each begin spread over the length of a request. With a generator that polls, the mock stays
- * awake too, so that nothing sleeps between the two.
+ * Measures one load after the other; the clients' starts are spread over the length of a request. If the generator polls, the mock stays awake too,
+ * so that no process sleeps.
  */
 export async function selfTest(
   generator: LoadGenerator,

@@ -8,7 +8,7 @@ import type { MockActual, MockTimings } from "./mock-server.js";
 const PROCESS = "dist/src/bench/mock/mock-process.js";
 
 export interface RunningMock extends LaunchedServer {
-  /** Since last asked. */
+  /** Figures since the last call. */
   actual(): Promise<MockActual>;
 }
 

@@ -1,4 +1,4 @@
-/** The engines that are compared: how each is started for a shape, and how its output is read. */
+/** The compared engines: how each is started for a shape, and how its output is read. */
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
 import { parseBatchedBench, parseResultsJson } from "./parse.js";
@@ -13,7 +13,7 @@ export interface PeerModel {
 export interface Contender {
   readonly name: string;
   command(model: PeerModel, shape: Shape): string[];
-  /** @param output what the process wrote, stdout first */
+  /** @param output of the process, stdout first */
   parse(output: string): SpeedRow[];
 }
 
@@ -44,7 +44,7 @@ export function millrace(numThreads: number, extraArgs: readonly string[]): Cont
   };
 }
 
-/** Sizes of each sequence's share of the context are rounded up to this by llama.cpp. */
+/** llama.cpp rounds each sequence's share of the context up to a multiple of this. */
 const CONTEXT_UNIT = 256;
 
 /** llama-batched-bench of llama.cpp or ik_llama.cpp. */
@@ -75,7 +75,7 @@ export function batchedBench(name: string, path: string, numThreads: number, ext
   };
 }
 
-/** llama.cpp as node-llama-cpp packages it. @param folder one with node_modules/node-llama-cpp */
+/** llama.cpp as packaged by node-llama-cpp. @param folder with node_modules/node-llama-cpp */
 export function nodeLlamaCpp(folder: string, numThreads: number): Contender {
   return {
     name: "node-llama-cpp",

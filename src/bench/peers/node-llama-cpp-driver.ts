@@ -8,7 +8,7 @@ import { randomPrompts } from "../engine/random-prompts.js";
 import type { Shape, SpeedRow } from "./shapes.js";
 
 interface DriverJob extends Shape {
-  /** Holds node_modules/node-llama-cpp. */
+  /** The folder with node_modules/node-llama-cpp. */
   readonly folder: string;
   readonly modelPath: string;
   readonly numThreads: number;
@@ -72,7 +72,7 @@ async function main(job: DriverJob): Promise<void> {
       flashAttention: true,
     });
     const sequences = Array.from({ length: batch }, () => context.getSequence());
-    // The first round, a short one, reads the weights into memory.
+    // A short first round reads the weights into memory.
     await measure(sequences, { ...job, promptTokens: Math.min(16, job.promptTokens), genTokens: 2 }, 2 * batch);
     results.push(await measure(sequences, job, 2 * batch + 1));
     await context.dispose();

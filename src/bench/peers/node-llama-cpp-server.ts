@@ -1,20 +1,20 @@
 /**
- * node-llama-cpp behind the HTTP that the load generator speaks, as a process of its own: argument 1 is a `ServerJob` as JSON. One context of as many
- * sequences as there are seats, which the library batches; a request takes a free sequence, the one that begins most like it, and waits while there is none.
+ * node-llama-cpp behind the HTTP API that the load generator uses, in a process of its own: argument 1 is a `ServerJob` as JSON. One context has a
+ * sequence for each seat, which the library batches. A request takes the free sequence with the longest common prefix, or waits for one.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 interface NodeLlamaCppServerJob {
-  /** Holds node_modules/node-llama-cpp. */
+  /** The folder with node_modules/node-llama-cpp. */
   readonly folder: string;
   readonly modelPath: string;
-  /** Undefined: the library decides. */
+  /** Undefined: the library's default. */
   readonly numThreads: number | undefined;
   readonly port: number;
   readonly seats: number;
-  /** Of each sequence, in tokens. */
+  /** Tokens of context for each sequence. */
   readonly contextSize: number;
 }
 
@@ -80,7 +80,7 @@ async function stream(model: LlamaModel, seats: Seats, body: CompletionBody, res
   const sequence = await seats.take(tokens);
   const send = (fields: object) => response.write(`data: ${JSON.stringify({ id: "completion", ...fields })}\n\n`);
   try {
-    // The last token is always computed: what follows it is not kept.
+    // The last token is always computed, so its logits need not be kept.
     await sequence.adaptStateToTokens(tokens.slice(0, -1), false);
     const numCached = sequence.nextTokenIndex;
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -89,7 +89,7 @@ async function stream(model: LlamaModel, seats: Seats, body: CompletionBody, res
     for await (const token of sequence.evaluate(tokens.slice(numCached), { temperature, yieldEogToken: true })) {
       numTokens++;
       const isEnd = !ignoresEos && model.isEogToken(token);
-      // Half a character, and special tokens, have no text of their own.
+      // Incomplete characters and special tokens have no text.
       if (!isEnd) send({ choices: [{ index: 0, text: model.detokenize([token]) || "\u00a0", finish_reason: null }] });
       if (isEnd) reason = "stop";
       if (isEnd || numTokens >= maxTokens || response.destroyed) break;

@@ -29,13 +29,13 @@ describe("llama-batched-bench's table", () => {
     expect(parseBatchedBench(recorded("llama.cpp").replace("S_PP t/s", "PP t/s"))).toEqual([]);
   });
 
-  test("rows of a shared prompt or of no numbers are left out", () => {
+  test("rows of shared prompts and rows without numbers are left out", () => {
     const output = recorded("llama.cpp").replace("|    160 |", "|     64 |").replace("4284.95", "nan");
     expect(parseBatchedBench(output)).toEqual([]);
   });
 });
 
-test("node-llama-cpp's driver and our own --json: the line with the results, wherever it is", () => {
+test("node-llama-cpp's driver and millrace's --json: the line with the results, anywhere", () => {
   const rows = parseResultsJson(`a warning\n${recorded("node-llama-cpp")}progress\n`);
   expect(rows).toMatchObject([
     { batch: 1, ...LENGTHS },
@@ -44,7 +44,7 @@ test("node-llama-cpp's driver and our own --json: the line with the results, whe
   expect(parseResultsJson("Segmentation fault\n")).toEqual([]);
 });
 
-describe("rows are checked against what was asked", () => {
+describe("rows are checked against the shape", () => {
   const rows = parseBatchedBench(recorded("llama.cpp"));
 
   test("one for every batch size, in the shape's order", () => {
@@ -72,6 +72,6 @@ describe("rows are checked against what was asked", () => {
   });
 });
 
-test("files of other results are refused as such", () => {
+test("files of other results are refused", () => {
   expect(() => readRuns(fixture("../../package.json"))).toThrow(/expected saved runs in .*package\.json, got.*runs/s);
 });

@@ -1,4 +1,4 @@
-/** What the engines print, as rows; anything that is not the asked-for measurement is refused. */
+/** Parses the engines' output into rows; other measurements than the one asked for are refused. */
 import { MillraceError } from "../../core/errors.js";
 import type { Shape, SpeedRow } from "./shapes.js";
 
@@ -13,7 +13,7 @@ function cellsOfLine(line: string): string[] {
     .map((cell) => cell.trim());
 }
 
-/** @param output what llama-batched-bench wrote, its Markdown table somewhere in it */
+/** @param output of llama-batched-bench, with its Markdown table */
 export function parseBatchedBench(output: string): SpeedRow[] {
   const lines = output.split("\n").filter((line) => line.trim().startsWith("|"));
   const header = lines.findIndex((line) => cellsOfLine(line).join() === COLUMNS.join());
@@ -22,7 +22,7 @@ export function parseBatchedBench(output: string): SpeedRow[] {
     const values = cellsOfLine(line).map(Number);
     if (values.length !== COLUMNS.length || values.some((value) => !Number.isFinite(value))) return [];
     const value = (column: (typeof COLUMNS)[number]): number => values[COLUMNS.indexOf(column)]!;
-    // A row of other than PP·B + TG·B entries is of a shared prompt, which is another measurement.
+    // A row with another number of entries than PP·B + TG·B has a shared prompt, which is another measurement.
     if (value("N_KV") !== value("B") * (value("PP") + value("TG"))) return [];
     return {
       batch: value("B"),
@@ -34,7 +34,7 @@ export function parseBatchedBench(output: string): SpeedRow[] {
   });
 }
 
-/** @param output with `{"results": [rows], …}` as one of its lines: ours, and node-llama-cpp's driver's */
+/** @param output of millrace or of node-llama-cpp's driver, with a line `{"results": [rows], …}` */
 export function parseResultsJson(output: string): SpeedRow[] {
   const line = output.split("\n").find((candidate) => candidate.startsWith('{"results":'));
   if (line === undefined) return [];
@@ -48,7 +48,7 @@ export function parseResultsJson(output: string): SpeedRow[] {
   }));
 }
 
-/** @returns the shape's rows, one per batch size. Throws peer_failed when one is missing, of other lengths, or no speed. */
+/** @returns the shape's rows, one per batch size. Throws peer_failed for a row that is missing or has other lengths or no speed. */
 export function checkedRows(contender: string, shape: Shape, rows: readonly SpeedRow[]): SpeedRow[] {
   return shape.batches.map((batch) => {
     const row = rows.find((candidate) => candidate.batch === batch);

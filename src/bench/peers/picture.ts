@@ -1,4 +1,4 @@
-/** The ratios as one SVG picture: a panel per model, a bar per cell and peer, a line at 1. */
+/** The ratios as one SVG chart: a panel per model, a bar per cell and peer, a line at 1. */
 import { textAt } from "../report/svg.js";
 import { type CellRatio, peerNames } from "./ratios.js";
 
@@ -11,7 +11,7 @@ const TITLE_HEIGHT = 30;
 const MARGIN = 16;
 const COLORS = ["#2a6f97", "#e07a5f", "#81b29a", "#8d7b9e"];
 
-/** @returns an SVG document of its own */
+/** @returns an SVG document */
 export function pictureOf(cells: readonly CellRatio[]): string {
   const names = peerNames(cells);
   const largest = Math.max(1.5, ...cells.flatMap((cell) => cell.peers.map((peer) => peer.ratio)));

@@ -59,7 +59,7 @@ test("the Markdown table has a line per cell and leaves unmeasured peers empty",
   expect(lines[4]).toBe("| m-q4_0 | prefill 512 | 90.0 |  |  | 100.0 | **0.90** |");
 });
 
-test("the picture has a bar per ratio, as long as the ratio, and nothing a model's name could break", () => {
+test("the chart has a bar for each ratio, of its length, and escapes names of models", () => {
   const svg = pictureOf(ratiosOf(RUNS.map((each) => ({ ...each, model: 'a<b>&"c' }))));
   expect(svg).toContain("a&lt;b&gt;&amp;&quot;c");
   const bars = [...svg.matchAll(/width="([\d.]+)" height="12" fill="#/g)].map((match) => Number(match[1]));

@@ -17,7 +17,7 @@ export interface CellRatio {
   }[];
 }
 
-/** Cells that we and at least one peer measured, in the order in which they were first run. */
+/** Cells that millrace and at least one peer measured, in the order of their first runs. */
 export function ratiosOf(runs: readonly PeerRun[]): CellRatio[] {
   const samples = new Map<string, Map<string, number[]>>();
   const places = new Map<string, { readonly model: string; readonly label: string }>();
@@ -44,12 +44,12 @@ export function ratiosOf(runs: readonly PeerRun[]): CellRatio[] {
   });
 }
 
-/** @returns the peers' names, each once */
+/** @returns the names of the peers */
 export function peerNames(cells: readonly CellRatio[]): string[] {
   return [...new Set(cells.flatMap((cell) => cell.peers.map((peer) => peer.name)))];
 }
 
-/** With the range of the rounds, where they differ. */
+/** With the range over the rounds, if they differ. */
 const speed = ({ median, min, max }: Summary): string =>
   min === max ? median.toFixed(1) : `${median.toFixed(1)} (${min.toFixed(1)} to ${max.toFixed(1)})`;
 

@@ -15,7 +15,7 @@ function script(name: string, code: string): Contender {
 const row = JSON.stringify({ batch: 2, promptTokens: 8, genTokens: 4, prefillTokensPerS: 5, decodeTokensPerS: 6 });
 const prints = (stream: string): string => `process.${stream}.write('{"results":[${row}]}\\n')`;
 
-test("contenders take turns, every other round the other way round, whichever stream they print to", async () => {
+test("contenders take turns in alternating order, and may print to stdout or stderr", async () => {
   const runs: PeerRun[] = [];
   const contenders = [script("ours", prints("stdout")), script("theirs", prints("stderr"))];
   await runPeers({ models: [MODEL], shapes: [SHAPE], contenders, rounds: 2, runWith: [] }, (run) => runs.push(run));
@@ -38,7 +38,7 @@ test("words of run-with come before the command", async () => {
   expect(runs).toHaveLength(1);
 });
 
-test("a process that fails, or is not there, says so with its last words and the command", async () => {
+test("a failed or missing process is an error with its last output and the command", async () => {
   const code = "process.stderr.write('no such model'); process.exit(3)";
   await expect(outputOf("peer", [process.execPath, "-e", code])).rejects.toMatchObject({
     code: "peer_failed",
@@ -51,7 +51,7 @@ test("a process that fails, or is not there, says so with its last words and the
   });
 });
 
-test("every engine is asked for the same file, lengths, batch sizes and threads", () => {
+test("every engine gets the same file, lengths, batch sizes and threads", () => {
   const shape: Shape = { name: "decode", promptTokens: 64, genTokens: 16, batches: [1, 8] };
   const ours = millrace(2, ["--block-size", "32"]).command(MODEL, shape).slice(2).join(" ");
   expect(ours).toBe(

@@ -20,14 +20,17 @@ export interface PeerJob {
   readonly shapes: readonly Shape[];
   readonly contenders: readonly Contender[];
   readonly rounds: number;
-  /** Words put before every command: `taskset -c 0,1`, say. */
+  /** Words before each command, such as `taskset -c 0,1`. */
   readonly runWith: readonly string[];
 }
 
-/** How much of a failed process's last words goes into the error. */
+/** How much of a failed process's last output goes into the error. */
 const TAIL_CHARS = 600;
 
-/** @returns what the command wrote, stdout first (ik_llama.cpp's tool writes its table to stderr). Throws peer_failed when it cannot be started or fails. */
+/**
+ * @returns the command's output, stdout first (ik_llama.cpp's tool writes its table to stderr). Throws peer_failed when the command cannot be started
+ * or fails.
+ */
 export function outputOf(name: string, command: readonly string[]): Promise<string> {
   const [file, ...args] = command;
   return new Promise((resolve, reject) => {
@@ -52,9 +55,9 @@ export function outputOf(name: string, command: readonly string[]): Promise<stri
 }
 
 /**
- * Ours, peer, ours, peer…: within a round all contenders measure the same shape one right after the other, so that a machine whose speed
- * drifts treats them alike; every other round turns the order round.
- * @param onRun called after every process
+ * Within a round all contenders measure the same shape one after another, so that drift of the machine's speed affects all alike; the order
+ * alternates between rounds.
+ * @param onRun called after each process
  */
 export async function runPeers(job: PeerJob, onRun: (run: PeerRun) => void): Promise<void> {
   for (const model of job.models) {

@@ -1,4 +1,4 @@
-/** Runs as `bench peers --json` saved them. */
+/** Reads the runs saved by `bench peers --json`. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";

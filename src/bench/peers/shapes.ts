@@ -1,4 +1,4 @@
-/** What is compared: shapes are what one process measures, cells are the numbers taken from it. */
+/** Shapes and cells of a comparison: one process measures a shape, and each figure taken from it is a cell. */
 
 export interface Shape {
   readonly name: "prefill" | "decode" | "context";
@@ -19,14 +19,14 @@ export interface SpeedRow {
 
 export interface ShapeOptions {
   readonly prefillTokens: number;
-  /** Prompt and output together at the end of the long decode. */
+  /** Tokens of prompt and output at the end of the long decode. */
   readonly context: number;
   readonly decodePrompt: number;
   readonly genTokens: number;
   readonly batches: readonly number[];
 }
 
-/** The prefill shape generates a few tokens only because every tool wants some. */
+/** The prefill shape generates a few tokens, since every tool needs some. */
 const PREFILL_GEN_TOKENS = 4;
 
 export function shapesOf(options: ShapeOptions): Shape[] {
@@ -44,7 +44,7 @@ export interface Cell {
   readonly measure: "prefillTokensPerS" | "decodeTokensPerS";
 }
 
-/** The numbers that a shape is run for. */
+/** The figures taken from a shape. */
 export function cellsOf(shape: Shape): Cell[] {
   if (shape.name === "prefill") {
     return [{ label: `prefill ${shape.promptTokens}`, batch: 1, measure: "prefillTokensPerS" }];

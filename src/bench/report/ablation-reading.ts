@@ -1,10 +1,10 @@
-/** What an ablation's report holds, by cell and by pair of targets. */
+/** Reads an ablation's report by cell and by pair of targets. */
 import type { BenchPlan, BenchReport, PlannedCell } from "../results/schema.js";
 import { type CellRatio, type CellSummary, type Ratios, ratiosBetween, summarize } from "./summary.js";
 
 type AblationPlan = NonNullable<BenchPlan["ablation"]>;
 
-/** What half the threads cost of the price of all: of three, one is a third. */
+/** Price of half the threads as a share of the whole price: of three threads, half is one. */
 export const priceOfHalf = ({ numThreads }: AblationPlan): number => (numThreads >> 1) / numThreads;
 
 export class AblationReading {
@@ -19,19 +19,19 @@ export class AblationReading {
     this.#summaries = summarize(report);
   }
 
-  /** That have runs, in the plan's order. */
+  /** Cells with runs, in the plan's order. */
   cells(isWanted: (cell: PlannedCell) => boolean): PlannedCell[] {
     return this.report.plan.cells.filter(
       (cell) => isWanted(cell) && this.#summaries.some((summary) => summary.cell === cell),
     );
   }
 
-  /** Undefined where it was not measured. */
+  /** Undefined if the workload was not measured. */
   cellOf(workloadName: string): PlannedCell | undefined {
     return this.cells((cell) => cell.workloadName === workloadName)[0];
   }
 
-  /** What `read` returns, and whether any time or speed that it looked at is of void runs only. */
+  /** The result of `read`, and whether any time or speed that it used comes from void runs only. */
   noting<T>(read: () => T): { readonly value: T; readonly isVoid: boolean } {
     this.#hasReadVoid = false;
     const value = read();
@@ -44,12 +44,12 @@ export class AblationReading {
     return found;
   }
 
-  /** Requests in the batch, the most at once; a slow client does not change it. */
+  /** Most requests in the batch at once, which does not depend on the client's speed. */
   maxRunning(cell: PlannedCell | undefined, target: string): number | undefined {
     return this.#summaries.find((summary) => summary.cell === cell && summary.target === target)?.server.maxRunning;
   }
 
-  /** first ÷ second over all of the cells together, sums by rounds. */
+  /** first ÷ second over all the cells together: ratio of sums, by round. */
   overall(cells: readonly PlannedCell[], first: string, second: string): Ratios {
     const names = new Set(cells.map((cell) => cell.name));
     const ratios = ratiosBetween(
@@ -61,7 +61,7 @@ export class AblationReading {
     return ratios;
   }
 
-  /** first ÷ second, by rounds that both have. */
+  /** first ÷ second, paired by rounds that both have. */
   ratio(cell: PlannedCell | undefined, first: string, second: string): CellRatio | undefined {
     const key = `${first} ÷ ${second}`;
     const ratios = this.#ratios.get(key) ?? ratiosBetween(this.report, first, second);

@@ -1,4 +1,4 @@
-/** Ratios that others publish for each layer, the same of an ablation, and why the two differ. */
+/** Published ratios for each layer beside those of an ablation, and why they differ. */
 
 import {
   CODE_EDIT,
@@ -18,7 +18,7 @@ import { figure, percent, ratioText, signedPercent, voidMark } from "./words.js"
 interface Reference {
   readonly what: string;
   readonly theirs: string;
-  /** Undefined: its cells were not measured. */
+  /** Undefined: the cells were not measured. */
   ours(reading: AblationReading): string | undefined;
   readonly why: string;
 }
@@ -28,7 +28,7 @@ const together = (parts: readonly (string | undefined)[]): string | undefined =>
   return known.length === 0 ? undefined : known.join("; ");
 };
 
-/** How many times as many requests were in the batch at once. */
+/** Ratio of the most requests in the batch at once. */
 function atOnce(reading: AblationReading, first: string, second: string): string | undefined {
   const cell = reading.cellOf(MEMORY);
   const [more, fewer] = [first, second].map((target) => reading.maxRunning(cell, target));
@@ -55,7 +55,7 @@ function speculationGain(reading: AblationReading, workload: string): string | u
   return tpot === undefined ? undefined : `${workload}: ${ratioText(tpot)} at ${percent(acceptance)} accepted`;
 }
 
-/** Of each load of the ladder. */
+/** Text for each load of the ladder. */
 function byLoad(
   reading: AblationReading,
   text: (cell: Parameters<AblationReading["summary"]>[0]) => string | undefined,
@@ -171,14 +171,14 @@ const knownFigure = (value: number | undefined): string | undefined =>
 const ratioIf = (ratio: Parameters<typeof ratioText>[0]): string | undefined =>
   ratio === undefined ? undefined : ratioText(ratio);
 
-/** Published ratios that no ablation of servers on one machine's cores can have. */
+/** Published ratios that an ablation on one machine's cores cannot have. */
 const NO_LAYER =
   "No cell here has flash attention (2–4 × published: there is no layer to switch off; `bench kernels` has its speed) or concurrent instances (+69.8 to +92.4 % published, of accelerators; `bench serving` compares them on cores).";
 
 interface ReferenceTable {
   /** The first row is the header. */
   readonly rows: readonly (readonly string[])[];
-  /** Which reference ratios this run does not measure, in sentences. */
+  /** Sentences about reference ratios that the run does not measure. */
   readonly note: string;
 }
 

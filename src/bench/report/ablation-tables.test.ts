@@ -15,7 +15,7 @@ const ABLATION = {
   numThreads: 2,
 };
 
-/** How many times as fast as naive each is. */
+/** Speed of each variant, relative to naive. */
 const SPEEDS: Readonly<Record<string, number>> = {
   [NAIVE]: 1,
   "naive + continuous batching": 2,
@@ -113,7 +113,7 @@ test("a layer alone is a ratio to its baseline, taken away one to all together, 
   expect(rowOf(title, "Q4_0 weights")[1]).toBe("3.00 ×");
   expect(rowOf(title, "Q8_0 weights").slice(1, 5)).toEqual(["1.50 ×", "0.67 ×", "0.67 ×", "–"]);
   expect(rowOf(title, "all together ÷ vanilla")[1]).toBe("5.00 ×");
-  // 3 times 2, of which 5 came about.
+  // The product is 3 × 2; the measured gain is 5.
   expect(rowOf(title, "product of what they gain on vanilla")[1]).toBe("6.00 ×; together ÷ product: 0.83");
 });
 
@@ -168,7 +168,7 @@ test("a reference ratio of void runs says so; requests at once are what they wer
 test("an ablation of which little was measured is a report too", () => {
   const runs = REPORT.runs.filter(({ target }) => target === VANILLA);
   for (const text of [htmlOf, markdownOf].flatMap((form) => [form(REPORT), form({ ...REPORT, runs })])) {
-    expect(text).toContain("What each optimisation is worth: m");
+    expect(text).toContain("Gain of each optimisation: m");
     expect(text).not.toMatch(/NaN|undefined|Infinity/);
   }
 });

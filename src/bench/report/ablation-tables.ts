@@ -15,7 +15,7 @@ export interface Section {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** @param report whose plan has an ablation. @returns those that have rows */
+/** @param report whose plan has an ablation. @returns sections with rows */
 export function ablationSections(report: BenchReport): Section[] {
   const reading = new AblationReading(report);
   const layerCells = reading.cells(isLayerCell);
@@ -23,7 +23,7 @@ export function ablationSections(report: BenchReport): Section[] {
   return [
     ...layerCells.map((cell) => ({
       title: `Layers: ${cell.name}`,
-      note: "Alone: with it ÷ without it, continuous batching and paged KV on naive, the others on vanilla. Taken away: all together ÷ all but it.",
+      note: "Alone: with the layer ÷ without it, on naive for continuous batching and paged KV, else on vanilla. Taken away: all together ÷ all but the layer.",
       rows: layerRows(reading, cell),
     })),
     {
@@ -41,7 +41,7 @@ export function ablationSections(report: BenchReport): Section[] {
 
 const speed = (ratio: Compared | undefined): string => ratioText(ratio?.throughput) + voidMark(ratio?.isVoid);
 
-/** What a layer brings alone, and what it brings to all the others; undefined where it was not measured. */
+/** A layer's gain alone, and its gain on top of all others; undefined where not measured. */
 interface LayerGain {
   readonly layer: string;
   readonly alone: CellRatio | undefined;
@@ -65,7 +65,7 @@ export interface CellGains {
   readonly together: CellRatio | undefined;
 }
 
-/** @param report whose plan has an ablation. @returns of each cell that every layer was measured under */
+/** @param report whose plan has an ablation. @returns the gains of each cell under which every layer was measured */
 export function cellGains(report: BenchReport): CellGains[] {
   const reading = new AblationReading(report);
   const { foundation, optimisations, alternatives } = reading.plan;
@@ -113,7 +113,7 @@ function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {
   ];
 }
 
-/** Of one cell, or of all of them together. */
+/** Ratios of one cell, or of all cells together. */
 type Compared = Pick<CellRatio, "isVoid" | "throughput" | "ttft">;
 
 function ladderRows(reading: AblationReading): string[][] {

@@ -1,4 +1,4 @@
-/** The report's charts, as SVG that takes its colours from the page: c0, c1, … are the targets'. */
+/** The report's charts, as SVG with colours from the page: c0, c1, … are the targets'. */
 import type { Estimate } from "../measure/intervals.js";
 import {
   escapeXml,
@@ -15,13 +15,13 @@ import {
 } from "./svg.js";
 import { figure, milliseconds } from "./words.js";
 
-/** Of every chart; the page scales it. */
+/** Width of every chart; the page scales it. */
 export const WIDTH = 460;
-/** Of every chart but those with a row for each thing. */
+/** Height of charts without rows. */
 export const HEIGHT = 290;
 const PLOT = { left: 58, right: WIDTH - 18, top: 30, bottom: HEIGHT - 42 };
 
-/** Of a label beside a point, at the charts' size of type. */
+/** Size of a label beside a point, in the charts' font. */
 const LABEL = { charWidth: 7, height: 12, gap: 8 };
 
 interface Point {
@@ -29,20 +29,20 @@ interface Point {
   readonly y: number;
   readonly low?: number | undefined;
   readonly high?: number | undefined;
-  /** Written beside it. */
+  /** Label beside the point. */
   readonly label?: string;
-  /** Not counted: drawn hollow. */
+  /** Void points are hollow. */
   readonly isVoid: boolean;
 }
 
 export interface Series {
   readonly name: string;
-  /** Which colour. */
+  /** Index of the colour. */
   readonly index: number;
   readonly points: readonly Point[];
 }
 
-/** What a series cannot exceed, at some places. */
+/** A limit for a series, at some places. */
 export interface LimitLine {
   readonly name: string;
   readonly index: number;
@@ -53,13 +53,13 @@ interface LineChart {
   readonly title: string;
   readonly xLabel: string;
   readonly yLabel: string;
-  /** Numbers of clients double from one to the next. */
+  /** Whether the horizontal axis is logarithmic, for doubling numbers of clients. */
   readonly isDoubling: boolean;
   readonly series: readonly Series[];
   readonly limits?: readonly LimitLine[];
 }
 
-/** A limit far above what was measured leaves the chart rather than flatten it. */
+/** How far above the measured values a limit stretches the chart; beyond, the limit is cut. */
 const LIMIT_ROOM = 1.5;
 
 function svg(title: string, height: number, parts: readonly string[]): string {
@@ -107,7 +107,7 @@ function limitPath({ name, index, points }: LimitLine, x: Scale, y: Scale): stri
     : `<path d="${path}" class="limit c${index}"><title>${escapeXml(`${name}: the roofline`)}</title></path>`;
 }
 
-/** A rising line as far as it stays below the upper edge. */
+/** Cuts a rising line at the upper edge. */
 function cutAbove(points: readonly (readonly [number, number])[], top: number): (readonly [number, number])[] {
   const firstOut = points.findIndex(([, y]) => y < top);
   if (firstOut < 0) return [...points];
@@ -132,7 +132,7 @@ interface Box {
 const overlaps = (a: Box, b: Box): boolean =>
   a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 
-/** Finds labels places on which nothing lies yet. */
+/** Finds free places for labels. */
 class LabelPlaces {
   readonly #taken: Box[];
 
@@ -140,7 +140,7 @@ class LabelPlaces {
     this.#taken = points.map(([x, y]) => ({ left: x - 4.5, top: y - 4.5, right: x + 4.5, bottom: y + 4.5 }));
   }
 
-  /** Of the label's left end and baseline; undefined where every side is taken: the point's hint has the label too. */
+  /** Left end and baseline of the label; undefined if all sides are taken: the point's tooltip has the label too. */
   take(x: number, y: number, label: string): readonly [number, number] | undefined {
     const width = LABEL.charWidth * label.length;
     const { gap, height } = LABEL;
@@ -186,7 +186,7 @@ export interface Ridge {
 
 const RIDGE = { left: 96, right: WIDTH - 94, height: 40, numBins: 72, fewest: 12 };
 
-/** A row for each cell: where its samples lie on a logarithmic axis, with the median and the 95th percentile. */
+/** A row for each cell: the distribution of its samples on a logarithmic axis, with the median and the 95th percentile. */
 export function ridgeChart(title: string, rows: readonly Ridge[]): string {
   const filled = rows.filter((row) => row.samples.length > 0 && row.samples.at(-1)! > 0);
   if (filled.length === 0) return "";
@@ -255,10 +255,10 @@ interface Gain {
   readonly away: Estimate | undefined;
 }
 
-/** The figures of ratios below 1 stand between the names and the plot. */
+/** Figures of ratios below 1 are between the names and the plot. */
 const GAIN = { names: 126, left: 166, right: WIDTH - 40, height: 34 };
 
-/** A row for each layer: what it gains alone, and below it what is lost without it, as ratios on a logarithmic axis around 1. */
+/** A row for each layer: its gain alone, and below it the loss without it, as ratios on a logarithmic axis around 1. */
 export function gainChart(title: string, rows: readonly Gain[]): string {
   const values = rows.flatMap(({ alone, away }) =>
     [alone, away].flatMap((each) => (each === undefined ? [] : each.value)),

@@ -1,4 +1,4 @@
-/** What a report says beyond each target's own figures, as tables that every form of it has. */
+/** Comparisons between targets, as tables for every form of the report. */
 
 import type { BenchReport } from "../results/schema.js";
 import { ablationSections, type Section } from "./ablation-tables.js";
@@ -12,7 +12,7 @@ const ratioSection = (ratios: Ratios): Section => ({
   rows: ratioRows(ratios),
 });
 
-/** Of an ablation its layers, else the first target's ratio to each other one. */
+/** The layers of an ablation; otherwise the ratios of the first target to each other one. */
 export function comparisonsOf(report: BenchReport): Section[] {
   return report.plan.ablation === undefined ? ratiosOf(report).map(ratioSection) : ablationSections(report);
 }

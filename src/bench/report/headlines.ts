@@ -1,6 +1,6 @@
 /**
- * The few figures that a page begins with. They come from comparable cells only: a cell of which any server has no sound run is in none of them, and an end of
- * the load that was not measured soundly leaves its headline without a figure instead of with another cell's.
+ * The headline figures of a page. They come from comparable cells only: no headline uses a cell in which a server has void runs only, and when such a
+ * cell is an end of the load range, the headline has no figure instead of another cell's.
  */
 
 import type { Estimate } from "../measure/intervals.js";
@@ -12,25 +12,25 @@ import { figure, milliseconds, NONE } from "./words.js";
 export interface Headline {
   readonly label: string;
   readonly value: string;
-  /** Where it was measured, or why there is no value. */
+  /** The cell of the figure, or why there is none. */
   readonly note: string;
 }
 
 function ratioHeadline(label: string, { value, low, high }: Estimate): Headline {
   const isKnown = low !== undefined && high !== undefined;
-  const note = isKnown ? `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}` : "fewer than three rounds: no interval";
+  const note = isKnown ? `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}` : "no interval: fewer than three rounds";
   return { label, value: `${value.toFixed(2)} ×`, note };
 }
 
 const nothing = (label: string, note: string): Headline => ({ label, value: NONE, note });
 
-/** Of two servers: how the first one stands to the second. */
+/** Headlines of two servers: the first relative to the second. */
 export function ratioHeadlines({ cells, throughput, isVoid }: Ratios): Headline[] {
   const together = "output tokens/s, all cells together";
   const sound = cells.filter((cell) => cell.throughput !== undefined && !cell.isVoid);
   const overall =
     throughput === undefined || isVoid
-      ? nothing(together, "not every cell has a round that counts for both")
+      ? nothing(together, "some cell has no round that counts for both")
       : ratioHeadline(together, throughput);
   const extremes = sound.toSorted((a, b) => b.throughput!.value - a.throughput!.value);
   const ends = extremes.length > 1 ? [extremes[0]!, extremes.at(-1)!] : extremes;
@@ -43,7 +43,7 @@ export function ratioHeadlines({ cells, throughput, isVoid }: Ratios): Headline[
   return headlines;
 }
 
-/** Of an ablation: all together ÷ vanilla. */
+/** Headlines of an ablation: all together ÷ vanilla. */
 export function gainHeadlines(gains: readonly CellGains[]): Headline[] {
   return gains.flatMap(({ cell, together }) =>
     together?.throughput === undefined || together.isVoid
@@ -54,7 +54,7 @@ export function gainHeadlines(gains: readonly CellGains[]): Headline[] {
 
 const loadOf = ({ load }: PlannedCell): number => load.concurrency ?? load.ratePerS ?? 0;
 
-/** The cells of each workload at its least load, or at its most. */
+/** The cells of each workload at the lowest or the highest load. */
 function endsOfLoad(summaries: readonly CellSummary[], isLeast: boolean): CellSummary[] {
   const sign = isLeast ? 1 : -1;
   return summaries.filter((each) =>
@@ -65,7 +65,7 @@ function endsOfLoad(summaries: readonly CellSummary[], isLeast: boolean): CellSu
   );
 }
 
-/** Of one server: the ends of its measured range. */
+/** Headlines of one server: the ends of its measured range. */
 export function resultHeadlines(summaries: readonly CellSummary[]): Headline[] {
   const sound = comparableCells(summaries);
   const missing = (isLeast: boolean) => endsOfLoad(summaries, isLeast).find((each) => !sound.includes(each));

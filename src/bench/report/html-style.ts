@@ -1,4 +1,4 @@
-/** What all HTML pages share: how they look (light, dark, on a phone, on paper) and the document around their body. */
+/** Style (light, dark, phone, paper) and document frame of all HTML pages. */
 import { escapeXml } from "./svg.js";
 
 const LIGHT = `
@@ -25,7 +25,7 @@ ${COLORS}
 .area { fill: var(--color); opacity: .28; } .median { stroke: var(--color); stroke-width: 2.5; } .far { stroke: var(--color); stroke-width: 1.5; stroke-dasharray: 2 3; }
 `;
 
-/** Of a picture that stands alone. */
+/** Style of a chart in a file of its own. */
 export const PICTURE_STYLE = `${PALETTE}svg { font: 12px ui-sans-serif, system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 ${CHART_STYLE}`;
 
@@ -79,7 +79,7 @@ tbody tr:last-child td { border-bottom: 0; } .none { color: var(--soft); }
 }
 `;
 
-/** @param body HTML, a line or a section each */
+/** @param body HTML of lines or sections */
 export function htmlDocument(title: string, body: readonly string[]): string {
   return [
     '<!doctype html><html lang="en"><head><meta charset="utf-8">',

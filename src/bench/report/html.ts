@@ -1,4 +1,4 @@
-/** The report as one HTML page without a single request to anywhere: figures first, then pictures, then tables. */
+/** The report as one self-contained HTML page: figures first, then charts, then tables. */
 
 import type { BenchReport } from "../results/schema.js";
 import { type CellGains, cellGains } from "./ablation-tables.js";
@@ -23,7 +23,7 @@ export function htmlOf(report: BenchReport): string {
     header(report, title, names),
     headlineCards(ratios, gains, charted),
     warnings(summaries),
-    isAblation ? section("What layers gain", gainFigures(gains)) : "",
+    isAblation ? section("Gains of layers", gainFigures(gains)) : "",
     ...workloads.map((name) =>
       charts(
         name,
@@ -37,7 +37,7 @@ export function htmlOf(report: BenchReport): string {
     section("Results", table(summaries, resultColumns(summaries))),
     section("Details", table(summaries, detailColumns(summaries))),
     isAblation ? section("Servers", list(serverFacts(report))) : "",
-    section("What the words mean", list(DEFINITIONS)),
+    section("Definitions", list(DEFINITIONS)),
   ];
   return htmlDocument(title, body);
 }
@@ -49,7 +49,7 @@ function header(report: BenchReport, title: string, names: readonly string[]): s
       : `<p class="legend">${names.map((name, i) => `<span class="c${i}"><i></i>${escapeXml(name)}</span>`).join("")}</p>`;
   const incomplete = report.isComplete
     ? ""
-    : '<p class="warn">Incomplete: it was stopped, or a server died, before all was measured.</p>';
+    : '<p class="warn">Incomplete: stopped, or a server died, before everything was measured.</p>';
   const facts = factsOf(report);
   const notes = report.notes.map((note) => `<p class="warn">${escapeXml(note)}</p>`);
   return `<header><p class="brand">millrace bench</p><h1>${escapeXml(title)}</h1>${legend}${list(report.plan.ablation === undefined ? [...facts, ...serverFacts(report)] : facts)}</header>${incomplete}${notes.join("")}`;
@@ -64,14 +64,14 @@ const section = (title: string, content: string): string =>
 const card = ({ label, value, note }: Headline): string =>
   `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
 
-/** @param lead what stands to what, where the figures are ratios */
+/** @param lead names of the compared servers, if the figures are ratios */
 function cards(headlines: readonly Headline[], lead = ""): string {
   if (headlines.length === 0) return "";
   const line = lead === "" ? "" : `<p class="lead">${escapeXml(lead)}</p>`;
   return `${line}<div class="cards">${headlines.map(card).join("")}</div>`;
 }
 
-/** Of ratios where there are several servers, else of the one server's own figures. */
+/** Ratios if there are several servers, else the server's own figures. */
 function headlineCards(
   ratios: readonly Ratios[],
   gains: readonly CellGains[],
@@ -87,7 +87,7 @@ function warnings(summaries: readonly CellSummary[]): string {
   const all = warningLines(summaries).map((line) => `<li>${escapeXml(line)}</li>`);
   if (all.length === 0) return "";
   const isGrave = summaries.some((summary) => summary.isVoid || summary.numFailed > 0);
-  const count = `${all.length} thing${all.length === 1 ? "" : "s"} to know before trusting these figures`;
+  const count = `${all.length} note${all.length === 1 ? "" : "s"} on how far to trust these figures`;
   return `<details class="warn"${isGrave ? " open" : ""}><summary>${count}</summary><ul>${all.join("")}</ul></details>`;
 }
 
@@ -118,10 +118,10 @@ function figureOf(title: string, note: string, drawing: string): string {
   return `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${drawing}</figure>`;
 }
 
-/** A page is wide enough for so many columns of figures. */
+/** Most columns of figures on a page. */
 const MAX_COLUMNS = 12;
 
-/** Few cells with many figures each stand side by side, so that nothing lies beyond the page's edge. */
+/** With few cells and many figures, rows and columns are swapped to fit the page. */
 function table(summaries: readonly CellSummary[], columns: readonly Column[]): string {
   if (summaries.length === 0) return "";
   const rows = [
@@ -132,7 +132,7 @@ function table(summaries: readonly CellSummary[], columns: readonly Column[]): s
   return tableOf(isTurned ? columns.map((_, column) => rows.map((row) => row[column]!)) : rows);
 }
 
-/** Columns of sentences are read from the left, and wrap. */
+/** Columns of sentences are left-aligned and wrap. */
 function classOf(text: string, head: readonly string[], rows: readonly (readonly string[])[], column: number): string {
   if (text === NONE) return ' class="none"';
   const isProse = head.length > 1 && rows.some((row) => isSentence(row[column]!));
@@ -153,10 +153,10 @@ function tableOf([head = [], ...rows]: readonly (readonly string[])[]): string {
   return `<div class="scroll">${table}<thead><tr>${cells(head, "th")}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
-/** Tables of so many columns write intervals below their figures. */
+/** From this number of columns on, intervals are below their figures. */
 const WIDE_COLUMNS = 10;
 
-/** The only place where a line may end is before the interval. @example "4.67 × (3.75 to 5.81)" */
+/** Allows a line break only before the interval. @example "4.67 × (3.75 to 5.81)" */
 function brokenBeforeRange(text: string): string {
   return text
     .split(/ (?=\()/)

@@ -7,7 +7,7 @@ import { type CellSummary, frontierOf } from "./summary.js";
 interface LoadFigure {
   readonly title: string;
   readonly note: string;
-  /** SVG; empty where there is nothing to draw. */
+  /** SVG; empty if there is nothing to draw. */
   readonly drawing: string;
 }
 
@@ -18,7 +18,7 @@ interface Charted {
   readonly workloads: readonly string[];
 }
 
-/** What of a report is drawn against the load: of an ablation the ladder alone, with the servers that are measured under it. */
+/** The part of a report that is drawn against load: for an ablation the ladder, with the servers measured under it. */
 export function chartedOf(report: BenchReport, summaries: readonly CellSummary[]): Charted {
   const isAblation = report.plan.ablation !== undefined;
   const charted = isAblation ? summaries.filter(({ cell }) => isLadderCell(cell)) : summaries;
@@ -28,7 +28,7 @@ export function chartedOf(report: BenchReport, summaries: readonly CellSummary[]
   return { charted, names, workloads: [...new Set(charted.map((summary) => summary.cell.workloadName))] };
 }
 
-/** Where a cell stands on the horizontal axis; undefined for a trace. */
+/** A cell's place on the horizontal axis; undefined for a trace. */
 function loadOf({ load }: PlannedCell): number | undefined {
   if (load.kind === "closed") return load.concurrency;
   return load.kind === "open" ? load.ratePerS : undefined;
@@ -40,7 +40,7 @@ const isClosed = (summaries: readonly CellSummary[]): boolean =>
 const axisLabel = (summaries: readonly CellSummary[]): string =>
   isClosed(summaries) ? "requests at once" : "requests offered per second";
 
-/** Limits that differ by less are drawn once. */
+/** Limits that differ by less are drawn as one. */
 const ALIKE = 0.03;
 
 type Place = Omit<Series["points"][number], "isVoid">;
@@ -63,7 +63,7 @@ function seriesOf(
   }));
 }
 
-/** A figure of each server against the load; empty where loads have no order. */
+/** A figure of each server against load; empty if the loads have no order. */
 function againstLoad(
   title: string,
   yLabel: string,
@@ -81,7 +81,7 @@ function againstLoad(
   return lineChart({ title, xLabel: axisLabel(summaries), yLabel, isDoubling: isClosed(summaries), series, limits });
 }
 
-/** Of servers that have the same one, only the first one's. */
+/** Limit lines, one for servers with the same limit. */
 function limitLines(
   summaries: readonly CellSummary[],
   names: readonly string[],
@@ -134,7 +134,7 @@ function ridges(
   samplesOf: (summary: CellSummary) => readonly number[],
 ): Ridge[] {
   return summaries.map((each, i) => {
-    // Of servers side by side, only the first one's row is named.
+    // Of servers side by side, only the first row has a name.
     const isFirst = summaries[i - 1]?.cell.name !== each.cell.name;
     return {
       label: isFirst ? each.cell.name.slice(workload.length + 2) : "",
@@ -164,7 +164,7 @@ export function loadFigures(
       drawing: throughputChart("Throughput", summaries, names),
     },
     {
-      title: "What all get against what each gets",
+      title: "Throughput in all against throughput per user",
       note: `Pareto frontier of the runs that count; beside each point, ${axisLabel(summaries)}`,
       drawing: frontierChart(summaries, names),
     },

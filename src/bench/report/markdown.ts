@@ -22,14 +22,14 @@ export function markdownOf(report: BenchReport): string {
   const several = comparisonsOf(report).flatMap(({ title, note, rows }) => [`## ${title}`, note, table(rows)]);
   return `${[
     `# ${titleOf(report)}`,
-    ...(report.isComplete ? [] : ["**Incomplete: it was stopped, or a server died, before all was measured.**"]),
+    ...(report.isComplete ? [] : ["**Incomplete: stopped, or a server died, before everything was measured.**"]),
     ...report.notes,
     [...factsOf(report), ...serverFacts(report)].map(([name, value]) => `- ${name}: ${value}`).join("\n"),
     ...several,
     ...(summaries.length === 0
       ? []
       : ["## Results", table(rows(resultColumns(summaries))), table(rows(detailColumns(summaries)))]),
-    ...(warnings.length === 0 ? [] : [`To be read with care:\n\n${warnings.join("\n")}`]),
+    ...(warnings.length === 0 ? [] : [`Warnings:\n\n${warnings.join("\n")}`]),
     DEFINITIONS.map(([name, meaning]) => `- **${name}**: ${meaning}`).join("\n"),
   ].join("\n\n")}\n`;
 }

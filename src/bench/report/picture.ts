@@ -1,4 +1,4 @@
-/** Throughput against the load as one SVG picture that stands alone, for a README: a panel for each workload. */
+/** Throughput against load as one SVG file, for a README: a panel for each workload. */
 import { LADDER } from "../ablation/cells.js";
 import type { BenchReport } from "../results/schema.js";
 import { HEIGHT as PANEL_HEIGHT, WIDTH as PANEL_WIDTH } from "./charts.js";
@@ -10,9 +10,9 @@ import { textAt } from "./svg.js";
 const PANELS_ABREAST = 3;
 const MARGIN = 24;
 const HEAD = 84;
-/** Of a panel's name above it. */
+/** Height of a panel's name. */
 const CAPTION = 26;
-/** Of a letter in the legend, on average. */
+/** Mean width of a letter in the legend. */
 const LETTER_WIDTH = 7;
 
 export function pictureOf(report: BenchReport): string {

@@ -1,4 +1,4 @@
-/** From runs to every form of the report: made-up runs, so that every figure is known. */
+/** Every form of the report, from synthetic runs with known figures. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -141,7 +141,7 @@ test("a server that does more of a cell, since time ends it, is held to the same
     const { outputTokens, durationMs, plateau: _, ...metrics } = made.metrics;
     return { ...made, metrics: { ...metrics, outputTokens: times * outputTokens, durationMs: times * durationMs } };
   };
-  // Five times as fast in both cells; of the second it did thirty times as much.
+  // Five times as fast in both cells; thirty times as many tokens in the second.
   const runs = [repeated("a", 0, 5, 1), repeated("a", 1, 50, 30), repeated("b", 0, 1, 1), repeated("b", 1, 10, 1)];
   const [{ throughput, cells }] = ratiosOf(report(["a", "b"], runs)) as [Ratios];
   for (const { throughput: own } of cells) expect(own!.value).toBeCloseTo(5, 3);
@@ -159,7 +159,7 @@ test("the frontier has the points that count and that no other such point beats 
   const cellsOnFrontier = (runs: BenchRun[]) => frontierOf(summarize(report(["a"], runs))).map(({ cell }) => cell.name);
   const [first, second] = plan.cells.map((cell) => cell.name);
   expect(cellsOnFrontier([run("a", 0, 1, 1), run("a", 1, 1, 2)])).toEqual([second]);
-  // A void point neither stands on it nor pushes a sound one out.
+  // A void point is neither on the frontier nor displaces a sound one.
   expect(cellsOnFrontier([run("a", 0, 1, 1), run("a", 1, 1, 2, { voidReasons: ["late"] })])).toEqual([first]);
 });
 
@@ -173,7 +173,7 @@ test("headlines come from cells that count for every server, or say which cell i
     ["time to first token, p50, least", plan.cells[1]!.name],
     ["cost of a million output tokens, least", plan.cells[1]!.name],
   ]);
-  // Without the cell of one client, no other cell's figure stands for one user's.
+  // Without a sound cell of one client, no other cell's figure replaces it.
   const [most, user, ttft] = headlines([run("a", 0, 1, 2, late), run("a", 1, 1, 1)]);
   expect(most).toMatchObject({ note: plan.cells[1]!.name, value: expect.stringMatching(/^8\d/) });
   const gap = { value: "–", note: `no run of ${plan.cells[0]!.name} counts for every server` };
@@ -227,7 +227,7 @@ test("two files become one report that says they were not measured in alternatio
   const common = mergeReports(report(["a"], one("a", 3)), half);
   expect(new Set(common.runs.map((each) => each.cell))).toEqual(new Set([plan.cells[1]!.name]));
   const other = { ...report(["b"], []), plan: { ...plan, cells: [] } };
-  expect(() => mergeReports(report(["a"], []), other)).toThrow(/cells in common/);
+  expect(() => mergeReports(report(["a"], []), other)).toThrow(/common cells/);
 });
 
 test("the page asks nobody for anything, and nothing in it can become markup", () => {

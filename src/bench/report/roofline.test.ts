@@ -37,7 +37,7 @@ test("many are bound by products, prompts included but for what the cache had", 
 
 test("layers with a window look no further back", () => {
   const windows = [{ tokens: 120, layerShare: 0.75 }];
-  // 100 tokens at 100 to 200: three quarters of the layers see at most 120.
+  // 100 tokens at positions 100 to 200: three quarters of the layers attend to at most 120 tokens.
   const pairs = 0.25 * 100 * 150 + 0.75 * (20 * 110 + 80 * 120);
   const rate = rooflineTokensPerS({ ...WORK, windows }, CEILINGS, traffic(1, 100));
   expect(rate).toBeCloseTo(100 / ((100 * 1e9 + pairs * 1e4) / 40e9), 6);

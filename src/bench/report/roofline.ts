@@ -1,20 +1,22 @@
-/** What a machine's memory and arithmetic allow a server at most: the longer of reading everything once a step and of making every product, with nothing lost in between. */
+/** The roofline of a server: the longer of the time to read all bytes of a step and the time of all multiply-adds, without any loss. */
 import { median } from "../../core/statistics.js";
 import type { Ceilings, ModelWork } from "../results/schema.js";
 
 export interface MeanTraffic {
-  /** Sequences that decode together, and so share each reading of the weights. */
+  /** Sequences that decode together and share each read of the weights. */
   readonly concurrency: number;
-  /** Of a request, on average; prompt tokens that the cache had are not among the computed ones. */
+  /** Mean tokens of a request; computed prompt tokens exclude those from the cache. */
   readonly promptTokens: number;
   readonly computedPromptTokens: number;
   readonly outputTokens: number;
 }
 
-/** The mix that attention's products are taken to have. */
+/** The instruction mix assumed for attention. */
 export const ATTENTION_MIX = "float";
 
-/** Output tokens per second at most, a token a step for each sequence: drafts that are accepted can exceed it. Undefined where a ceiling was not measured. */
+/**
+ * Highest output tokens per second with one token per step for each sequence, which accepted drafts can exceed. Undefined without a needed ceiling.
+ */
 export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traffic: MeanTraffic): number | undefined {
   const { concurrency, promptTokens, computedPromptTokens, outputTokens } = traffic;
   if (readings.length === 0 || outputTokens === 0) return undefined;
@@ -23,7 +25,7 @@ export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traf
     Object.entries(macs).reduce((sum, [mix, count]) => sum + count / middle(({ macsPerS }) => macsPerS[mix] ?? 0), 0);
   const looked = (from: number, to: number) => lookedAt(work, to) - lookedAt(work, from);
   const outputPairs = looked(promptTokens, promptTokens + outputTokens);
-  // What a prompt's tokens attend to grows from what was cached to the whole prompt.
+  // A prompt's computed tokens attend to the cached part and to all before them.
   const promptPairs = looked(promptTokens - computedPromptTokens, promptTokens);
   const attention = work.attentionMacs * (outputPairs + promptPairs);
   const arithmetic =
@@ -35,7 +37,7 @@ export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traf
   return Number.isFinite(seconds) ? outputTokens / seconds : undefined;
 }
 
-/** Tokens that those of a sequence from its first one on have looked at, the mean of all layers: n tokens n² / 2, beyond a window w only w each. */
+/** Tokens attended to by a sequence's first numTokens tokens, mean over layers: n² / 2, and only w per token beyond a window w. */
 function lookedAt({ windows = [] }: ModelWork, numTokens: number): number {
   const beyond = ({ tokens, layerShare }: NonNullable<ModelWork["windows"]>[number]) =>
     (layerShare * Math.max(0, numTokens - tokens) ** 2) / 2;

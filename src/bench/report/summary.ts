@@ -1,4 +1,4 @@
-/** From runs to what is told of a cell: medians over its runs, distributions over all their requests, ratios of targets by paired rounds. */
+/** Summaries of cells from their runs: medians over runs, distributions over all requests, and ratios of targets by paired rounds. */
 
 import { median } from "../../core/statistics.js";
 import { type Estimate, geometricMean, MIN_RUNS, pairedRatio, variation } from "../measure/intervals.js";
@@ -22,13 +22,13 @@ export interface Cost {
 export interface CellSummary {
   readonly target: string;
   readonly cell: PlannedCell;
-  /** Runs that count, and why others do not; when none counts, all are shown, and none is to be trusted. */
+  /** Number of runs that count, and reasons of void ones. If all runs are void, their figures are shown and marked. */
   readonly numRuns: number;
   readonly voidReasons: readonly string[];
   readonly isVoid: boolean;
   readonly numRequests: number;
   readonly numFailed: number;
-  /** Of the plateau where there is one, else of the whole run. */
+  /** Throughput on the plateau, or of the whole run without a plateau. */
   readonly outputTokensPerS: RunMedian;
   readonly hasPlateau: boolean;
   readonly wholeRunTokensPerS: RunMedian;
@@ -39,7 +39,7 @@ export interface CellSummary {
   readonly ttftP50Interval: Interval | undefined;
   readonly tpotMs: Distribution | undefined;
   readonly e2eMs: Distribution | undefined;
-  /** Of each run's chunks, medians over runs. */
+  /** ITL of each run's chunks, medians over runs. */
   readonly itlP50Ms: number | undefined;
   readonly itlP99Ms: number | undefined;
   readonly itlBesidePromptsP99Ms: number | undefined;
@@ -47,20 +47,20 @@ export interface CellSummary {
   readonly tokensPerChunk: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
-  /** Of the prompts' tokens, as usage says. */
+  /** Cached share of the prompt tokens, from usage. */
   readonly cachedShare: number;
   readonly attainment: number | undefined;
   readonly goodRequestsPerS: number | undefined;
   readonly cost: Cost | undefined;
-  /** Output tokens/s that memory and arithmetic allow at most, without drafts. */
+  /** Highest output tokens/s that memory and arithmetic allow, without drafts. */
   readonly rooflineTokensPerS: number | undefined;
   readonly drift: number | undefined;
-  /** What the load generator itself added: medians of runs. */
+  /** Delays of the load generator: medians over runs. */
   readonly clientLagMs: number;
   readonly sendDelayMs: number | undefined;
   readonly server: NonNullable<BenchRun["server"]>;
   readonly process: BenchRun["process"];
-  /** Sorted samples, for pictures. */
+  /** Sorted samples for charts, in milliseconds. */
   readonly ttftsMs: readonly number[];
   readonly tpotsMs: readonly number[];
 }
@@ -93,7 +93,7 @@ function summaryOf(
   const tpots = times.flatMap((each) => each.tpotMs ?? []);
   const sum = (value: (run: BenchRun) => number) => runs.reduce((total, run) => total + value(run), 0);
   const mean = (value: (run: BenchRun) => number) => sum(value) / runs.length;
-  // A plateau leaves out what a whole run has in it: the two are never put together.
+  // Figures of plateaus and of whole runs are never mixed.
   const hasPlateau = haveAllPlateaus(runs);
   const of = (value: (run: BenchRun) => number | undefined) => medianOf(runs.flatMap((run) => value(run) ?? []));
   const outputTokens = sum((run) => run.metrics.outputTokens);
@@ -117,7 +117,7 @@ function summaryOf(
       return tpotMs === undefined || tpotMs === 0 ? undefined : 1000 / tpotMs;
     }),
     ttftMs: distributionOf(ttfts),
-    // Requests of one run share its moment: they are no independent samples of the next run.
+    // Requests of one run are not independent samples of another run.
     ttftP50Interval: runs.length < MIN_RUNS ? undefined : percentileInterval(ttfts, 0.5),
     tpotMs: distributionOf(tpots),
     e2eMs: distributionOf(times.map((each) => each.e2eMs)),
@@ -152,7 +152,7 @@ function summaryOf(
   };
 }
 
-/** Of the requests that were answered, as those of one size. */
+/** Mean traffic of the answered requests. */
 function trafficOf({ load }: PlannedCell, runs: readonly BenchRun[]): MeanTraffic {
   const sum = (value: (run: BenchRun) => number) => runs.reduce((total, run) => total + value(run), 0);
   const each = (value: (metrics: BenchRun["metrics"]) => number) =>
@@ -174,14 +174,14 @@ const haveAllPlateaus = (runs: readonly BenchRun[]): boolean => runs.every((run)
 const speedOf = ({ metrics }: BenchRun, isOfPlateau: boolean): number =>
   isOfPlateau ? throughputOf(metrics) : metrics.outputTokensPerS;
 
-/** The median, or of too few samples for one their mean. */
+/** The median, or the mean with too few samples for a median. */
 function middleOf(distribution: Distribution | undefined): number | undefined {
   return distribution?.percentiles.p50 ?? distribution?.mean;
 }
 
 function medianOf(values: readonly number[]): RunMedian | undefined {
   if (values.length === 0) return undefined;
-  // Nothing at all was answered: there is no logarithm of that.
+  // Without any answer there is no logarithm.
   const interval = values.every((value) => value > 0) ? geometricMean(values) : undefined;
   const { low, high } = interval ?? {};
   const bounds = low === undefined || high === undefined ? {} : { low, high };
@@ -208,10 +208,10 @@ function processOf(runs: readonly BenchRun[]): BenchRun["process"] {
   };
 }
 
-/** How one target stands to another: above 1 is more. */
+/** One target relative to another: above 1 is more. */
 export interface CellRatio {
   readonly cell: PlannedCell;
-  /** No round counts for both: it is of runs that do not. */
+  /** No round counts for both: the ratios use void runs. */
   readonly isVoid: boolean;
   readonly throughput: Estimate | undefined;
   readonly ttft: Estimate | undefined;
@@ -222,11 +222,11 @@ export interface Ratios {
   readonly first: string;
   readonly second: string;
   readonly cells: readonly CellRatio[];
-  /** Of the times that both would take, each at its own speed in each cell, for the same tokens of all cells; round by round. */
+  /** Ratio of the times that each target needs, at its speed in each cell, for the same tokens in all cells; by round. */
   readonly throughput: Estimate | undefined;
-  /** The sum of all cells' medians, round by round. */
+  /** Ratio of the sums of all cells' medians, by round. */
   readonly ttft: Estimate | undefined;
-  /** No round has all of its cells counted: these two are of all runs. */
+  /** No round has counting runs in all cells: the two ratios above use all runs. */
   readonly isVoid: boolean;
 }
 
@@ -238,18 +238,18 @@ interface Pair {
   readonly isVoid: boolean;
 }
 
-/** Those that count, or where none does, all. */
+/** The pairs that count, or all pairs if none counts. */
 function counted(pairs: readonly Pair[]): readonly Pair[] {
   return pairs.every((pair) => pair.isVoid) ? pairs : pairs.filter((pair) => !pair.isVoid);
 }
 
-/** Of the first target to each other one, by rounds that both have. */
+/** Ratios of the first target to each other one, by rounds that both have. */
 export function ratiosOf(report: BenchReport): Ratios[] {
   const [first, ...others] = report.targets.map((target) => target.name);
   return others.map((other) => ratiosBetween(report, first!, other)).filter(({ cells }) => cells.length > 0);
 }
 
-/** Rounds that both have, paired. */
+/** Ratios of two targets, paired by rounds that both have. */
 export function ratiosBetween(report: BenchReport, first: string, second: string): Ratios {
   const pairs = report.runs.flatMap((run): Pair[] => {
     if (run.target !== first) return [];
@@ -268,7 +268,7 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
     isVoid: rounds.some((round) => round.some((pair) => pair.isVoid)),
     throughput: ratioOfRounds(rounds, (round, side) => 1 / timeForCommonTokens(round, side)),
     ttft: ratioOfRounds(rounds, (round, side) =>
-      // Where a cell was not answered, the round has no sum.
+      // If a cell was not answered, the round has no sum.
       round.reduce((sum, pair) => sum + (middleOf(pair[side].metrics.ttftMs) ?? Number.NaN), 0),
     ),
     cells: report.plan.cells.flatMap((cell): CellRatio[] => {
@@ -293,7 +293,7 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
   };
 }
 
-/** Rounds that miss a cell would compare different sums. */
+/** Rounds with all cells: others would compare different sums. */
 function wholeRounds(pairs: readonly Pair[], numCells: number): Pair[][] {
   return [...new Set(pairs.map((pair) => pair.round))]
     .map((round) => pairs.filter((pair) => pair.round === round))
@@ -302,7 +302,7 @@ function wholeRounds(pairs: readonly Pair[], numCells: number): Pair[][] {
 
 type Side = "first" | "second";
 
-/** A faster server may have done more in a cell, before time was up: it is held to what both did. */
+/** A faster server may produce more tokens before the time is up, so both are compared at the tokens that both produced. */
 function timeForCommonTokens(round: readonly Pair[], side: Side): number {
   return round.reduce((sum, pair) => {
     const { outputTokens, durationMs } = pair[side].metrics;
@@ -311,7 +311,7 @@ function timeForCommonTokens(round: readonly Pair[], side: Side): number {
   }, 0);
 }
 
-/** Of what `value` makes of each round's two sides; of none where nothing was answered. */
+/** Ratio of `value` over each round's two sides; rounds without answers are left out. */
 function ratioOfRounds(
   rounds: readonly (readonly Pair[])[],
   value: (round: readonly Pair[], side: Side) => number,
@@ -325,13 +325,13 @@ function ratioOfRounds(
   );
 }
 
-/** Without the cells of which any server has no run that counts: what is left can be held against each other. */
+/** Leaves out cells in which some server has void runs only; the others can be compared. */
 export function comparableCells(summaries: readonly CellSummary[]): CellSummary[] {
   const unsound = new Set(summaries.filter((summary) => summary.isVoid).map((summary) => summary.cell.name));
   return summaries.filter((summary) => !unsound.has(summary.cell.name));
 }
 
-/** The points that count, and that no other one of the same target exceeds in one figure without falling behind in the other. */
+/** The Pareto frontier: points that count, and that no other point of the same target dominates in both figures. */
 export function frontierOf(summaries: readonly CellSummary[]): CellSummary[] {
   const counted = summaries.filter((summary) => !summary.isVoid && summary.tokensPerSPerUser !== undefined);
   const perUser = (each: CellSummary) => each.tokensPerSPerUser!.median;

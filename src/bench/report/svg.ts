@@ -1,4 +1,4 @@
-/** The little that drawing charts as SVG text takes: escaping, scales, ticks, marks. */
+/** Helpers for SVG charts: escaping, scales, ticks, marks. */
 
 export function escapeXml(text: string): string {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
@@ -17,7 +17,7 @@ export function pathThrough(points: readonly (readonly [number, number])[]): str
   return points.map(([x, y], i) => `${i === 0 ? "M" : "L"}${round(x)} ${round(y)}`).join("");
 }
 
-/** To a tenth of a unit: nobody sees more, and files stay small. */
+/** Rounds to a tenth of a unit, which keeps files small. */
 export function round(value: number): number {
   return Math.round(10 * value) / 10;
 }
@@ -34,13 +34,13 @@ export function linearScale(values: Span, pixels: Span): Scale {
   return (value) => pixels.from + ((value - values.from) / width) * (pixels.to - pixels.from);
 }
 
-/** Of positive values. */
+/** A logarithmic scale, for positive values. */
 export function logScale(values: Span, pixels: Span): Scale {
   const linear = linearScale({ from: Math.log(values.from), to: Math.log(values.to) }, pixels);
   return (value) => linear(Math.log(value));
 }
 
-/** 0 and multiples of 1, 2 or 5 times a power of ten, about `count` of them, until one is not below `to`. */
+/** Ticks from 0 in steps of 1, 2 or 5 times a power of ten, about `count` of them, up to the first at or above `to`. */
 export function niceTicks(to: number, count: number): number[] {
   const raw = to / count || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -48,7 +48,7 @@ export function niceTicks(to: number, count: number): number[] {
   return Array.from({ length: Math.max(1, Math.ceil(to / step - 1e-9)) + 1 }, (_, i) => i * step);
 }
 
-/** 1, 2 and 5 times powers of ten within a span; only the powers where that would be many, even steps where it would be few. */
+/** Ticks at 1, 2 and 5 times powers of ten within a span; only powers for wide spans, even steps for narrow ones. */
 export function logTicks({ from, to }: Span): number[] {
   if (to / from < 8) return niceTicks(to, 6).filter((tick) => tick >= from && tick <= to);
   const powers = Array.from({ length: 16 }, (_, i) => 10 ** (i - 6));

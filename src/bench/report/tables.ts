@@ -1,4 +1,4 @@
-/** The tables that every form of the report has: columns of cells, ratios, and what must be known of where the figures come from. */
+/** Tables for every form of the report: columns of cells, ratios, and facts about machine, plan and servers. */
 import type { BenchReport } from "../results/schema.js";
 import type { CellRatio, CellSummary, Ratios } from "./summary.js";
 import {
@@ -18,7 +18,7 @@ export interface Column {
   readonly text: (summary: CellSummary) => string;
 }
 
-/** Columns that no cell has anything for are left out. */
+/** Leaves out columns without any value. */
 function filled(columns: readonly Column[], summaries: readonly CellSummary[]): Column[] {
   return columns.filter(({ text }) => summaries.some((summary) => ![NONE, ""].includes(text(summary))));
 }
@@ -50,7 +50,7 @@ export function resultColumns(summaries: readonly CellSummary[]): Column[] {
   return filled(columns, summaries).filter(({ title }) => title !== "server" || !hasOneTarget);
 }
 
-/** Beside the main figures: what the server and the chunks tell. */
+/** Further columns: the server's metrics, and details of the chunks. */
 export function detailColumns(summaries: readonly CellSummary[]): Column[] {
   const gibibytes = (bytes: number | undefined) => (bytes === undefined ? NONE : `${figure(bytes / 2 ** 30)} GiB`);
   return filled(
@@ -101,24 +101,24 @@ export function titleOf({ targets, plan }: BenchReport): string {
   const { model } = targets[0]!;
   return plan.ablation === undefined
     ? `${targets.map((target) => target.name).join(" and ")}: ${plan.scenario}`
-    : `What each optimisation is worth: ${model}`;
+    : `Gain of each optimisation: ${model}`;
 }
 
-/** [name, what is known of it] of each server. */
+/** [name, facts] of each server. */
 export function serverFacts({ targets, runs }: BenchReport): (readonly [string, string])[] {
   return targets.map((target) => {
-    const lengths = target.ignoresEos ? "exact lengths" : "lengths as the model ends";
+    const lengths = target.ignoresEos ? "exact lengths" : "lengths chosen by the model";
     const version = target.version === undefined ? "" : ` ${target.version}`;
     const commands = runs.flatMap((run) => (run.target === target.name ? (run.command ?? []) : []));
     const size = commands.every((each) => each === target.command)
       ? ""
-      : " (the first cell's; others have another size)";
+      : " (under the first cell; other cells have other sizes)";
     const command = target.command === undefined ? "" : `; ${target.command}${size}`;
     return [target.name, `${target.model}${version}; prompts as ${target.promptsAs}, ${lengths}${command}`];
   });
 }
 
-/** [what, its value] of the machine and the plan. */
+/** [name, value] of facts about the machine and the plan. */
 export function factsOf({ createdAt, machine, versions, plan }: BenchReport): (readonly [string, string])[] {
   const gibibytes = (machine.memoryBytes / 2 ** 30).toFixed(0);
   const slo = plan.slo;
@@ -134,7 +134,7 @@ export function factsOf({ createdAt, machine, versions, plan }: BenchReport): (r
       "load from",
       `${machine.cpu}, ${machine.numCpus} CPUs, ${gibibytes} GiB, ${machine.platform}, Node ${versions.node}, millrace ${versions.millrace}`,
     ],
-    ...(plan.scale === undefined ? [] : [["lengths", `${plan.scale} times those that cells are named by`] as const]),
+    ...(plan.scale === undefined ? [] : [["lengths", `${plan.scale} times the lengths in the cells' names`] as const]),
     ...(slo === undefined ? [] : [["objective", limits.join(", ")] as const]),
     ...(plan.pricePerHour === undefined ? [] : [["price", `${figure(plan.pricePerHour)} an hour`] as const]),
   ];

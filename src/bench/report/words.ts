@@ -1,22 +1,22 @@
-/** Figures as reports write them: as many digits as they are worth. */
+/** Formats figures for reports, with three significant digits. */
 import type { Estimate } from "../measure/intervals.js";
 import type { Interval, PercentileName } from "../measure/percentiles.js";
 import { READ_LATE, SENT_LATE } from "../measure/run-metrics.js";
 import type { Distribution } from "../results/schema.js";
 import type { CellSummary, RunMedian } from "./summary.js";
 
-/** What stands where there is no figure. */
+/** Placeholder for a missing figure. */
 export const NONE = "–";
 
-/** Behind what is only of runs that do not count. */
+/** Marks figures of void runs. */
 export const voidMark = (isVoid: boolean | undefined): string => (isVoid === true ? " (void)" : "");
 
 const LONGEST_FIGURE = 48;
 
-/** Of a table's cell: too long to stand in a column of figures. */
+/** Whether a table's text is too long for a column of figures. */
 export const isSentence = (text: string): boolean => text.length > LONGEST_FIGURE;
 
-/** Three digits that matter; whole numbers from 100 on, with separators. */
+/** Three significant digits; whole numbers from 100 on, with separators. */
 export function figure(value: number | undefined): string {
   if (value === undefined || !Number.isFinite(value)) return NONE;
   const size = Math.abs(value);
@@ -33,7 +33,7 @@ export function percent(share: number | undefined): string {
   return share === undefined || !Number.isFinite(share) ? NONE : `${figure(100 * share)} %`;
 }
 
-/** Of a change: with its sign. @example signedPercent(0.05) // "+5.00 %" */
+/** A change in percent with its sign. @example signedPercent(0.05) // "+5.00 %" */
 export function signedPercent(share: number | undefined): string {
   const text = percent(share);
   return share !== undefined && share >= 0 && text !== NONE ? `+${text}` : text;
@@ -62,17 +62,17 @@ export function ratioText(ratio: Estimate | undefined): string {
   return `${value.toFixed(2)} ×${range}`;
 }
 
-/** Above these variations between runs a figure is to be read with care. */
+/** Variations between runs above which a figure gets a warning. */
 const NOISY = 0.1;
 const MAX_DRIFT = 0.1;
 
 interface Warning {
   readonly text: string;
-  /** How much of it there is: of several, the most is told. */
+  /** Size of the effect; of several cells, the largest is shown. */
   readonly share?: number;
 }
 
-/** What a reader must know of a cell beside its figures. */
+/** A warning about a cell's figures. */
 function warningsOf(summary: CellSummary): Warning[] {
   const { isVoid, voidReasons, numFailed, numRequests, outputTokensPerS, hasPlateau, drift = 0 } = summary;
   const noise = outputTokensPerS.variation;
@@ -80,14 +80,14 @@ function warningsOf(summary: CellSummary): Warning[] {
     ...voidReasons.map((reason) => ({ text: `${isVoid ? "VOID" : "some runs left out"}: ${reason}` })),
     ...(numFailed > 0 ? [{ text: "requests failed", share: numFailed / numRequests }] : []),
     ...(noise > NOISY ? [{ text: "runs differ (standard deviation)", share: noise }] : []),
-    ...(hasPlateau ? [] : [{ text: "no plateau: throughput is of the whole run, ramp and drain included" }]),
+    ...(hasPlateau ? [] : [{ text: "no plateau: throughput of the whole run, ramp and drain included" }]),
     ...(Math.abs(drift) > MAX_DRIFT ? [{ text: "throughput drifted within a run", share: Math.abs(drift) }] : []),
   ];
 }
 
 const CLIENT_REASONS: readonly string[] = [READ_LATE, SENT_LATE];
 const CLIENT_TOO_SLOW =
-  "VOID runs: leave the load generator a core that the server does not use (--threads of one less), or let it run on another machine";
+  "VOID runs: leave the load generator a core of its own (one less in --threads), or run it on another machine";
 
 const MOST_PLACES = 4;
 

@@ -1,4 +1,4 @@
-/** What a measurement was made on: every saved result carries it. */
+/** The machine and the versions of a measurement, which every saved result has. */
 import { cpus, totalmem } from "node:os";
 import { packageVersion } from "../../core/package-root.js";
 

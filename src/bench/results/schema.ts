@@ -1,6 +1,6 @@
 /**
- * A benchmark's results as they are saved: everything needed to make every figure again, and to judge it. Times of requests are milliseconds after
- * their run's start. A file of another version is refused; adding an optional field is no new version.
+ * A benchmark's saved results: enough to compute every figure again, and to judge it. Times of requests are milliseconds after their run's start.
+ * Files of another version are refused; a new optional field is no new version.
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { z } from "zod";
@@ -13,10 +13,10 @@ const FAILURE_KINDS = ["connect", "status", "broken", "timeout", "cancelled", "l
 
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
-/** What was asked; entries are counted and digested, not kept: they are the user's own. */
+/** The workload; entries are counted and hashed, not saved: they are the user's own. */
 const workload = z.looseObject({ kind: z.string() });
 
-/** With its number of clients, or its rate. */
+/** The load, with its number of clients or its rate. */
 const load = z.looseObject({
   kind: z.enum(["closed", "open", "replay"]),
   concurrency: z.number().optional(),
@@ -30,15 +30,15 @@ const cell = z.object({
   load,
   numSessions: z.number().optional(),
   durationMs: z.number().optional(),
-  /** So many sessions come first and are in no figure. */
+  /** Number of first sessions that are in no figure. */
   numUncounted: z.number().optional(),
-  /** The only ones measured under it; absent: all. */
+  /** Names of the targets measured under the cell; absent: all. */
   targets: z.array(z.string()).optional(),
-  /** Of the output tokens, the share that was asked for: the rest pads a batch. Absent: all. */
+  /** Share of the output tokens that was asked for: the rest pads a batch. Undefined: all. */
   usefulShare: z.number().optional(),
 });
 
-/** Of `bench ablate`: names of layers, from which its targets' names follow (ablation/variants.ts). */
+/** The layers of `bench ablate`, from which the targets' names follow (ablation/variants.ts). */
 const ablation = z.object({
   foundation: z.array(z.string()),
   optimisations: z.array(z.string()),
@@ -46,7 +46,7 @@ const ablation = z.object({
   numThreads: z.number(),
 });
 
-/** What a single request must keep to be a good one. */
+/** Limits that a good request keeps. */
 const slo = z.object({
   name: z.string(),
   ttftMs: z.number().optional(),
@@ -59,32 +59,32 @@ const plan = z.object({
   cells: z.array(cell),
   rounds: z.number(),
   seed: z.number(),
-  /** Of all lengths: names of shapes are those before it. Absent: 1. */
+  /** Factor on all lengths; shapes are named by the lengths before it. Absent: 1. */
   scale: z.number().optional(),
   slo: slo.optional(),
   pricePerHour: z.number().optional(),
-  /** Whether cells after the one that no longer gains are left out. */
+  /** Whether cells after the first without a gain are left out. */
   stopsWhenSaturated: z.boolean(),
   ablation: ablation.optional(),
 });
 
 const macs = z.record(z.string(), z.number());
 
-/** What a token costs at least: multiply-adds by the mix of instructions that does them (kernels/probes.ts). */
+/** The least work of a token: multiply-adds by instruction mix (kernels/probes.ts). */
 const modelWork = z.object({
-  /** Of the weights that a step reads, whatever its rows. */
+  /** Bytes of weights that a step reads, with any number of rows. */
   weightBytes: z.number(),
   kvBytesPerToken: z.number(),
   layerMacs: macs,
-  /** Of the output matrix. */
+  /** Multiply-adds of the output matrix. */
   outputMacs: macs,
-  /** In attention, for each token looked at. */
+  /** Multiply-adds of attention, per token attended to. */
   attentionMacs: z.number(),
-  /** The share of the layers that look at the last so many tokens only. Absent: none does. */
+  /** Share of the layers that attend to the last tokens only, by window. Absent: none. */
   windows: z.array(z.object({ tokens: z.number(), layerShare: z.number() })).optional(),
 });
 
-/** What memory and arithmetic of all cores gave while nothing else ran. */
+/** Measured speed of memory and arithmetic of all cores while nothing else ran. */
 const ceilings = z.object({
   numThreads: z.number(),
   readings: z.array(z.object({ bytesPerS: z.number(), macsPerS: macs })),
@@ -96,12 +96,12 @@ const target = z.object({
   version: z.string().optional(),
   maxModelLen: z.number().optional(),
   promptsAs: z.enum(["ids", "text", "chat"]),
-  /** Whether answers of random workloads have exactly the length asked for. */
+  /** Whether answers of random workloads have the exact length asked for. */
   ignoresEos: z.boolean(),
   tokensPerWord: z.number(),
-  /** Of a server that was started for the benchmark, without paths; of one started anew for each run under the first cell, and runs have their own. */
+  /** Command of a started server, without paths. If servers are restarted for each run, the command under the first cell; runs have their own. */
   command: z.string().optional(),
-  /** Of a model whose file is at hand. */
+  /** The work of a model whose file is on this machine. */
   work: modelWork.optional(),
 });
 
@@ -110,7 +110,7 @@ const distribution = z.object({
   mean: z.number(),
   min: z.number(),
   max: z.number(),
-  /** Absent where the samples are too few. */
+  /** Absent with too few samples. */
   percentiles: z.object({
     p50: z.number().optional(),
     p90: z.number().optional(),
@@ -126,7 +126,7 @@ const plateau = z.object({
   numDone: z.number(),
   outputTokensPerS: z.number(),
   totalTokensPerS: z.number(),
-  /** Throughput of the second half ÷ that of the first, − 1: far from 0 when the server had not warmed up. Absent where few answers ended. */
+  /** Throughput of the second half ÷ the first half − 1: far from 0 if the server was not warm. Absent with few answers. */
   drift: z.number().optional(),
 });
 
@@ -136,7 +136,7 @@ const metrics = z.object({
   promptTokens: z.number(),
   cachedTokens: z.number(),
   outputTokens: z.number(),
-  /** The whole run, from the first sending to the last token. */
+  /** Time from the first sending to the last token. */
   durationMs: z.number(),
   outputTokensPerS: z.number(),
   totalTokensPerS: z.number(),
@@ -144,15 +144,15 @@ const metrics = z.object({
   concurrency: z.number(),
   plateau: plateau.optional(),
   ttftMs: distribution.optional(),
-  /** From t0. */
+  /** TTFT measured from t0. */
   intendedTtftMs: distribution.optional(),
-  /** To the first token that is no reasoning; absent when it is the same. */
+  /** Time to the first token after the reasoning; absent when it equals TTFT. */
   answerMs: distribution.optional(),
   tpotMs: distribution.optional(),
   itlMs: distribution.optional(),
-  /** Of the gaps that ended while another request waited for its first token. */
+  /** Gaps that ended while another request waited for its first token. */
   itlBesidePromptsMs: distribution.optional(),
-  /** Of the others. */
+  /** The other gaps. */
   itlUndisturbedMs: distribution.optional(),
   e2eMs: distribution.optional(),
   /** t1 − t0: how long requests waited in the client. */
@@ -161,11 +161,11 @@ const metrics = z.object({
   slo: z.object({ goodRequestsPerS: z.number(), attainment: z.number() }).optional(),
 });
 
-/** What the server's own metrics say of a run. */
+/** Figures from the server's own metrics. */
 const server = z.object({
-  /** Mean time that a request waited in its queue. */
+  /** Mean time of a request in the server's queue. */
   queueMs: z.number().optional(),
-  /** Accepted ÷ drafted tokens, and tokens a draft brought with the one that is always right. */
+  /** Accepted ÷ draft tokens; and tokens per draft, including the token that is always right. */
   acceptance: z.number().optional(),
   acceptedLength: z.number().optional(),
   cacheHitShare: z.number().optional(),
@@ -173,11 +173,11 @@ const server = z.object({
   /** Share of the KV memory in use, 0 to 1. */
   medianKvUsage: z.number().optional(),
   maxKvUsage: z.number().optional(),
-  /** Requests in the batch, the most that were seen at once. */
+  /** Most requests seen in the batch at once. */
   maxRunning: z.number().optional(),
 });
 
-/** CPU time ÷ wall time, and the most memory seen at once, pages of mapped files included. */
+/** CPU time ÷ wall time, and peak memory, pages of mapped files included. */
 const usage = z.object({ cpuCores: z.number(), peakMemoryBytes: z.number() });
 
 const request = z.object({
@@ -200,17 +200,17 @@ const run = z.object({
   cell: z.string(),
   round: z.number(),
   startedAt: z.string(),
-  /** Of the server that was started for this run, without paths. */
+  /** Command of the server started for this run, without paths. */
   command: z.string().optional(),
   metrics,
-  /** Why the run does not count; empty when it does. */
+  /** Why the run is void; empty when it counts. */
   voidReasons: z.array(z.string()),
   client: z.object({
     numChunks: z.number(),
     meanMs: z.number(),
     maxMs: z.number(),
     cpuWaitMs: z.number(),
-    /** What the run is judged by: the two together, the median over short intervals. Absent in older files. */
+    /** Lag and CPU wait together, median over short intervals: voids the run if too long. Absent in older files. */
     typicalMs: z.number().optional(),
     utilization: z.number(),
     numWorkers: z.number(),
@@ -224,14 +224,14 @@ const report = z.object({
   format: z.literal("millrace-bench"),
   version: z.literal(REPORT_VERSION),
   createdAt: z.string(),
-  /** False: stopped, killed, or a server died before the plan was through. */
+  /** False: stopped, killed, or a server died before the plan was complete. */
   isComplete: z.boolean(),
   machine: z.object({ cpu: z.string(), numCpus: z.number(), memoryBytes: z.number(), platform: z.string() }),
   versions: z.object({ millrace: z.string(), node: z.string() }),
   plan,
   /** Read before and after the runs; absent where the probes were not built. */
   ceilings: ceilings.optional(),
-  /** To be said beside the figures. */
+  /** Notes to show with the figures. */
   notes: z.array(z.string()),
   targets: z.array(target),
   runs: z.array(run),
@@ -263,7 +263,7 @@ export function readReport(path: string): BenchReport {
   }
 }
 
-/** Whole or not at all: a kill while writing leaves the file of before. */
+/** Writes the whole file or nothing: a kill while writing leaves the previous file. */
 export function writeReport(path: string, results: BenchReport): void {
   writeFileSync(`${path}.partial`, `${JSON.stringify(results)}\n`);
   renameSync(`${path}.partial`, path);

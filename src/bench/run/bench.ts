@@ -1,4 +1,4 @@
-/** A benchmark from its targets to its report: processes and servers are started, measured and stopped again, whatever happens. */
+/** A benchmark from targets to report: starts servers and load generator, measures, and always stops them again. */
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../../core/errors.js";
 import { LoadGenerator } from "../load/generator.js";
@@ -10,7 +10,7 @@ import { notesOn, type Planned } from "./plan.js";
 import { isCutShort, Runner, type RunnerEvents } from "./runner.js";
 import { aboutTarget, inCommon, type LiveTarget, openTarget, type ServerUnderTest } from "./target.js";
 
-/** Begins the note of what was in the way. */
+/** Begins the note about an early end. */
 const ENDED_EARLY = "Ended early";
 
 export interface BenchJob {
@@ -19,22 +19,22 @@ export interface BenchJob {
   readonly numWorkers: number;
   readonly isPolling: boolean;
   readonly isFreshEachRun: boolean;
-  /** Of the machine, all of which its ceilings are read with. */
+  /** Threads with which the machine's ceilings are read. */
   readonly numThreads: number;
-  /** Results of the same plan, to go on with. */
+  /** Results of an interrupted run of the same plan. */
   readonly resumed?: BenchReport | undefined;
-  /** Aborted: ends early with what there is. */
+  /** Aborted: the benchmark ends early with the results so far. */
   readonly signal: AbortSignal;
 }
 
 export interface BenchEvents extends RunnerEvents {
-  /** When all targets have answered, before the first run. */
+  /** Called when all targets have answered, before the first run. */
   onTargets(targets: readonly LiveTarget[]): void;
-  /** Whenever there is more to save. */
+  /** Called whenever the report has grown. */
   onReport(report: BenchReport): void;
 }
 
-/** @returns the report, complete or not; undefined when it was stopped before its servers had answered; throws what keeps it from beginning */
+/** @returns the report, complete or not; undefined when stopped before all servers answered. Throws errors before the first run. */
 export async function runBench(job: BenchJob, events: BenchEvents): Promise<BenchReport | undefined> {
   const { planned, numWorkers, isPolling, isFreshEachRun, signal } = job;
   const generator = await LoadGenerator.start(numWorkers, isPolling);
@@ -45,12 +45,12 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
     for (const target of job.targets) {
       const opened = await openTarget(target, planned.cells[0]!.shape, signal);
       live.push(opened);
-      // Servers that are started anew for each run make room for each other.
+      // Servers that are restarted for each run must not share the machine.
       if (isFreshEachRun) await opened.close();
     }
     const common = inCommon(live.map((each) => each.facts));
     live = live.map((each, i) => ({ ...each, facts: common[i]! }));
-    // A server that is started for each run is given what its cell needs.
+    // A server that is restarted for each run gets the size that its cell needs.
     if (!isFreshEachRun) for (const each of live) assertFits(planned, each);
     events.onTargets(live);
     const report = reportFor(job, live);
@@ -75,7 +75,7 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
     } catch (thrown) {
       report.isComplete = false;
       if (!signal.aborted) {
-        // What was measured before is worth more than the error alone.
+        // The runs so far are kept, with a note about the error.
         if (report.runs.length === 0) throw thrown;
         report.notes.push(`${ENDED_EARLY}: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
       }

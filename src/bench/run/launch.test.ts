@@ -1,4 +1,4 @@
-/** Small scripts as servers: those that never get ready, that end too early, and that outlive nobody. */
+/** Small scripts as servers: they never become ready, end too early, or outlive their parent. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const IDLE = [process.execPath, "-e", "setInterval(() => {}, 1000)"] as const;
 
-test("whoever stops it does not wait for a server to become ready", async () => {
+test("stopping does not wait for a server to become ready", async () => {
   const stopping = new AbortController();
   const isReady = async () => {
     stopping.abort();
@@ -22,7 +22,7 @@ test("whoever stops it does not wait for a server to become ready", async () => 
   await expect(starting).rejects.toMatchObject({ name: "AbortError" });
 });
 
-test("what is started ends with this process", async () => {
+test("started servers end with this process", async () => {
   const child = endingWithUs(spawn(IDLE[0], IDLE.slice(1)));
   process.listeners("exit").at(-1)!(0);
   expect(await once(child, "exit")).toEqual([null, "SIGKILL"]);

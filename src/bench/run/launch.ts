@@ -1,4 +1,4 @@
-/** Servers started for a benchmark: on a free port of loopback, waited for, and stopped. */
+/** Starts servers for a benchmark on a free port of loopback, waits for them, and stops them. */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -9,11 +9,11 @@ import type { ServerShape } from "../workload/scenarios.js";
 
 export interface Launch {
   readonly name: string;
-  /** @param shape what the cells want of it; undefined: its own defaults */
+  /** @param shape the size that the cells need; undefined: the server's defaults */
   command(port: number, shape: ServerShape | undefined): readonly string[];
-  /** Left out: it is ready when it answers /health. */
+  /** Absent: ready when /health answers. */
   isReady?(url: string): Promise<boolean>;
-  /** Of the model it serves, for the roofline. */
+  /** The model's work, for the roofline. */
   readonly work?: ModelWork | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface LaunchedServer {
 const START_SECONDS = 120;
 const HEALTH_MS = 5000;
 
-/** Resolves when it is ready; rejects with peer_failed and the end of its output when it does not. @param signal aborted: rejects, and it is stopped */
+/** Resolves when the server is ready; else rejects with peer_failed and the end of its output. @param signal aborted: stops the server and rejects */
 export async function launchServer(
   { name, command, isReady = isHealthy }: Launch,
   shape?: ServerShape,
@@ -58,7 +58,7 @@ export async function launchServer(
   throw new MillraceError("peer_failed", `expected ${name} to become ready, got:\n${output}`);
 }
 
-/** A compiled module of ours as a process of its own, which sends the port of loopback that it listens on. Rejects with peer_failed when it ends before. */
+/** Forks a compiled module that sends the port it listens on. Rejects with peer_failed when the process ends first. */
 export async function forkServer(path: string, args: readonly string[]): Promise<LaunchedServer> {
   const child = fork(path, args);
   const port = await new Promise<unknown>((resolve, reject) => {
@@ -70,7 +70,7 @@ export async function forkServer(path: string, args: readonly string[]): Promise
   return { url: `http://127.0.0.1:${port}`, pid: child.pid!, stop: () => stop(child) };
 }
 
-/** It is killed when this process exits before it. */
+/** Kills the child when this process exits first. */
 export function endingWithUs<Child extends ChildProcess>(child: Child): Child {
   const kill = () => void child.kill("SIGKILL");
   process.once("exit", kill);

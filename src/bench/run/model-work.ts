@@ -1,4 +1,4 @@
-/** What a model's tokens cost at least, of its file: bytes that must be read and products that must be made. */
+/** The least work of a model's tokens, computed from its file: bytes to read and multiply-adds. */
 
 import type { KvType } from "../../backend/ops.js";
 import { readGguf } from "../../formats/gguf/read.js";

@@ -16,7 +16,7 @@ test("the standard matrix is three shapes by seven concurrencies, in exact lengt
   expect(new Set(saved.cells.map((cell) => cell.name)).size).toBe(21);
 });
 
-test("loads of the user's own, and bounds of the user's own, take the scenario's place", () => {
+test("the user's loads and limits replace the scenario's", () => {
   expect(names({ concurrency: [2, 6] })).toEqual(["128/64, 2 at once", "128/64, 6 at once"]);
   expect(names({ ratesPerS: [2, 0.5], burstiness: 1 })).toEqual(["128/64, 2/s Poisson", "128/64, 0.5/s Poisson"]);
   expect(names({ ratesPerS: [3] })).toEqual(["128/64, 3/s evenly"]);
@@ -34,7 +34,7 @@ test("scaling changes lengths and nothing else", () => {
   expect(workload).toEqual({ kind: "documents", numDocuments: 8, documentTokens: 750, outputTokens: 64 });
 });
 
-test("the user's own prompts are counted and digested in what is saved, and replayed only with times", () => {
+test("the user's prompts are saved as a count and a hash, and replayed only with times", () => {
   const entries = [
     { prompt: "a secret", outputTokens: 4, atMs: 0 },
     { prompt: "b", outputTokens: 4, atMs: 30 },
@@ -52,11 +52,11 @@ test("the user's own prompts are counted and digested in what is saved, and repl
   expect(names({ entries: timeless })[0]).toBe("prompts, 1 at once");
   const notes = (wishes: Partial<PlanWishes>) => notesOn(plan({ entries: timeless, ...wishes }).cells, 1);
   expect(notes({ concurrency: [1] })).toEqual([]);
-  expect(notes({ numRequests: 2 })).toEqual([expect.stringMatching(/same/), expect.stringMatching(/first again/)]);
-  expect(notes({ concurrency: [1], durationS: 9 })).toEqual([expect.stringMatching(/first again/)]);
+  expect(notes({ numRequests: 2 })).toEqual([expect.stringMatching(/same/), expect.stringMatching(/repeat prompts/)]);
+  expect(notes({ concurrency: [1], durationS: 9 })).toEqual([expect.stringMatching(/repeat prompts/)]);
   expect(() => plan({ entries: timeless, isReplay: true })).toThrow(/timestamp on every line/);
 });
 
-test("an unknown scenario is refused with those there are", () => {
+test("an unknown scenario is refused, with the list of scenarios", () => {
   expect(() => plan({ scenario: "slow" })).toThrow(/code-edit: .*\n.*got "slow"/s);
 });

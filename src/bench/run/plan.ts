@@ -1,4 +1,4 @@
-/** From a scenario and what the user wants otherwise to the cells that are measured, and to the plan that the report keeps. */
+/** From a scenario and the user's changes to the cells to measure, and to the plan in the report. */
 import { createHash } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
 import type { BenchPlan, PlannedCell, Slo } from "../results/schema.js";
@@ -15,17 +15,17 @@ import { type Entry, hasOwnText, scaled } from "../workload/workload.js";
 
 export interface PlanWishes {
   readonly scenario: string;
-  /** In place of the scenario's own workloads. */
+  /** Replace the scenario's workloads. */
   readonly workloads?: readonly NamedWorkload[] | undefined;
   readonly entries?: readonly Entry[] | undefined;
-  /** Entries come at their own times. */
+  /** Entries are sent at their own times. */
   readonly isReplay: boolean;
-  /** In place of the scenario's own loads; sweep: doubled until throughput gains no more. */
+  /** Replace the scenario's loads; sweep: doubles until throughput stops growing. */
   readonly concurrency?: readonly number[] | "sweep" | undefined;
   readonly ratesPerS?: readonly number[] | undefined;
-  /** Of the rates; undefined: evenly. */
+  /** Shape of gamma arrivals; undefined: evenly spaced. */
   readonly burstiness?: number | undefined;
-  /** In place of the scenario's own bounds. */
+  /** Replace the scenario's limits. */
   readonly numRequests?: number | undefined;
   readonly durationS?: number | undefined;
   readonly rounds?: number | undefined;
@@ -72,7 +72,7 @@ function scenarioFor(wishes: PlanWishes): Scenario {
   const hasOwnBounds = numRequests !== undefined || durationS !== undefined;
   const bounds = hasOwnBounds ? { numRequests, durationS } : base.bounds;
   const loads = loadsFor(wishes) ?? base.loads;
-  // Lengths of one's own are not the scenario's.
+  // With other lengths, the scenario's name would mislead.
   const name = wishes.workloads === undefined ? base.name : workloads.map((each) => each.name).join(", ");
   return { ...base, name, workloads, loads, bounds, rounds, ...(slo === undefined ? {} : { slo }) };
 }
@@ -102,9 +102,9 @@ function loadsFor(wishes: PlanWishes): readonly Load[] | undefined {
     if (atMs?.every((each) => each !== undefined) === true) return [{ kind: "replay", atMs }];
     throw new MillraceError(
       "invalid_option",
-      "expected --replay beside --prompts with a timestamp on every line, got none",
+      "expected --replay with --prompts that have a timestamp on every line, got none",
       {
-        hint: "give a file of lines with timestamp, in milliseconds",
+        hint: "give a file whose lines have a timestamp, in milliseconds",
       },
     );
   }
@@ -112,17 +112,17 @@ function loadsFor(wishes: PlanWishes): readonly Load[] | undefined {
   return concurrency === undefined ? undefined : closedLoads(concurrency === "sweep" ? SWEEP : concurrency);
 }
 
-/** What is to be said of prompts that come again. */
+/** Notes about repeated prompts. */
 export function notesOn(cells: readonly Cell[], numRounds: number): string[] {
   const own = cells.filter(({ workload }) => hasOwnText(workload));
   const isRepeated = ({ workload, numSessions = Number.POSITIVE_INFINITY }: Cell) =>
     workload.kind === "entries" && numSessions > workload.entries.length;
   const notes: string[] = [];
   if (own.length * numRounds >= 2) {
-    notes.push("All runs send the same prompts: from the second one on, a server with a prefix cache may know them.");
+    notes.push("All runs send the same prompts: from the second run on, a prefix cache may contain them.");
   }
   if (own.some(isRepeated)) {
-    notes.push("Runs of more requests than there are prompts begin with the first again: a prefix cache knows those.");
+    notes.push("Runs with more requests than prompts repeat prompts, which a prefix cache may contain.");
   }
   return notes;
 }

@@ -1,4 +1,4 @@
-/** Servers of several habits: what probing finds out of each. */
+/** Probes of servers with different abilities. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
@@ -9,14 +9,14 @@ let server: Server | undefined;
 afterEach(() => server?.close());
 
 interface Habits {
-  /** Path → tokens that a prompt of so many words or ids has; absent: no such endpoint. */
+  /** Path → tokens of a prompt, by its number of words or ids; absent: no such endpoint. */
   readonly paths: Readonly<Record<string, (size: number) => number>>;
   readonly takesIds?: boolean;
   readonly refuses?: string;
   readonly tokenize?: "prompt" | "content";
-  /** What /tokenize answers instead. */
+  /** Another answer of /tokenize. */
   readonly tokenizeBody?: string;
-  /** Takes ignore_eos and does nothing about it. */
+  /** Accepts ignore_eos without effect. */
   readonly dropsIgnoreEos?: boolean;
 }
 
@@ -59,7 +59,7 @@ const CHAT = "/v1/chat/completions";
 test.each([
   "prompt",
   "content",
-] as const)("ids where the server takes them, with what it adds (tokenize by %s)", async (tokenize) => {
+] as const)("token ids if the server accepts them, with its overhead (tokenize by %s)", async (tokenize) => {
   const paths = { [COMPLETIONS]: (size: number) => size + 1, [CHAT]: (size: number) => 2 * size + 7 };
   const facts = await probeServer(address(await serverWith({ paths, takesIds: true, tokenize })));
   expect(facts).toMatchObject({ model: "m", hasCompletions: true, hasChat: true, ignoresEos: true, maxModelLen: 99 });
@@ -67,7 +67,7 @@ test.each([
   expect(facts).toMatchObject({ promptOverhead: 1, chatOverhead: 7, tokensPerWord: 2, hasJsonMode: true });
 });
 
-test("text where it does not, with tokens per word from the usage of two prompts", async () => {
+test("text otherwise, with tokens per word from the usage of two prompts", async () => {
   const paths = { [COMPLETIONS]: (size: number) => 1.25 * size + 3 };
   const facts = await probeServer(address(await serverWith({ paths })));
   expect(facts).toMatchObject({
@@ -85,7 +85,10 @@ test("a chat alone, without ignore_eos", async () => {
   expect(facts).toMatchObject({ hasCompletions: false, hasChat: true, ignoresEos: false, chatOverhead: 12 });
 });
 
-test.each([COMPLETIONS, CHAT])("a server that takes ignore_eos and drops it is not believed (%s)", async (path) => {
+test.each([
+  COMPLETIONS,
+  CHAT,
+])("a server that accepts ignore_eos without effect does not have it (%s)", async (path) => {
   const paths = { [path]: (size: number) => size };
   const drops = await probeServer(address(await serverWith({ paths, dropsIgnoreEos: true })));
   expect(drops.ignoresEos).toBe(false);
@@ -96,13 +99,13 @@ test.each([
   '{"tokens":null}',
   "null",
   '{"tokens":["a"]}',
-])("what answers /tokenize without ids, such as %s, is no tokenizer", async (tokenizeBody) => {
+])("an answer of /tokenize without ids, such as %s, is no tokenizer", async (tokenizeBody) => {
   const paths = { [COMPLETIONS]: (size: number) => size };
   const facts = await probeServer(address(await serverWith({ paths, takesIds: true, tokenizeBody })));
   expect(facts).toMatchObject({ tokenIds: [], tokensPerWord: 1, ignoresEos: true });
 });
 
-test("stopped, it does not wait for the answer under way", async () => {
+test("a stopped probe does not wait for the current answer", async () => {
   const stopping = new AbortController();
   const paths = {
     [COMPLETIONS]: (size: number) => {
@@ -114,12 +117,12 @@ test("stopped, it does not wait for the answer under way", async () => {
   await expect(probing).rejects.toMatchObject({ code: "peer_failed" });
 });
 
-test("nothing to measure is an error that says what came", async () => {
+test("an unusable server is an error with its answer", async () => {
   await expect(probeServer(address("http://127.0.0.1:9"))).rejects.toMatchObject({ code: "peer_failed" });
   await expect(probeServer(address(await serverWith({ paths: {} })))).rejects.toThrow(/completions: 400/);
 });
 
-test("the self-test's facts are what probing the mock finds", async () => {
+test("the self-test's facts equal a probe of the mock", async () => {
   const port = await new MockServer({ ttftMs: 1, tpotMs: 0.1, tokensPerChunk: 1 }).listen();
   const facts = await probeServer(address(`http://127.0.0.1:${port}`));
   expect(facts).toMatchObject({
@@ -135,7 +138,7 @@ test("the self-test's facts are what probing the mock finds", async () => {
 test.each([
   [{}, "401 from /v1/models without a key"],
   [{ authorization: "Bearer wrong" }, "401 from /v1/models for the key that was sent"],
-])("a server that refuses the key %j is told from one without models", async (headers, got) => {
+])("a server that refuses the key %j differs from one without models", async (headers, got) => {
   server = createServer((_, response) => void response.writeHead(401).end("{}"));
   await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

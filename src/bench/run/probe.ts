@@ -1,4 +1,4 @@
-/** Finds out by a few small requests how a server wants to be asked: which endpoints, prompts as ids or as text, how long its tokens are, which fields. */
+/** Probes a server with a few small requests: its endpoints, prompts as ids or text, the length of its tokens, and its fields. */
 import { Pool } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -13,25 +13,25 @@ export interface ServerAddress {
   /** Without an endpoint's path. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The name that requests are to carry; undefined: the first that the server lists. */
+  /** The model's name in requests; undefined: the first in the server's list. */
   readonly model?: string | undefined;
   readonly timeoutMs: number;
 }
 
-/** Enough to see most words of the benchmark's prose. */
+/** Words enough to contain most of the benchmark's vocabulary. */
 const VOCABULARY_WORDS = 3000;
-/** Prompts of the two sizes that show how many tokens a word has. */
+/** Two prompt sizes, whose difference gives the tokens per word. */
 const FEW_WORDS = 32;
 const MANY_WORDS = 224;
 const PROBE_IDS = 64;
 const PROBE_TOKENS = 4;
-/** The question's answer ends by itself long before. */
+/** Far more tokens than the question's answer needs. */
 const PROBE_EOS_TOKENS = 64;
 const ONE_WORD_QUESTION = "What is the capital of France? Answer with one word.";
-/** Of what has nothing to compute. */
+/** Timeout of requests without computation. */
 const LOOK_UP_MS = 10_000;
 
-/** Throws peer_failed when nothing that can be measured answers. @param signal aborted: nothing more is waited for */
+/** Throws peer_failed when no usable server answers. @param signal aborted: stops waiting */
 export async function probeServer(address: ServerAddress, signal?: AbortSignal): Promise<ProbedServer> {
   const prober = new Prober(address);
   const onAbort = () => void prober.close();
@@ -52,7 +52,7 @@ interface Model {
 
 interface ModelList {
   readonly models: readonly Model[];
-  /** Of the answer that held none: a server that wants a key answers 401. */
+  /** HTTP status; a server that needs a key answers 401. */
   readonly status: number;
 }
 
@@ -90,18 +90,18 @@ class Prober {
 
   async probe(): Promise<ProbedServer> {
     const listed = await listModels(this.address);
-    if (listed === undefined) throw this.#failed("nothing that answers /v1/models");
+    if (listed === undefined) throw this.#failed("no answer from /v1/models");
     const { models, status } = listed;
     if (status === 401 || status === 403) throw this.#refused(status);
     const model = this.address.model ?? models[0]?.id;
-    if (model === undefined) throw this.#failed("no model in /v1/models", "Name the model with --model.");
+    if (model === undefined) throw this.#failed("no model in /v1/models", "give the model's name with --model");
     const text = prose(new Random(0), VOCABULARY_WORDS);
     const tokens = await this.#tokenize(model, text);
     const completions = await this.#completions(model, [...new Set(tokens)]);
     const chat = await this.#chat(model);
     if (completions === undefined && chat === undefined) throw this.#failed(this.#lastFailure);
     const tokensPerWord = tokens.length / VOCABULARY_WORDS || (completions?.tokensPerWord ?? chat!.tokensPerWord);
-    if (!(tokensPerWord > 0)) throw this.#failed("answers whose usage says nothing of prompt_tokens");
+    if (!(tokensPerWord > 0)) throw this.#failed("answers without usage.prompt_tokens");
     return {
       model,
       hasCompletions: completions !== undefined,
@@ -126,14 +126,14 @@ class Prober {
 
   #failed(
     got: string,
-    hint = "Start an OpenAI-compatible server there; --api-key or OPENAI_API_KEY holds its key.",
+    hint = "start an OpenAI-compatible server there; give its key with --api-key or OPENAI_API_KEY",
   ): MillraceError {
     return new MillraceError("peer_failed", `expected a server to measure at ${this.address.url}, got ${got}`, {
       hint,
     });
   }
 
-  /** vLLM's and llama.cpp's ways; empty when it has neither, whatever else answers there. */
+  /** Tokens by vLLM's or llama.cpp's endpoint; empty for a server with neither. */
   async #tokenize(model: string, text: string): Promise<readonly number[]> {
     for (const body of [{ model, prompt: text, add_special_tokens: false }, { content: text }]) {
       const request = {
@@ -148,7 +148,7 @@ class Prober {
     return [];
   }
 
-  /** Undefined when it was refused or broke. */
+  /** Undefined when the request failed. */
   async #ask(path: string, fields: object, maxTokens = PROBE_TOKENS): Promise<RequestRecord | undefined> {
     const now = () => performance.now();
     const connection = {
@@ -167,8 +167,8 @@ class Prober {
   }
 
   /**
-   * Whether an answer of one word goes on to its limit when ignore_eos asks it to. One that does so without it too shows nothing: the field is then taken to
-   * be heeded, since lengths are checked, and answers that end early would be failed requests rather than other figures.
+   * Whether a one-word answer continues to its limit with ignore_eos. An answer that also does so without the field proves nothing: the field then
+   * counts as supported, since lengths are checked, and answers that end early would be failed requests rather than wrong figures.
    */
   async #ignoresEos(model: string, hasChat: boolean): Promise<boolean> {
     const [path, asked] = hasChat

@@ -1,4 +1,4 @@
-/** Runs of a generator that is made up: which do not count, and what is left behind. */
+/** Runs with a fake generator: which are void, and that nothing is left behind. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { LoadGenerator, LoadResult } from "../load/generator.js";
 import type { RequestRecord } from "../load/record.js";
@@ -31,7 +31,7 @@ const RECORD: RequestRecord = {
 const FAILED: RequestRecord = { ...RECORD, session: 1, failure: { kind: "connect", detail: "refused" } };
 const LAG = { numChunks: 1, typicalMs: 0, meanMs: 0, maxMs: 0, cpuWaitMs: 0, utilization: 0 };
 
-/** Two rounds of one cell. @param run of the generator, warm-ups too */
+/** Two rounds of one cell. @param run the generator's run, also for warm-ups */
 async function runOf(run: () => Promise<LoadResult>, hasServer = true) {
   vi.stubGlobal("fetch", () => (hasServer ? Promise.resolve(new Response('{"data":[]}')) : Promise.reject()));
   const wishes = { scenario: "quick", isReplay: false, scale: 1, seed: 0 };
@@ -55,7 +55,7 @@ const result = (records: readonly RequestRecord[], hasGivenUp = false): LoadResu
   numWorkers: 1,
 });
 
-test("a run counts with a failed request, not where the generator gave up or the server is gone", async () => {
+test("a run with a failed request counts; one that gave up, or whose server is gone, does not", async () => {
   const records = [RECORD, FAILED];
   const counted = { isComplete: true, reasons: [[], []], isCut: [false, false] };
   expect(await runOf(async () => result(records))).toEqual(counted);

@@ -1,6 +1,6 @@
 /**
- * Runs a plan: every cell, so many rounds, all targets in turn within a round and in the opposite order in the next (ABBA), each round with prompts of
- * its own that all targets get. Whatever happens, what was measured is in the report.
+ * Runs a plan: in every round of a cell all targets in turn, in the opposite order in the next round (ABBA). All targets get the same prompts, which
+ * are new in each round. Finished runs are in the report, whatever happens.
  */
 import type { LoadGenerator, LoadJob, LoadResult } from "../load/generator.js";
 import type { Progress } from "../load/messages.js";
@@ -25,33 +25,33 @@ export interface RunPlace {
   readonly cell: Cell;
   readonly round: number;
   readonly target: string;
-  /** Of all runs that the plan has, and how many of them come before this one. */
+  /** Number of runs in the plan, and of runs before this one. */
   readonly numRuns: number;
   readonly numBefore: number;
 }
 
 interface RunnerOptions {
   readonly cells: readonly Cell[];
-  /** A target that is launched is started anew for each run. */
+  /** Launched targets are restarted for each run. */
   readonly isFreshEachRun: boolean;
-  /** Aborted: the run under way ends and does not count, and nothing more begins. */
+  /** Aborted: the current run ends as void, and no further run begins. */
   readonly signal: AbortSignal;
 }
 
-/** Why a run that was interrupted does not count: what it still had to ask is in no figure. */
+/** Reasons why an interrupted run is void: its figures lack the requests not sent. */
 const STOPPED = "stopped before its end";
 const GAVE_UP = "requests failed, so many one after the other that no more were sent";
 const GONE = "requests failed, and the server is gone";
 const CUT_SHORT: readonly string[] = [STOPPED, GAVE_UP, GONE];
 
-/** Whether it is to be made again by whoever goes on with the results. */
+/** Whether the run is repeated when the results are resumed. */
 export const isCutShort = ({ voidReasons }: BenchRun): boolean =>
   voidReasons.some((reason) => CUT_SHORT.includes(reason));
 
-/** A cell that gains less over the one before it, of the same workload, is the last. */
+/** A workload's cells end with the first one that gains less than this over the one before. */
 const SATURATION_GAIN = 1.05;
 
-/** Requests before a cell's first round, with prompts of their own, so that nothing is done for the first time while it counts. */
+/** Warm-up requests before a cell's first round, with prompts of their own. */
 const MAX_WARM_UP_REQUESTS = 8;
 const WARM_UP_ROUND = 0;
 
@@ -60,7 +60,7 @@ export class Runner {
   readonly #saturated = new Set<string>();
   readonly #warm = new Set<string>();
 
-  /** @param report is added to; runs that it has already are not made again */
+  /** @param report receives the runs; runs that it contains are not repeated */
   constructor(
     private readonly targets: readonly ServerUnderTest[],
     private readonly live: readonly LiveTarget[],
@@ -70,7 +70,7 @@ export class Runner {
     private readonly events: RunnerEvents,
   ) {}
 
-  /** Resolves with whether the plan is through: it is not when it was stopped, or when a server is gone. */
+  /** Resolves with whether the plan is complete; false when stopped or when a server is gone. */
   async run(): Promise<boolean> {
     const { cells, signal } = this.options;
     const { rounds, stopsWhenSaturated } = this.report.plan;
@@ -120,7 +120,7 @@ export class Runner {
     return { ...address, traffic: { workload, server: facts, seed }, load, numSessions, durationMs };
   }
 
-  /** Once per target and cell. */
+  /** Warms up once for each target and cell. */
   async #warmUp(live: LiveTarget, cell: Cell, cellIndex: number): Promise<void> {
     const key = JSON.stringify([live.name, cell.name]);
     if (this.#warm.has(key)) return;
@@ -194,7 +194,7 @@ function movedBy(record: RequestRecord, ms: number): RequestRecord {
 
 const clientOf = ({ lag, numWorkers }: LoadResult): BenchRun["client"] => ({ ...lag, numWorkers });
 
-/** To the microsecond. */
+/** Times are rounded to microseconds. */
 function requestOf(record: RequestRecord): BenchRequest {
   const rounded = (ms: number) => Math.round(1000 * ms) / 1000;
   return {

@@ -1,4 +1,4 @@
-/** What a server that is started is known to cost: its keys and values as its flags say, and no further back than its windows. */
+/** The work of a started server: KV type by its flags, and windows by its file. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { millraceServer } from "./servers.js";
 const folder = mkdtempSync(join(tmpdir(), "servers-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("flags say how keys and values are kept, and the file which layers have a window", () => {
+test("flags give the KV type, and the file gives the layers' windows", () => {
   const { path } = writeRandomModel(join(folder, "m.gguf"), { architecture: "gemma3", seed: 1 });
   const workWith = (...flags: string[]) => millraceServer("m", { path }, flags).work!;
   const { kvBytesPerToken, windows } = workWith();

@@ -1,4 +1,4 @@
-/** Servers that can be started to be measured: this one, llama.cpp's, and node-llama-cpp behind one of ours; and of what size, where they are compared. */
+/** Command lines of servers to measure: this one, llama.cpp's, and node-llama-cpp behind a small server; and one size for all of them. */
 import { join } from "node:path";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { packageRoot } from "../../core/package-root.js";
@@ -9,15 +9,15 @@ import { modelWork } from "./model-work.js";
 
 interface ServedModel {
   readonly path: string;
-  /** Undefined: the server decides. */
+  /** Undefined: the server's default. */
   readonly numThreads?: number | undefined;
-  /** To give every server the same KV memory, where a cell says how much. */
+  /** Turns a cell's KV tokens into bytes, so that all servers get the same memory. */
   readonly kvBytesPerToken?: number | undefined;
-  /** That the server is told to keep, where its flags depend on the size; else they say it. */
+  /** The KV type, where the flags depend on the size; otherwise it is read from the flags. */
   readonly kvType?: KvType | undefined;
 }
 
-/** @param extra further flags, where they depend on the size, of a size */
+/** @param extra further flags, or a function from the size to flags */
 export function millraceServer(
   name: string,
   model: ServedModel,
@@ -52,13 +52,13 @@ export function millraceServer(
   };
 }
 
-/** Undefined: its own default. The last word counts. */
+/** The KV type among the flags, of which the last counts; undefined: the server's default. */
 function kvTypeOf(flags: readonly string[]): KvType | undefined {
   const [, last] = /.*--kv-cache-dtype[ =](\S+)/.exec(flags.join(" ")) ?? [];
   return KV_TYPES.find((type) => type === last);
 }
 
-/** As it serves many clients best: one KV memory for all slots, and its prompt cache. */
+/** llama.cpp's server in its best mode for many clients: one KV memory for all slots, and its prompt cache. */
 export function llamaServer(binary: string, { path, numThreads }: ServedModel): Launch {
   return {
     name: "llama-server",
@@ -101,13 +101,13 @@ export function nodeLlamaCppServer(folder: string, { path, numThreads }: ServedM
   };
 }
 
-/** Where requests come at times of their own. */
+/** Seats for open loads. */
 const USUAL_SEATS = 64;
 
-/** What chat templates add to lengths that are counted in words. */
+/** Tokens for a chat template, and for the inexact length of texts. */
 const ROOM = 256;
 
-/** A seat for each client of the largest load, and memory for all of them at their longest. */
+/** A seat for each client of the largest load, and memory for all seats at the longest request. */
 export function shapeFor(cells: readonly Cell[], contextLength: number): ServerShape {
   const seats = Math.max(...cells.map(({ load }) => (load.kind === "closed" ? load.concurrency : USUAL_SEATS)));
   const longest = cells.map(({ workload }) =>

@@ -1,4 +1,4 @@
-/** What is measured: a server that runs, or one that is started for it; and what must be known of it before anything is. */
+/** A server to measure, running already or started for the benchmark, and the facts needed before the first run. */
 import { basename } from "node:path";
 import type { BenchTarget, ModelWork } from "../results/schema.js";
 import type { ServerShape } from "../workload/scenarios.js";
@@ -8,35 +8,35 @@ import { listModels, probeServer, type ServerAddress } from "./probe.js";
 
 export interface ServerUnderTest {
   readonly name: string;
-  /** Undefined: it is launched. */
+  /** Undefined: the server is launched. */
   readonly url?: string | undefined;
   readonly launch?: Launch | undefined;
-  /** The name that requests carry; undefined: the first one listed. */
+  /** The model's name in requests; undefined: the first in the server's list. */
   readonly model?: string | undefined;
   readonly apiKey?: string | undefined;
-  /** Of a local server, whose CPU time and memory are then told. */
+  /** Process id of a local server, whose CPU time and memory are then reported. */
   readonly pid?: number | undefined;
   readonly timeoutMs: number;
 }
 
-/** A target that answers. */
+/** A target that has answered. */
 export interface LiveTarget {
   readonly name: string;
   readonly address: ServerAddress;
   readonly facts: ProbedServer;
   readonly version: string | undefined;
-  /** Of a server that was started for it, without paths. */
+  /** Command of a started server, without paths. */
   readonly command: string | undefined;
   readonly pid: number | undefined;
-  /** Of a model whose file is at hand. */
+  /** The work of a model whose file is on this machine. */
   readonly work: ModelWork | undefined;
   close(): Promise<void>;
 }
 
 /**
- * Throws peer_failed when it cannot be started or measured.
- * @param signal aborted: throws too, and nothing is left running
- * @param known what probing has shown before: it is not probed again
+ * Throws peer_failed when the server cannot be started or measured.
+ * @param signal aborted: throws, and nothing is left running
+ * @param known facts of an earlier probe, in place of a new one
  */
 export async function openTarget(
   target: ServerUnderTest,
@@ -63,11 +63,11 @@ export async function openTarget(
   }
 }
 
-/** What the report says of it. */
+/** The target as the report describes it. */
 export function aboutTarget({ name, facts, version, command, work }: LiveTarget): BenchTarget {
   const { model, tokenIds, hasCompletions, maxModelLen, ignoresEos, tokensPerWord } = facts;
   return {
-    // Where things lie on the machine is nobody's business who reads the results.
+    // Reports have no paths of the machine.
     name,
     model: /^[./]|\.gguf$/.test(model) ? basename(model) : model,
     version,
@@ -80,10 +80,10 @@ export function aboutTarget({ name, facts, version, command, work }: LiveTarget)
   };
 }
 
-/** Of a word that is a path, or JSON that has some. */
+/** Removes folders from a word that is a path, or JSON with paths. */
 const withoutFolder = (word: string): string => word.replace(/[^\s",=]*\//g, "");
 
-/** As millrace and vLLM tell it. */
+/** The version that millrace and vLLM report. */
 async function versionOf({ url }: ServerAddress): Promise<string | undefined> {
   try {
     const response = await fetch(`${url}/version`, { signal: AbortSignal.timeout(5000) });
@@ -94,7 +94,7 @@ async function versionOf({ url }: ServerAddress): Promise<string | undefined> {
   }
 }
 
-/** What servers that are compared can all be asked for in the same way; how long a token is, and which ids there are, stays each one's own. */
+/** The abilities that all compared servers share, so that all get the same requests. Token lengths and ids stay each server's own. */
 export function inCommon(all: readonly ProbedServer[]): ProbedServer[] {
   const every = (has: (facts: ProbedServer) => boolean) => all.every(has);
   const hasCompletions = every((facts) => facts.hasCompletions);

@@ -13,7 +13,7 @@ function entriesOf(...lines: readonly unknown[]) {
   return readEntries(path, 64);
 }
 
-test("own prompts and traces, by their times from the first one on", () => {
+test("prompts and traces are ordered by time, from the first one on", () => {
   const messages = [{ role: "user", content: "hi" }];
   expect(
     entriesOf(
@@ -33,11 +33,11 @@ test.each([
   [["{"], /line 1: SyntaxError/],
   [[{ prompt: "a" }, { prompt: "a", input_length: 3 }], /line 2: .*one of prompt, messages and input_length/s],
   [[{ prompt: "a", max_tokens: 0 }], /line 1: .*max_tokens/s],
-  [[""], /no line at all/],
-] as const)("a file that is none is refused by its line: %j", (lines, message) => {
+  [[""], /an empty file/],
+] as const)("a bad line is refused with its number: %j", (lines, message) => {
   expect(() => entriesOf(...lines)).toThrow(message);
 });
 
-test("so is a file that is not there", () => {
+test("a missing file is refused", () => {
   expect(() => readEntries(join(folder, "none"), 1)).toThrow(expect.objectContaining({ code: "file_unreadable" }));
 });

@@ -6,7 +6,7 @@ import type { Entry } from "./workload.js";
 
 const message = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() });
 
-/** The names are those of published traces: input_length, output_length, hash_ids of 512 tokens each, timestamp in milliseconds. */
+/** Fields as in published traces: input_length, output_length, hash_ids of 512 tokens each, timestamp in milliseconds. */
 const line = z
   .object({
     prompt: z.union([z.string().min(1), z.array(z.int().min(0)).min(1)]).optional(),
@@ -23,10 +23,10 @@ const line = z
     "expected one of prompt, messages and input_length",
   );
 
-/** @param defaultTokens of answers, where a line names none. @returns by their times; throws file_unreadable */
+/** @param defaultTokens length of answers for lines without one. @returns entries ordered by time; throws file_unreadable */
 export function readEntries(path: string, defaultTokens: number): Entry[] {
   const refuse = (got: string, cause?: unknown) =>
-    new MillraceError("file_unreadable", `expected a JSON object with a prompt on every line of ${path}, got ${got}`, {
+    new MillraceError("file_unreadable", `expected a JSON object with a prompt on each line of ${path}, got ${got}`, {
       cause,
     });
   let text: string;
@@ -48,7 +48,7 @@ export function readEntries(path: string, defaultTokens: number): Entry[] {
       throw refuse(`on line ${index + 1}: ${what}`, cause);
     }
   });
-  if (entries.length === 0) throw refuse("no line at all");
+  if (entries.length === 0) throw refuse("an empty file");
   const startMs = Math.min(...entries.map((entry) => entry.atMs ?? 0));
   return entries
     .map((entry) => (entry.atMs === undefined ? entry : { ...entry, atMs: entry.atMs - startMs }))

@@ -27,7 +27,7 @@ test.each([
   expect(variation * Math.sqrt(burstiness)).toBeLessThan(1.1);
 });
 
-test("times ascend from 0, within both bounds, and are the seed's alone", () => {
+test("times ascend from 0 within both limits, and depend on the seed only", () => {
   fc.assert(
     fc.property(
       fc.nat(),
@@ -45,7 +45,7 @@ test("times ascend from 0, within both bounds, and are the seed's alone", () => 
   );
 });
 
-test("a trace's times are taken as they are, as far as the bounds go", () => {
+test("a trace's times are used unchanged, up to the limits", () => {
   const load = { kind: "replay", atMs: [0, 5, 900, 2000] } as const;
   expect(arrivalTimes(load, { numSessions: 3, durationMs: 500 }, 0)).toEqual([0, 5]);
 });

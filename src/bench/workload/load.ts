@@ -1,18 +1,18 @@
-/** How requests come: by clients that wait for their answers, or at times of their own, whatever the server does. */
+/** How requests arrive: from clients that wait for answers, or at times independent of the server. */
 import { Random } from "./random.js";
 
 export type Load =
-  /** So many clients, each sending its next request when the last one is answered; they begin evenly spread over the ramp. */
+  /** Clients that send their next request after each answer; their starts are spread evenly over the ramp. */
   | { readonly kind: "closed"; readonly concurrency: number; readonly rampMs: number }
   /**
-   * Gaps between arrivals are gamma-distributed with this shape: 1 is a Poisson process, less comes in bursts, more is more even; undefined: all
-   * gaps are the same.
+   * Gaps between arrivals are gamma-distributed with this shape: 1 is a Poisson process, lower values are burstier, higher ones more even. Undefined:
+   * equal gaps.
    */
   | { readonly kind: "open"; readonly ratePerS: number; readonly burstiness: number | undefined }
-  /** As a trace has them, in milliseconds from the start of the run on, ascending. */
+  /** Arrival times of a trace, in milliseconds from the start of the run, ascending. */
   | { readonly kind: "replay"; readonly atMs: readonly number[] };
 
-/** Of the loads that have times, as long as neither bound is reached. @returns milliseconds after the start, ascending */
+/** Arrival times of open loads and traces, up to both limits. @returns milliseconds after the start, ascending */
 export function arrivalTimes(
   load: Exclude<Load, { kind: "closed" }>,
   { numSessions, durationMs }: { readonly numSessions: number; readonly durationMs: number },

@@ -1,4 +1,4 @@
-/** Answers of mixed lengths, and the same as a batch without continuous batching computes them. */
+/** Answers of mixed lengths, and the same padded as a static batch computes them. */
 import type { Entry } from "./workload.js";
 
 const NUM_LENGTHS = 48;
@@ -6,7 +6,7 @@ const PROMPT_TOKENS = 32;
 const SHORTEST = 16;
 const RANGE = 32;
 
-/** From 16 to 512 tokens out, as many short as long ones on a logarithmic scale, mixed: 5 and 48 have no divisor in common. All times `scale`. */
+/** Outputs of 16 to 512 tokens, evenly spread on a logarithmic scale and mixed, as 5 and 48 are coprime. All lengths are multiplied by `scale`. */
 export function mixedLengths(scale = 1): Entry[] {
   const tokens = (count: number) => Math.max(2, Math.round(scale * count));
   return Array.from({ length: NUM_LENGTHS }, (_, i) => ({
@@ -15,7 +15,7 @@ export function mixedLengths(scale = 1): Entry[] {
   }));
 }
 
-/** Every row as long as the longest of its batch. */
+/** Each row gets the length of the longest in its batch. */
 export function padded(entries: readonly Entry[], batchSize: number): Entry[] {
   return entries.map((entry, i) => {
     const first = i - (i % batchSize);
@@ -24,7 +24,7 @@ export function padded(entries: readonly Entry[], batchSize: number): Entry[] {
   });
 }
 
-/** Of the tokens that padded batches compute, the share that was asked for. */
+/** Share of the tokens of padded batches that was asked for. */
 export function usefulShare(entries: readonly Entry[], batchSize: number): number {
   const totalOf = (all: readonly Entry[]) => all.reduce((sum, entry) => sum + entry.outputTokens, 0);
   return totalOf(entries) / totalOf(padded(entries, batchSize));

@@ -1,4 +1,4 @@
-/** Text that a seed repeats and that reads like text: reports with names and numbers, questions, source code, search results. */
+/** Reproducible text that resembles real text: reports with names and numbers, questions, source code, search results. */
 import type { Random } from "./random.js";
 
 const NAMES = "Alder,Birch,Cedar,Dunmore,Elmwood,Fenwick,Garnet,Hollin,Ivory,Juniper,Kestrel,Larch".split(",");
@@ -35,7 +35,7 @@ function sentence(random: Random): string {
   ]);
 }
 
-/** @param numWords exactly so many, with a blank between them; the last sentence may break off */
+/** @param numWords exact number of words, separated by blanks; the last sentence may be cut */
 export function prose(random: Random, numWords: number): string {
   const words: string[] = [];
   while (words.length < numWords) words.push(...sentence(random).split(" "));
@@ -53,7 +53,7 @@ export function question(random: Random): string {
   ]);
 }
 
-/** What a tool might give back: JSON of about so many words. */
+/** A tool's result: JSON of about this many words. */
 export function searchResults(random: Random, numWords: number): string {
   const results: object[] = [];
   for (let left = numWords; left > 0; left -= 24) {
@@ -63,7 +63,7 @@ export function searchResults(random: Random, numWords: number): string {
   return JSON.stringify({ tool: "search", results });
 }
 
-/** A source file of at least so many characters. */
+/** A source file of at least this many characters. */
 export function sourceFile(random: Random, numCharacters: number): string {
   const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1);
   let text = "";

@@ -1,4 +1,4 @@
-/** Randomness that a seed repeats: what a benchmark sends must be the same for every server and every run. */
+/** Reproducible randomness: a benchmark sends the same requests to every server in every run. */
 
 /** A generator of 32-bit values (mulberry32). */
 export function generator(seed: number): () => number {
@@ -11,12 +11,12 @@ export function generator(seed: number): () => number {
   };
 }
 
-/** One seed of several numbers; other numbers, or the same in another order, give another one. */
+/** Combines several numbers into one seed; other numbers, or another order, give another seed. */
 export function seedFrom(...parts: readonly number[]): number {
   return parts.reduce((seed, part) => generator(Math.imul(seed + part + 1, 0x9e3779b1))(), 0);
 }
 
-/** Draws of what benchmarks need. */
+/** Random values of the kinds that benchmarks need. */
 export class Random {
   readonly #next: () => number;
 
@@ -43,7 +43,7 @@ export class Random {
     return Math.sqrt(-2 * Math.log(this.uniform())) * Math.cos(2 * Math.PI * this.uniform());
   }
 
-  /** Of this shape and scale 1 (Marsaglia and Tsang 2000; below shape 1 by their power of a uniform draw). */
+  /** Gamma-distributed with this shape and scale 1 (Marsaglia and Tsang 2000; for shapes below 1, multiplied by a power of a uniform draw). */
   gamma(shape: number): number {
     if (shape < 1) return this.gamma(shape + 1) * this.uniform() ** (1 / shape);
     const d = shape - 1 / 3;

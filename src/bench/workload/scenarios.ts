@@ -1,4 +1,4 @@
-/** Scenarios are data: kinds of traffic and how much of it comes at once. Cells are their combinations, each measured on its own. */
+/** Scenarios as data: kinds of traffic and loads. Each combination is a cell, measured on its own. */
 
 import type { Slo } from "../results/schema.js";
 import type { Load } from "./load.js";
@@ -10,17 +10,17 @@ export interface NamedWorkload {
   readonly workload: Workload;
 }
 
-/** What ends a cell, whichever comes first; with neither, arrivals go on for a minute. */
+/** Limits of a cell, whichever is reached first; without any, arrivals continue for a minute. */
 export interface Bounds {
   readonly numRequests?: number | undefined;
-  /** Where clients wait for answers: for each of them, but at least so many in all. */
+  /** For closed loads: requests for each client, and the least number in all. */
   readonly requestsPerClient?: readonly [perClient: number, atLeast: number] | undefined;
   readonly durationS?: number | undefined;
-  /** So many sessions come first, to fill the server's memory, and are not counted. */
+  /** Number of first sessions that fill the server's memory and are not counted. */
   readonly numUncounted?: number | undefined;
 }
 
-/** What a server that is started for a scenario is given. */
+/** The size that a scenario's started server gets. */
 export interface ServerShape {
   /** Requests at once. */
   readonly seats: number;
@@ -28,7 +28,7 @@ export interface ServerShape {
   readonly maxModelLen: number;
   /** Tokens that the KV memory holds. */
   readonly kvTokens: number;
-  /** Whose holders are tenants to the server; the first one is used where a request says nothing. */
+  /** API keys of tenants; the first one is the default. */
   readonly apiKeys?: readonly string[] | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface Scenario {
   readonly about: string;
   readonly workloads: readonly NamedWorkload[];
   readonly loads: readonly Load[];
-  /** How much of it. */
+  /** Limits of each cell. */
   readonly bounds: Bounds;
   /** Runs of each cell. */
   readonly rounds: number;
@@ -46,19 +46,19 @@ export interface Scenario {
 }
 
 export interface Cell {
-  /** Unique within a plan, and what reports call it. */
+  /** Name in reports, unique within a plan. */
   readonly name: string;
   readonly workloadName: string;
   readonly workload: Workload;
   readonly load: Load;
-  /** Either may be missing, not both. */
+  /** One of the two limits may be missing. */
   readonly numSessions?: number | undefined;
   readonly durationMs?: number | undefined;
   readonly numUncounted?: number | undefined;
   readonly shape?: ServerShape | undefined;
-  /** The only ones measured under it; undefined: all. */
+  /** Names of the targets measured under the cell; undefined: all. */
   readonly targets?: readonly string[] | undefined;
-  /** Of the output tokens, the share that was asked for: the rest pads a batch. Undefined: all. */
+  /** Share of the output tokens that was asked for: the rest pads a batch. Undefined: all. */
   readonly usefulShare?: number | undefined;
 }
 

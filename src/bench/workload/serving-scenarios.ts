@@ -1,4 +1,4 @@
-/** Traffic that shows what this server is for, each kind for a server of a certain size: `millrace bench serving`. */
+/** Traffic of `millrace bench serving`, which shows the server's strengths; each kind has a server size. */
 import type { Load } from "./load.js";
 import { mixedLengths, padded, usefulShare } from "./mixed-lengths.js";
 import { type Bounds, randomWorkload, type Scenario, type ServerShape } from "./scenarios.js";
@@ -53,13 +53,13 @@ const MODEST_TENANT: readonly Entry[] = Array.from({ length: 10 }, (_, i) => ({
   apiKey: "modest",
 }));
 
-/** Six streams, among which a long prompt arrives after five seconds. */
+/** Six streams, and a long prompt that arrives after five seconds. */
 const LONG_ARRIVAL: readonly Entry[] = [
   ...Array.from({ length: 6 }, () => ({ promptTokens: 64, outputTokens: 600, atMs: 0 })),
   { promptTokens: 3000, outputTokens: 16, atMs: 5000 },
 ];
 
-/** Of `millrace bench serving`, whose servers are started anew for each run. */
+/** Scenarios of `millrace bench serving`, whose servers are restarted for each run. */
 export const SERVING_SCENARIOS: readonly Scenario[] = [
   serving(
     "8 clients, 24 requests, a common system prompt of 250 tokens, 25 of their own, 32 out",

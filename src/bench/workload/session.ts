@@ -1,18 +1,18 @@
-/** What a client does: requests one after another, each made when the answer before it is known. */
+/** A client's session: requests one after another, each made when the previous answer is known. */
 
 export interface Turn {
-  /** Below the server's URL. */
+  /** Path after the server's URL. */
   readonly path: string;
   /** JSON, with `stream` and `stream_options.include_usage`. */
   readonly body: string;
-  /** In place of the server's own of the same name. */
+  /** Replace the server's headers of the same names. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** An answer of another length is a failure; undefined: it ends where it ends. */
+  /** The exact length of the answer; another length is a failure. Undefined: any length. */
   readonly numTokensAsked: number | undefined;
 }
 
 export interface Session {
-  /** @param answer the text that answered the turn before, "" at first; undefined when there is nothing more to ask */
+  /** @param answer the text of the previous answer, "" at first. @returns undefined at the session's end */
   next(answer: string): Turn | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Service-level objectives: presets, limits of the user's own, and whether a request met them. */
+/** Service-level objectives: presets, custom limits, and whether a request met them. */
 import { MillraceError } from "../../core/errors.js";
 import type { Slo } from "../results/schema.js";
 
@@ -27,7 +27,7 @@ export function parseSlo(text: string): Slo {
   };
 }
 
-/** Undefined times are those a request does not have: a single token has no time per further token. */
+/** Whether all limits are met; times that a request lacks are ignored: a single token has no TPOT. */
 export function meets(
   slo: Slo,
   times: { readonly ttftMs: number; readonly tpotMs: number | undefined; readonly e2eMs: number },

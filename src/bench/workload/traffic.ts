@@ -1,21 +1,21 @@
-/** From a workload, a server's ways and a seed to the very requests: the same three always give the same ones. */
+/** Generates requests from a workload, a server's facts and a seed; equal inputs give equal requests. */
 
 import { prose, question, searchResults, sourceFile } from "./prose.js";
 import { Random, seedFrom } from "./random.js";
 import type { OpenSession, Session, Turn } from "./session.js";
 import type { Entry, Length, Message, Workload } from "./workload.js";
 
-/** What probing a server has shown (probe.ts). */
+/** Facts about a server, found by probing it. */
 export interface ProbedServer {
-  /** The name that requests carry. */
+  /** The model's name in requests. */
   readonly model: string;
   readonly hasCompletions: boolean;
   readonly hasChat: boolean;
-  /** Ids of ordinary text tokens; empty: the server takes prompts as text only. */
+  /** Ids of ordinary text tokens; empty: the server accepts text prompts only. */
   readonly tokenIds: readonly number[];
   readonly ignoresEos: boolean;
   readonly hasJsonMode: boolean;
-  /** Of prose, with the blanks; and what a prompt without a chat, and a chat of one message, have on top. */
+  /** Tokens per word of prose, blanks included; and the tokens added to a plain prompt, and to a chat of one message. */
   readonly tokensPerWord: number;
   readonly promptOverhead: number;
   readonly chatOverhead: number;
@@ -30,7 +30,7 @@ export interface Traffic {
 
 interface Limit {
   readonly maxTokens: number;
-  /** Not fewer either. */
+  /** Whether the answer must have exactly this length. */
   readonly isFixed: boolean;
   readonly isJson?: boolean;
   readonly temperature?: number | undefined;
@@ -39,7 +39,7 @@ interface Limit {
 const CHARACTERS_PER_CODE_TOKEN = 3.5;
 const TOKENS_PER_PIECE = 512;
 
-/** Seeds of what all sessions of a run share; sessions count from 0. */
+/** Seed of the content that all sessions of a run share; sessions have seeds from 0 on. */
 const SHARED = -1;
 
 export function sessionsOf(traffic: Traffic): OpenSession {
@@ -158,7 +158,7 @@ class Writer {
     return Math.max(1, Math.round(numTokens / this.server.tokensPerWord));
   }
 
-  /** Random tokens where the server takes them, else words of that many on average. What the server adds goes off the last piece. */
+  /** Random tokens if the server accepts ids, else words of about as many tokens. The server's overhead is subtracted from the last piece. */
   #pieces(pieces: readonly { readonly random: Random; readonly numTokens: number }[], limit: Limit): Turn {
     const { tokenIds, hasCompletions, promptOverhead, chatOverhead } = this.server;
     const overhead = hasCompletions ? promptOverhead : chatOverhead;

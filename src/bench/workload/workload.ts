@@ -1,19 +1,19 @@
-/** What is asked, as data: each kind of traffic with its lengths in tokens. Where no temperature is named, it is 0. */
+/** Workloads as data: kinds of traffic with their lengths in tokens. The default temperature is 0. */
 
-/** Or anywhere between the two, as many short as long ones on a logarithmic scale. */
+/** A fixed length, or a range, evenly spread on a logarithmic scale. */
 export type Length = number | { readonly min: number; readonly max: number };
 
 /** A line of a user's own prompts or of a trace. */
 export interface Entry {
-  /** Text or token ids, a chat, or random words of a length. */
+  /** Prompt as text or token ids; or messages; or a length for random words. */
   readonly prompt?: string | readonly number[] | undefined;
   readonly messages?: readonly Message[] | undefined;
   readonly promptTokens?: number | undefined;
-  /** Of a prompt given by length: names of its pieces of 512 tokens; prompts with a name in common share that piece. */
+  /** For a prompt given by length: ids of its pieces of 512 tokens. Prompts with the same id share that piece. */
   readonly pieces?: readonly number[] | undefined;
-  /** At most so many, or where the length is the trace's own, exactly. */
+  /** Longest answer; the exact length for traces. */
   readonly outputTokens: number;
-  /** The request's own, where the server tells tenants apart. */
+  /** API key of the request, for servers with tenants. */
   readonly apiKey?: string | undefined;
   /** Milliseconds after the trace's start. */
   readonly atMs?: number | undefined;
@@ -25,14 +25,14 @@ export interface Message {
 }
 
 export type Workload =
-  /** Prompts of random tokens that begin with the run's shared ones, and answers of exactly the length asked for. */
+  /** Prompts of random tokens that begin with a shared part, and answers of exact length. */
   | {
       readonly kind: "random";
       readonly promptTokens: Length;
       readonly sharedTokens: number;
       readonly outputTokens: Length;
     }
-  /** A system prompt common to all, then turns whose history grows; JSON: the user's part is a tool's result and the answer is to be an object. */
+  /** A shared system prompt, then turns with growing history. With JSON, the user's part is a tool's result and the answer is to be an object. */
   | {
       readonly kind: "conversation";
       readonly systemTokens: number;
@@ -50,7 +50,7 @@ export type Workload =
       readonly documentTokens: number;
       readonly outputTokens: number;
     }
-  /** A source file to be given back with one thing changed. */
+  /** A source file to repeat with one change. */
   | {
       readonly kind: "code-edit";
       readonly fileTokens: number;
@@ -59,17 +59,17 @@ export type Workload =
     }
   | { readonly kind: "entries"; readonly entries: readonly Entry[] };
 
-/** Requests of one session. */
+/** Number of requests in a session. */
 export function turnsOf(workload: Workload): number {
   return workload.kind === "conversation" ? workload.numTurns : 1;
 }
 
-/** Whether some prompts are the user's own text, which is the same in every round. */
+/** Whether some prompts are given texts, which are the same in every round. */
 export const hasOwnText = (workload: Workload): boolean =>
   workload.kind === "entries" &&
   workload.entries.some((entry) => entry.prompt !== undefined || entry.messages !== undefined);
 
-/** Like it, but for the user's own text: a server must not know that before it counts. */
+/** A similar workload without given texts, which must not be in a cache before they count. */
 export function warmUpOf(workload: Workload): Workload {
   if (workload.kind !== "entries") return workload;
   const entries = workload.entries.map(({ prompt, messages, ...rest }) =>
@@ -80,11 +80,11 @@ export function warmUpOf(workload: Workload): Workload {
   return { kind: "entries", entries };
 }
 
-/** About so many tokens. */
+/** Approximate length in tokens. */
 const lengthOf = (prompt: string | readonly number[]): number =>
   typeof prompt === "string" ? prompt.split(/\s+/).length : prompt.length;
 
-/** The longest request in tokens, prompt and answer together, as far as it can be known. */
+/** The longest request in tokens, prompt and answer together, as far as known. */
 export function longestRequest(workload: Workload): number {
   const longest = (length: Length) => (typeof length === "number" ? length : length.max);
   switch (workload.kind) {
@@ -103,7 +103,7 @@ export function longestRequest(workload: Workload): number {
   }
 }
 
-/** The same with all lengths multiplied, for models with a short context or slow machines. Entries stay as they are. */
+/** The workload with all lengths multiplied, for short contexts or slow machines. Entries are unchanged. */
 export function scaled(workload: Workload, factor: number): Workload {
   const times = (tokens: number) => (tokens === 0 ? 0 : Math.max(1, Math.round(tokens * factor)));
   const length = (value: Length): Length =>
