@@ -11,16 +11,13 @@ const shorten = (text) => (text.length > 90 ? `${text.slice(0, 87)}…` : text);
 
 export const isCaught = ({ outcome }) => outcome === "killed" || outcome === "timed out";
 
-/** @returns why a mutant survives, if somebody has said so; an explanation without `to` holds for all mutants of its `from` */
-export function explanationOf(name, { place, from, to, occurrence }) {
+/** "a < b → a <= b" */
+const changeOf = ({ from, to }) => `${inline(from)} → ${to === "" ? "nothing" : inline(to)}`;
+
+/** @returns why a mutant survives, if somebody has said so */
+export function explanationOf(name, mutant) {
   const { [name]: entries = [] } = JSON.parse(readFileSync(EXPLANATIONS, "utf8"));
-  return entries.find(
-    (entry) =>
-      entry.place === place &&
-      entry.from === inline(from) &&
-      (entry.to === undefined || entry.to === inline(to)) &&
-      (entry.occurrence === undefined || entry.occurrence === occurrence),
-  )?.why;
+  return entries.find(({ place, changes }) => place === mutant.place && changes.includes(changeOf(mutant)))?.why;
 }
 
 const percent = (count, total) => `${((100 * count) / total).toFixed(1)} %`;
@@ -66,10 +63,7 @@ function survivorsOf({ name, mutants }) {
     "| --- | --- | --- |",
     ...[...byReason].map(([why, those]) => {
       const places = [...new Set(those.map(({ place }) => `\`${place}\``))].join(", ");
-      const changes = those.map(({ from, to, mutator }) => {
-        const change = to === "" ? inline(from) : `${inline(from)} → ${inline(to)}`;
-        return `${mutator}: \`${shorten(change).replaceAll("|", "\\|")}\``;
-      });
+      const changes = those.map((mutant) => `\`${shorten(changeOf(mutant)).replaceAll("|", "\\|")}\``);
       return `| ${places} | ${[...new Set(changes)].join("<br>")} | ${why} |`;
     }),
   ];

@@ -54,7 +54,7 @@ describe("admission", () => {
     arrive({ promptLength: 7 });
     arrive({ promptLength: 1 });
     expect([step(), running()]).toEqual([{ 1: 8 }, [1, 2, 3]]);
-    arrive({ promptLength: 4 });
+    arrive({ promptLength: 4, isScored: true });
     expect(step()).toEqual({ 1: 1, 2: 6, 3: 1 });
     expect(step()).toEqual({ 1: 1, 2: 1, 3: 1 });
     // Requests behind the batch are none of its steps' prompts.
@@ -62,9 +62,6 @@ describe("admission", () => {
       [2, 6],
       [3, 0],
     ]);
-    expect(scheduler.planDecoding().maxDraftRows).toBe(4);
-    scheduler.planRest();
-    arrive({ promptLength: 4, isScored: true });
     expect(scheduler.planDecoding().maxDraftRows).toBe(4);
   });
 

@@ -43,6 +43,7 @@ interface Arrival {
 }
 
 const MAX_TOKENS = 64;
+const MAX_EXTRA_LOGIT_ROWS = 4;
 const PLAIN = { policy: "fcfs", promptTokensBeside: 1000, draftLength: 0 } as const;
 
 class Simulation {
@@ -63,7 +64,7 @@ class Simulation {
       reservedTokens: world.isContiguous ? MAX_TOKENS : 0,
     });
     this.scheduler = new Scheduler(
-      { ...world, maxExtraLogitRows: 4, isChunkedPrefillEnabled: true },
+      { ...world, maxExtraLogitRows: MAX_EXTRA_LOGIT_ROWS, isChunkedPrefillEnabled: true },
       this.kv,
       createPolicy(world.policy),
       { promptTokensBeside: (_, most) => Math.min(most, world.promptTokensBeside) },
@@ -109,6 +110,8 @@ class Simulation {
   #checkShape(scheduled: readonly ScheduledSequence[]): void {
     const numTokens = scheduled.reduce((sum, each) => sum + each.numNewTokens + each.sequence.numDraftTokens, 0);
     expect(numTokens).toBeLessThanOrEqual(this.world.maxNumBatchedTokens);
+    const numExtraLogits = scheduled.reduce((sum, each) => sum + numScored(each) + each.sequence.numDraftTokens, 0);
+    expect(numExtraLogits).toBeLessThanOrEqual(MAX_EXTRA_LOGIT_ROWS);
     expect(this.scheduler.running.length).toBeLessThanOrEqual(this.world.maxNumSeqs);
     const seats = this.scheduler.running.map((sequence) => sequence.seat);
     expect(new Set(seats).size).toBe(seats.length);
@@ -191,6 +194,14 @@ class Simulation {
     this.live.delete(id);
     this.scheduler.remove(sequence);
   }
+}
+
+/** Prompt tokens whose log-probability the step computes for the first time. */
+function numScored({ sequence, numNewTokens }: ScheduledSequence): number {
+  const { numComputedTokens, numPromptTokens, promptLogprobs } = sequence;
+  if (promptLogprobs === undefined) return 0;
+  const targets = Array.from({ length: numNewTokens }, (_, i) => numComputedTokens + i + 1);
+  return targets.filter((target) => target >= promptLogprobs.length && target < numPromptTokens).length;
 }
 
 const nextToken = (sequence: Sequence): number => sequence.id * 1000 + sequence.numTokens;

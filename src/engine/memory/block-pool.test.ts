@@ -44,8 +44,8 @@ test("a pool whose blocks have all been used and freed is used up again after as
   const pool = new BlockPool(3, () => {});
   for (let round = 0; round < 3; round++) {
     const taken = [pool.allocate(), pool.allocate(), pool.allocate()];
-    expect([...taken].sort()).toEqual([0, 1, 2]);
+    expect(taken.toSorted()).toEqual([0, 1, 2]);
     expect(pool.allocate()).toBeUndefined();
-    for (const blockId of taken) pool.release(blockId!);
+    for (const blockId of taken.reverse()) pool.release(blockId!);
   }
 });

@@ -104,6 +104,7 @@ describe("sequences that leave", () => {
     expect(kv.hasRoomFor(newcomer, [0, 0], [second])).toBe(false);
     expect(kv.hasRoomFor(sequenceOf(4, IDS.slice(30, 46)), [0, 0], [second])).toBe(true);
     expect(kv.hasRoomFor(newcomer, [0, 0], [first, second])).toBe(true);
+    expect(kv.hasRoomFor(sequenceOf(5, IDS.slice(0, 48)), [0, 0], [first, second])).toBe(true);
   });
 });
 

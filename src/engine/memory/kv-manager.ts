@@ -89,7 +89,6 @@ export class KvManager {
    * since its logits are needed.
    */
   attachPrefix(sequence: KvSequence): void {
-    if (!this.options.isPrefixCachingEnabled) return;
     const hits = this.#reads(sequence) ? this.#walk(sequence) : [];
     sequence.numComputedTokens = hits.length * this.blockSize;
     this.#pools.forEach((pool, group) => {

@@ -140,6 +140,13 @@ test("room counts what others were promised", () => {
   expect([kv.hasRoomFor(sequenceOf(17), [3]), kv.hasRoomFor(sequenceOf(17), [4])]).toEqual([true, false]);
 });
 
+test("a sequence that holds more than it needs makes no room for others", () => {
+  const kv = managerOf();
+  const [first, second] = [sequenceOf(4), sequenceOf(5)];
+  kv.ensureCapacity(first, 12);
+  expect(kv.promisedTo([first, second])).toEqual([2]);
+});
+
 test("room is needed in every group", () => {
   const options = { windows: [0, 8], blockSize: BLOCK_SIZE, maxStepTokens: 4, isPrefixCachingEnabled: true };
   const kv = new KvManager({ ...options, numBlocks: [16, 2], reservedTokens: 0 });
@@ -279,11 +286,17 @@ describe("a store", () => {
     kv.restore(sequence);
     expect([sequence.numCachedTokens, kv.hitTokens]).toEqual([8, 8]);
     kv.release(sequence);
-    // Admitted again, in a memory that has forgotten: no news.
-    const again = managerOf();
-    again.store = new Store(2, 100);
-    sequence.numAdmissions = 2;
-    admit(again, sequence);
-    expect([sequence.numComputedTokens, sequence.numCachedTokens, again.hitTokens]).toEqual([8, 8, 0]);
+    // Admitted again, whether it holds no seat yet or has one: no news.
+    for (const [seat, numAdmissions] of [
+      [-1, 1],
+      [0, 2],
+    ] as const) {
+      const again = managerOf();
+      again.store = new Store(2, 100);
+      Object.assign(sequence, { seat, numAdmissions });
+      admit(again, sequence);
+      expect([sequence.numComputedTokens, sequence.numCachedTokens, again.hitTokens]).toEqual([8, 8, 0]);
+      again.release(sequence);
+    }
   });
 });

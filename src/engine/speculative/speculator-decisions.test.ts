@@ -346,6 +346,32 @@ describe("a draft model", () => {
     expect(await propose(speculator, [sequenceOf()], 100, 3)).toEqual([8]);
   });
 
+  test("that is not ready earns nothing either: a drafter that takes too long is asked less all the same", async () => {
+    let nowMs = 0;
+    const drafter = new FixedDrafter(() => {
+      nowMs += 1;
+      return undefined;
+    });
+    const model = new FixedModel();
+    model.isReady = false;
+    const speculator = new Speculator(
+      drafter,
+      costOf((rows) => 10 * rows),
+      ADAPTIVE,
+      model,
+      () => nowMs,
+    );
+    for (let step = 0; step < 400; step++) await propose(speculator, [sequenceOf()]);
+    expect(drafter.asked.length).toBeLessThan(60);
+  });
+
+  test("whose guess proves unlikely has it unchecked, at whatever time of day", async () => {
+    const model = new FixedModel(0.3, 0.1);
+    const speculator = new Speculator(undefined, steps(10, 14), ADAPTIVE, model, () => 1e9);
+    expect(await propose(speculator, [sequenceOf()], 1)).toEqual([0]);
+    expect(model.proposed).toHaveLength(1);
+  });
+
   test("is weighed beside the rows of what was found", async () => {
     const found = sequenceOf();
     const drafter = new FixedDrafter((sequence) => (sequence === found ? [1, 1] : undefined));
