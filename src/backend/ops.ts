@@ -168,11 +168,11 @@ export const OPS = {
   },
   gatedLinear: {
     computes:
-      "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias. room is memory that the operation may use; it is " +
+      "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
       "neither out nor an x.",
     operands: {
       out: { kind: "f32", shape: "[numRows, gateWeight.rows]", access: "writes" },
-      room: { kind: "f32", shape: "[numRows, upWeight.rows]", access: "writes" },
+      scratch: { kind: "f32", shape: "[numRows, upWeight.rows]", access: "writes" },
       gateX: { kind: "activations", shape: "[numRows, gateWeight.cols]", access: "reads", note: "as x of `linear`" },
       gateWeight: { kind: "weight", shape: "[N, K]" },
       gateBias: { kind: "f32", shape: "[gateWeight.rows]", access: "reads", optional: true },

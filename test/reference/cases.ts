@@ -101,7 +101,7 @@ function gatedLinearCases(): OpCase[] {
             weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
           });
           const operands = gatedOperands(layer(gate), layer(normals(width, 9)));
-          bench.program.record("gatedLinear", { ...operands, out, room: bench.unwritten(width), numRows: 1, kind });
+          bench.program.record("gatedLinear", { ...operands, out, scratch: bench.unwritten(width), numRows: 1, kind });
           // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
           return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
         },
@@ -122,7 +122,7 @@ function gatedLinearCases(): OpCase[] {
       bench.program.record("gatedLinear", {
         ...operands,
         out,
-        room: bench.unwritten(3 * 37),
+        scratch: bench.unwritten(3 * 37),
         numRows: 3,
         kind: "silu",
       });

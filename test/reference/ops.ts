@@ -98,7 +98,7 @@ function linearLayer<Name extends LinearOp>(
 
 const LINEAR = { out: "out", x: "x", weight: "weight", bias: "bias" } as const;
 const GATE = { out: "out", x: "gateX", weight: "gateWeight", bias: "gateBias" } as const;
-const UP = { out: "room", x: "upX", weight: "upWeight", bias: "upBias" } as const;
+const UP = { out: "scratch", x: "upX", weight: "upWeight", bias: "upBias" } as const;
 
 export function linear(operands: Operands<"linear">, readActivations: ReadActivations): Work {
   const { out, each } = linearLayer(operands, LINEAR, operands.integer("numRows"), readActivations);
@@ -116,8 +116,8 @@ export function gatedLinear(operands: Operands<"gatedLinear">, readActivations: 
   const up = linearLayer(operands, UP, numRows, readActivations);
   const activate = ACTIVATIONS[operands.code("kind")];
   if (gate.weight.rows !== up.weight.rows) operands.refuse("upWeight", `${gate.weight.rows} rows`, up.weight.rows);
-  operands.requireApart("room", "out");
-  operands.requireApart("room", "gateX");
+  operands.requireApart("scratch", "out");
+  operands.requireApart("scratch", "gateX");
   operands.requireApart("out", "upX");
   return () => {
     const gates = new Float64Array(gate.out.length);

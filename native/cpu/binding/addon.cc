@@ -108,7 +108,7 @@ napi_value release(napi_env env, napi_callback_info info) {
     if (existing != holder->views.end()) {
       detachView(env, existing->second);
       holder->views.erase(existing);
-      // The detached view lets go of it only when the event loop turns, which is long after a load that converts one matrix after another.
+      // The detached view releases the memory only when the event loop turns, which is long after a load that converts one matrix after another.
       if (memory.use_count() == 2) memory->discard();
     }
     return nullptr;

@@ -8,7 +8,7 @@
 namespace millrace {
 
 namespace {
-// gate.out = activation(gate) · up; up.out is room that only the operation itself uses.
+// gate.out = activation(gate) · up; up.out is scratch of the operation.
 struct GatedLinearArgs {
   LinearArgs gate;
   LinearArgs up;
@@ -24,13 +24,13 @@ Op decode(const Operands<ops::gatedLinear>& in, DecodeMemo&) {
   GatedLinearArgs args;
   const double gateNanos =
       readLinear(in, {gatedLinear::out, gatedLinear::gateX, gatedLinear::gateWeight, gatedLinear::gateBias}, numRows, args.gate);
-  const double upNanos = readLinear(in, {gatedLinear::room, gatedLinear::upX, gatedLinear::upWeight, gatedLinear::upBias}, numRows, args.up);
+  const double upNanos = readLinear(in, {gatedLinear::scratch, gatedLinear::upX, gatedLinear::upWeight, gatedLinear::upBias}, numRows, args.up);
   args.activation = in.code(gatedLinear::kind);
   if (args.gate.weight.rows != args.up.weight.rows) {
     in.refuse(gatedLinear::upWeight, std::to_string(args.gate.weight.rows) + " rows, as the gate has", static_cast<double>(args.up.weight.rows));
   }
-  in.requireApart(gatedLinear::room, gatedLinear::out);
-  in.requireApart(gatedLinear::room, gatedLinear::gateX);
+  in.requireApart(gatedLinear::scratch, gatedLinear::out);
+  in.requireApart(gatedLinear::scratch, gatedLinear::gateX);
   in.requireApart(gatedLinear::out, gatedLinear::upX);
   return makeLinearOp(OpCode::gatedLinear, args.gate, gateNanos + upNanos, args);
 }

@@ -57,7 +57,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "quantize(out, x, numRows, width, format)",
     "linear(out, x, weight, bias, numRows, accumulate)",
     "add(out, x, numRows, width)",
-    "gatedLinear(out, room, gateX, gateWeight, gateBias, upX, upWeight, upBias, numRows, kind)",
+    "gatedLinear(out, scratch, gateX, gateWeight, gateBias, upX, upWeight, upBias, numRows, kind)",
     "ropeTable(out, positions, invFreq, numRows, half, magnitude)",
     "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
     "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window)",
@@ -180,7 +180,7 @@ struct add {
 struct gatedLinear {
   static constexpr OpCode code = OpCode::gatedLinear;
   static constexpr operand::Buffer<gatedLinear, float> out{{0, "out"}};
-  static constexpr operand::Buffer<gatedLinear, float> room{{1, "room"}};
+  static constexpr operand::Buffer<gatedLinear, float> scratch{{1, "scratch"}};
   static constexpr operand::Activations<gatedLinear> gateX{{2, "gateX"}};
   static constexpr operand::Weight<gatedLinear> gateWeight{{3, "gateWeight"}};
   static constexpr operand::OptionalBuffer<gatedLinear, const float> gateBias{{4, "gateBias"}};

@@ -1,4 +1,4 @@
-// An operation as the thread pool runs it: what is decoded of it and how it may be cut. src/backend/ops.ts says what each computes; its file
+// An operation as the thread pool runs it: its decoded operands, and how it may be cut. src/backend/ops.ts says what each computes; its file
 // here, which decodes and computes it, has a struct of its operands as raw pointers. Decoding has checked them; kernels trust them.
 #pragma once
 #include <cstddef>
@@ -20,7 +20,7 @@ struct WeightRef {
   bool isPacked;  // packed.h's layout: rowBytes means nothing
 };
 
-// Room for the decoded operands of any operation.
+// Space for the decoded operands of any operation.
 constexpr size_t kMaxArgsBytes = 168;
 
 struct Op {

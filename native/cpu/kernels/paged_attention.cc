@@ -68,7 +68,7 @@ struct Workspace {
   float* widened;  // [kChunkOctets · 8, paddedDim]
 };
 
-// The head dimension in whole vectors; at most attentionPaddedDim, for which there is room.
+// The head dimension in whole vectors; at most attentionPaddedDim, the size of the buffers.
 int64_t paddedDimOf(const KvGeometry& kv) { return (kv.headDim + kLanes - 1) / kLanes * kLanes; }
 
 Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
@@ -178,14 +178,14 @@ void enterPart(Workspace& work, const Part& part) {
   }
 }
 
-// Those of `octets` from `octet` on that are widened together.
+// The octets from `octet` on that are widened together.
 Octets octetsAt(const uint8_t* const* octets, int64_t octet, const Part& part) {
   Octets all;
   for (int64_t i = 0; i < kEights; i++) all.at[i] = octets[minOf(octet + i, part.endOctet() - 1)];
   return all;
 }
 
-// Those that are widened a chunk after `octet`: of `octets`, then of `then`, which `thenPart` locates; null at the end.
+// The octets that are widened one chunk after `octet`: of `octets`, then of `then`, which `thenPart` locates; null at the end.
 Octets upcoming(const uint8_t* const* octets, int64_t octet, const Part& part, const uint8_t* const* then, const Part* thenPart) {
   Octets all;
   for (int64_t i = 0; i < kEights; i++) {
@@ -213,7 +213,7 @@ void scoreStored(const Workspace& work, const Part& part, int64_t from, int64_t 
 // Scores of the group in the chunk of octets [from, to), which work.widened holds unless keys are read as they are stored.
 void scoreGroup(const Workspace& work, const Group& group, const Part& part, int64_t from, int64_t to) {
   const KvGeometry& kv = *work.kv;
-  // Vectors of the chunk; scores that nobody sees may be among theirs.
+  // Vectors of the chunk; some of their scores may be outside every query's view.
   const int64_t begin = maxOf(0, group.first / kKvOctet - from) / kEights;
   const int64_t end = (minOf(to * kKvOctet, group.last) - from * kKvOctet + kLanes - 1) / kLanes;
   if (begin >= end) return;

@@ -23,7 +23,7 @@ struct AttentionSplit {
   int32_t firstSlot;
 };
 
-// How a step's attention is cut (runtime/attention_schedule.h); says who computes what and in which order, never what is computed.
+// How a step's attention is cut (runtime/attention_schedule.h); decides threads and order, never results.
 struct AttentionWork {
   const AttentionTask* tasks;
   int64_t numTasks;
@@ -33,7 +33,7 @@ struct AttentionWork {
   const AttentionSplit* splits;
   float* slots;                 // [numSlots, numHeads, slotFloats]
   int64_t slotFloats;
-  int32_t* pending;             // [numSplits, numKvHeads] tasks to go; whoever brings it to 0 merges, and sets it back
+  int32_t* pending;             // [numSplits, numKvHeads] tasks left; the thread that brings it to 0 merges, and resets it
 };
 
 struct PagedAttentionArgs {

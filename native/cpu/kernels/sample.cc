@@ -1,5 +1,5 @@
-// sample: one token per row of logits. A unit is one part of one row: the scan of that part. Whoever scans a row's last part goes on to
-// choose the row's token, from what the scans left in the operation's workspace.
+// sample: one token per row of logits. A unit is one part of one row: the scan of that part. The thread that scans a row's last part
+// then chooses the row's token from the scans' results in the operation's workspace.
 //
 // Nothing here is fused and choices are made in double, so every instruction set chooses the same token. Where a sum's order could matter:
 // normalisers over the whole vocabulary are sums by parts of f32 exponentials, merged in order; with top-k the normaliser runs in sorted
@@ -16,7 +16,7 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 constexpr double kMinusInfinity = -__builtin_inf();
-// A row that leaves no token to choose: all of its logits are NaN or −∞.
+// A row without a token to choose: all of its logits are NaN or −∞.
 constexpr int32_t kNoToken = -1;
 
 // One row's operands, its scan of the raw logits and the thread's scratch.
@@ -29,7 +29,7 @@ struct Row {
   Candidate* candidates;    // [vocabSize]
   float* logits;            // [vocabSize]
   int32_t* slots;           // [vocabSize]
-  float* room;              // [chunks]
+  float* maxima;            // [chunks]
 
   int64_t integer(SampleParam column) const { return static_cast<int64_t>(params[column]); }
 };
@@ -60,7 +60,7 @@ MILLRACE_INLINE float logprobOf(double value, double maximum, double logSumExp) 
 void reportTop(Row& row, double maximum, double logSumExp) {
   const int64_t numTop = minOf(row.integer(kNumTop), row.args.vocabSize);
   if (numTop == 0) return;
-  const int64_t numFound = gather(row.raw, reachedByTop(row.raw, numTop, kLowest, row.room), row.candidates);
+  const int64_t numFound = gather(row.raw, reachedByTop(row.raw, numTop, kLowest, row.maxima), row.candidates);
   sortFront(row.candidates, numFound, numTop);
   int32_t* topIds = row.args.topIds + row.index * row.args.topStride;
   float* topLogprobs = row.args.topLogprobs + row.index * row.args.topStride;
@@ -126,7 +126,7 @@ int64_t adjust(Row& row) {
   return end - row.candidates;
 }
 
-// What the filters and the draw look at: a scanned row and, at the front of row.candidates, the tokens that are adjusted.
+// Input of the filters and the draw: a scanned row and, at the front of row.candidates, the tokens that are adjusted.
 struct Pool {
   const VocabularyScan& scan;
   int64_t numAdjusted;
@@ -250,7 +250,7 @@ int64_t filter(const Row& row, const Pool& pool) {
   const bool isTopK = hasTopK(row.params, row.args.vocabSize);
   if (minP == 0.0 && !isTopK) return keepTopP(row, pool, weigher);
 
-  float threshold = isTopK ? reachedByTop(pool.scan, row.integer(kTopK), -FLT_MAX, row.room) : -FLT_MAX;
+  float threshold = isTopK ? reachedByTop(pool.scan, row.integer(kTopK), -FLT_MAX, row.maxima) : -FLT_MAX;
   if (minP > 1e-300) {
     const float ofMinP = floatBelow(pool.best.value + row.params[kTemperature] * logDouble(minP) * 1.000001);
     threshold = ofMinP > threshold ? ofMinP : threshold;
@@ -375,16 +375,16 @@ void sampleKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   Candidate* candidates = reinterpret_cast<Candidate*>(scratch + sampleScanBytes(vocabSize));
   float* logits = reinterpret_cast<float*>(candidates + vocabSize);
   int32_t* slots = reinterpret_cast<int32_t*>(logits + vocabSize);
-  float* room = reinterpret_cast<float*>(slots + vocabSize);
+  float* maxima = reinterpret_cast<float*>(slots + vocabSize);
   for (int64_t unit = begin; unit < end; unit++) {
     const int64_t r = unit / numParts;
     const double* params = args.params + r * kSampleParams;
     const VocabularyScan raw = scanAt(scans + r * sampleScanBytes(vocabSize), args.logits + r * vocabSize, vocabSize);
     const double temperature = isScoring(params) || isAdjusted(params) ? 0.0 : temperatureOfSums(params, vocabSize);
     if (needsRawScan(params)) scanPart(raw, unit % numParts, hasLogprobs(params), temperature);
-    // Whoever counts the last part sees what the others wrote before they counted theirs.
+    // The thread that counts the last part sees the results that the others wrote before they counted theirs.
     if (__atomic_add_fetch(&numDone[r], 1, __ATOMIC_ACQ_REL) < numParts) continue;
-    Row row = {args, r, params, raw, scanAt(scratch, logits, vocabSize), candidates, logits, slots, room};
+    Row row = {args, r, params, raw, scanAt(scratch, logits, vocabSize), candidates, logits, slots, maxima};
     finishRow(row);
   }
 }

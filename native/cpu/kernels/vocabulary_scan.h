@@ -192,13 +192,13 @@ static inline int32_t rankOf(const VocabularyScan& scan, int32_t id) {
   return rank;
 }
 
-// A logit that at least k tokens reach (the k-th largest of the chunks' maxima), but not below `floor`. `room`: [chunks].
-static inline float reachedByTop(const VocabularyScan& scan, int64_t k, float floor, float* room) {
+// A logit that at least k tokens reach (the k-th largest of the chunks' maxima), but not below `floor`. `scratch`: [chunks].
+static inline float reachedByTop(const VocabularyScan& scan, int64_t k, float floor, float* scratch) {
   const int64_t numChunks = sampleChunks(scan.vocabSize);
   if (k > numChunks) return floor;
-  std::copy(scan.chunkMaxima, scan.chunkMaxima + numChunks, room);
-  std::nth_element(room, room + (k - 1), room + numChunks, [](float a, float b) { return a > b; });
-  return room[k - 1] > floor ? room[k - 1] : floor;
+  std::copy(scan.chunkMaxima, scan.chunkMaxima + numChunks, scratch);
+  std::nth_element(scratch, scratch + (k - 1), scratch + numChunks, [](float a, float b) { return a > b; });
+  return scratch[k - 1] > floor ? scratch[k - 1] : floor;
 }
 
 // Tokens whose logit is at least `threshold`, in id order; returns how many. A threshold of −∞ takes all.
@@ -210,7 +210,7 @@ static inline int64_t gather(const VocabularyScan& scan, float threshold, Candid
     const int64_t end = minOf(first + kSampleChunk, scan.vocabSize);
     for (int64_t i = first; i < end; i++) {
       const float logit = scan.logits[i] > kLowest ? scan.logits[i] : kLowest;
-      // Without a branch: written always, kept or overwritten. `out` has room for one per token.
+      // Without a branch: written always, kept or overwritten. `out` has a place for every token.
       out[numFound] = {logit, static_cast<int32_t>(i), 0};
       numFound += logit >= threshold;
     }

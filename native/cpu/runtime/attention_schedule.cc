@@ -62,7 +62,7 @@ void AttentionSchedule::formTiles(const PagedAttentionArgs& args) {
     int64_t longest = 0;
     bool isWindowed = false;
     for (; m < args.numRows && m - first < maxRows && args.sequenceIndex[m] == args.sequenceIndex[first]; m++) {
-      // Between ranges that lie apart there may be table entries that nobody reads, and so nobody checked.
+      // Between ranges that lie apart there may be table entries that no task reads, and that were not checked.
       if (m > first && (visibleBegin(args, m) > longest || args.kvLengths[m] < begin)) break;
       begin = std::min(begin, visibleBegin(args, m));
       isWindowed = isWindowed || visibleBegin(args, m) > 0;

@@ -1,5 +1,5 @@
 // Cuts a step's attention into tasks: which rows are computed side by side over which parts. Rows of one sequence, and rows of sequences
-// whose tables begin with the same blocks, read those blocks once; long ranges are split over threads. Decides who computes what, never
+// whose tables begin with the same blocks, read those blocks once; long ranges are split over threads. Decides which thread computes what, never
 // what is computed: a row's parts and the order of their merging are the same in every cut.
 #pragma once
 #include <cstdint>

@@ -17,7 +17,7 @@ std::atomic<int> numLost{0};
 std::mutex writing;
 struct sigaction previous;
 
-// Zeros in place of all of the file: one fault for each, however much of it is gone. Whoever reads it at this moment reads either.
+// Zeros in place of all of the file: one fault per file, however much of it is gone. A reader at this moment gets old bytes or zeros.
 bool replaceByZeros(uintptr_t begin, uintptr_t end) {
   void* const place = reinterpret_cast<void*>(begin);
   return mmap(place, end - begin, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
@@ -41,7 +41,7 @@ void passOn(int signal, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(signal);
   } else if (previous.sa_handler == SIG_DFL || info->si_code > 0) {
-    // As if nobody had ever listened: the process ends when this returns.
+    // Restores the default action: the process ends when this returns.
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(signal, &standard, nullptr);

@@ -1,5 +1,5 @@
 // What becomes of a mapped file that is cut off, or whose disk fails, while it is read: touching a page that is not there any more raises SIGBUS, which
-// would end the process without a word. Here the pages become zeros instead, the range is marked as lost, and whoever computed with it can say so.
+// would end the process without a word. Here the pages become zeros instead, the range is marked as lost, and a computation that read it can report that.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace millrace {
 // A place in the table that the signal handler reads: used again, but never freed.
 struct GuardedRange {
   std::atomic<uintptr_t> begin{0};
-  std::atomic<uintptr_t> end{0};  // 0: nobody's
+  std::atomic<uintptr_t> end{0};  // 0: free
   std::atomic<bool> isLost{false};
   GuardedRange* next = nullptr;
 };
@@ -19,7 +19,7 @@ struct GuardedRange {
 GuardedRange* guardRange(void* data, size_t numBytes);
 // Before the range is unmapped.
 void unguardRange(GuardedRange* range);
-// Ranges lost since the process began: as long as it stays 0, nobody need look further.
+// Ranges lost since the process began: while it is 0, no range need be checked.
 int numLostRanges();
 
 }  // namespace millrace

@@ -23,12 +23,12 @@ class Memory {
   // Of a mapped file: the whole pages in [offset, offset + numBytes) stop counting as this process's memory; they are read again when touched.
   // isEvicted: the OS need not keep them either. A hint.
   void releasePages(size_t offset, size_t numBytes, bool isEvicted) const;
-  // Of an allocation that nobody reads again: its pages go back to the OS at once. A hint.
+  // A hint for an allocation that is not read again: its pages go back to the OS at once.
   void discard() const;
-  // Of a mapped file: all of it is about to be read, again and again. A hint.
+  // A hint for a mapped file: all of it is about to be read repeatedly.
   void prefetch() const;
 
-  // Of a mapped file: throws model_file_changed when pages of it could not be read, which then read as zeros.
+  // For a mapped file: throws model_file_changed if some of its pages could not be read; such pages read as zeros.
   void requireReadable() const;
   // Of a mapped file: throws model_file_changed as well when it is not as long as it was, or, where isDateFixed, was written to. Costs a system call.
   void requireUnchanged(bool isDateFixed) const;

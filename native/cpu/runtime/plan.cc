@@ -1,4 +1,4 @@
-// Cutting: how much work an operation is decides who runs it, never what it computes.
+// Cutting: the amount of work decides which threads run an operation, never its result.
 #include "plan.h"
 
 #include <cstring>

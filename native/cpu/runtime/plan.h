@@ -34,7 +34,7 @@ struct Plan {
   alignas(64) std::atomic<int> numUsers{0};
 
   void clear();
-  // Room for the cut of one attention operation, kept until clear().
+  // Memory for the cut of one attention operation, kept until clear().
   AttentionSchedule& nextSchedule();
   // Groups plan.ops into stages for `numThreads` threads.
   void cut(int numThreads);

@@ -1,5 +1,5 @@
 // Chunks of a stage are claimed through a counter and a stage is over when its chunks are done, not when all threads have arrived: a
-// thread that the OS descheduled between chunks holds nobody up. Waiting spins for 50 µs, then goes on but lets others have the CPU, and parks
+// thread that the OS descheduled between chunks delays no other thread. Waiting spins for 50 µs, then goes on but lets others have the CPU, and parks
 // after 500: between two steps of decoding lie some 100 µs of JavaScript, and a thread that has to be woken misses the beginning of the step, on
 // a virtual machine up to half of it (docs/background/decisions.md, 83). Where threads outnumber CPUs it yields from the start, as the thread it waits for
 // may need its CPU, and parks early.
@@ -77,7 +77,7 @@ void ThreadPool::waitUntil(Condition condition) {
     }
   }
   std::unique_lock<std::mutex> lock(mutex_);
-  // Announced before the condition is looked at again: whoever makes it true afterwards sees a sleeper.
+  // Announced before the condition is looked at again: a thread that makes it true afterwards sees the sleeper.
   numSleepers_.fetch_add(1);
   while (!condition()) wake_.wait(lock);
   numSleepers_.fetch_sub(1);

@@ -24,7 +24,7 @@ class ThreadPool {
   // be, and would otherwise share one CPU with it. Throws kernels_argument when the OS refuses one.
   void pin(const std::vector<int>& cpus);
   int numThreads() const { return numThreads_; }
-  // A plan nobody looks at any more, cleared; fill it in, then run() it.
+  // Returns a cleared plan that no thread uses: fill it in, then run() it.
   Plan& nextPlan();
   // Runs the plan that nextPlan() returned to its end. Throws out_of_memory for scratch, before anything ran.
   void run();

@@ -51,7 +51,7 @@ class Bench {
     if (!content.empty()) memcpy(device.buffer(handle)->data(), content.data(), content.size() * sizeof(Value));
     return handle;
   }
-  double room(int64_t numBytes) { return device.allocate(static_cast<double>(numBytes)); }
+  double allocate(int64_t numBytes) { return device.allocate(static_cast<double>(numBytes)); }
   template <typename Value>
   std::vector<Value> get(double handle, int64_t count) {
     std::vector<Value> content(static_cast<size_t>(count));

@@ -138,7 +138,7 @@ Outcome runSetting(const char* isa, const Setting& setting, const Scene& scene, 
     sequences.push_back(scene.sequences[m]);
   }
   Bench bench(isa, setting.numThreads, setting.sharesKvReads);
-  const double out = bench.room(static_cast<int64_t>(q.size()) * 4);
+  const double out = bench.allocate(static_cast<int64_t>(q.size()) * 4);
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   bench.record(OpCode::pagedAttention, {out, bench.put(q), bench.put(keyCache), bench.put(valueCache), bench.put(lengths), bench.put(sequences), bench.put(tables),
                                         number(stride), number(static_cast<int64_t>(order.size())), number(shape.numHeads), number(shape.numKvHeads),

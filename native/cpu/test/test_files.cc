@@ -66,7 +66,7 @@ void testCutFile(int numThreads) {
   const double mapped = bench.device.mapFile(file.path());
   const double weight = bench.device.createWeight(mapped, 0, "F32", kRows, kCols, false);
   const double x = bench.put(std::vector<float>(kCols, 1.0f));
-  const double out = bench.room(kRows * 4);
+  const double out = bench.allocate(kRows * 4);
   recordSum(bench, weight, x, out);
   bench.run();
   check(bench.get<float>(out, kRows).back() == static_cast<float>(kCols), "a whole file is computed with");
@@ -98,7 +98,7 @@ void testWrittenFile() {
   check(codeOf(file, [&] { bench.device.requireUnchanged({mapped}); }).empty(), "unless others may set its date");
 }
 
-// Faults that are not ours reach whoever listened before.
+// Faults outside our files reach the handler that was installed before.
 void testForeignFault() {
   WeightFile file;
   const int fd = open(file.path(), O_RDONLY);

@@ -47,14 +47,14 @@ void testActivations(const char* isa, Random& random) {
       // Weights of one column and an x of one: gate and up are the weights themselves.
       Bench bench(isa, 2);
       const int64_t count = 3 * width;
-      const double out = bench.room(count * 4);
+      const double out = bench.allocate(count * 4);
       const double one = bench.put(std::vector<float>{1.0f});
       const auto weight = [&](const std::vector<float>& values) {
         std::vector<uint8_t> bytes(values.size() * 4);
         memcpy(bytes.data(), values.data(), bytes.size());
         return bench.weight(TensorType::F32, bytes, count, 1);
       };
-      bench.record(OpCode::gatedLinear, {out, bench.room(count * 4), one, weight(gate), 0, one, weight(up), 0, 1, static_cast<double>(kind)});
+      bench.record(OpCode::gatedLinear, {out, bench.allocate(count * 4), one, weight(gate), 0, one, weight(up), 0, 1, static_cast<double>(kind)});
       bench.run();
       check(isClose(bench.get<float>(out, count), expected, 2e-37, 4e-6), std::string("gatedLinear ") + isa + " of " + std::to_string(width));
     }
@@ -65,7 +65,7 @@ void testRope(const char* isa, Random& random) {
   const std::vector<int32_t> positions = {0, 1, 77, 131071, 2147483647, -3};
   const std::vector<float> invFreq = {1.0f, 0.31622776f, 1e-4f};
   Bench bench(isa, 2);
-  const double table = bench.room(6 * 3 * 2 * 4);
+  const double table = bench.allocate(6 * 3 * 2 * 4);
   bench.record(OpCode::ropeTable, {table, bench.put(positions), bench.put(invFreq), 6, 3, 1.5});
   bench.run();
   std::vector<double> expected;
@@ -82,8 +82,8 @@ void testRope(const char* isa, Random& random) {
     const std::vector<float> q = random.values(6 * 2 * 7);
     const std::vector<float> v = random.values(6 * 7);
     const double qBuffer = bench.put(q);
-    const double keys = bench.room(3 * 8 * 7 * 4);
-    const double vals = bench.room(3 * 8 * 7 * 4);
+    const double keys = bench.allocate(3 * 8 * 7 * 4);
+    const double vals = bench.allocate(3 * 8 * 7 * 4);
     const std::vector<int32_t> slots = {11, 0, -1, 5, 4, 23};
     bench.record(OpCode::ropeAndWriteKv, {qBuffer, bench.put(v), bench.put(v), table, keys, vals, bench.put(slots), 6, 2, 1, 7, 8, 1, 3, static_cast<double>(isNeox)});
     bench.run();
@@ -124,7 +124,7 @@ void testSimpleOps() {
       Bench bench(isa, 3);
       const double out = bench.put(a);
       bench.record(OpCode::add, {out, bench.put(b), 1, static_cast<double>(count)});
-      const double gathered = bench.room(8);
+      const double gathered = bench.allocate(8);
       bench.record(OpCode::gatherRows, {gathered, out, bench.put(std::vector<int32_t>{static_cast<int32_t>(count - 1), 0}), 2, 1});
       bench.run();
       check(sameBits(bench.get<float>(out, count), expected), std::string("add ") + isa + " of " + std::to_string(count));

@@ -256,9 +256,9 @@ void checkRefusals() {
   const TensorType type = TensorType::Q4_K;
   const double weight = bench.weight(type, randomWeight(type, 9, 512, random), 9, 512);
   const int64_t numBytes = packedBytes(type, 9, 512);
-  const double place = bench.room(numBytes);
+  const double place = bench.allocate(numBytes);
   const double plain = bench.weight(TensorType::F16, randomWeight(TensorType::F16, 8, 32, random), 8, 32);
-  checkRefused(bench, OpCode::pack, {bench.room(numBytes - 1), 0, weight}, "pack into too few bytes");
+  checkRefused(bench, OpCode::pack, {bench.allocate(numBytes - 1), 0, weight}, "pack into too few bytes");
   checkRefused(bench, OpCode::pack, {place, 1, weight}, "pack past the end");
   checkRefused(bench, OpCode::pack, {place, -1, weight}, "pack before the start");
   checkRefused(bench, OpCode::pack, {place, 9007199254740991.0, weight}, "pack at an offset that overflows");
@@ -276,19 +276,19 @@ void checkRefusals() {
   check(refusesWeight("Q4_K", 9, 300, 0), "a packed weight of part of a cell");
   check(refusesWeight("F16", 9, 32, 0), "a packed weight of a type without a packed form");
   const double packed = bench.device.createWeight(place, 0, "Q4_K", 9, 512, true);
-  checkRefused(bench, OpCode::pack, {bench.room(numBytes), 0, packed}, "pack of a packed weight");
-  checkRefused(bench, OpCode::embed, {bench.room(512 * 4), packed, bench.put(std::vector<int32_t>{0}), 1, 1}, "embed of a packed weight");
+  checkRefused(bench, OpCode::pack, {bench.allocate(numBytes), 0, packed}, "pack of a packed weight");
+  checkRefused(bench, OpCode::embed, {bench.allocate(512 * 4), packed, bench.put(std::vector<int32_t>{0}), 1, 1}, "embed of a packed weight");
   const int64_t rowBytes = activationRowBytes(ActivationFormat::blocks256, 512);
-  checkRefused(bench, OpCode::linear, {bench.room(9 * 4 * 2), bench.room(2 * rowBytes - 4), packed, 0, 2, 0}, "packed linear of too few activations");
-  checkRefused(bench, OpCode::linear, {bench.room(9 * 4 * 2 - 4), bench.room(2 * rowBytes), packed, 0, 2, 0}, "packed linear into too little room");
+  checkRefused(bench, OpCode::linear, {bench.allocate(9 * 4 * 2), bench.allocate(2 * rowBytes - 4), packed, 0, 2, 0}, "packed linear of too few activations");
+  checkRefused(bench, OpCode::linear, {bench.allocate(9 * 4 * 2 - 4), bench.allocate(2 * rowBytes), packed, 0, 2, 0}, "packed linear into too little room");
   const double x = bench.put(random.values(512));
-  const double out = bench.room(rowBytes);
+  const double out = bench.allocate(rowBytes);
   checkRefused(bench, OpCode::quantize, {out, x, 1, 511, 1}, "quantize of part of a block of 32");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 288, 2}, "quantize of part of a block of 256");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 0}, "quantize to f32");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 5}, "quantize to an unknown format");
-  checkRefused(bench, OpCode::quantize, {bench.room(rowBytes - 4), x, 1, 512, 2}, "quantize into too little room");
-  checkRefused(bench, OpCode::quantize, {bench.room(2 * rowBytes), x, 2, 512, 2}, "quantize of more rows than there are");
+  checkRefused(bench, OpCode::quantize, {bench.allocate(rowBytes - 4), x, 1, 512, 2}, "quantize into too few bytes");
+  checkRefused(bench, OpCode::quantize, {bench.allocate(2 * rowBytes), x, 2, 512, 2}, "quantize of more rows than there are");
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ std::vector<float> runChain(const char* isa, int numThreads, int numSubmits) {
   const double weightB = bench.weight(TensorType::Q8_0, randomWeight(TensorType::Q8_0, width, width, random), width, width);
   const double gain = bench.put(random.values(width));
   const double x = bench.put(random.values(numRows * width));
-  const double a = bench.room(numRows * width * 4);
-  const double b = bench.room(numRows * width * 4);
+  const double a = bench.allocate(numRows * width * 4);
+  const double b = bench.allocate(numRows * width * 4);
   const double M = numRows;
   const double N = width;
   for (int submit = 0; submit < numSubmits; submit++) {

@@ -16,7 +16,7 @@ std::vector<float> embedAll(const char* isa, TensorType type, const std::vector<
   Bench bench(isa, 1);
   std::vector<int32_t> ids;
   for (int64_t r = 0; r < rows; r++) ids.push_back(static_cast<int32_t>(r));
-  const double out = bench.room(rows * cols * 4);
+  const double out = bench.allocate(rows * cols * 4);
   bench.record(OpCode::embed, {out, bench.weight(type, bytes, rows, cols), bench.put(ids), static_cast<double>(rows), 1});
   bench.run();
   return bench.get<float>(out, rows * cols);
@@ -103,10 +103,10 @@ void testConversions() {
     }
     Bench bench(isa, 1);
     const int64_t count = static_cast<int64_t>(values.size());
-    const double keys = bench.room(8 * count * 2);
-    const double vals = bench.room(8 * count * 2);
+    const double keys = bench.allocate(8 * count * 2);
+    const double vals = bench.allocate(8 * count * 2);
     const double slots = bench.put(std::vector<int32_t>{0});
-    bench.record(OpCode::ropeAndWriteKv, {bench.put(values), bench.put(values), bench.put(values), bench.room(4), keys, vals, slots, 1, 1, 1, static_cast<double>(count), 8, 0, 0, 0});
+    bench.record(OpCode::ropeAndWriteKv, {bench.put(values), bench.put(values), bench.put(values), bench.allocate(4), keys, vals, slots, 1, 1, 1, static_cast<double>(count), 8, 0, 0, 0});
     bench.run();
     const std::vector<uint16_t> halves = bench.get<uint16_t>(vals, count);
     const std::vector<uint16_t> keyHalves = bench.get<uint16_t>(keys, 8 * count);

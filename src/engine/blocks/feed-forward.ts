@@ -46,7 +46,7 @@ export class FeedForward {
     const { hidden, numRows } = rows;
     recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
     const [toGate, toUp] = this.products.operands(program, normed, [gate, up], numRows, width);
-    program.record("gatedLinear", { out, room: scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
+    program.record("gatedLinear", { out, scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
     addToResidual(program, this.products, { normed, width, rmsEps }, rows, out, this.part.width, down, ffPostNorm);
   }
 }

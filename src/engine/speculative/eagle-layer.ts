@@ -83,7 +83,7 @@ export class EagleLayer {
     const [toGate, toUp] = this.products.operands(program, this.#normed, [gate, up], numRows, width);
     program.record("gatedLinear", {
       out: this.#gate,
-      room: this.#up,
+      scratch: this.#up,
       numRows,
       kind: "silu",
       ...gatedOperands(toGate!, toUp!),

@@ -117,7 +117,7 @@ async function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPl
     recordInput(program, hidden, states, { numRows }, depth) {
       const { weight, bias } = blocks[depth]!;
       const operands = gatedOperands({ x: states.buffer, weight, bias }, one);
-      program.record("gatedLinear", { out: hidden, room: scratch, numRows, kind: "silu", ...operands });
+      program.record("gatedLinear", { out: hidden, scratch: scratch, numRows, kind: "silu", ...operands });
       program.record("add", { out: hidden, x: states.buffer, numRows, width });
     },
   };
