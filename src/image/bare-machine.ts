@@ -1,4 +1,4 @@
-/** A machine without containers: its files, and the steps that install it, once for systemd, cloud-init and Packer. Debian 13 or later, whose Node is new enough. */
+/** A machine without containers: its files and installation steps, shared by systemd, cloud-init and Packer. Needs Debian 13 or later for its Node. */
 import type { ImageFleet, PackageSource } from "./image-request.js";
 import {
   BOOT_ARGS,
@@ -21,7 +21,7 @@ const NODE = "/usr/bin/node";
 
 const lines = (...all: readonly string[]): string => `${all.join("\n")}\n`;
 
-/** What the service may do is what it needs: its folder, the network, and GPUs where there are some. */
+/** The service may use only its own folder, the network, and the GPUs if there are any. */
 function serviceUnit({ numGpus }: ImageFleet): string {
   return lines(
     "[Unit]",
@@ -43,12 +43,12 @@ function serviceUnit({ numGpus }: ImageFleet): string {
     "Restart=on-failure",
     "RestartSec=10",
     `TimeoutStopSec=${STOP_SECONDS}`,
-    // Stopped before there was a fleet.
+    // A stop during the boot, before the fleet runs, counts as a clean exit.
     "SuccessExitStatus=143",
-    // Only the server gets the first signal: it ends its engines when their requests are done.
+    // Only the server gets the first signal: it stops its engines after their running requests.
     "KillMode=mixed",
     "LimitNOFILE=65536",
-    // A journal of its own, which journald keeps small.
+    // A separate journal, whose size journald limits.
     "LogNamespace=millrace",
     "UMask=0077",
     "NoNewPrivileges=true",
@@ -75,10 +75,10 @@ function serviceUnit({ numGpus }: ImageFleet): string {
   );
 }
 
-/** Failed checks show in `systemctl --failed` and in the journal; engines are restarted by the fleet itself. */
+/** Failed checks appear in `systemctl --failed` and in the journal. The fleet restarts its engines itself. */
 const HEALTH_UNIT = lines(
   "[Unit]",
-  "Description=millrace takes requests",
+  "Description=Check that millrace takes requests",
   "Requisite=millrace.service",
   "After=millrace.service",
   "",
@@ -97,7 +97,7 @@ const HEALTH_UNIT = lines(
 
 const HEALTH_TIMER = lines(
   "[Unit]",
-  "Description=Ask millrace every minute whether it takes requests",
+  "Description=Check every minute that millrace takes requests",
   "",
   "[Timer]",
   "OnActiveSec=5min",
@@ -120,7 +120,7 @@ export function machineFiles(fleet: ImageFleet): MachineFile[] {
   ];
 }
 
-/** GPU engines compile small kernels when they run; the drivers are the machine's own. */
+/** GPU engines compile small kernels at run time, so they need a compiler. The machine provides the drivers. */
 export function debianSteps({ engine }: ImageFleet): string[][] {
   const forEngine = engine === "millrace" ? [] : ["python3-venv", "python3-dev", "gcc", "g++"];
   const packages = ["ca-certificates", "nodejs", "npm", ...forEngine];
@@ -131,9 +131,9 @@ export function debianSteps({ engine }: ImageFleet): string[][] {
 }
 
 /**
- * When files and Debian's packages are there: each step is a program and its arguments, which no shell takes apart.
+ * The steps after files and Debian packages are in place. Each step is a program with its arguments, run without a shell.
  *
- * @param startsNow or at the next boot
+ * @param startsNow start the service now rather than at the next boot
  */
 export function installSteps(
   { engine }: ImageFleet,

@@ -1,4 +1,4 @@
-/** A machine of a cloud from nothing: cloud-init's user data; and Packer's image of the same, which the first start of each copy finishes. */
+/** Sets up a cloud machine with cloud-init's user data, and a Packer image with the same steps, which each copy completes at its first start. */
 import { stringify } from "yaml";
 import { debianSteps, installSteps, machineFiles } from "./bare-machine.js";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
@@ -11,7 +11,7 @@ interface UserData {
 function userData(fleet: ImageFleet, { steps, more = {} }: UserData): string {
   const data = {
     write_files: machineFiles(fleet).map(({ path, text }) => ({ path, permissions: "0644", content: text })),
-    // The first line ends everything with the first step that fails; lists are quoted by cloud-init itself.
+    // `set -e` stops at the first failing step. cloud-init quotes the lists itself.
     runcmd: ["set -eu", ...debianSteps(fleet), ...steps],
     ...more,
   };
@@ -24,10 +24,10 @@ export function cloudInitFiles(fleet: ImageFleet, { packages }: ImageRequest): I
 
 const IMAGES = "https://cloud.debian.org/images/cloud/trixie/latest";
 const SEED = "/mnt/cidata";
-/** Touched by the last step. */
+/** The last step creates this file. */
 const DONE = "/run/millrace-image-done";
 
-/** JSON in place of HCL's own syntax: nothing of ours in it is a template of HCL's. */
+/** The template is JSON instead of HCL, so that none of our values is taken for an HCL template. */
 function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): object {
   return {
     variable: { iso_checksum: { type: "string", default: `file:${IMAGES}/SHA512SUMS` } },
@@ -35,7 +35,7 @@ function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): obj
       qemu: {
         debian: {
           iso_url: `${IMAGES}/debian-13-genericcloud-amd64.qcow2`,
-          // biome-ignore lint/suspicious/noTemplateCurlyInString: Packer fills it in when it builds, not this program
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: Packer fills it in when it builds
           iso_checksum: "${var.iso_checksum}",
           disk_image: true,
           disk_size: engine === "millrace" ? "20G" : "60G",
@@ -45,7 +45,7 @@ function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): obj
           memory: 4096,
           output_directory: "output",
           vm_name: `millrace-${slug}.qcow2`,
-          // No user, no password, no SSH: the machine installs itself from this disk and powers off.
+          // The machine needs no user, password or SSH: it installs itself from this disk and powers off.
           cd_label: "cidata",
           cd_files: ["cidata/user-data", "cidata/meta-data", ...(hasPackages ? ["packages"] : [])],
           communicator: "none",
@@ -57,7 +57,7 @@ function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): obj
   };
 }
 
-/** In a file of its own: releases before 1.7 have the plugin built in, and do not know the block. */
+/** In a separate file, since releases before 1.7 have the plugin built in and reject this block. */
 const PLUGINS = `packer {
   required_plugins {
     qemu = {
@@ -79,11 +79,11 @@ export function packerFiles(fleet: ImageFleet, { packages }: ImageRequest): Imag
       ...(hasPackages ? mount : []),
       ...installSteps(fleet, packages, false, `${SEED}/packages`),
       ["apt-get", "clean"],
-      // Each copy makes its own.
+      // Each copy makes its own API key.
       ["truncate", "--size", "0", "/etc/machine-id"],
       ["touch", DONE],
     ],
-    // Without it a step failed, and a machine that stays on is a build that fails.
+    // Power off only if the last step succeeded: the build fails if the machine stays on.
     more: { power_state: { mode: "poweroff", condition: ["test", "-e", DONE] } },
   });
   return [

@@ -1,4 +1,4 @@
-/** A container image and a Compose project: millrace with its kernels prebuilt, for NVIDIA GPUs on top of the engine's own image. */
+/** A container image and a Compose project. millrace comes with prebuilt kernels; for NVIDIA GPUs the image builds on the engine's own. */
 import { stringify } from "yaml";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
 import {
@@ -16,7 +16,7 @@ import {
   USER_ID,
 } from "./machine.js";
 
-/** No shell takes such words apart. */
+/** The exec form of a command, which runs without a shell. */
 const exec = (words: readonly string[]): string => JSON.stringify(words);
 
 function dockerfile({ engine, config }: ImageFleet, { packages }: ImageRequest): string {
@@ -25,7 +25,7 @@ function dockerfile({ engine, config }: ImageFleet, { packages }: ImageRequest):
   const hasFiles = packages.some(({ kind }) => kind === "file");
   const environment = Object.entries(ENVIRONMENT).map(([name, value]) => `${name}=${value}`);
   return [
-    "# Rendered by millrace image render. Keys come from the environment when it runs, models on the first start.",
+    "# Rendered by millrace image render. At run time, keys come from the environment; the first start downloads the models.",
     `FROM ${NODE_IMAGE} AS install`,
     `WORKDIR ${APP}`,
     ...(hasFiles ? ["COPY packages/ ./packages/"] : []),
@@ -57,12 +57,12 @@ export function dockerFiles(fleet: ImageFleet, request: ImageRequest): ImageFile
   ];
 }
 
-/** As Docker wants it: an address, never a name. */
+/** The host as an address, since Docker accepts no names here. */
 const address = (host: string): string =>
   host === "localhost" ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
 
 function composeOf({ slug, numGpus, variables, config }: ImageFleet, { host }: ImageRequest): object {
-  // Required ones stop `docker compose up` with this sentence; the value stays in .env.
+  // If a required variable is missing, `docker compose up` stops with this message. The value stays in .env.
   const required = variables.map((name) => [name, `\${${name}:?set ${name} in .env}`]);
   const gpus = { driver: "nvidia", count: numGpus, capabilities: ["gpu"] };
   return {
@@ -74,7 +74,7 @@ function composeOf({ slug, numGpus, variables, config }: ImageFleet, { host }: I
         restart: "unless-stopped",
         stop_grace_period: `${STOP_SECONDS}s`,
         ports: [`${address(host)}:${config.port}:${config.port}`],
-        // Handed on where it is set, for models that ask for a licence.
+        // Passed on if set, for models that require a licence.
         environment: { ...Object.fromEntries(required), HF_TOKEN: null },
         volumes: [`state:${STATE}`],
         read_only: true,
@@ -82,7 +82,7 @@ function composeOf({ slug, numGpus, variables, config }: ImageFleet, { host }: I
         cap_drop: ["ALL"],
         security_opt: ["no-new-privileges:true"],
         logging: { driver: "json-file", options: { "max-size": "10m", "max-file": "5" } },
-        // GPUs of one instance talk through shared memory.
+        // GPUs of one instance communicate through shared memory.
         ...(numGpus === 0 ? {} : { shm_size: "16gb", deploy: { resources: { reservations: { devices: [gpus] } } } }),
       },
     },
@@ -95,6 +95,6 @@ export function composeFiles(fleet: ImageFleet, request: ImageRequest): ImageFil
   return [
     ...dockerFiles(fleet, request),
     textFile("compose.yaml", stringify(composeOf(fleet, request), { lineWidth: 0, nullStr: "" })),
-    textFile(".env.example", `# Copy to .env and fill in; it stays on this machine.\n${variables.join("\n")}\n`),
+    textFile(".env.example", `# Copy to .env and fill in. The file stays on this machine.\n${variables.join("\n")}\n`),
   ];
 }

@@ -1,4 +1,4 @@
-/** From a preset or a millrace.yaml to the one that an image carries: checked, without secrets, with models that a first boot can pull. */
+/** Prepares the millrace.yaml of an image from a preset or a file: checked, without secrets, and with models that the first boot can download. */
 import { type Document, parseDocument } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { isLoopback } from "../core/loopback.js";
@@ -10,10 +10,10 @@ import { BUNDLED_MODEL, ENGINE_SOURCES } from "./machine.js";
 export const KEY_VARIABLE = "MILLRACE_API_KEY";
 
 export interface FleetSource {
-  /** A preset's name or a file's. */
+  /** Name of the preset or file. */
   readonly name: string;
   readonly text: string;
-  /** In place of the file's: a path, a name of the hub, or `bundled`. */
+  /** Replaces the file's model: a path, a name on the hub, or `bundled`. */
   readonly model?: string | undefined;
 }
 
@@ -29,7 +29,7 @@ export function slugOf(name: string): string {
 
 const SECRET_NAME = /key|token|secret|password|credential/i;
 
-/** Where a value stands that must be an env:NAME, and what stands there. */
+/** The key and value of each place that must hold env:NAME. */
 function secretsOf(root: unknown): readonly (readonly [where: string, value: string])[] {
   const file = root as {
     "api-keys"?: { key: string }[];
@@ -46,18 +46,18 @@ function secretsOf(root: unknown): readonly (readonly [where: string, value: str
   return [...keys, ["admin-key", file["admin-key"] ?? ""] as const, ...inModels].filter(([, value]) => value !== "");
 }
 
-/** Throws config_secret. @returns the variables that hold them */
+/** Checks that all secrets are env:NAME; throws config_secret if one is not. @returns the names of the variables */
 function variablesOf(root: unknown, file: string): string[] {
   return secretsOf(root).map(([where, value]) => {
     const variable = /^env:([A-Za-z_]\w*)$/.exec(value)?.[1];
     if (variable !== undefined) return variable;
     throw new MillraceError("config_secret", `expected env:NAME at ${where} of ${file}, got something else`, {
-      hint: "images hold no secrets: name an environment variable, of letters, digits and underscores, that the machine gets",
+      hint: "images contain no secrets: use an environment variable that the machine sets, named with letters, digits and underscores",
     });
   });
 }
 
-/** A flag that holds a key; those that count tokens or name a tokenizer do not. */
+/** Matches flags that hold a key, but not those that count tokens or name a tokenizer. */
 const SECRET_FLAG = /^--?([\w-]+-)?(api-?key|key|token|secret|password|credentials?)(=|$)/i;
 
 function assertNoKeyFlags(models: readonly ModelEntry[], file: string): void {
@@ -76,13 +76,13 @@ function engineOf(models: readonly ModelEntry[]): ImageEngine {
   if (second === undefined && (engine === "vllm" || engine === "sglang")) return engine;
   const known = `millrace and one of ${Object.keys(ENGINE_SOURCES).join(", ")}`;
   throw refuse(
-    `engines of one image to be among ${known}`,
+    `the engines of one image to be among ${known}`,
     others.join(", "),
     "attach servers of other engines by their URL",
   );
 }
 
-/** Whether a first boot on an empty machine can have it. */
+/** Whether the first boot of an empty machine can get the model. */
 function isReachable({ engine, model = "" }: ModelEntry): boolean {
   if (/^\//.test(model) || /^hf:[^/\s]+\/[^/\s]+$/.test(model)) return true;
   return engine !== "millrace" && /^[\w.-]+\/[\w.-]+$/.test(model);
@@ -117,15 +117,15 @@ function withModel(document: Document, { models }: FleetConfig, model: string): 
     throw refuse("--model for a file of one model", `${models.length} models`, "write it into the file");
   }
   if (models[0]!.model === undefined) {
-    throw refuse("--model for a model that is started", "one that is attached", "leave --model out");
+    throw refuse("--model for a model that the fleet starts", "an attached one", "leave --model out");
   }
   if (model === "bundled" && models[0]!.engine !== "millrace") {
-    throw refuse("--model bundled for millrace's engine", models[0]!.engine, "name a model of the hub");
+    throw refuse("--model bundled for millrace's engine", models[0]!.engine, "name a model on the hub");
   }
   document.setIn(["models", 0, "model"], model === "bundled" ? BUNDLED_MODEL : model);
 }
 
-/** What differs by target: a pod has one instance and its own GPUs; a machine without containers has its engine in a folder. */
+/** Applies the differences between targets: a pod has one instance with its own GPUs, and a machine without containers has its engine in a folder. */
 function adapt(document: Document, config: FleetConfig, target: ImageRequest["target"]): void {
   const isBare = target === "systemd" || target === "cloud-init" || target === "packer";
   for (const [index, { engine, model, program }] of config.models.entries()) {
@@ -142,7 +142,7 @@ function adapt(document: Document, config: FleetConfig, target: ImageRequest["ta
   }
 }
 
-/** Throws what is wrong with the file, invalid_option and config_secret. */
+/** Throws the first mistake in the file, invalid_option or config_secret. */
 export function imageFleetOf(
   { name, text, model }: FleetSource,
   { target, host, port }: Pick<ImageRequest, "target" | "host" | "port">,

@@ -1,52 +1,52 @@
-/** What an image is made of, and what rendering gives: files as text, which somebody else writes. */
+/** The inputs of an image and the files that rendering returns. The caller writes the files. */
 import type { FleetConfig } from "../fleet/config/schema.js";
 
 export const TARGETS = ["docker", "compose", "cloud-init", "packer", "systemd", "kubernetes"] as const;
 export type ImageTarget = (typeof TARGETS)[number];
 
 export interface ImageFile {
-  /** Relative, with slashes. */
+  /** Relative path with slashes. */
   readonly path: string;
-  /** What it says, or the file that it is a copy of. */
+  /** The text of the file, or the path of the file to copy. */
   readonly content: { readonly text: string } | { readonly copyOf: string };
   readonly isExecutable?: boolean;
 }
 
-/** Where millrace itself comes from. */
+/** The source of millrace's own package. */
 export type PackageSource =
-  /** What npm installs by name or address: millrace@0.1.0, an https URL. */
+  /** A name or address that npm can install: millrace@0.1.0, an https URL. */
   | { readonly kind: "spec"; readonly spec: string }
-  /** A tarball that travels with the files. */
+  /** A tarball that is copied along with the files. */
   | { readonly kind: "file"; readonly path: string; readonly name: string };
 
-/** Engines whose machines can be built here; others run elsewhere and are attached. */
+/** Engines that an image can contain. Others run elsewhere and are attached. */
 export type ImageEngine = "millrace" | "vllm" | "sglang";
 
-/** A fleet, made ready for a machine of its own. */
+/** A fleet, prepared for an image. */
 export interface ImageFleet {
-  /** Of objects and files: lower-case letters, digits and hyphens. */
+  /** Name for objects and files: lower-case letters, digits and hyphens. */
   readonly slug: string;
-  /** millrace.yaml. */
+  /** Text of millrace.yaml. */
   readonly text: string;
   readonly config: FleetConfig;
   readonly engine: ImageEngine;
-  /** That all instances take together, on Kubernetes one of them; 0: none. */
+  /** GPUs for all instances together, on Kubernetes for one instance; 0: none. */
   readonly numGpus: number;
-  /** Instances that the plan has of its first model. */
+  /** Number of instances of the first model. */
   readonly numPlanned: number;
-  /** Environment variables that it reads, MILLRACE_API_KEY among them. */
+  /** Environment variables that the configuration reads, including MILLRACE_API_KEY. */
   readonly variables: readonly string[];
 }
 
 export interface ImageRequest {
   readonly target: ImageTarget;
   readonly packages: readonly PackageSource[];
-  /** Where the machine listens; of a container, where it is published. */
+  /** Address that the machine listens on, or that a container's port is published on. */
   readonly host: string;
   readonly port: number;
-  /** Kubernetes: the container image. */
+  /** Container image, for Kubernetes. */
   readonly image: string;
-  /** Kubernetes: machines that share one instance. */
+  /** Number of machines that share one instance, for Kubernetes. */
   readonly numNodes: number;
 }
 

@@ -1,4 +1,4 @@
-/** What objects of one deployment have alike: names, labels, what their containers may do and are told. */
+/** The common parts of a deployment's objects: names, labels, security settings and environment. */
 import { ENVIRONMENT, USER_ID } from "./machine.js";
 
 export const NAMESPACE = "millrace";
@@ -30,12 +30,12 @@ export const POD_SECURITY = {
   runAsUser: USER_ID,
   runAsGroup: USER_ID,
   fsGroup: USER_ID,
-  // Not once more for each of a model's files at each start.
+  // Otherwise Kubernetes would change the owner of every model file at each start.
   fsGroupChangePolicy: "OnRootMismatch",
   seccompProfile: { type: "RuntimeDefault" },
 };
 
-/** Handed to the pod where the secret has it. */
+/** An environment variable from the secret. */
 export const secretVariable = (named: Named, variable: string, optional = false) => ({
   name: variable,
   valueFrom: { secretKeyRef: { name: named.name, key: variable, ...(optional ? { optional } : {}) } },

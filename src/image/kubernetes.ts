@@ -1,4 +1,4 @@
-/** Kubernetes: a pod is one instance behind its own gateway; KEDA scales pods by the requests that are there, over a volume that all share. */
+/** Kubernetes: each pod is one instance behind its own gateway. KEDA scales the pods by the number of requests; all pods share one volume. */
 import { stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
@@ -17,11 +17,11 @@ import { START_MINUTES, STATE, STOP_SECONDS } from "./machine.js";
 import { multiNodeObjects } from "./multi-node.js";
 import { alertRules } from "./prometheus-rules.js";
 
-/** A pod more than the load takes: starting one takes minutes. */
+/** One pod more than the load needs, since starting one takes minutes. */
 const NUM_SPARE = 1;
-/** So many times what the plan says. */
+/** Largest number of pods, as a multiple of the plan's. */
 const GROWTH = 4;
-/** Of the seats. */
+/** Target share of the seats in use. */
 const FULL = 0.8;
 const UP_AFTER_S = 30;
 const DOWN_AFTER_S = 600;
@@ -42,7 +42,7 @@ function podSpec(named: Named, fleet: ImageFleet, image: string): object {
         image,
         env: [
           ...plainVariables,
-          // The state folder is every pod's.
+          // All pods share the state folder, so logs go elsewhere.
           { name: "MILLRACE_LOGS", value: "/tmp/logs" },
           ...variables.map((variable) => secretVariable(named, variable)),
           ...(variables.includes("HF_TOKEN") ? [] : [secretVariable(named, "HF_TOKEN", true)]),
@@ -50,9 +50,9 @@ function podSpec(named: Named, fleet: ImageFleet, image: string): object {
         ports: [{ name: "http", containerPort: config.port }],
         startupProbe: { ...probe, periodSeconds: 10, failureThreshold: START_MINUTES * 6 },
         readinessProbe: { ...probe, periodSeconds: 5, failureThreshold: 2 },
-        // Whether there is a process: an engine that is being started again is no reason to end the pod.
+        // Checks only that the server runs: a restarting engine is no reason to end the pod.
         livenessProbe: { tcpSocket: { port: "http" }, periodSeconds: 20, failureThreshold: 3 },
-        // Until it is out of every list of endpoints.
+        // Gives Kubernetes time to remove the pod from all lists of endpoints.
         lifecycle: { preStop: { sleep: { seconds: 10 } } },
         resources: {
           ...(threads === undefined ? {} : { requests: { cpu: String(threads) } }),
@@ -76,7 +76,7 @@ function podSpec(named: Named, fleet: ImageFleet, image: string): object {
   };
 }
 
-/** @param replicas undefined: KEDA says how many */
+/** @param replicas undefined if KEDA sets the number */
 function deployment(named: Named, fleet: ImageFleet, image: string, replicas?: number): KubernetesObject {
   return {
     apiVersion: "apps/v1",
@@ -85,7 +85,7 @@ function deployment(named: Named, fleet: ImageFleet, image: string, replicas?: n
     spec: {
       ...(replicas === undefined ? {} : { replicas }),
       selector: { matchLabels: named.labels },
-      // One more before one goes, so that nothing is missing meanwhile.
+      // A new pod is ready before an old one stops, so capacity never drops.
       strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
       progressDeadlineSeconds: START_MINUTES * 60,
       template: { metadata: { labels: named.labels }, spec: podSpec(named, fleet, image) },
@@ -93,7 +93,7 @@ function deployment(named: Named, fleet: ImageFleet, image: string, replicas?: n
   };
 }
 
-/** Requests that run and wait; that many pods as hold them at 80 % of their seats, and the spare one. */
+/** Query for the load: running and waiting requests, plus those of a spare pod. KEDA divides it by the target number per pod. */
 export function demandQuery(job: string, perPod: number): string {
   const sum = (metric: string) => `(sum(millrace_fleet:${metric}{job="${job}"}) or vector(0))`;
   return `${sum("queue_depth")} + ${sum("in_flight")} + ${NUM_SPARE * perPod}`;
@@ -115,12 +115,12 @@ function scaledObject(named: Named, target: object, seats: number, replicas: num
       advanced: {
         horizontalPodAutoscalerConfig: {
           behavior: {
-            // The least that was called for in this time, so a moment's burst starts nothing; then twice as many at once.
+            // Uses the lowest recommendation in this window, so a short burst starts no pod; then at most doubles the number.
             scaleUp: {
               stabilizationWindowSeconds: UP_AFTER_S,
               policies: [{ type: "Percent", value: 100, periodSeconds: UP_AFTER_S }],
             },
-            // The most that was called for, then one at a time.
+            // Uses the highest recommendation in this window, and removes one pod at a time.
             scaleDown: {
               stabilizationWindowSeconds: DOWN_AFTER_S,
               policies: [{ type: "Pods", value: 1, periodSeconds: DOWN_AFTER_S }],
@@ -143,19 +143,19 @@ function scaledObject(named: Named, target: object, seats: number, replicas: num
   };
 }
 
-/** Throws invalid_option where the fleet is not of one model with known seats. */
+/** Throws invalid_option unless the fleet starts exactly one model, with a known number of seats. */
 function theModel({ config }: ImageFleet) {
   const [model, second] = config.models;
   if (model === undefined || second !== undefined || model.model === undefined) {
-    const got = second === undefined ? "one that is only attached" : `${config.models.length} models`;
-    throw new MillraceError("invalid_option", `expected one model that is started for kubernetes, got ${got}`, {
-      hint: "render each model on its own: each scales by its own load",
+    const got = second === undefined ? "an attached one" : `${config.models.length} models`;
+    throw new MillraceError("invalid_option", `expected one model that the fleet starts, for kubernetes, got ${got}`, {
+      hint: "render each model separately, since each scales by its own load",
     });
   }
   const seats = model.options.maxNumSeqs;
   if (seats === undefined) {
     throw new MillraceError("invalid_option", "expected max-num-seqs among the model's options, got none", {
-      hint: "pods are added by how many seats are taken: say how many there are",
+      hint: "KEDA scales the pods by the share of seats in use: set the number of seats",
     });
   }
   return { model, seats };
@@ -189,7 +189,7 @@ export function kubernetesFiles(fleet: ImageFleet, request: ImageRequest): Image
       apiVersion: "v1",
       kind: "PersistentVolumeClaim",
       metadata: meta(named),
-      // Many nodes read one copy of the weights.
+      // All nodes read the same copy of the weights.
       spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "200Gi" } } },
     },
     "deployment.yaml": deployment(named, served, request.image, isMultiNode ? 2 : undefined),

@@ -1,4 +1,4 @@
-/** What every machine has alike: where things lie, which versions are taken, what runs. */
+/** The common parts of all machines: paths, versions and commands. */
 import type { ImageEngine } from "./image-request.js";
 
 export const APP = "/opt/millrace";
@@ -6,18 +6,18 @@ const BIN = `${APP}/node_modules/millrace/bin/millrace.js`;
 export const BUNDLED_MODEL = `${APP}/node_modules/millrace/models/mill-base.gguf`;
 export const CONFIG = "/etc/millrace/millrace.yaml";
 export const STATE = "/var/lib/millrace";
-/** A virtual environment of Python, on machines without containers. */
+/** Python's virtual environment on machines without containers. */
 export const ENGINE = "/opt/engine";
-/** Nobody else's on common systems, and the same in every container: volumes keep their owner. */
+/** A user id that is unused on common systems, and equal in all containers so that volumes keep their owner. */
 export const USER_ID = 10_001;
 
 export const NODE_IMAGE = "node:22-trixie-slim";
 
 interface EngineSource {
   readonly image: string;
-  /** For pip. */
+  /** Requirement for pip. */
   readonly requirement: string;
-  /** In place of the adapter's program, from the virtual environment. */
+  /** Program in the virtual environment, which replaces the adapter's. */
   readonly program: readonly string[];
 }
 
@@ -35,11 +35,11 @@ export const ENGINE_SOURCES: Readonly<Record<Exclude<ImageEngine, "millrace">, E
   },
 };
 
-/** Everything that is written goes to the state folder, so that all else may be read-only. */
+/** Sends all writes to the state folder, so that everything else may be read-only. */
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
   NODE_ENV: "production",
   HOME: STATE,
-  // Engines ask who they are where the user has no name.
+  // Engines look up the name of their user, which a bare user id lacks.
   USER: "millrace",
   LOGNAME: "millrace",
   MILLRACE_CACHE: `${STATE}/cache`,
@@ -49,9 +49,9 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
 export const BOOT_ARGS = [BIN, "boot", "--config", CONFIG, "--state", STATE] as const;
 export const HEALTH_ARGS = [BIN, "health", "--config", CONFIG] as const;
 
-/** Pulling tens of gigabytes and loading them takes its time. */
+/** Time for downloading and loading tens of gigabytes. */
 export const START_MINUTES = 60;
-/** The fleet lets requests finish for five minutes. */
+/** Longer than the five minutes that the fleet gives running requests. */
 export const STOP_SECONDS = 330;
 
 export const npmInstall = (specs: readonly string[]): string[] => [

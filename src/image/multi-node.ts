@@ -1,4 +1,4 @@
-/** One instance over several machines, by the engine's own multi-node mode: a LeaderWorkerSet, with the gateway before its leader. */
+/** One instance on several machines, by the engine's own multi-node mode: a LeaderWorkerSet with the gateway in front of its leader. */
 import { parse, stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { ADAPTERS } from "../fleet/adapters/index.js";
@@ -20,14 +20,14 @@ import { ENGINE_SOURCES, START_MINUTES, STATE, STOP_SECONDS } from "./machine.js
 
 const PORT = 8001;
 const MASTER_PORT = 29_501;
-/** Variables that LeaderWorkerSet gives each pod; Kubernetes puts them into arguments. */
+/** Variables that LeaderWorkerSet sets in each pod, and that Kubernetes substitutes in arguments. */
 const LEADER = "$(LWS_LEADER_ADDRESS)";
 const SIZE = "$(LWS_GROUP_SIZE)";
 const RANK = "$(LWS_WORKER_INDEX)";
 
 type MultiNodeEngine = Exclude<ImageEngine, "millrace">;
 
-/** What each engine's documentation has for machines that share an instance. */
+/** Flags for machines that share an instance, from each engine's documentation. */
 const FLAGS: Readonly<Record<MultiNodeEngine, (numNodes: number, isLeader: boolean) => readonly string[]>> = {
   vllm: (numNodes, isLeader) => [
     "--pipeline-parallel-size",
@@ -54,10 +54,10 @@ const FLAGS: Readonly<Record<MultiNodeEngine, (numNodes: number, isLeader: boole
   ],
 };
 
-/** Kubernetes replaces $(NAME) in arguments and values. */
+/** Escapes $(NAME), which Kubernetes would substitute in arguments and values. */
 const kubernetesText = (text: string): string => text.replaceAll("$(", () => "$$(");
 
-/** Stands where the adapter puts the key, until it can be told from a text of the user's. */
+/** Placeholder that marks where the adapter puts the key. */
 const KEY_PLACE = "the-key-of-the-engine";
 
 interface MultiNode {
@@ -68,7 +68,7 @@ interface MultiNode {
 function assertMultiNode(engine: ImageEngine): asserts engine is MultiNodeEngine {
   if (engine !== "millrace") return;
   throw new MillraceError("invalid_option", "expected vllm or sglang with --nodes, got millrace", {
-    hint: "an instance over several machines is those engines' own mode",
+    hint: "only these engines can run one instance on several machines",
   });
 }
 
@@ -96,7 +96,7 @@ export function multiNodeObjects(named: Named, fleet: ImageFleet, model: ModelEn
         spec: {
           leaderWorkerTemplate: {
             size: request.numNodes,
-            // Ranks that lost one of them cannot go on.
+            // The other ranks cannot go on without a lost one.
             restartPolicy: "RecreateGroupOnPodRestart",
             leaderTemplate: template(true),
             workerTemplate: template(false),
@@ -109,7 +109,7 @@ export function multiNodeObjects(named: Named, fleet: ImageFleet, model: ModelEn
         metadata: meta(engineNamed),
         spec: { selector: leaderLabels, ports: [{ name: "http", port: PORT, targetPort: "http" }] },
       },
-      // Between their ranks the engines speak without keys.
+      // Traffic between an engine's ranks is unauthenticated, so a network policy limits it to the pods.
       "network-policy.yaml": {
         apiVersion: "networking.k8s.io/v1",
         kind: "NetworkPolicy",
@@ -133,7 +133,7 @@ function podSpec(
   isLeader: boolean,
 ): object {
   const adapter = ADAPTERS[engine];
-  // The engine itself pulls here, and knows the hub's names without our prefix.
+  // The engine downloads the model itself, and takes the hub's name without our prefix.
   const name = model.model!.replace(/^hf:/, "");
   const options = { ...model.options, model: name, servedModelName: model.name, apiKey: KEY_PLACE };
   const place = { host: "0.0.0.0", port: PORT, sparePorts: [PORT + 1, PORT + 2], folder: "/tmp" } as const;
@@ -190,21 +190,21 @@ function podSpec(
   };
 }
 
-/** The file as it is written, where what comes from the environment is still a name. */
+/** The file as written, with env:NAME unresolved. */
 const writtenIn = ({ text }: ImageFleet) =>
   parse(text) as {
     readonly "api-keys"?: readonly object[];
     readonly models: { readonly env?: Record<string, string> }[];
   };
 
-/** Of the file's `env`: what it reads from the environment comes from the secret. */
+/** Variables of the file's `env`. Values of env:NAME come from the secret. */
 function variableOf(named: Named, name: string, value: string): object {
   const source = /^env:(\w+)$/.exec(value)?.[1];
   if (source === undefined) return { name, value: kubernetesText(value) };
   return { ...secretVariable(named, source), name };
 }
 
-/** Before the leaders, without GPUs: keys, queue, metrics and report. */
+/** The gateway in front of the leaders, without GPUs: keys, queue, metrics and report. */
 function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: ModelEntry, url: string): ImageFleet {
   const { config } = fleet;
   const text = stringify(

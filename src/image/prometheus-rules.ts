@@ -1,12 +1,12 @@
-/** Alerts on what users notice, by the fleet's own metrics; the same rules for a Prometheus of its own and for the operator's object. */
+/** Alerts on problems that users notice, from the fleet's own metrics. The same rules serve a plain Prometheus and the operator's object. */
 
 const SUMMARIES = {
   MillraceDown: "No millrace pod answers Prometheus.",
   MillraceFull:
-    "More than 80 % of all seats have been taken for ten minutes: the autoscaler is at its end, or pods do not start.",
+    "More than 80 % of all seats have been taken for ten minutes: the autoscaler is at its limit, or pods do not start.",
   MillraceErrors: "More than 5 % of requests fail.",
   MillraceSlowFirstToken: "One request in twenty waits more than ten seconds for its first byte.",
-  MillraceEngineRestarts: "An engine was started again three times in a quarter of an hour.",
+  MillraceEngineRestarts: "An engine was restarted three times within a quarter of an hour.",
 } as const;
 
 type Alert = keyof typeof SUMMARIES;
@@ -19,13 +19,13 @@ const rule = (alert: Alert, severity: "critical" | "warning", duration: string, 
   annotations: { summary: SUMMARIES[alert] },
 });
 
-/** @param seats of one instance */
+/** @param seats number of seats per instance */
 export function alertRules(job: string, seats: number, hasSharedEngines: boolean): object[] {
   const of = `{job="${job}"}`;
   const failed = `{job="${job}",outcome=~"failed|broken"}`;
   const taken = `sum(millrace_fleet:queue_depth${of}) + sum(millrace_fleet:in_flight${of})`;
   const ready = `sum(millrace_fleet:instance_state{job="${job}",state="ready"})`;
-  // Gateways before engines that they share each see the same ones.
+  // Gateways that share engines all count the same ones.
   const numInstances = hasSharedEngines ? `(${ready} / count(up${of} == 1))` : ready;
   const requests = "millrace_fleet:requests_total";
   return [

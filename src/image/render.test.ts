@@ -1,4 +1,4 @@
-/** What every target promises, read back from its files: no secrets, no root, what is hostile stays text, and the plan arrives as it was. */
+/** Guarantees of every target, read back from its files: no secrets, no root, hostile text stays text, and the configuration arrives unchanged. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
@@ -48,7 +48,7 @@ function render(
   );
 }
 
-/** millrace.yaml as it arrives on the machine. */
+/** The millrace.yaml that arrives on the machine. */
 function configIn(target: ImageTarget, files: Record<string, string>): string {
   const userData = files["user-data"] ?? files["cidata/user-data"];
   if (userData !== undefined) return parse(userData).write_files[0].content;
@@ -61,7 +61,7 @@ describe.each(TARGETS)("%s", (target) => {
     expect(render(target, NVIDIA)).toEqual(render(target, NVIDIA));
   });
 
-  test("the plan arrives, closed by a key of the environment, with its comments", () => {
+  test("the configuration arrives with its comments, and with an API key from the environment", () => {
     const text = configIn(target, render(target, CPU));
     const config = parseConfig(text, "millrace.yaml", { MILLRACE_API_KEY: "k" });
     expect(config.host).toBe("0.0.0.0");
@@ -70,7 +70,7 @@ describe.each(TARGETS)("%s", (target) => {
     expect(text).toMatch(/^# why it is so/m);
   });
 
-  test("an NVIDIA plan gets its engine and its GPUs", () => {
+  test("an NVIDIA configuration gets its engine and its GPUs", () => {
     const all = Object.values(render(target, NVIDIA)).join("\n");
     if (target !== "kubernetes") expect(all).toMatch(/vllm\/vllm-openai:v0\.33\.0|vllm==0\.33\.0/);
     if (target === "compose") expect(all).toMatch(/driver: nvidia\s+count: 4/);
@@ -80,7 +80,7 @@ describe.each(TARGETS)("%s", (target) => {
 
   // Names of models and paths are the user's; commands and templates are not.
   const hostile = fc.stringMatching(/^[!-~]{0,12}$/).map((text) => `a${text}'"$(x)\`y\`\${z}%{w}{{v}}\\`);
-  test("a hostile name changes nothing but the value it is", () => {
+  test("a hostile name changes only the value it stands for", () => {
     const withName = (name: string, path: string) =>
       JSON.stringify({ models: [{ name, model: `/models/${path}`, options: { "max-num-seqs": 8 } }] });
     const plain = render(target, withName("plain-name", "plain-path"));
@@ -108,7 +108,7 @@ describe.each(TARGETS)("%s", (target) => {
   });
 });
 
-test("slugs and shell words hold for any text", () => {
+test("slugs are valid and shell words are quoted for any text", () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       expect(slugOf(text)).toMatch(/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/);
@@ -125,7 +125,7 @@ test("slugs and shell words hold for any text", () => {
   );
 });
 
-test("containers are no root, write to one folder, and have no compiler", () => {
+test("containers do not run as root, write to one folder, and have no compiler", () => {
   const { Dockerfile, "compose.yaml": compose } = render("compose", CPU);
   expect(Dockerfile).toMatch(/^USER 10001:10001$/m);
   expect(Dockerfile).toMatch(/^HEALTHCHECK .*"health"/m);
@@ -135,14 +135,14 @@ test("containers are no root, write to one folder, and have no compiler", () => 
   expect(services.millrace.logging.options).toEqual({ "max-size": "10m", "max-file": "5" });
 });
 
-test("loopback needs no key, and Compose publishes there only", () => {
+test("a server on loopback needs no key, and Compose publishes it on loopback only", () => {
   expect(configIn("systemd", render("systemd", CPU, { host: "127.0.0.1" }))).not.toMatch(/api-keys/);
   const files = render("compose", CPU, { host: "::1" });
   expect(parse(files["compose.yaml"]!).services.millrace.ports).toEqual(["[::1]:8000:8000"]);
   expect(configIn("compose", files)).toMatch(/key: env:MILLRACE_API_KEY/);
 });
 
-test("packages that are files travel along, and the installer takes them", () => {
+test("package files are copied along, and the installer uses them", () => {
   const packages = [{ kind: "file", path: "/tmp/x/millrace-0.1.0.tgz", name: "millrace-0.1.0.tgz" }] as const;
   const files = render("systemd", CPU, { packages });
   expect(files["packages/millrace-0.1.0.tgz"]).toBe("/tmp/x/millrace-0.1.0.tgz");
@@ -150,13 +150,13 @@ test("packages that are files travel along, and the installer takes them", () =>
   expect(() => render("cloud-init", CPU, { packages })).toThrow(/a version or a URL/);
 });
 
-test("the bundled model is the package's", () => {
+test("the model `bundled` is the one in the package", () => {
   const { fleet } = renderImage({ name: "x.yaml", text: CPU, model: "bundled" }, requestFor("systemd"));
   expect(fleet.config.models[0]!.model).toBe(BUNDLED_MODEL);
 });
 
 describe("kubernetes", () => {
-  test("KEDA follows what is asked: 80 % of the seats for 30 s, down after ten minutes, a spare pod", () => {
+  test("KEDA scales by the load: up at 80 % of the seats for 30 s, down after ten minutes, with a spare pod", () => {
     const { spec } = parse(render("kubernetes", NVIDIA)["scaled-object.yaml"]!);
     expect(spec.minReplicaCount).toBe(3);
     const { scaleUp, scaleDown } = spec.advanced.horizontalPodAutoscalerConfig.behavior;
@@ -166,12 +166,12 @@ describe("kubernetes", () => {
     expect(query).toMatch(/queue_depth.*in_flight.*\+ 12\.8$/);
   });
 
-  test("a pod is one instance, with all the GPUs of its own", () => {
+  test("a pod is one instance with all its GPUs", () => {
     const [model] = parseConfig(configIn("kubernetes", render("kubernetes", NVIDIA)), "x", ANY_ENVIRONMENT).models;
     expect([model!.instances, model!.gpus]).toEqual([1, undefined]);
   });
 
-  test("every object is of one namespace, and every volume, label and secret is there", () => {
+  test("all objects are in one namespace, and every volume, label and secret they refer to exists", () => {
     const files = render("kubernetes", NVIDIA, { numNodes: 2 });
     const { resources } = parse(files["kustomization.yaml"]!);
     const objects = resources.flatMap((path: string) => parseAllDocuments(files[path]!).map((each) => each.toJS()));
@@ -184,7 +184,10 @@ describe("kubernetes", () => {
     expect(JSON.stringify(objects)).not.toMatch(/the-key-of-the-engine/);
   });
 
-  test.each(["vllm", "sglang"])("several nodes: %s's own mode, with the gateway before its leader", (engine) => {
+  test.each([
+    "vllm",
+    "sglang",
+  ])("several nodes use %s's own mode, with the gateway in front of its leader", (engine) => {
     const hostile = NVIDIA.replace("engine: vllm", `engine: ${engine}`).replace("org/large", "/models/$(HOME)");
     const files = render("kubernetes", hostile, { numNodes: 2 });
     const { leaderTemplate, workerTemplate, size } = parse(files["leader-worker-set.yaml"]!).spec.leaderWorkerTemplate;
@@ -199,7 +202,7 @@ describe("kubernetes", () => {
     expect(gateway!.attach[0]!.url).toBe("http://millrace-plan-engine.millrace.svc:8001");
   });
 
-  test("several nodes keep the file's keys and environment, and the hub's name without our prefix", () => {
+  test("several nodes keep the file's keys and environment, and drop our prefix from the hub's name", () => {
     const own = `api-keys: [{ tenant: a, key: "env:TEAM_A_KEY" }]\n${NVIDIA.replace("org/large", "hf:org/large")}`;
     const document = parse(own);
     document.models[0].env = { NCCL_DEBUG: "INFO", WANDB_API_KEY: "env:WANDB" };

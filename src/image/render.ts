@@ -1,4 +1,4 @@
-/** From a fleet and a target to files: the same input always gives the same ones. */
+/** Renders the files of a target from a fleet. Equal inputs give equal files. */
 import { MillraceError } from "../core/errors.js";
 import { cloudInitFiles, packerFiles } from "./cloud-init.js";
 import { composeFiles, dockerFiles } from "./docker.js";
@@ -21,7 +21,7 @@ export interface Rendered {
   readonly fleet: ImageFleet;
 }
 
-/** Throws invalid_option, config_secret and what else is wrong with the file. */
+/** Throws invalid_option, config_secret, or the first mistake in the file. */
 export function renderImage(source: FleetSource, request: ImageRequest): Rendered {
   const isEmbedded = request.target === "cloud-init";
   const file = request.packages.find(({ kind }) => kind === "file");
@@ -30,7 +30,7 @@ export function renderImage(source: FleetSource, request: ImageRequest): Rendere
       "invalid_option",
       `expected a version or a URL as --package for cloud-init, got ${file.path}`,
       {
-        hint: "user data has no room for a file: publish it, or take the target packer or systemd",
+        hint: "user data cannot contain a file: publish the package, or use the target packer or systemd",
       },
     );
   }

@@ -1,4 +1,4 @@
-/** Files and an installer for a machine that is there already. */
+/** Files and an installer for an existing machine. */
 import { debianSteps, installSteps, machineFiles } from "./bare-machine.js";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
 
@@ -9,7 +9,7 @@ export function shellWord(word: string): string {
 
 const command = (words: readonly string[]): string => words.map(shellWord).join(" ");
 
-/** Straight through, without a decision: what decides is millrace. */
+/** A linear script without decisions; millrace itself makes them. */
 function installer(fleet: ImageFleet, { packages }: ImageRequest): string {
   return `${[
     "#!/bin/sh",

@@ -1,5 +1,5 @@
 /** What needs a key, at one engine's own door and at the gateway's; and how the gateway comes by an engine's description of its API. */
-import { afterEach, describe, expect, it, test } from "vitest";
+import { afterEach, describe, expect, it, test, vi } from "vitest";
 import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { answerJson, type FleetOptions, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
@@ -8,6 +8,7 @@ import { Secret } from "../config/values.js";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
+  vi.restoreAllMocks();
   for (const close of closing.splice(0)) await close();
 });
 
@@ -106,4 +107,25 @@ test("an engine without one, one that fails and a model that is none are said, a
   standIn!.behave = answerJson({});
   expect((await ask(fleet, "?model=m")).status).toBe(200);
   expect(await codeOf(await ask(fleet, "?model=other"))).toEqual([404, "model_not_found"]);
+});
+
+test("a description may have eight mebibytes, and no more", async () => {
+  const text = (numBytes: number) => JSON.stringify({ x: "" }).replace('""', `"${"x".repeat(numBytes - 8)}"`);
+  const fleet = await start([answerJson({})]);
+  const [standIn] = fleet.standIns;
+  standIn!.behave = (_, outgoing) => void outgoing.end(text(2 ** 23 + 1));
+  expect(await codeOf(await ask(fleet))).toEqual([502, "upstream_failed"]);
+  standIn!.behave = (_, outgoing) => void outgoing.end(text(2 ** 23));
+  expect((await (await ask(fleet)).text()).length).toBe(2 ** 23);
+});
+
+test("an engine gets ten seconds to send its description", async () => {
+  const limits: number[] = [];
+  vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+    limits.push(ms);
+    return AbortSignal.abort();
+  });
+  const fleet = await start([() => {}]);
+  expect(await codeOf(await ask(fleet))).toEqual([502, "upstream_failed"]);
+  expect(limits).toEqual([10_000]);
 });

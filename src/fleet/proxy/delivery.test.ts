@@ -226,6 +226,13 @@ describe("with hedge-after", () => {
     expect(["a", "b"].map((id) => proxy.numInFlight(id))).toEqual([0, 0]);
   });
 
+  test("max-attempts counts the second instance too", async () => {
+    const late: Behaviour = (received, outgoing) => void setTimeout(() => ok(received, outgoing), 50);
+    const { post, watched } = await start([late, late], { ...hedged(1), limits: { maxAttempts: 1 } });
+    await isWhole(post(chat, request));
+    expect([watched.hedged, watched.routed]).toEqual([[], ["a"]]);
+  });
+
   test("a path that might leave something behind is sent once", async () => {
     const late: Behaviour = (received, outgoing) => void setTimeout(() => ok(received, outgoing), 50);
     const { post, standIns, watched } = await start([late, late], hedged(1));

@@ -1,4 +1,5 @@
 import { connect, createServer, type Socket } from "node:net";
+import { Agent, request as undiciRequest } from "undici";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { holdBodies, largeBody } from "../../../test/helpers/held-bodies.js";
 import {
@@ -137,6 +138,40 @@ test("a drain that takes too long tells whoever still waits, in a stream as its 
   expect(await stream.text()).toMatch(/"n":2\}\n\ndata: \{"error":.*"shutting_down".*\n\n$/);
   for (const response of [await whole, await waiting]) expect(await code(response)).toEqual([503, "shutting_down"]);
   expect(pool.failures).toEqual([]);
+});
+
+test("a drain ends one second after its time limit, even if a client does not read", async () => {
+  let numWritten = 0;
+  const endless: Behaviour = (_, outgoing) => {
+    beginStream(outgoing);
+    const write = () => {
+      for (numWritten++; outgoing.write(sse("x".repeat(16_000))); ) numWritten++;
+      outgoing.once("drain", write);
+    };
+    write();
+  };
+  const { proxy } = await start([endless], { timeouts: { drainMs: 0 } });
+  const socket = connect(proxy.port, "127.0.0.1");
+  const body = JSON.stringify({ ...request, stream: true });
+  socket.pause();
+  socket.on("error", () => {});
+  socket.write(`POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  await quiet(() => numWritten);
+  const beganMs = performance.now();
+  await proxy.drain();
+  expect(performance.now() - beganMs).toBeGreaterThan(900);
+  socket.destroy();
+});
+
+test("an instance's headers may have 60 kB", async () => {
+  const { proxy } = await start([(_, outgoing) => outgoing.writeHead(200, { "X-Big": "x".repeat(60_000) }).end("{}")]);
+  // A client of its own: fetch takes no more than 16 KiB.
+  const response = await undiciRequest(`${proxy.url}${chat}`, {
+    method: "POST",
+    body: JSON.stringify(request),
+    dispatcher: new Agent({ maxHeaderSize: 100_000 }),
+  });
+  expect([response.statusCode, response.headers["x-big"]?.length]).toEqual([200, 60_000]);
 });
 
 describe("an instance that does not take a request: another does, and the client does not notice", () => {

@@ -39,6 +39,16 @@ test("choices times prompts", async () => {
   expect(await completions({ prompt: [[1], [2]] })).toBe(2);
 });
 
+test("a request counts for at most 1,024 choices per prompt", async () => {
+  for (const [n, numSequences] of [
+    [1023, 1023],
+    [1024, 1024],
+    [5000, 1024],
+  ] as const) {
+    expect((await termsOf({ messages: [], n })).numSequences).toBe(numSequences);
+  }
+});
+
 describe("sessions", () => {
   test.each<[string, RequestBody, Record<string, string>]>([
     ["header", { user: "user" }, { "x-session-id": "header" }],

@@ -67,3 +67,14 @@ test("what is no number is not counted", () => {
   reader.push(Buffer.from('{"usage":{"prompt_tokens":"many","completion_tokens":-1}}'));
   expect(reader.read()).toEqual({ inputTokens: undefined, outputTokens: undefined });
 });
+
+test("counts are looked for in the last four kibibytes", () => {
+  for (const [numBytes, outputTokens] of [
+    [4096, 7],
+    [4097, undefined],
+  ] as const) {
+    const reader = new UsageReader();
+    reader.push(Buffer.from(`${"x".repeat(9000)}${JSON.stringify({ usage }).slice(1).padEnd(numBytes)}`));
+    expect(reader.read()?.outputTokens).toBe(outputTokens);
+  }
+});

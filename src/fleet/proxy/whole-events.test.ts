@@ -37,3 +37,10 @@ test("the rest comes out at the end, and an endless event is not held for ever",
   for (let i = 0; i < 100; i++) numOut += events.push(Buffer.alloc(10_000, 97)).length;
   expect(numOut).toBeGreaterThan(700_000);
 });
+
+test("an unfinished event of up to 256 KiB is held, a longer one passes in pieces", () => {
+  const events = new WholeEvents();
+  expect(events.push(Buffer.alloc(256 * 1024, 97))).toHaveLength(0);
+  expect(events.push(Buffer.from("a"))).toHaveLength(256 * 1024 + 1);
+  expect(events.flush()).toHaveLength(0);
+});

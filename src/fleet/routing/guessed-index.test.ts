@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { GuessedIndex } from "./guessed-index.js";
+import { GuessedIndex, indexBlocks } from "./guessed-index.js";
 
 /** Chains in a tree: node n hangs from its number without the last digit, so chains share beginnings. */
 const chainOf = (node: string): number[] => Array.from(node, (_, i) => Number(`1${node.slice(0, i + 1)}`));
@@ -56,4 +56,11 @@ test("ten thousand distinct prefixes of a hundred blocks do not outgrow it", () 
   const index = new GuessedIndex(16_384);
   for (let prefix = 0; prefix < 10_000; prefix++) index.add(Array.from({ length: 100 }, (_, i) => prefix * 100 + i));
   expect(index.size).toBeLessThanOrEqual(16_384 * 1.125);
+});
+
+test("an index has as many blocks as the engine's KV memory holds, and 16,384 where that is unknown", () => {
+  const capacity = { seats: undefined, blockSize: undefined };
+  expect(indexBlocks({ ...capacity, kvTokens: undefined }, 32)).toBe(16_384);
+  expect(indexBlocks({ ...capacity, kvTokens: 1000 }, 32)).toBe(31);
+  expect(indexBlocks({ ...capacity, kvTokens: 8 }, 32)).toBe(1);
 });

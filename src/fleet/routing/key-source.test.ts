@@ -62,3 +62,19 @@ test("only as much of a long conversation is written out as is hashed, and its k
   expect(many.keys).toHaveLength(8192);
   expect(many.numBlocks / few.numBlocks).toBeCloseTo(4, 1);
 });
+
+test("of a list of ids the first 65,536 are hashed; of a list of prompts the first 64, up to 1,024 ids each", () => {
+  const whole = (changed?: number) => Int32Array.from({ length: 70_000 }, (_, i) => (i === changed ? 7 : 1));
+  const keysOf = (prompt: unknown) => source.keysOf({ prompt }).keys;
+  expect(keysOf(whole(65_536))).toEqual(keysOf(whole()));
+  // The last block ends within the last ids.
+  expect(keysOf(whole(65_400))).not.toEqual(keysOf(whole()));
+  const lists = (changedList?: number, changedId?: number) =>
+    Array.from({ length: 66 }, (_, list) =>
+      Int32Array.from({ length: 1100 }, (_, i) => (list === changedList && i === changedId ? 7 : 1)),
+    );
+  expect(keysOf(lists(64, 0))).toEqual(keysOf(lists()));
+  expect(keysOf(lists(63, 0))).not.toEqual(keysOf(lists()));
+  expect(keysOf(lists(0, 1024))).toEqual(keysOf(lists()));
+  expect(keysOf(lists(0, 1023))).not.toEqual(keysOf(lists()));
+});

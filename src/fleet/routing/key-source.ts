@@ -122,7 +122,7 @@ function itemText(item: unknown, maxCharacters: number): { readonly text: string
   return { text: JSON.stringify(shorter), numLeftOut: content.length - cut.length };
 }
 
-/** A list of this many ids already fills the hashed part. */
+/** Only this many ids of a list are hashed. */
 const MAX_HASHED_IDS = 64 * 1024;
 
 /** Turns Int32Arrays, which hold long lists of ids, to arrays: JSON would write them as objects. */

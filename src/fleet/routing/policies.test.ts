@@ -30,6 +30,11 @@ describe("prefix", () => {
     expect(pick(ask([candidate({ load: 0.1 }), busy, candidate({ load: 0.8 })]))).toBe(0);
   });
 
+  test("compares loads with a mean of at least one half", () => {
+    const known = (load: number) => pick(ask([candidate(), candidate({ matchedFraction: 0.5, load })]));
+    expect([known(0.24), known(0.26)]).toEqual([1, 0]);
+  });
+
   test("β = 0 ignores load", () => {
     const busy = candidate({ matchedFraction: 0.1, load: 9 });
     expect(pick(ask([candidate(), busy], { beta: 0 }))).toBe(1);
@@ -80,6 +85,16 @@ describe("session", () => {
     expect(pick(ask(busy, { session: "s" }))).not.toBe(home);
     const fair = candidates.map((each) => ({ ...each, numInFlight: 5 }));
     expect(pick(ask(fair, { session: "s" }))).toBe(home);
+  });
+
+  test("stays below 1.25 times its instance's share of all sequences, its own among them", () => {
+    const candidates = idle(2);
+    const home = pick(ask(candidates, { session: "s" }));
+    const atHome = (numInFlight: number) => {
+      const busy = candidates.map((each, i) => ({ ...each, numInFlight: i === home ? numInFlight : 39 - numInFlight }));
+      return pick(ask(busy, { session: "s" })) === home;
+    };
+    expect([atHome(24), atHome(25)]).toEqual([true, false]);
   });
 
   test("without a session it goes by load", () => {

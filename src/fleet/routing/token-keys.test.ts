@@ -21,8 +21,9 @@ test("prompts of many bytes, or of many messages or items, are named by their te
   for (const body of [{ messages: messages(257) }, { input: messages(257) }]) {
     expect(await source.keysOf(body, path, 1000)).not.toHaveProperty("blockSize");
   }
+  expect(await source.keysOf({ prompt: "a" }, path, 256 * 1024)).toHaveProperty("blockSize");
   expect(await source.keysOf({ prompt: "a" }, path, 256 * 1024 + 1)).not.toHaveProperty("blockSize");
-  expect(numRead).toBe(5);
+  expect(numRead).toBe(6);
 });
 
 test("the reader hears whose request it is, also where prefixes are everybody's", async () => {

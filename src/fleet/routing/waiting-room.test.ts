@@ -55,6 +55,24 @@ function setUp(
   return { pool, room, order, enter };
 }
 
+test("a refused request is told to come back after a minute at most", async () => {
+  for (const [meanSeconds, retryAfterSeconds] of [
+    [0.2, 1],
+    [59.5, 60],
+    [3600, 60],
+  ] as const) {
+    const router = {
+      acquire: () => "full" as const,
+      hasReady: () => true,
+      hasRoom: () => false,
+      isComing: () => false,
+      meanSeconds: () => meanSeconds,
+    };
+    const room = new WaitingRoom(router, { maxWaiting: 0, maxWaitMs: 5000 }, () => false);
+    await expect(room.enter(entrant("t"), () => {})).rejects.toMatchObject({ code: "queue_full", retryAfterSeconds });
+  }
+});
+
 test("with a seat free nobody waits; without one, whoever is next gets the seat that comes free", async () => {
   const { room, order, enter } = setUp(1);
   const first = await enter("first", entrant("t"));

@@ -1,0 +1,30 @@
+import { expect, test, vi } from "vitest";
+import type { OpenTurn } from "../../core/response-state.js";
+import { ResponseKeeper } from "./response-keeper.js";
+
+const MAX_BYTES = 32 * 1024 * 1024;
+
+/** A response of so many bytes, spaced so that it is held in few chunks. */
+const responseOf = (numBytes: number): Buffer => Buffer.from('{"status":"completed"}'.padEnd(numBytes));
+
+function setUp() {
+  const finish = vi.fn((response: object) => ({ ...response, store: true }));
+  const turn = { body: {}, previousId: null, isToBeStored: true, finish } as unknown as OpenTurn;
+  return { finish, keeper: new ResponseKeeper(turn, false) };
+}
+
+test("an answer of 32 MiB is held until its end, and stored", () => {
+  const { finish, keeper } = setUp();
+  expect(keeper.push(responseOf(MAX_BYTES))).toHaveLength(0);
+  expect(JSON.parse(keeper.end().toString())).toMatchObject({ status: "completed", store: true });
+  expect(finish).toHaveBeenCalledOnce();
+});
+
+test("a longer answer passes unchanged, and is not stored", () => {
+  const { finish, keeper } = setUp();
+  const response = responseOf(MAX_BYTES + 1);
+  expect(keeper.push(response).equals(response)).toBe(true);
+  expect(keeper.push(Buffer.from("more")).toString()).toBe("more");
+  expect(keeper.end()).toHaveLength(0);
+  expect(finish).not.toHaveBeenCalled();
+});
