@@ -47,7 +47,6 @@ const JUDGES = {
     "response-state.test.ts",
     "isolation.test.ts",
   ],
-  "delivery.ts": ["delivery.test.ts", "proxy-failures.test.ts"],
 };
 
 /** The one file of that name. */

@@ -211,6 +211,15 @@ describe("without chunks", () => {
     expect(advised).toEqual([]);
   });
 
+  test("a scored prompt that was cut waits again where the rest does not fit into the step", () => {
+    const { arrive, step } = createBench({ isChunkedPrefillEnabled: false, policy: "priority" });
+    arrive({ promptLength: 30, priority: 5, isScored: true });
+    expect(step()).toEqual({ 1: 4 });
+    arrive({ promptLength: 20, priority: 0 });
+    expect(step()).toEqual({ 2: 20 });
+    expect(step()).toEqual({ 2: 1, 1: 4 });
+  });
+
   test("a scored prompt is cut all the same, to the rows of logits that a step has", () => {
     const { arrive, step } = createBench({ isChunkedPrefillEnabled: false });
     arrive({ promptLength: 10, isScored: true });

@@ -124,6 +124,17 @@ describe("sliding windows", () => {
     expect([kv.usedBlocksOf(0), kv.usedBlocksOf(1)]).toEqual([0, 0]);
   });
 
+  test("one that has given all its blocks back needs as much room as a new one", () => {
+    const kv = createManager();
+    const sequence = prompt(1, 40);
+    compute(kv, sequence);
+    kv.release(sequence);
+    const room = (of: Sequence) => [0, 1, 2, 3, 4, 5].map((promised) => kv.hasRoomFor(of, [0, promised]));
+    expect(room(sequence)).toEqual(room(prompt(2, 40)));
+    expect(room(sequence)).toContain(true);
+    expect(room(sequence)).toContain(false);
+  });
+
   test("a prefix is a hit as long as its last window is there, whatever became of the blocks before", () => {
     const kv = createManager();
     const first = prompt(1, 40);
