@@ -1,7 +1,7 @@
 /**
- * Turns stored tensor rows into f32, type by type, in plain TypeScript: what the bytes of every weight type mean.
+ * Turns stored tensor rows into f32, type by type, in plain TypeScript: the definition of every weight type.
  * Layouts are GGML's (github.com/ggml-org/ggml, ggml-common.h). Each product is rounded to f32 where GGML rounds it, so results are equal
- * to the bit. Fast paths live in native/cpu/kernels; this is what they are checked against.
+ * to the bit. Fast paths live in native/cpu/kernels; they are checked against this file.
  */
 import { MillraceError } from "../core/errors.js";
 import type { TensorType } from "./gguf/types.js";

@@ -1,4 +1,4 @@
-/** Turns what a user calls a model (a file, a folder, `hf:org/repo[:file]`) into paths of local files, downloading them where needed. */
+/** Resolves a model's name (a file, a folder, `hf:org/repo[:file]`) to paths of local files, downloading them where needed. */
 import type { Stats } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -133,7 +133,7 @@ async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<Res
     await touchCachedListing(folder);
     return resolvedIn(folder, cached);
   }
-  // Two who wrote into one file would mix their bytes.
+  // Two processes that write into one file would mix their bytes.
   const release = await inCache(folder, async () => {
     await mkdir(folder, { recursive: true });
     return acquireFileLock(join(folder, LOCK_NAME), options.onWait);
@@ -191,7 +191,7 @@ async function keptListing(
 }
 
 /**
- * A repository's config.json alone: what a plan needs, without its weights.
+ * A repository's config.json alone, which is all that a plan needs.
  *
  * @example await fetchHubConfig("hf:org/repo")
  */

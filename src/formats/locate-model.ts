@@ -7,7 +7,7 @@ import type { StartStage } from "../core/stages.js";
 export interface LocatedModel {
   /** The file (the first shard of a split one), or the model's folder. */
   readonly path: string;
-  /** What the model is called where nobody names it: the file's name, or the hub's repository. */
+  /** The model's default name: the file's, or the hub's repository. */
   readonly name: string;
 }
 

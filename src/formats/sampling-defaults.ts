@@ -5,7 +5,7 @@ import { MillraceError } from "../core/errors.js";
 import { readJsonFile } from "./files/json.js";
 import type { GgufMetadata } from "./gguf/types.js";
 
-/** Under the names of request fields; what is absent keeps the API's own default. */
+/** By the names of request fields; absent fields keep the API's own defaults. */
 export interface SamplingDefaults {
   readonly temperature?: number;
   readonly top_p?: number;
@@ -40,7 +40,7 @@ const GGUF_KEYS: Readonly<Record<SamplingField, string>> = {
   repetition_penalty: "general.sampling.penalty_repeat",
 };
 
-/** What is wrong with a field's value, or undefined. */
+/** The fault of a field's value, or undefined. */
 export function samplingComplaint(field: SamplingField, value: unknown): string | undefined {
   const [expected, isValid] = RANGES[field];
   return typeof value === "number" && isValid(value) ? undefined : expected;

@@ -1,5 +1,5 @@
 /**
- * A tokenizer for texts of any length. A text of a megabyte takes up to a second, in which a server would answer nobody: long jobs go to a thread, which reads
+ * A tokenizer for texts of any length. A text of a megabyte takes up to a second, in which a server would answer no request: long jobs go to a thread, which reads
  * the same tokenizer when the first of them comes.
  */
 import { errorFromRecord } from "../core/errors.js";
@@ -18,7 +18,7 @@ type TokenizerThread = FairThread<TokenizerJob, FromTokenizerThread>;
 export interface JobOwner {
   /** Long jobs take turns between tenants. */
   readonly tenant: string;
-  /** Calls `leave` when the client has gone, at once if it already has; returns the call that ends the watch. Absent: the job is done whoever goes. */
+  /** Calls `leave` when the client has gone, at once if it already has; returns the call that ends the watch. Absent: the job is done in any case. */
   readonly watch?: (leave: () => void) => () => void;
 }
 
@@ -78,7 +78,7 @@ export class AsyncTokenizer {
       const answer = await this.#runElsewhere(thread, job, cost);
       if (answer.kind === "done") return answer.result;
       if (answer.kind === "failed") throw errorFromRecord(answer.error);
-      // Files that cannot be read a second time, or are others by now, must not change what is served.
+      // Files that became unreadable or have changed must not change the served tokenizer.
       this.#shared.thread = undefined;
       thread.end();
     }

@@ -1,6 +1,6 @@
 /**
  * Chained hashes of token blocks: the names under which prefixes are found, by the engine's cache and by the router.
- * A key is an integer below 2⁵³ (two 32-bit mixing lanes, cut), fit for a Map; whoever finds an entry compares the tokens as well.
+ * A key is an integer below 2⁵³ (two 32-bit mixing lanes, cut), fit for a Map; a reader that finds an entry compares the tokens as well.
  */
 
 /**

@@ -6,7 +6,7 @@ export function firstSeenBlock(window: number, position: number, blockSize: numb
 }
 
 /**
- * How many of the first `numBlocks` blocks leave a sequence behind them with every block that it will see.
+ * The most of the first `numBlocks` blocks after which a sequence still finds every block in its window.
  * @param windows per KV group
  * @param isThere whether a group's block is cached
  */

@@ -1,5 +1,5 @@
 /**
- * Which blocks a prefix cache holds, put together from what it tells of its changes: an engine's main thread keeps one of its own thread's cache, and a gateway
+ * The blocks that a prefix cache holds, reconstructed from its changes: an engine's main thread keeps one of its own thread's cache, and a gateway
  * one of each engine's. Blocks have the keys of block-hash.ts; which of its KV groups still hold a block are bits of a number, group g's being 2^g.
  */
 import { countUsable } from "./block-windows.js";
@@ -12,7 +12,7 @@ export class CachedBlocks {
 
   /**
    * @param windows per KV group: the sliding window, 0 = everything is seen
-   * @param revision counts what has been applied
+   * @param revision number of changes applied
    * @param blocks everything there is, as changes to nothing
    */
   constructor(

@@ -43,7 +43,7 @@ export class StreamDecoder {
     return this.#utf8.decode(bytes, { stream: true });
   }
 
-  /** What an unfinished character at the end becomes: U+FFFD, or nothing where there is none. */
+  /** Ends the stream: an unfinished character becomes U+FFFD. */
   flush(): string {
     return this.#utf8.decode(EMPTY);
   }

@@ -33,7 +33,7 @@ export type JobResult = readonly Encoded[] | TokenList | string;
 
 const utf8 = new TextEncoder();
 
-/** Characters of texts, or ids: what a job's time grows with. */
+/** Size of a job, which its time grows with: characters of its texts, or ids. */
 export function jobSize(job: TokenizerJob): number {
   switch (job.kind) {
     case "encode":
@@ -45,7 +45,7 @@ export function jobSize(job: TokenizerJob): number {
   }
 }
 
-/** Throws what the tokenizer throws. */
+/** Throws the tokenizer's errors. */
 export function runJob(tokenizer: Tokenizer, job: TokenizerJob): JobResult {
   switch (job.kind) {
     case "encode":
@@ -67,7 +67,7 @@ const TOKENS_OF_A_CUT = 64;
 /** A special token may swallow the white space after or before it, however long, and may be on the other side of the cut. */
 const SPACES = /[\s\u0085]+/g;
 
-/** A prompt of megabytes that no context holds is told by its first slices: all of it would take seconds. */
+/** Refuses a prompt beyond the context by its first slices: encoding all of megabytes takes seconds. */
 function encode(tokenizer: Tokenizer, text: string, options: EncodeOptions, maxTokens: number): Encoded {
   const sliceLength = USUAL_TOKEN_LENGTH * maxTokens;
   const count = (part: string) => tokenizer.encode(part, options).length;

@@ -14,7 +14,7 @@ export function readTextFile(path: string, maxBytes = MAX_CONFIG_BYTES): string 
   return readExactly(file, 0, file.byteLength).toString("utf8");
 }
 
-/** Throws `file_unreadable`, or `model_config` for what is no JSON object. */
+/** Throws `file_unreadable`, or `model_config` if the text is no JSON object. */
 export function readJsonFile(path: string, maxBytes = MAX_CONFIG_BYTES): JsonObject {
   return parseJsonObject(readTextFile(path, maxBytes), path);
 }

@@ -35,7 +35,7 @@ export interface GgufHeader {
   readonly tensors: readonly GgufTensor[];
 }
 
-/** `shard` is what the tensors carry as their shard index. */
+/** @param shard the shard index of the tensors */
 export function parseHeader(reader: HeaderReader, shard: number): GgufHeader {
   checkMagic(reader);
   const version = readVersion(reader);

@@ -1,4 +1,4 @@
-/** What a parsed GGUF file is to the rest of the house: typed metadata and a table of tensors whose byte ranges were checked. */
+/** A parsed GGUF file: typed metadata, and a table of tensors with checked byte ranges. */
 
 /** Tensor types the kernels read, by GGML's own names. */
 export type TensorType =

@@ -29,7 +29,7 @@ interface Part {
 
 /**
  * The hub's library can list and describe files, but its downloads neither continue a broken one nor compare checksums,
- * hence the plain requests here. Nobody else may fetch the same file meanwhile: the caller holds a lock.
+ * hence the plain requests here. No other process may fetch the same file meanwhile: the caller holds a lock.
  */
 export async function downloadFile(
   access: HubAccess,

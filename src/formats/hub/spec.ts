@@ -1,4 +1,4 @@
-/** `hf:org/repo[@revision][:file]`: what it may contain, and which file names are safe to write below the cache folder. */
+/** `hf:org/repo[@revision][:file]`: its syntax, and the file names that are safe to write below the cache folder. */
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 
@@ -46,7 +46,7 @@ export function hubFolder(cacheDir: string, { repo, revision }: HubSpec): string
   return join(cacheDir, "hub", repo, revision.replaceAll("/", "--"));
 }
 
-/** Held in that folder by who downloads into it or removes from it. */
+/** Lock file in that folder, held while downloading into it or removing from it. */
 export const LOCK_NAME = "download.lock";
 
 /** Refuses names that would leave the folder they are written to, wherever they come from. */

@@ -123,7 +123,7 @@ export async function removeStored(spec: string, cacheDir = cacheFolder(), onWai
     const models = [...sizes.keys()].filter((name) => name.endsWith(".gguf"));
     const chosen = parsed.file === undefined ? undefined : chosenFiles(models, parsed.file);
     if (parsed.file !== undefined && chosen === undefined) throw await unknownModel(spec, cacheDir);
-    // What is left without its last weights is of no use.
+    // The other files are of no use without weights.
     const isAll = chosen === undefined || (models.every((name) => chosen.includes(name)) && !isHfFolder(folder));
     const files = isAll ? [...sizes.keys()] : chosen;
     await inCache(folder, () => Promise.all(files.map((file) => rm(join(folder, file), { force: true }))));

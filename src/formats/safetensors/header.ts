@@ -18,7 +18,7 @@ interface SafetensorsHeader {
   readonly tensors: readonly SafetensorsTensor[];
 }
 
-/** `shard` is what the tensors carry as their shard index. */
+/** @param shard the shard index of the tensors */
 export function readHeader(path: string, shard: number): SafetensorsHeader {
   using file = openFile(path);
   const { byteLength } = file;

@@ -11,7 +11,7 @@ export const INDEX_NAME = "model.safetensors.index.json";
 
 const MAX_INDEX_BYTES = 32 * 1024 * 1024;
 const MAX_SHARDS = 1024;
-/** Names in the same folder, and nothing that leads out of it. */
+/** File names in the same folder; paths that lead out of it are refused. */
 const SHARD_NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]*\.safetensors$/;
 
 /** @example readSafetensors("models/qwen3").tensors.get("model.norm.weight")?.shape */

@@ -1,4 +1,4 @@
-/** What a parsed safetensors model is to the rest of the house: a table of tensors whose byte ranges were checked. */
+/** A parsed safetensors model: a table of tensors with checked byte ranges. */
 
 /** Element types of the format with their bits; a file with any other is refused. */
 export const DTYPE_BITS = {

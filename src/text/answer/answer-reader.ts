@@ -1,4 +1,4 @@
-/** Reads an answer's text as it comes: what is thought, what is said, what is called. */
+/** Splits an answer's text, as it arrives, into reasoning, content and calls. */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { ToolCallFormat } from "./call-format.js";
 import { ReasoningSplitter } from "./reasoning.js";

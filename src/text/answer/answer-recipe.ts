@@ -1,5 +1,5 @@
 /**
- * What an answer must be, as data that travels as text: endpoints say it, and the thread that compiles grammars writes it out in EBNF, since writing a client's
+ * The required form of an answer, as data that travels as text: endpoints make it, and the thread that compiles grammars writes it out in EBNF, since writing a client's
  * schema can take long.
  */
 import { MillraceError } from "../../core/errors.js";
@@ -13,7 +13,7 @@ import {
   type ReasoningStart,
 } from "./call-grammar.js";
 
-/** Calls: forced ones, of a named function or any; those that a model is free to make; or ones that may come in place of a form. */
+/** Calls: forced (of a named function or any), free, or allowed in place of a form. */
 type CallRecipe = CallGrammarOptions &
   (
     | { readonly kind: "forcedCalls"; readonly isNamed: boolean }
@@ -23,7 +23,7 @@ type CallRecipe = CallGrammarOptions &
 
 export type AnswerRecipe = AnswerForm | CallRecipe;
 
-/** In characters of JSON: twice what a grammar may have. */
+/** Characters of JSON, at most: twice the limit of a grammar. */
 export const MAX_RECIPE_LENGTH = 512 * 1024;
 
 /** The recipe as text. Equal ones are equal texts, so that their grammar is compiled once. */
@@ -56,7 +56,7 @@ function tooLong(): MillraceError {
   );
 }
 
-/** In EBNF. Throws what is wrong with a client's schema, pattern or grammar, and refuses what is too large to compile. */
+/** @returns the recipe in EBNF. Throws coded errors for a malformed schema, pattern or grammar, and for one too large to compile. */
 export function grammarOfRecipe(text: string): string {
   const grammar = write(JSON.parse(text) as AnswerRecipe);
   assertCompilable(grammar);

@@ -1,4 +1,4 @@
-/** What a format of tool calls tells the parser that reads it. */
+/** A format of tool calls, as the parser needs it. */
 
 /** Where calls go as they are read. */
 export interface CallSink {
@@ -15,7 +15,7 @@ export interface CallSink {
  */
 export type CallStep = "held" | "taken" | "ended" | "rejected";
 
-/** Reads the calls behind one opener, character by character. */
+/** Reads the calls after one opener, character by character. */
 export interface CallRegion {
   push(char: string): CallStep;
 }

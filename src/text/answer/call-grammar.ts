@@ -1,4 +1,4 @@
-/** Grammars of answers that call functions: what a turn that must call goes on with, and answers that may call but only validly. */
+/** Grammars of answers that call functions: turns that must call, and answers that may call but only validly. */
 import { MillraceError } from "../../core/errors.js";
 import { formExpression, type PartForm } from "../grammar/answer-form.js";
 import { bytesOfSet, characterSet, complement } from "../grammar/character-set.js";
@@ -25,7 +25,7 @@ type CallSyntax = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
 
 export interface CallGrammarOptions {
   readonly format: CallSyntax;
-  /** Those that may be called; one at least. */
+  /** The callable functions, at least one. */
   readonly functions: readonly GrammarFunction[];
   /** The answer is over with its first call. */
   readonly isSingle: boolean;
@@ -39,7 +39,7 @@ export type ReasoningStart = "inside" | "possible" | "none";
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
 const ANY_OBJECT = { type: "object" };
 const BLANKS = "[ \\t\\r\\n]*";
-/** Between reasoning and what it leads to; a model could write them until its tokens run out. */
+/** White space between reasoning and content, bounded: a model could write it until its tokens run out. */
 const FEW_BLANKS = "[ \\r\\n]{0,4}";
 
 /**

@@ -13,7 +13,7 @@ const CALL_ID = "[CALL_ID]";
 /** More than name, id and markers need; white space must not add up. */
 const MAX_HEAD_LENGTH = 264;
 
-/** A name and, behind what may stand between the two, its arguments. */
+/** A name, the separators that may follow, and its arguments. */
 class NamedCall implements CallRegion {
   readonly #sink: CallSink;
   readonly #scanner = new JsonScanner();

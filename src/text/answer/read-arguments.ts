@@ -4,7 +4,7 @@ type Closer = "}" | "]";
 
 interface Cut {
   readonly end: number;
-  /** What closes what is open there. */
+  /** The brackets and quotes that close the open ones. */
   readonly closers: string;
 }
 
@@ -28,7 +28,7 @@ function cutsOf(text: string): readonly Cut[] {
       safe = { end: i + 1, depth: open.length };
     } else if (char === "}" || char === "]") {
       open.pop();
-      // What was open at the last safe place is not what is open now.
+      // The set of open brackets has changed since the last safe position.
       if (safe !== undefined && open.length < safe.depth) safe = { end: i + 1, depth: open.length };
     } else if (char === ",") safe = { end: i, depth: open.length };
   }
@@ -49,7 +49,7 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
 }
 
 /**
- * Arguments that break off, as where an answer's length cut them, are read as far as they came; what cannot be read is an empty object.
+ * Arguments cut off, as by the answer's length, are read as far as they go; unreadable ones become an empty object.
  *
  * @example readArguments('{"city": "Par') // { city: "Par" }
  */

@@ -136,7 +136,7 @@ export class ToolCallParser {
     this.#position = this.#start;
   }
 
-  /** No call begins at the first held character; reading goes on behind it. */
+  /** No call begins at the first held character: continues after it. */
   #release(): void {
     this.#rewind();
     const char = this.#buffer[this.#start]!;

@@ -5,7 +5,7 @@ import type { Schema } from "./schema-keywords.js";
 import { possible } from "./schema-refusal.js";
 import { listedTexts, uniqueExpression } from "./unique-items.js";
 
-/** Lists of what the schema says of their items. */
+/** Grammars of JSON lists: their items, lengths and uniqueness. */
 export function arrayOfSchema(host: SchemaHost, schema: Schema, at: string): string {
   const { prefixItems = [] } = schema;
   if (!Array.isArray(prefixItems)) return host.refuse(`${at}/prefixItems`, "a list of schemas", typeof prefixItems);
@@ -51,7 +51,7 @@ function uniqueItems(
     : host.bracketed("[", content, "]");
 }
 
-/** The first of the prefix, then more of it, then between min and max in all. */
+/** Items of the prefix in order, then further items, between min and max in all. */
 function elementsOf(
   host: SchemaHost,
   prefix: readonly string[],

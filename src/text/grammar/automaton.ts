@@ -18,7 +18,7 @@ const MAX_STATES = 2000;
 /** Characters that no set tells apart are one class. */
 const MAX_CLASSES = 256;
 
-/** What a state found so far leads to. */
+/** Transitions of a state found so far. */
 export interface Expansion<Label, Key> {
   readonly isFinal: boolean;
   readonly edges: readonly { readonly label: Label; readonly to: Key }[];
@@ -80,7 +80,7 @@ function pruned<Label>(states: readonly State<Label>[]): Automaton<Label> | unde
 }
 
 /**
- * An expression of the automaton's texts, with `end` behind each.
+ * An expression for the automaton's texts, each followed by `end`.
  * @param spell undefined: no answer can have it
  */
 export function automatonExpression<Label>(
@@ -132,7 +132,7 @@ export function automatonOf(
   );
 }
 
-/** Languages that are sets, among the parts of this one. What a complement leaves may be every text, though no part of the language is. */
+/** The character sets among the parts of a language. A complement may accept every text although no part of it does. */
 function setsIn({ anyCharacter }: Languages, language: Language): readonly Language[] {
   const seen = new Set([language, anyCharacter]);
   for (const each of seen) for (const part of each.parts) seen.add(part);

@@ -9,7 +9,7 @@ const MAX_CONSTANTS = 1 << 16;
 /** A grammar has no more of them in one place. */
 const MAX_ALTERNATIVES = 256;
 
-/** What is left of the comparisons that one walk of a schema may cost, so that no schema holds up the thread that serves. */
+/** Budget of comparisons for one walk of a schema, so that no schema holds up the serving thread. */
 export interface Comparisons {
   left: number;
 }

@@ -11,7 +11,7 @@ export function assertCompilable(grammar: string): void {
   new SizeReader(grammar).read();
 }
 
-/** A literal, a class, a reference, a group or an operator with its repetition. Text that is no grammar may pass: the grammar engine says what is wrong with it. */
+/** A literal, a class, a reference, a group or an operator with its repetition. Malformed grammars may pass: the grammar engine names their fault. */
 const PIECE =
   /"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|#[^\n]*|[()]|\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}|[A-Za-z_][\w.-]*|./gsu;
 
@@ -20,7 +20,7 @@ class SizeReader {
   readonly #open: number[] = [];
   /** Of the rules so far, or of the innermost group. */
   #numElements = 0;
-  /** What a repetition would repeat. */
+  /** The last item, which a repetition would repeat. */
   #last = 0;
 
   constructor(private readonly grammar: string) {}

@@ -49,7 +49,7 @@ export function oneOfLiterals(writer: GrammarWriter, texts: Iterable<string>): s
 }
 
 /**
- * What the texts, in order, go on with behind so many characters. Where they part, each way is a rule of its own: in one rule the grammar engine takes some
+ * Continuations of the texts, in order, after the first `from` characters. Where they part, each way is a rule of its own: in one rule the grammar engine takes some
  * ways for equal that are not, and "0.25" | "0.5" | "0.75" would have 0.225.
  */
 function branches(writer: GrammarWriter, texts: readonly string[], from: number): string {

@@ -58,7 +58,7 @@ export function numberExpression(
   if (isFree && numDecimals === FRACTION_DIGITS && isOfBothSigns(bounds)) return writer.rule(ANY_NUMBER);
   const low = written(Math.max(bounds.min ?? -LARGEST, -LARGEST), 1, bounds.isMinExclusive);
   const high = written(Math.min(bounds.max ?? LARGEST, LARGEST), -1, bounds.isMaxExclusive);
-  // Beyond what is written with decimals, there are integers still.
+  // Beyond the range written with decimals there are integers still.
   if (low.bound > LARGEST || high.bound < -LARGEST) return integerExpression(writer, bounds);
   if (low.bound > high.bound) return undefined;
   const parts: string[] = [];
@@ -112,7 +112,7 @@ function withFraction(whole: string, { mayEnd, digits }: Fraction): string[] {
   ];
 }
 
-/** What is left of a bound that all digits so far were equal to. */
+/** The remaining digits of a bound that all digits so far are equal to. */
 interface Tight {
   readonly digits: string;
   readonly isExclusive: boolean;
@@ -125,7 +125,7 @@ interface Fraction {
   readonly digits: string | undefined;
 }
 
-/** A fraction's digits from here on, within what is left of both bounds; undefined: free on that side. */
+/** A fraction's digits from here on, within the rest of both bounds; undefined: unbounded on that side. */
 function fraction(low: Tight | undefined, high: Tight | undefined, numDigits: number): Fraction {
   const mayEnd =
     (low === undefined || (low.digits === "" && !low.isExclusive)) &&

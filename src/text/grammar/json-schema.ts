@@ -280,7 +280,7 @@ class SchemaConverter implements SchemaHost {
     const patterns = valuesOf(schema.pattern).map((each) =>
       typeof each === "string" ? each : this.refuse(`${at}/pattern`, "a string", typeof each),
     );
-    // Of formats that nobody knows here, nothing is asked.
+    // Unknown formats have no effect.
     const formats = valuesOf(schema.format).filter((each) => typeof each === "string" && FORMATS.has(each));
     return { min, max, patterns, formats: formats as string[] };
   }

@@ -1,4 +1,4 @@
-/** JSON strings as expressions: what the text says is one thing, how it is spelled between quotes another. */
+/** JSON strings as expressions: from the characters of a text to their spellings between quotes. */
 import { bytesOfSet, type CharacterSet, characterSet, complement, includes, intersection } from "./character-set.js";
 import { type GrammarWriter, literal, MAX_GRAMMAR_LENGTH, oneOf, sequence, tooLong } from "./ebnf.js";
 import { type CharacterRun, RegexError, type SpellSet } from "./regex.js";

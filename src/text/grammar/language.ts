@@ -1,5 +1,5 @@
 /**
- * Regular languages of texts over Unicode characters, with intersection and complement. A language is what remains to be said; what remains behind one more
+ * Regular languages of texts over Unicode characters, with intersection and complement. A language is the set of texts that may still follow; the language after one more
  * character is its derivative (Brzozowski), so an automaton is found state by state, and only those states that texts lead to.
  */
 import { type CharacterSet, characterSet, complement } from "./character-set.js";

@@ -11,10 +11,10 @@ const SPECIAL = "[\\xff\\xff]";
 const ORDINARY_TEXT = "[\\x00-\\xfe]*";
 
 export class Markers {
-  /** @param specialTexts those that are one special token each */
+  /** @param specialTexts texts that are one special token each */
   constructor(private readonly specialTexts: ReadonlySet<string>) {}
 
-  /** The text as the model writes it: with special tokens where it has some for a part of it. */
+  /** The text as the model writes it: with special tokens for the parts that have one. */
   spell(text: string): string {
     const [first] = [...this.specialTexts]
       .filter((marker) => text.includes(marker))

@@ -64,7 +64,7 @@ function rangeOf({ units, decimals }: Step, bounds: NumberBounds): Range {
   const written = 10n ** BigInt(most) - 1n;
   const low = bounds.min === undefined ? undefined : inUnits(bounds.min, decimals, 1n, bounds.isMinExclusive);
   const high = bounds.max === undefined ? undefined : inUnits(bounds.max, decimals, -1n, bounds.isMaxExclusive);
-  // Fewer digits take fewer states; nobody asked for more.
+  // Fewer digits take fewer states, and the schema asks for no more.
   const numDigits = Number(BigInt(MAX_PLACES) / (units / greatestCommonDivisor(units, 10n ** BigInt(most))));
   const open = 10n ** BigInt(Math.min(most, Math.max(numDigits, String(units).length + 1))) - 1n;
   const wide = (bound: bigint | undefined) => ((bound ?? 0n) > open || (bound ?? 0n) < -open ? written : open);
@@ -200,7 +200,7 @@ class Places {
         isAtHigh: isAtHigh && digit === high,
         remainder: place.remainder * 10n + BigInt(digit),
       };
-      // What more digits make of it is the same for all that leave this.
+      // Remainders that are equal modulo this behave alike for all digits to come.
       const behind = 10n ** BigInt(this.#numLeft(next));
       const to = {
         ...next,

@@ -5,7 +5,7 @@ import type { SchemaHost } from "./schema-host.js";
 import type { Schema } from "./schema-keywords.js";
 import { valuesOf } from "./schema-merge.js";
 
-/** Numbers within the schema's bounds, and multiples of what it says. */
+/** Grammars of numbers: bounds and `multipleOf`. */
 export function numberOfSchema(host: SchemaHost, type: "integer" | "number", schema: Schema, at: string): string {
   const bound = (name: string): number | undefined => {
     const value = schema[name];

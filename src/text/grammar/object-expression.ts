@@ -12,7 +12,7 @@ import { NameSet } from "./string-schema.js";
 /** Of one object: each doubles the kinds of names there are. */
 const MAX_NAME_PATTERNS = 6;
 
-/** Objects with what the schema says of their properties. */
+/** Expressions of JSON objects: properties, their order, and counts. */
 export function objectOfSchema(host: SchemaHost, schema: Schema, at: string): string {
   return new ObjectWriter(host, schema, at).write();
 }
@@ -34,7 +34,7 @@ class ObjectWriter {
     if (stray !== undefined) this.host.refuse(`${at}/required`, "a list of names", JSON.stringify(stray));
     const isRequired = new Set<string>(required);
     const declared = Object.keys(properties);
-    // Those that may not be there count as well: their names are compared with all others.
+    // Forbidden properties count as well: their names are compared with all others.
     this.host.countSchemas(declared.length, at);
     this.host.assertShort([...declared, ...isRequired], at);
     const names = [...declared, ...[...isRequired].filter((name) => !Object.hasOwn(properties, name))];
@@ -60,7 +60,7 @@ class ObjectWriter {
       : this.host.bracketed("{", content, "}");
   }
 
-  /** What is asked of a property by its name, besides its own schema. */
+  /** Requirements on a property by its name, beside its own schema. */
   #nameRules() {
     const schema = this.schema;
     const at = this.at;
@@ -128,7 +128,7 @@ class ObjectWriter {
   }
 }
 
-/** What is asked of properties that are not declared. */
+/** Requirements on undeclared properties. */
 const additionalOf = ({ additionalProperties, unevaluatedProperties }: Schema): unknown =>
   additionalProperties ?? unevaluatedProperties;
 

@@ -28,7 +28,7 @@ export function membersExpression(
 ): string | undefined {
   const most = counted(members, extra, count);
   if (members.length * most > MAX_RULES) throw tooLong();
-  // By the number of members so far: what comes from here on.
+  // By the number of members so far: the rest of the object.
   let rest = Array.from({ length: most + 1 }, (_, numBefore) => others(comma, extra, numBefore, count));
   for (const { pair, isRequired } of members.toReversed()) {
     const later = rest;
@@ -50,7 +50,7 @@ function counted(members: readonly Member[], extra: string | undefined, { min, m
   return isLimited ? Math.max(1, Math.min(max, members.length)) : Math.max(1, Math.min(least, members.length));
 }
 
-/** Those behind the declared ones. */
+/** Members after the declared ones. */
 function others(comma: string, extra: string | undefined, numBefore: number, count: MemberCount): string | undefined {
   const min = Math.max(0, count.min - numBefore);
   const max = count.max === undefined ? undefined : count.max - numBefore;

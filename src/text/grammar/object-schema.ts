@@ -1,4 +1,4 @@
-/** Schemas of what has to be a JSON object, such as a call's arguments. */
+/** Schemas of JSON objects, such as the arguments of a call. */
 import { resolvePointer } from "./json-pointer.js";
 import { isSchema, keywordsOf } from "./schema-keywords.js";
 

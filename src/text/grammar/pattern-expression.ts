@@ -18,7 +18,7 @@ const MAX_INLINE = 60;
 const spellPlainly: SpellSet = (set) => `(${bytesOfSet(set)})`;
 
 /**
- * The pattern's texts with `end` behind each. In a rule of many ways the grammar engine takes some for equal that are not, and `cbbc|ccba|cba|b` would have
+ * The pattern's texts, each followed by `end`. In a rule of many ways the grammar engine takes some for equal that are not, and `cbbc|ccba|cba|b` would have
  * ccbbc; an automaton has a rule for each state.
  */
 export function patternExpression(

@@ -1,4 +1,4 @@
-/** The texts in which a pattern is found, as a language: what comes next and what never comes are no more than intersection and complement. */
+/** The texts that contain a match of a pattern, as a language: look-aheads become intersections, negative ones complements. */
 import type { Language, Languages } from "./language.js";
 import { RegexError, type RegexTree, regexTree } from "./regex.js";
 
@@ -43,7 +43,7 @@ class PatternReader {
     return this.languages.either(this.#then(this.#tree, anything, "nothing"), later);
   }
 
-  /** What the tree says, and then the rest. */
+  /** The language of the tree followed by the rest. */
   #then(tree: RegexTree, rest: Language, before: Before): Language {
     if (++this.#numParts > MAX_PARTS) {
       throw new RegexError(`expected a pattern of at most ${MAX_PARTS} parts where others hold too, got more`);

@@ -32,7 +32,7 @@ const CLASS_ESCAPES: Readonly<Record<string, CharacterSet>> = {
 };
 const CONTROL_ESCAPES: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 
-/** What a pattern is made of. `at` is the place in the pattern, for complaints. */
+/** Nodes of a parsed pattern. `at` is the position in the pattern, for error messages. */
 export type RegexTree =
   | { readonly kind: "set"; readonly set: CharacterSet }
   | { readonly kind: "sequence"; readonly parts: readonly RegexTree[] }
@@ -56,7 +56,7 @@ export function regexTree(pattern: string): RegexTree {
   return new RegexReader(pattern).read();
 }
 
-/** Whether the pattern asks what comes next, or for an end of the text elsewhere than at its own ends: only an automaton can say it. */
+/** Has the pattern look-aheads, or anchors elsewhere than at its ends? Only an automaton can express these. */
 export function hasAssertions(tree: RegexTree): boolean {
   const alternatives = tree.kind === "alternatives" ? tree.parts : [tree];
   return alternatives.some((each) => holdsAssertion(withoutAnchors(each).part));
@@ -84,7 +84,7 @@ export interface CharacterRun {
   readonly max: number | undefined;
 }
 
-/** What a pattern of the form `^[set]{min,max}$` says; undefined: it is of another. */
+/** Set and bounds of a pattern of the form `^[set]{min,max}$`; undefined: it has another form. */
 export function characterRun(tree: RegexTree): CharacterRun | undefined {
   const { part, isStarted, isEnded } = withoutAnchors(tree);
   const [only, ...others] = part.kind === "sequence" ? part.parts : [];

@@ -1,4 +1,4 @@
-/** What a schema asks for besides the alternatives that it leaves: its own keywords, its references and what it puts together, as one. */
+/** The conjunction of a schema's own keywords, its references and its allOf, beside the alternatives that it leaves. */
 import { escapePointer } from "./json-pointer.js";
 import { inCurrentWords } from "./schema-dialect.js";
 import { isSchema, keywordsOf, type Schema } from "./schema-keywords.js";
@@ -113,7 +113,7 @@ export class ConjunctionReader {
     return this.host.refuse(at, "a list of schemas", typeof value);
   }
 
-  /** Of what is not to be, only these are looked at: everything, and objects that have certain properties. */
+  /** Supported negations: of everything, and of objects with certain properties. */
   #negate(value: unknown, at: string): void {
     if (value === true || (isSchema(value) && keywordsOf(value).length === 0 && Object.keys(value).length === 0)) {
       this.#plain = false;
@@ -124,7 +124,7 @@ export class ConjunctionReader {
     this.#alternatives.push({ schemas: names.map(withoutProperty), at, isExclusive: false });
   }
 
-  /** Each of these properties is missing, or what it asks for is there. */
+  /** Each of these properties is missing, or the properties that it requires are present. */
   #depend(value: unknown, at: string): void {
     if (!isSchema(value)) this.host.refuse(at, "an object", typeof value);
     for (const [name, asked] of Object.entries(value)) {

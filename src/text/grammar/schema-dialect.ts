@@ -24,7 +24,7 @@ function without(schema: Schema, ...names: readonly string[]): Record<string, un
   return Object.fromEntries(Object.entries(schema).filter(([name]) => !names.includes(name)));
 }
 
-/** Draft 7: a list of schemas, and one for what comes behind it. */
+/** Draft 7: `items` as a list of schemas, and `additionalItems` for the items after it. */
 function withTuple(schema: Schema): Schema {
   const rest = without(schema, "items", "additionalItems");
   rest.prefixItems = schema.items;
@@ -51,7 +51,7 @@ function withExclusive(schema: Schema, exclusive: string, bound: string): Schema
   return rest;
 }
 
-/** OpenAPI 3.0: null besides what the type says. */
+/** OpenAPI 3.0: `nullable` adds null to the type. */
 function withNull(schema: Schema): Schema {
   const rest = without(schema, "nullable");
   const { type } = rest;

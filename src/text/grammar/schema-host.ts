@@ -1,4 +1,4 @@
-/** What the parts that write strings, numbers, lists and objects need of the converter that they belong to. */
+/** The converter as seen by the writers of strings, numbers, lists and objects. */
 import type { GrammarWriter } from "./ebnf.js";
 import type { Languages } from "./language.js";
 import type { Conjunction } from "./schema-conjunction.js";
@@ -21,7 +21,7 @@ export interface SchemaHost {
   comma(): string;
   pair(key: string, value: string): string;
   bracketed(open: string, content: string, close: string): string;
-  /** What the client has written is no schema, or one that cannot be kept. */
+  /** Refuses a schema that is malformed or cannot be enforced. */
   refuse(at: string, expected: string, got: string): never;
   /** No value is under it. */
   none(at: string, expected: string, got: string): never;

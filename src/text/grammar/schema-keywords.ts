@@ -1,4 +1,4 @@
-/** The keywords of JSON Schema that grammars are made of, and those that ask for nothing. Every other one is refused, never ignored. */
+/** The keywords of JSON Schema that become grammar, and those without effect on it. Every other keyword is refused, never ignored. */
 
 export type JsonType = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object";
 
@@ -67,7 +67,7 @@ const GENERAL = new Set([
 ]);
 
 /**
- * Keywords of JSON Schema that a grammar does not keep, in whole or in part: a schema with them is taken, and the answer says which were left out. What is
+ * Keywords of JSON Schema that a grammar does not enforce, in whole or in part: such a schema is accepted, and the answer names the keywords left out. What is
  * unknown to JSON Schema asks for nothing, but may be a misspelling, so that it counts among them.
  */
 export const UNENFORCED: ReadonlyMap<string, string> = new Map([
@@ -101,7 +101,7 @@ export function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The keywords that a schema is made of, without what asks for nothing. */
+/** The keywords of a schema that have an effect. */
 export function keywordsOf(schema: Schema): string[] {
   return Object.keys(schema).filter(
     (name) => isKnownKeyword(name) && !(NEUTRAL.has(name) && NEUTRAL.get(name) === schema[name]),

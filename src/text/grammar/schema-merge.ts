@@ -1,7 +1,7 @@
-/** Schemas that hold together, as one: what a grammar cannot intersect piece by piece is intersected before it is written. */
+/** Merges schemas that must hold together into one: grammars cannot be intersected piece by piece, so schemas are. */
 import { isSchema, JSON_TYPES, type JsonType, type Schema } from "./schema-keywords.js";
 
-/** Values of one keyword that hold together. No JSON is an instance of it. */
+/** Several values of one keyword that must hold together: a marker that no JSON value can be. */
 class All {
   constructor(readonly values: readonly unknown[]) {}
 }
@@ -102,7 +102,7 @@ function mergeObjects(together: Record<string, unknown>, a: Schema, b: Schema, m
     together.additionalProperties = allOf(...additional.map((each) => each.additionalProperties));
 }
 
-/** What a schema says of a name; that of its own patterns, which are kept beside, counts as well. */
+/** The schema of a property name, its matching patterns included. */
 function underName(schema: Schema, name: string, matches: Matches): unknown {
   const { properties, patternProperties, additionalProperties } = schema;
   const own = partsOf(properties);

@@ -1,4 +1,4 @@
-/** Why a schema, or a part of it, has no grammar. */
+/** Reasons for which a schema, or a part of it, is refused. */
 import { MillraceError } from "../../core/errors.js";
 
 /** No value is under a schema. Where it need not be there, it is left out; at the root, or where it must be, the schema is refused. */

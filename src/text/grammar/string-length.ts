@@ -1,7 +1,7 @@
 /**
  * Bounds of a string's length that grammars only name. Counted by the grammar, each character would be a state of its own, for which the grammar engine
  * looks at the whole vocabulary, or a repetition, for which it tries thousands of tokens at every mask. Instead the string's rule has alternatives that no token of a model can write:
- * signals. A vocabulary that has them shows in each mask which bounds hold at that place, and whoever computes masks counts for himself.
+ * signals. A vocabulary that has them shows in each mask which bounds hold at that place, and the mask computation counts the characters.
  */
 
 import { MAX_REPETITIONS } from "./regex.js";
@@ -15,7 +15,7 @@ export const MAX_COUNTED_LENGTH = 8;
 /** The same for the least number, in tokens that open and close a string. */
 export const MAX_COUNTED_MINIMUM = 4;
 
-/** No text has it, and no special token has these bytes behind it; see markers.ts. */
+/** No text contains this byte, and no special token continues it with the bytes of a signal; see markers.ts. */
 const SIGNAL_BYTE = 0xff;
 const KINDS = { min: 1, max: 2 } as const;
 
@@ -47,7 +47,7 @@ export const SIGNAL_TOKENS: readonly Uint8Array[] = (["min", "max"] as const).fl
   Array.from({ length: MAX_STRING_LENGTH + 1 }, (_, length) => Uint8Array.from(signalBytes(kind, length))),
 );
 
-/** No grammar signals what it counts itself: where this one fits, any text does, and no bounds hold. */
+/** Grammars signal only lengths that they do not count themselves: where this one fits, any text fits and no bound holds. */
 const NEVER_SENT = 0;
 
 /**

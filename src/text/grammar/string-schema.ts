@@ -1,4 +1,4 @@
-/** JSON strings under patterns, formats and lengths: one of them is written as it stands, several together as the automaton of what is under all. */
+/** JSON strings under patterns, formats and lengths: a single one is written as it stands, several as the automaton of their intersection. */
 import { type Automaton, accepts, automatonExpression, automatonOf } from "./automaton.js";
 import type { CharacterSet } from "./character-set.js";
 import { type GrammarWriter, literal } from "./ebnf.js";

@@ -4,7 +4,7 @@ import { EMPTY, type GrammarWriter, literal, sequence } from "./ebnf.js";
 import { isOfType, type JsonType, keywordsOf, type Schema } from "./schema-keywords.js";
 import { canonicalText } from "./schema-merge.js";
 
-/** So few may come in any order: each set of those that came is a state. More come in the order in which they are listed. */
+/** Up to this many values may come in any order: each set of used values is a state. More values come in the listed order. */
 const MAX_FREE = 6;
 const MAX_VALUES = 500;
 

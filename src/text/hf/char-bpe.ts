@@ -1,4 +1,4 @@
-/** BPE over characters with ranked merges, as tokenizer.json has it for SentencePiece models; what is no token becomes byte tokens. */
+/** BPE over characters with ranked merges, as tokenizer.json has it for SentencePiece models; characters without a token become byte tokens. */
 import { BpeMerger } from "../tokenizer/bpe-merge.js";
 import { type MergePair, MergeTable } from "../tokenizer/merge-table.js";
 import { parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";

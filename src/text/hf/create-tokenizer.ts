@@ -167,7 +167,7 @@ function readStripsSpace(decoder: JsonObject | undefined): boolean {
   }
 }
 
-/** What the post-processor puts around a single text: at most one token on either side is served. */
+/** Tokens that the post-processor puts around a single text: at most one on either side is supported. */
 function templateOf(
   json: JsonObject,
   idOf: (text: string | undefined) => number | undefined,
@@ -190,7 +190,7 @@ function templateOf(
 }
 
 /**
- * What the configurations say ends an answer; where they say nothing, added tokens known from published models do.
+ * End tokens as the configurations state them, else added tokens known from published models.
  * @param vocab whose `idByText` has the added tokens alone
  */
 function readStopIds(folder: string, vocab: Vocabulary, eosId: number | undefined): Set<number> {

@@ -1,4 +1,4 @@
-/** Renders a model's chat template (Jinja) the way transformers does; what a request may contain is the server's business. */
+/** Renders a model's chat template (Jinja) the way transformers does; the server checks the contents of requests. */
 
 import { Environment, parse, tokenize } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
@@ -29,7 +29,7 @@ export interface ChatTemplateOptions {
   readonly padToken?: string | undefined;
   /** Another template for conversations with tools. */
   readonly toolSource?: string | undefined;
-  /** The clock behind `strftime_now`. */
+  /** The clock of `strftime_now`. */
   readonly now?: () => Date;
 }
 
@@ -43,7 +43,7 @@ export interface ChatTemplateInput {
   readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What the template itself refuses, by `raise_exception`. */
+/** A refusal by the template itself, through `raise_exception`. */
 class TemplateRefusal extends Error {}
 
 /** @example new ChatTemplate(source, { bosToken: "<s>" }).render({ messages, addGenerationPrompt: true }) */
@@ -52,7 +52,7 @@ export class ChatTemplate {
   readonly source: string;
   /** The one for conversations without tools. */
   readonly plainSource: string;
-  /** Read at its first use: what it may be wrong in is no matter before. */
+  /** Parsed at its first use, so that a faulty template hurts only requests that use it. */
   readonly #makeForTools: (() => ChatTemplate) | undefined;
   #forTools: ChatTemplate | undefined;
   readonly #program: ReturnType<typeof parse>;
@@ -138,7 +138,7 @@ export class ChatTemplate {
   }
 }
 
-/** What a template needs that is not the rule. */
+/** Properties of a template that change how messages are passed to it. */
 interface Needs {
   /** Content as a list of parts. */
   readonly takesParts: boolean;

@@ -31,7 +31,7 @@ interface Filter extends Statement {
   readonly args?: readonly Statement[];
 }
 
-/** What is used of it: the library's own types do not resolve. */
+/** The part of the library in use: its own types do not resolve. */
 const LibraryInterpreter = Interpreter as unknown as new (
   scope: unknown,
 ) => {
@@ -52,7 +52,7 @@ class Evaluated implements Statement {
 
 /** `break` or `continue`, on its way to the loop. */
 class LoopControl extends Error {
-  /** What the iteration had written. */
+  /** Output of the iteration so far. */
   text = "";
 
   constructor(readonly isBreak: boolean) {
@@ -62,9 +62,9 @@ class LoopControl extends Error {
 
 /** Their value is no text. */
 const SILENT: ReadonlySet<string> = new Set(["Set", "Macro", "Comment", "Break", "Continue"]);
-/** Filters for which what is not defined is more than nothing. */
+/** Filters that handle undefined values themselves. */
 const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "tojson"]);
-/** Filters that take what is not defined for an empty list; the others take it for an empty text. */
+/** Filters that treat undefined as an empty list; the others treat it as an empty text. */
 const LIST_FILTERS = /^(?:length|list|join|sort|unique|reverse|map|(?:select|reject)attr)$/;
 /** With characters to strip; the library strips white space whatever it is given. */
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
@@ -95,7 +95,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return method.value(values, scope);
   }
 
-  /** What one round sets is gone in the next, and what it had written before `break` or `continue` stays. */
+  /** Variables set in one iteration are gone in the next; its output before `break` or `continue` stays. */
   override evaluateFor(loop: Loop, scope: unknown): Value {
     const { iterable } = loop;
     // "for x in y if z": the library has it evaluated with the loop's own scope.

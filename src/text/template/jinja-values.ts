@@ -51,7 +51,7 @@ export function isEqual(a: Value, b: Value): boolean {
   return left === right;
 }
 
-/** Python's str(); what is not defined prints nothing. */
+/** Python's str(); undefined values print nothing. */
 export function pythonText(value: Value): string {
   return value.type === "StringValue" ? (value.value as string) : isUndefined(value) ? "" : pythonRepr(value);
 }

@@ -1,4 +1,4 @@
-/** What a vocabulary kind does with text between special tokens; `SubwordTokenizer` does the rest. */
+/** Encodes text between special tokens, one implementation per kind of vocabulary; `SubwordTokenizer` does the rest. */
 
 export interface PieceEncoder {
   /** Decoding takes one space off a text's front, because encoding put one there (SentencePiece's dummy prefix). */

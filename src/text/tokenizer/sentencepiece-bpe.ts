@@ -1,4 +1,4 @@
-/** SentencePiece BPE: neighbours are joined when their text is a token, best score first; what is no token becomes byte tokens. */
+/** SentencePiece BPE: neighbours are joined when their text is a token, best score first; characters without a token become byte tokens. */
 
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger, type MergeRules } from "./bpe-merge.js";
