@@ -1,15 +1,15 @@
-/** How many of a drafter's guesses come true, by their place in the draft. */
+/** Acceptance of drafts by position. */
 import type { SpeculationStats } from "../engine/api/stats.js";
 
 export interface MeasuredAcceptance {
-  /** Share of all drafts whose guess at each place was accepted, and so those before it. */
+  /** Share of all drafts that were accepted up to each position. */
   readonly byPosition: readonly number[];
   readonly numDrafts: number;
-  /** Tokens a step of the model yields with such drafts: those accepted, and its own. */
+  /** Tokens per step of the model: accepted ones, and the model's own. */
   readonly tokensPerStep: number;
 }
 
-/** Of drafts of up to `numPositions` tokens. */
+/** @param numPositions longest draft, in tokens */
 export function acceptanceOf(stats: SpeculationStats, numPositions: number): MeasuredAcceptance {
   const { numDrafts, numAcceptedTokens, numAcceptedTokensPerPosition } = stats;
   const shareOf = (count: number): number => (numDrafts === 0 ? 0 : count / numDrafts);

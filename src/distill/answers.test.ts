@@ -25,7 +25,7 @@ const prompts: readonly Prompt[] = parsePrompts(
 const replyTo = (messages: readonly Message[]) =>
   ({ text: `to ${messages.at(-1)!.content}`, end: "stop", numPromptTokens: 3, numOutputTokens: 2 }) as const;
 
-/** Counts what it is asked; `fail` may throw before the n-th answer, from 0 on. */
+/** Counts its calls; `fail` may throw before the n-th answer, from 0 on. */
 function teacher(fail: (n: number) => void = () => {}): { ask: Ask; asked: string[] } {
   const asked: string[] = [];
   const ask: Ask = async (messages) => {
@@ -57,7 +57,7 @@ test("asks for every prompt once, and nothing again", async () => {
   expect(second.asked).toEqual([]);
 });
 
-test("a failure ends it with what was answered in the file; the next run asks for the rest", async () => {
+test("a failure ends the collection, with the answers so far in the file; the next run asks for the rest", async () => {
   const failing = teacher((n) => {
     if (n === 9) throw new MillraceError("teacher_failed", "gone");
   });
@@ -70,7 +70,7 @@ test("a failure ends it with what was answered in the file; the next run asks fo
   expect(next.asked).toHaveLength(20 - kept.length);
 });
 
-test("told to stop, it keeps what it has and throws the signal's reason", async () => {
+test("when stopped, it keeps the answers and throws the signal's reason", async () => {
   const stopping = new AbortController();
   const { ask, asked } = teacher((n) => {
     if (n === 7) stopping.abort(new Error("stopped"));
@@ -80,7 +80,7 @@ test("told to stop, it keeps what it has and throws the signal's reason", async 
   expect(idsInFile().length).toBeGreaterThanOrEqual(4);
 });
 
-test("a last line that was cut off is asked for again, however it was cut", async () => {
+test("an incomplete last line is asked for again, wherever it was cut", async () => {
   await collect(teacher().ask);
   const whole = readFileSync(path);
   const lastLine = whole.lastIndexOf("\n", whole.length - 2) + 1;
@@ -110,7 +110,7 @@ test("a damaged line inside is named", async () => {
   );
 });
 
-test("prompts that are refused are counted, not kept, and asked again", async () => {
+test("refused prompts are counted, not saved, and asked again", async () => {
   const { ask } = teacher((n) => {
     if (n % 5 === 0) throw new MillraceError("context_length_exceeded", "too long");
   });
@@ -120,7 +120,7 @@ test("prompts that are refused are counted, not kept, and asked again", async ()
   expect(next.asked).toHaveLength(4);
 });
 
-test("a corpus has whole answers only, and is refused without any", () => {
+test("a corpus has complete answers only, and is refused without any", () => {
   const answer = { ...replyTo(prompts[0]!.messages), id: prompts[0]!.id };
   const cut = { ...answer, end: "length" } as const;
   const items = [
@@ -135,5 +135,5 @@ test("a corpus has whole answers only, and is refused without any", () => {
       messages: [...prompts[0]!.messages, { role: "assistant", content: "to Question 0" }],
     },
   ]);
-  expect(() => corpusOf(items.slice(1), "train on")).toThrow(/end by themselves to train on, got 1 that/);
+  expect(() => corpusOf(items.slice(1), "train on")).toThrow(/complete answers to train on, got 1 that/);
 });

@@ -1,4 +1,4 @@
-/** A teacher's answers to prompts: collected many at once, each appended to a file as it comes, so that a stopped run goes on where it was. */
+/** Collects a teacher's answers to prompts, many at once. Each answer is appended to a file as it comes, so that a stopped run resumes. */
 import { setMaxListeners } from "node:events";
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { z } from "zod";
@@ -9,7 +9,7 @@ import type { Prompt } from "./prompts.js";
 const answerSchema = z.object({
   id: z.string(),
   text: z.string(),
-  /** length: cut off, which teaches nothing about where answers end. */
+  /** length: cut off, and so no example of where an answer ends. */
   end: z.enum(["stop", "length"]),
   numPromptTokens: z.int().min(0),
   numOutputTokens: z.int().min(0),
@@ -29,9 +29,9 @@ export class AnswerFile {
   }
 
   /**
-   * Reads what there is: the first of several answers to a prompt; a last line that was cut off is removed.
+   * Reads the file. Of several answers to a prompt the first counts; an incomplete last line is removed.
    *
-   * @throws MillraceError file_unreadable naming a line that is damaged
+   * @throws MillraceError file_unreadable with the number of a damaged line
    */
   static open(path: string): AnswerFile {
     if (!existsSync(path)) writeFileSync(path, "");
@@ -63,7 +63,7 @@ function readLine(line: string, path: string, number: number): Answer {
     return answerSchema.parse(JSON.parse(line));
   } catch (cause) {
     throw new MillraceError("file_unreadable", `expected an answer in ${path}, line ${number}, got another text`, {
-      hint: "remove the line, or collect into another --out",
+      hint: "remove the line, or use another --out",
       cause,
     });
   }
@@ -76,10 +76,10 @@ interface CollectProgress {
 }
 
 export interface Collected {
-  /** Of these, so many were in the file already. */
+  /** Number of answers, and of those that were in the file before. */
   readonly numAnswers: number;
   readonly numResumed: number;
-  /** Prompts without an answer, with the first reason. They are asked again next time. */
+  /** Number of refused prompts, with the first reason. They are asked again in the next run. */
   readonly numRefused: number;
   readonly refusal: string | undefined;
 }
@@ -88,12 +88,12 @@ export interface Collecting {
   readonly file: AnswerFile;
   readonly prompts: readonly Prompt[];
   readonly ask: Ask;
-  /** Answers that are written at the same time. */
+  /** Answers in progress at the same time. */
   readonly concurrency: number;
   readonly signal: AbortSignal;
 }
 
-/** Asks for what the file does not have yet. A failure, or the signal, ends it with everything answered so far in the file. */
+/** Asks for the answers that the file lacks. A failure, or the signal, ends the collection; the answers so far are in the file. */
 export async function collectAnswers(
   { file, prompts, ask, concurrency, signal }: Collecting,
   onProgress: (progress: CollectProgress) => void,
@@ -133,7 +133,7 @@ export interface AnsweredPrompt {
   readonly answer: Answer;
 }
 
-/** The prompts that have one. */
+/** The prompts with an answer. */
 export function answered(file: AnswerFile, prompts: readonly Prompt[]): AnsweredPrompt[] {
   return prompts.flatMap((prompt) => {
     const answer = file.get(prompt.id);
@@ -141,11 +141,14 @@ export function answered(file: AnswerFile, prompts: readonly Prompt[]): Answered
   });
 }
 
-/** Whole answers, as a corpus: JSON lines of {"family", "messages", "answers": "last"}, the prompts' own turns being no answers. Throws invalid_option where there are none. */
+/**
+ * Complete answers as a corpus: JSON lines of {"family", "messages", "answers": "last"}, in which only the last message counts as an answer. Throws
+ * invalid_option where there are none.
+ */
 export function corpusOf(items: readonly AnsweredPrompt[], what: string): string {
   const whole = items.filter(({ answer }) => answer.end === "stop");
   if (whole.length === 0) {
-    const message = `expected answers that end by themselves to ${what}, got ${items.length} that were cut off`;
+    const message = `expected complete answers to ${what}, got ${items.length} that were cut off`;
     throw new MillraceError("invalid_option", message, { hint: "give more prompts, or raise --max-tokens" });
   }
   const lines = whole.map(({ prompt: { family = "chats", messages }, answer: { text } }) =>

@@ -25,7 +25,7 @@ test("a folder keeps to one teacher and its terms", () => {
   }
 });
 
-test("trainers get whole answers, held-out prompts apart from the others", () => {
+test("trainers get complete answers, with held-out prompts in a file of their own", () => {
   const questions = Array.from({ length: 40 }, (_, i) => ({ messages: [{ role: "user", content: `Question ${i}` }] }));
   const prompts = parsePrompts(questions.map((each) => JSON.stringify(each)).join("\n"), "file");
   const file = openCollection(folder, terms);

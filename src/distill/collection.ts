@@ -6,7 +6,7 @@ import { packageRoot } from "../core/package-root.js";
 import { type AnsweredPrompt, AnswerFile, answered, corpusOf } from "./answers.js";
 import type { Split } from "./prompts.js";
 
-/** What an answer depends on beside its prompt. */
+/** Everything that an answer depends on beside its prompt. */
 interface CollectionTerms {
   readonly teacher: string;
   /** SHA-256 of the model's files; undefined for one behind a URL. */
@@ -14,13 +14,13 @@ interface CollectionTerms {
   readonly temperature: number;
   readonly maxTokens: number;
   readonly seed: number;
-  /** What else its server or its engine was told: the address, a template, types that round. */
+  /** Further settings of the server or the engine: its address, a template, lossy types. */
   readonly settings: Readonly<Record<string, string | number | undefined>>;
 }
 
 const termsPath = (folder: string): string => join(folder, "collection.json");
 
-/** What a folder was begun with; undefined for one that is new, or is no such folder. */
+/** The terms of a folder's answers; undefined for a new folder, or one without answers. */
 export function termsOf(folder: string): Partial<CollectionTerms> | undefined {
   try {
     return JSON.parse(readFileSync(termsPath(folder), "utf8")) as Partial<CollectionTerms>;
@@ -29,7 +29,7 @@ export function termsOf(folder: string): Partial<CollectionTerms> | undefined {
   }
 }
 
-/** Throws invalid_option where the folder has answers under other terms. */
+/** Throws invalid_option if the folder has answers under other terms. */
 export function openCollection(folder: string, terms: CollectionTerms): AnswerFile {
   mkdirSync(folder, { recursive: true });
   const path = termsPath(folder);
@@ -38,7 +38,7 @@ export function openCollection(folder: string, terms: CollectionTerms): AnswerFi
   const there = readFileSync(path, "utf8");
   if (there !== text) {
     const message = `expected answers under ${text.trim()} in ${folder}, got ${there.trim()}`;
-    throw new MillraceError("invalid_option", message, { hint: "collect into another --out, or use the same terms" });
+    throw new MillraceError("invalid_option", message, { hint: "use another --out, or the same terms" });
   }
   return AnswerFile.open(join(folder, "answers.jsonl"));
 }
@@ -46,7 +46,7 @@ export function openCollection(folder: string, terms: CollectionTerms): AnswerFi
 export interface Corpora {
   readonly training: readonly AnsweredPrompt[];
   readonly heldOut: readonly AnsweredPrompt[];
-  /** Files of whole answers, for models/training/train.py. */
+  /** Files of complete answers, for models/training/train.py. */
   readonly trainingPath: string;
   readonly heldOutPath: string;
 }
@@ -60,7 +60,7 @@ export function writeCorpora(folder: string, file: AnswerFile, split: Split): Co
   return { training, heldOut, trainingPath, heldOutPath };
 }
 
-/** The same for TRL (conversational prompt-completion), and a LoRA recipe beside it. Returns their folder. */
+/** Writes the same data for TRL (conversational prompt-completion), with a LoRA recipe. @returns the folder */
 export function writeTrlFiles(folder: string, { training, heldOut }: Corpora): string {
   const trlFolder = join(folder, "trl");
   mkdirSync(trlFolder, { recursive: true });

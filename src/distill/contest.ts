@@ -73,7 +73,7 @@ export async function compareInStages(
     try {
       const speed = await race(local, student, answeredByBoth, startStage, signal);
       const speedProblem =
-        speed === undefined ? "no held-out prompt leaves room for an answer in both contexts" : undefined;
+        speed === undefined ? "no held-out prompt fits into both contexts with an answer" : undefined;
       return { ...shared, answerSpeed: undefined, speed, speedProblem, teacherSize: local.engine.info };
     } finally {
       await local.close();
@@ -124,8 +124,6 @@ async function race(
   const stage = startStage("speed");
   const tell = (numDone: number, numAll: number): void => stage.update(`round ${numDone} of ${numAll}`);
   const speed = await compareSpeed(teacher.engine, student.engine, pairs, tell, signal);
-  stage.done(
-    speed === undefined ? "no prompt leaves room" : `a token ${speed.decoding.value.toFixed(2)} times as fast`,
-  );
+  stage.done(speed === undefined ? "no prompt fits" : `a token ${speed.decoding.value.toFixed(2)} times as fast`);
   return speed;
 }

@@ -1,4 +1,4 @@
-/** What a distillation starts from, checked before any work: prompts with their judge, the teacher, and a trainer for the student. */
+/** The inputs of a distillation, checked before any work: prompts with their judge, the teacher, and a trainer for the student. */
 import { MillraceError } from "../core/errors.js";
 import { optionError } from "../core/option-error.js";
 import type { StartStage } from "../core/stages.js";
@@ -29,7 +29,7 @@ export interface DistillOptions extends TeachingOptions {
   readonly train: boolean;
 }
 
-/** How a run talks: progress by stages, and lines between them. */
+/** The output of a run: progress by stages, and lines between them. */
 export interface Telling {
   readonly startStage: StartStage;
   say(line: string): void;
@@ -49,7 +49,7 @@ export interface Chosen {
   readonly judgeName: string;
 }
 
-/** Everything that a wrong command line or a bad file can break, before any work. */
+/** Reads the prompts and checks the command line, before any work. */
 export async function choosePrompts(options: DistillOptions, { say }: Telling): Promise<Chosen> {
   if (options.initFrom !== undefined && options.studentConfig !== undefined) {
     throw optionError(
@@ -62,7 +62,7 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
   if ((task === undefined) === (scorer === undefined) && (options.train || task !== undefined)) {
     const got = task === undefined ? "neither" : "both";
     throw new MillraceError("invalid_option", `expected --task or --scorer, got ${got}`, {
-      hint: "one of them judges the answers; --no-train only collects them",
+      hint: "answers are judged by one of the two; --no-train only collects them",
     });
   }
   const all = readPrompts(file);
@@ -73,13 +73,9 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
   const { training, heldOut } = splitPrompts(promptsOfTask(all, task, file), holdoutShare);
   const judged = heldOut.filter(({ check }) => check?.kind !== "none");
   if (judged.length === 0) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected held-out prompts of ${task} with something to check, got none`,
-      {
-        hint: "give more prompts, or judge with --scorer",
-      },
-    );
+    throw new MillraceError("invalid_option", `expected held-out prompts of ${task} with checks, got none`, {
+      hint: "give more prompts, or judge with --scorer",
+    });
   }
   const isConfined = await requireConfinementFor(judged.map(({ check }) => check));
   if (!isConfined) say(UNCONFINED_WARNING);
@@ -89,7 +85,7 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
 export async function openRemote(url: string, options: DistillOptions, signal: AbortSignal): Promise<RemoteTeacher> {
   const { apiKey, temperature, maxTokens, seed } = options;
   const before = termsOf(options.out);
-  // Where all answers are there, the server need not be any more.
+  // With all answers collected, the server is no longer needed.
   const model = options.teacherModel ?? (before?.settings?.url === url ? before.teacher : undefined);
   return openRemoteTeacher({ url, model, apiKey, temperature, maxTokens, seed }, signal);
 }
@@ -104,7 +100,7 @@ export async function findTeacher(
   return { name, path, contentHash: modelHash(path, startStage) };
 }
 
-/** undefined where only answers are collected, after saying why. Throws python_missing. */
+/** undefined where only answers are collected; a note says why. Throws python_missing. */
 export async function findTrainer(
   options: DistillOptions,
   { path: teacherPath, contentHash }: Teacher,
@@ -126,7 +122,7 @@ export async function findTrainer(
     return { python: await findPython(), tokenizer: { path: teacherPath!, contentHash: contentHash! } };
   }
   startStage("student").note(
-    `none is trained here: its tokenizer must be the mill family's, and this is ${problem}; --tokenizer-from names a model that has it`,
+    `no student is trained: its tokenizer must be the mill family's, and this is ${problem}; give --tokenizer-from`,
   );
   return undefined;
 }

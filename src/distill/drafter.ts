@@ -24,9 +24,9 @@ export interface DrafterOptions extends TeachingOptions {
   readonly kind: "draft" | "medusa" | "eagle";
   /** Tokens guessed ahead. */
   readonly depth: number;
-  /** Of an eagle layer; absent: the model's. */
+  /** Width of an eagle layer; absent: the model's. */
   readonly width?: number;
-  /** Absent: as many as full drafts of all sequences need. */
+  /** Most tokens of a step; absent: enough for full drafts of all sequences. */
   readonly maxNumBatchedTokens?: number;
 }
 
@@ -55,7 +55,7 @@ export async function trainDrafter(
   checkInitFrom(options, path);
   const contextLength = model!.metadata.number("llama.context_length")!;
   const python = await findPython();
-  // The model's own choice at each place is what a drafter has to guess.
+  // A drafter predicts the model's likeliest token at each position.
   const greedy = { ...options, temperature: 0 };
   const contentHash = modelHash(path, startStage);
   return inOwnFolder(options, startStage, signal, async () => {
@@ -65,7 +65,7 @@ export async function trainDrafter(
       ? ["distill", "--preset", "draft"]
       : ["heads", "--kind", options.kind, "--depth", String(options.depth)];
     if (options.width !== undefined) kindArgs.push("--width", String(options.width));
-    // The model itself reads what is trained on.
+    // The model's context limits the training chats.
     const args = [...kindArgs, "--max-length", String(contextLength - (isDraft ? 0 : options.depth))];
     const base = { flag: isDraft ? "--teacher" : "--base", path, contentHash };
     const trained = await trainInStage({ python, args, model: base, corpora, outPath }, options, startStage, signal);
@@ -91,7 +91,7 @@ function checkWidth({ kind, depth }: DrafterOptions, width: number, metadata: Gg
 /** The drafter's method in --speculative-config. */
 export const methodOf = ({ kind }: Pick<DrafterOptions, "kind">) => (kind === "draft" ? "draft_model" : kind);
 
-/** Lets the engine answer the held-out prompts with the drafter and nothing else, always drafting to its depth. */
+/** Answers the held-out prompts with this drafter only, always at full draft length. */
 async function measureDrafts(
   options: DrafterOptions,
   { path, contextLength }: { readonly path: string; readonly contextLength: number },
@@ -122,7 +122,7 @@ async function measureDrafts(
       stage.update(`${++numDone} of ${heldOut.length}`);
     });
     const acceptance = acceptanceOf(session.engine.stats().speculation, depth);
-    stage.done(`${acceptance.tokensPerStep.toFixed(2)} tokens a step over ${acceptance.numDrafts} drafts`);
+    stage.done(`${acceptance.tokensPerStep.toFixed(2)} tokens per step over ${acceptance.numDrafts} drafts`);
     return acceptance;
   } finally {
     await session.close();
@@ -134,12 +134,12 @@ export function drafterNotes(
   options: Pick<DrafterOptions, "kind" | "depth">,
   { acceptance, numHeldOut, outPath }: FittedDrafter,
 ): readonly [how: string, use: string] {
-  const how = `Greedy answers to ${numHeldOut} held-out prompts: ${acceptance.numDrafts} drafts of up to ${options.depth} tokens, ${acceptance.tokensPerStep.toFixed(2)} tokens per step of the model; a position counts where all before it were accepted.`;
+  const how = `Greedy answers to ${numHeldOut} held-out prompts: ${acceptance.numDrafts} drafts of up to ${options.depth} tokens, ${acceptance.tokensPerStep.toFixed(2)} tokens per step of the model; a position counts if all before it were accepted.`;
   const use = `To serve with it: --speculative-config '${JSON.stringify({ method: methodOf(options), model: outPath })}'`;
   return [how, use];
 }
 
-/** By position. */
+/** Shares by position, in percent. */
 export const acceptedShares = ({ byPosition }: MeasuredAcceptance): string[] =>
   byPosition.map((share) => `${(100 * share).toFixed(1)} %`);
 

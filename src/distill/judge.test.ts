@@ -11,10 +11,10 @@ const chat = {
 const [prompt] = parsePrompts(JSON.stringify({ ...chat, check: { kind: "number", value: 4 } }), "file");
 const items = ["It is 4", "5"].map((answer) => ({ prompt: prompt!, answer }));
 const signal = new AbortController().signal;
-/** Runs as a line of a shell on every system that has node. */
+/** A command that runs in the shell of every system with node. */
 const script = (code: string): string => `"${process.execPath}" -e "${code}"`;
 
-test("checks of the prompts judge", async () => {
+test("checks of the prompts judge answers", async () => {
   expect(await judgeByChecks(items, signal)).toEqual([
     { score: 1, exact: true },
     { score: 0, exact: false },

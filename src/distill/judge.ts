@@ -1,4 +1,4 @@
-/** How good answers are, from 0 to 1: by the prompts' own checks, or by a command of the user's. */
+/** Judges answers from 0 to 1: by the prompts' own checks, or by the user's command. */
 import { spawn } from "node:child_process";
 import { MillraceError } from "../core/errors.js";
 import type { Score } from "../quality/score.js";
@@ -12,10 +12,10 @@ interface Judged {
 
 export type Verdict = Pick<Score, "score" | "exact">;
 
-/** Parallel to the answers. */
+/** Returns a verdict for each item, in order. */
 export type Judge = (items: readonly Judged[], signal: AbortSignal) => Promise<Verdict[]>;
 
-/** For prompts that all have a check and an expected answer. */
+/** Judges by checks; all prompts need a check and an expected answer. */
 export const judgeByChecks: Judge = (items) =>
   Promise.all(
     items.map(async ({ prompt, answer }): Promise<Verdict> => {
@@ -25,8 +25,8 @@ export const judgeByChecks: Judge = (items) =>
   );
 
 /**
- * One process for all answers: a line {"prompt": messages, "answer", "expected"?} each on its stdin, then the end; a line with the score each on its
- * stdout, in the same order. It may write them when it likes, so a scorer whose output is buffered works too.
+ * Judges by one process for all answers: it reads a line {"prompt": messages, "answer", "expected"?} for each answer on stdin, and writes a line with
+ * the score for each answer on stdout, in the same order. Scores may come at any time, so buffered output works.
  *
  * @throws MillraceError scorer_failed
  */
@@ -37,7 +37,7 @@ export function judgeByCommand(command: string): Judge {
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       output += text;
     });
-    // One that ends without reading to the end is judged by what it wrote.
+    // A scorer that ends without reading all input is judged by its output.
     child.stdin.on("error", () => {});
     for (const { prompt, answer } of items) {
       child.stdin.write(`${JSON.stringify({ prompt: prompt.messages, answer, expected: prompt.expected })}\n`);
@@ -49,7 +49,7 @@ export function judgeByCommand(command: string): Judge {
     });
     const refuse = (expected: string, got: string): MillraceError =>
       new MillraceError("scorer_failed", `expected ${expected} from the scorer, got ${got}`, {
-        hint: "it reads a JSON line {prompt, answer} for each answer and writes a line with a number from 0 to 1",
+        hint: "the scorer reads a JSON line {prompt, answer} for each answer and writes a line with a number from 0 to 1",
       });
     if (exitCode !== 0) throw refuse("exit code 0", String(exitCode));
     const lines = output.trim() === "" ? [] : output.trim().split("\n");

@@ -18,7 +18,7 @@ test("an assistant's last message is the expected answer and no part of the prom
   ]);
 });
 
-test("equal prompts are one, whatever their answers; other roles or contents are others", () => {
+test("equal prompts are one, whatever their answers; other roles or contents differ", () => {
   const text = [
     line([user("a"), assistant("b")]),
     line([user("a")]),
@@ -28,7 +28,7 @@ test("equal prompts are one, whatever their answers; other roles or contents are
 });
 
 test.each([
-  ["{", "no JSON"],
+  ["{", "invalid JSON"],
   ["7", "it: "],
   [line([]), "messages: "],
   [line([{ role: "user" }]), "messages.0.content: "],
@@ -47,7 +47,7 @@ test("a file without prompts is refused", () => {
   for (const text of ["", "\n \n"]) expect(() => parsePrompts(text, "empty")).toThrow(/prompts in empty, got none/);
 });
 
-test("what is held out depends on the prompt alone and is about the share asked for", () => {
+test("holding out depends on the prompt only, and has about the share asked for", () => {
   const all = parsePrompts(hundred.join("\n"), "file");
   const { training, heldOut } = splitPrompts(all, 0.3);
   expect([...training, ...heldOut].sort((a, b) => a.line - b.line)).toEqual(all);
@@ -58,7 +58,7 @@ test("what is held out depends on the prompt alone and is about the share asked 
   for (const prompt of fewer) expect(isHeldOut(prompt, 0.3)).toBe(ids.has(prompt.id));
 });
 
-test("more is held out of a larger share, never something else", () => {
+test("a larger share holds out more, and all of the smaller one", () => {
   const shares = fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }));
   const ids = fc.array(fc.constantFrom(..."0123456789abcdef"), { minLength: 32, maxLength: 32 });
   fc.assert(

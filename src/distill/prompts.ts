@@ -1,4 +1,4 @@
-/** The user's prompts: a file of chats, each prompt once, and which of them are held out of training. */
+/** The user's prompts: reads a file of chats, each prompt once, and holds some out of training. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
@@ -15,19 +15,19 @@ export interface Prompt {
   /** A hash of the messages: the same prompt has the same id in every file. */
   readonly id: string;
   readonly family: string | undefined;
-  /** The last one is the user's. */
+  /** The last message is the user's. */
   readonly messages: readonly Message[];
-  /** The answer the file had, which no teacher wrote. */
+  /** The answer in the file, which does not come from the teacher. */
   readonly expected: string | undefined;
   readonly check: Check | undefined;
-  /** In the file, from 1 on. */
+  /** Line number in the file, from 1. */
   readonly line: number;
 }
 
 const HINT =
-  'a line is {"messages": [{"role", "content"}, …]} and perhaps "family" and "check"; the last message is the user\'s, or the expected answer';
+  'a line is {"messages": [{"role", "content"}, …]}, optionally with "family" and "check"; the last message is the user\'s, or the expected answer';
 
-/** Each prompt once, the first of equal ones. Throws file_unreadable, and invalid_option naming the line. */
+/** Reads each prompt once, keeping the first of equal ones. Throws file_unreadable, and invalid_option with the line number. */
 export function readPrompts(path: string): Prompt[] {
   let text: string;
   try {
@@ -62,7 +62,7 @@ function parseLine(text: string, source: string, line: number): Prompt {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    return refuse(`text that is no JSON: ${(cause as Error).message}`);
+    return refuse(`invalid JSON: ${(cause as Error).message}`);
   }
   const parsed = lineSchema.safeParse(value);
   if (!parsed.success) {
@@ -72,14 +72,14 @@ function parseLine(text: string, source: string, line: number): Prompt {
   const { family, messages: all, check } = parsed.data;
   const last = all.at(-1)!;
   const messages = last.role === "assistant" ? all.slice(0, -1) : all;
-  if (messages.at(-1)?.role !== "user") return refuse("no message of the user to answer at its end");
+  if (messages.at(-1)?.role !== "user") return refuse("no message of the user at the end");
   const expected = last.role === "assistant" ? last.content : undefined;
   const problem = check === undefined || expected === undefined ? undefined : problemOfCheck(check, expected);
   if (problem !== undefined) return refuse(problem);
   return { id: promptId(messages), family, messages, expected, check, line };
 }
 
-/** A function of the prompt alone: what is held out stays so when prompts are added to the file. */
+/** Depends on the prompt only: held-out prompts stay held out when the file grows. */
 export function isHeldOut({ id }: Pick<Prompt, "id">, share: number): boolean {
   return Number.parseInt(id.slice(0, 8), 16) < share * 2 ** 32;
 }
@@ -89,7 +89,7 @@ export interface Split {
   readonly heldOut: readonly Prompt[];
 }
 
-/** Throws invalid_option when either part would be empty. */
+/** Splits prompts into training and held-out ones. Throws invalid_option if either part is empty. */
 export function splitPrompts(prompts: readonly Prompt[], heldOutShare: number): Split {
   const heldOut = prompts.filter((prompt) => isHeldOut(prompt, heldOutShare));
   const training = prompts.filter((prompt) => !isHeldOut(prompt, heldOutShare));
@@ -102,7 +102,7 @@ export function splitPrompts(prompts: readonly Prompt[], heldOutShare: number): 
   return { training, heldOut };
 }
 
-/** The prompts of a task, judged by their checks. Throws invalid_option: a task the file does not have, a line without a check. */
+/** The prompts of a task, which are judged by their checks. Throws invalid_option for an unknown task and for a line without a check. */
 export function promptsOfTask(prompts: readonly Prompt[], task: string, source: string): Prompt[] {
   const chosen = prompts.filter(({ family }) => family === undefined || family === task);
   if (chosen.length === 0) {
@@ -113,7 +113,7 @@ export function promptsOfTask(prompts: readonly Prompt[], task: string, source: 
   if (missing !== undefined) {
     const what = missing.check === undefined ? "check" : "expected answer";
     throw new MillraceError("invalid_option", `expected a ${what} in ${source}, line ${missing.line}, got none`, {
-      hint: "--task judges by checks and expected answers: add them, or judge with --scorer",
+      hint: "--task needs checks and expected answers: add them, or use --scorer",
     });
   }
   return chosen;

@@ -18,7 +18,7 @@ interface Seen {
   readonly body: unknown;
 }
 
-/** Answers requests in turn, the last reply for all further ones. */
+/** Replies to requests in turn; the last reply is repeated. */
 async function serve(...replies: readonly Reply[]): Promise<{ url: string; seen: Seen[] }> {
   const seen: Seen[] = [];
   server = createServer(async (request, response) => {
@@ -44,7 +44,7 @@ const open = (url: string, model?: string) =>
   openRemoteTeacher({ url, model, apiKey: "key", temperature: 0.5, maxTokens: 9, seed: 3 }, signal);
 const QUESTION = [{ role: "user", content: "Why?" }] as const;
 
-test("asks the first model that the server lists, under /v1 however the address was written", async () => {
+test("asks the first model in the server's list, under /v1 however the address is written", async () => {
   for (const suffix of ["", "/", "/v1", "/v1/"]) {
     const { url, seen } = await serve(MODELS, completion("Because."));
     const teacher = await open(url + suffix);
@@ -79,7 +79,7 @@ test("waits for a busy server and tries again", async () => {
   await teacher.close();
 });
 
-test("a prompt the server refuses is that prompt's matter; anything else ends the collection", async () => {
+test("a refused prompt does not end the collection; any other error does", async () => {
   const { url } = await serve(
     { status: 400, body: { error: { message: "too long" } } },
     completion(null, "tool_calls"),
@@ -87,7 +87,7 @@ test("a prompt the server refuses is that prompt's matter; anything else ends th
     { body: { choices: [] } },
   );
   const teacher = await open(url, "big");
-  for (const problem of ["too long", "ended by tool_calls"]) {
+  for (const problem of ["too long", "finish_reason tool_calls"]) {
     await expect(teacher.ask(QUESTION, signal)).rejects.toMatchObject({
       code: "invalid_request",
       message: expect.stringContaining(problem),
@@ -102,7 +102,7 @@ test("a prompt the server refuses is that prompt's matter; anything else ends th
   await teacher.close();
 });
 
-test("nobody there is said at once", async () => {
+test("a missing server is an error at once", async () => {
   const { url } = await serve(MODELS);
   await new Promise((resolve) => server!.close(resolve));
   await expect(open(url)).rejects.toMatchObject({

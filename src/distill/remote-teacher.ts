@@ -1,4 +1,4 @@
-/** A teacher behind any OpenAI-compatible server: chats over HTTP, whole answers, with patience for a server that is busy. */
+/** A teacher behind an OpenAI-compatible server: whole answers over HTTP, with retries while the server is busy. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { z } from "zod";
@@ -6,7 +6,7 @@ import { MillraceError } from "../core/errors.js";
 import { type Ask, seedOf } from "../quality/ask.js";
 
 export interface RemoteTeacher {
-  /** What the server calls the model. */
+  /** The model's name on the server. */
   readonly name: string;
   readonly ask: Ask;
   close(): Promise<void>;
@@ -15,7 +15,7 @@ export interface RemoteTeacher {
 interface RemoteTeacherOptions {
   /** The server's address, with or without /v1. */
   readonly url: string;
-  /** undefined: the first that the server lists. */
+  /** undefined: the first in the server's list. */
   readonly model: string | undefined;
   readonly apiKey: string | undefined;
   readonly temperature: number;
@@ -26,7 +26,7 @@ interface RemoteTeacherOptions {
 const MAX_TRIES = 6;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
-/** What servers say of a prompt they will not answer, rather than of themselves. */
+/** Statuses that refuse one prompt, and are no failure of the server. */
 const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
 
 const modelsSchema = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
@@ -43,10 +43,10 @@ interface Reply {
   readonly retryAfterMs: number;
 }
 
-/** Throws teacher_failed where no server of this kind answers. */
+/** Throws teacher_failed if no OpenAI-compatible server answers. */
 export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: AbortSignal): Promise<RemoteTeacher> {
   const base = options.url.replace(/\/+$/, "").replace(/(\/v1)?$/, "/v1");
-  // A long answer has no headers before it is through.
+  // Headers of a long answer come at its end.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
   const headers = {
     "content-type": "application/json",
@@ -66,13 +66,13 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
     const ask: Ask = async (messages, stop) => {
       const { temperature, maxTokens } = options;
       const seed = seedOf(options.seed, messages);
-      // A server may have a nucleus of its own for requests that name none.
+      // A server may have another default of top_p.
       const body = { model, messages, temperature, top_p: 1, max_tokens: maxTokens, seed };
       const reply = await call("/chat/completions", body, stop);
       const { choices, usage } = parse(completionSchema, reply, base);
       const { message, finish_reason: end } = choices[0]!;
       if ((end !== "stop" && end !== "length") || typeof message.content !== "string") {
-        throw new MillraceError("invalid_request", `expected an answer in text, got one that ended by ${end}`);
+        throw new MillraceError("invalid_request", `expected an answer in text, got finish_reason ${end}`);
       }
       const numPromptTokens = usage?.prompt_tokens ?? 0;
       return { text: message.content, end, numPromptTokens, numOutputTokens: usage?.completion_tokens ?? 0 };
@@ -84,7 +84,7 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
   }
 }
 
-/** Tries again where the server is busy, failing or out of reach for a while, waiting as long as it says or twice as long each time. */
+/** Retries while the server is busy, failing or unreachable, after the pause that it asks for or twice the previous one. */
 async function untilTaken(
   url: string,
   send: () => Promise<Reply>,
@@ -104,7 +104,7 @@ async function untilTaken(
         "teacher_failed",
         `expected an answer from ${url}, got ${got}${tries === 1 ? "" : ` ${tries} times`}`,
         {
-          hint: "check that the server runs; the same command goes on where this one ended",
+          hint: "check that the server runs; the same command resumes",
         },
       );
     }
@@ -117,14 +117,14 @@ function parse<T>(schema: z.ZodType<T>, { status, text }: Reply, base: string): 
   if (REFUSED_STATUSES.includes(status)) {
     throw new MillraceError(
       "invalid_request",
-      `expected the teacher to take the prompt, got ${status}: ${text.slice(0, 300)}`,
+      `expected the teacher to accept the prompt, got ${status}: ${text.slice(0, 300)}`,
     );
   }
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    // Refused below, like JSON of another shape.
+    // Refused below, together with JSON of another shape.
   }
   const parsed = schema.safeParse(value);
   if (status === 200 && parsed.success) return parsed.data;

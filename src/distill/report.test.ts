@@ -20,7 +20,7 @@ test("scores are compared prompt by prompt", () => {
   });
   expect([teacher.score, student.score]).toEqual([0.5, 0.25]);
   expect(difference.value).toBeCloseTo(-0.25);
-  // Half of the differences are -0.5, half 0: a standard error of 0.0401, 2.02 of them to each side.
+  // Half of the differences are -0.5, half 0: a standard error of 0.0401, times 2.02 on each side.
   expect(difference.low).toBeCloseTo(-0.25 - 0.081, 3);
   expect(difference.high).toBeCloseTo(-0.25 + 0.081, 3);
 });
@@ -55,7 +55,7 @@ const report: DistillReport = {
   versions: { millrace: "0.1.0", node: "20" },
 };
 
-test("the report has a table, and says what it comes to", () => {
+test("the report has a table and conclusions", () => {
   const markdown = reportMarkdown(report);
   expect(markdown).toContain("| mean score | 0.667 | 0.333 |");
   expect(markdown).toContain("| tokens/s | 250 | 1000 |");
@@ -63,13 +63,13 @@ test("the report has a table, and says what it comes to", () => {
     expect.stringMatching(
       /^Quality, student − teacher: -0\.333 \(95 %: -1\.768 to 1\.101\) in score, paired over 3 held-out/,
     ),
-    expect.stringMatching(/a token 4\.00 times as fast \(95 %: 3\.50 to 4\.50\), the first one 4\.00 times\.$/),
+    expect.stringMatching(/a token is 4\.00 times as fast \(95 %: 3\.50 to 4\.50\), the first one 4\.00 times\.$/),
     "Cost, 16 prompts at once: a token of the student, its share of the prompt included, takes 12.5 % of the teacher's time, 8.00 times less (95 %: 7.00 to 9.00).",
     "Size: 12.5 % of the parameters, 12.5 % of the bytes.",
   ]);
 });
 
-test("what was not measured is said, not made up", () => {
+test("missing measurements are named", () => {
   const away = { ...report, teacher: { name: "big", url: "http://x", size: undefined }, speed: undefined };
   expect(reportMarkdown(away)).toContain("| tokens/s | — | — |");
   expect(
@@ -86,12 +86,12 @@ test("what was not measured is said, not made up", () => {
     }),
   ).toEqual([
     "Quality, student − teacher: 0.000 in score, paired over 3 held-out prompts.",
-    "Too few prompts, or too much alike, for an interval.",
+    "No interval: too few prompts, or equal differences.",
     "Speed: not measured, since the teacher does not count its tokens.",
   ]);
 });
 
-test("a teacher elsewhere is compared by whole answers", () => {
+test("a teacher behind a URL is compared by whole answers", () => {
   const answerSpeed = { teacherMs: 8, studentMs: 2, ratio: { value: 4, low: 3, high: 5, numRuns: 16 } };
   const away = { ...report, teacher: { name: "big", url: "http://x", size: undefined }, speed: undefined, answerSpeed };
   expect(reportMarkdown(away)).toContain("| whole answers, per token | 8.000 ms | 2.000 ms |");
@@ -99,7 +99,9 @@ test("a teacher elsewhere is compared by whole answers", () => {
     /whole answers.*: 4\.00 times as fast as the teacher at http:\/\/x \(95 %: 3\.00 to 5\.00\)/,
   );
   const otherTokens = { ...away, textPerToken: { teacher: 4, student: 2 } };
-  expect(findings(otherTokens)[2]).toMatch(/one of the teacher's is 4\.00 characters .* it is 2\.00 times as fast\.$/);
+  expect(findings(otherTokens)[2]).toMatch(
+    /4\.00 characters per token for the teacher.* the student is 2\.00 times as fast\.$/,
+  );
 });
 
 test("right is what the check calls exact, whatever the score", () => {

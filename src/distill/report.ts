@@ -1,4 +1,4 @@
-/** What became of a distillation: the student beside its teacher on prompts neither the trainer nor its held-out loss chose. */
+/** The report of a distillation: student against teacher on held-out prompts, which took no part in training. */
 
 import { type Difference, type Estimate, pairedDifference } from "../bench/measure/intervals.js";
 import type { MachineInfo, Versions } from "../bench/results/machine.js";
@@ -17,7 +17,7 @@ export interface ComparedItem {
 export interface Quality {
   /** Mean score, 0 to 1. */
   readonly score: number;
-  /** Share of answers that are right without reservation, as `eval` counts them, and Wilson's 95 % interval. */
+  /** Share of fully right answers, as in `eval`, and Wilson's 95 % interval. */
   readonly right: number;
   readonly rightInterval: readonly [low: number, high: number];
 }
@@ -59,14 +59,14 @@ export interface ModelSize {
 export interface DistillReport {
   readonly teacher: { readonly name: string; readonly url: string | undefined; readonly size: ModelSize | undefined };
   readonly student: { readonly path: string; readonly config: string; readonly size: ModelSize };
-  /** How answers were judged: a task, or a command. */
+  /** The judge: a task's checks, or a command. */
   readonly judge: string;
   readonly sampling: { readonly temperature: number; readonly maxTokens: number; readonly seed: number };
   readonly prompts: {
     readonly file: string;
-    /** Whole answers of the teacher for which the student's context has room. */
+    /** Complete answers of the teacher that fit into the student's context, at least in part. */
     readonly numTrained: number;
-    /** Of these, answers whose end it has no room for. */
+    /** Answers among them that the context cuts off. */
     readonly numTrainedCut: number;
     readonly numHeldOut: number;
     readonly numRefused: number;
@@ -74,13 +74,13 @@ export interface DistillReport {
   };
   readonly training: { readonly steps: number; readonly heldOutLoss: number | undefined };
   readonly quality: QualityComparison;
-  /** undefined: the teacher is elsewhere, or no prompt leaves room. */
+  /** undefined: the teacher runs elsewhere, or no prompt fits with an answer. */
   readonly speed: SpeedComparison | undefined;
-  /** Of a teacher that is elsewhere. */
+  /** For a teacher that runs elsewhere. */
   readonly answerSpeed: AnswerSpeed | undefined;
-  /** Why there is neither. */
+  /** Why there is no speed. */
   readonly speedProblem: string | undefined;
-  /** Characters of the held-out answers per token, where the two have tokens of different kinds. */
+  /** Characters per token in the held-out answers, if the models have different tokenizers. */
   readonly textPerToken: { readonly teacher: number; readonly student: number } | undefined;
   readonly items: readonly ComparedItem[];
   readonly machine: MachineInfo;
@@ -95,7 +95,7 @@ function interval({ low, high }: Difference | Estimate, digits: number): string 
   return low === undefined || high === undefined ? "" : ` (95 %: ${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 }
 
-/** The table's rows: what, teacher, student. */
+/** The table's rows: name, teacher, student. */
 export function reportRows({ teacher, student, quality, speed, answerSpeed }: DistillReport): string[][] {
   const row = <T>(name: string, of: { teacher: T | undefined; student: T | undefined }, show: (value: T) => string) => [
     name,
@@ -135,17 +135,17 @@ export function reportRows({ teacher, student, quality, speed, answerSpeed }: Di
   ];
 }
 
-/** What the table comes to, a line each. */
+/** Conclusions from the table, one per line. */
 export function findings(report: DistillReport): string[] {
   const { teacher, student, quality, speed, answerSpeed, speedProblem, textPerToken } = report;
   const { difference, numItems } = quality;
   const lines = [
     `Quality, student − teacher: ${difference.value.toFixed(3)}${interval(difference, 3)} in score, paired over ${numItems} held-out prompts.`,
   ];
-  if (difference.low === undefined) lines.push("Too few prompts, or too much alike, for an interval.");
+  if (difference.low === undefined) lines.push("No interval: too few prompts, or equal differences.");
   if (speed !== undefined) {
     lines.push(
-      `Speed, one client, each model alone, in alternation: a token ${speed.decoding.value.toFixed(2)} times as fast${interval(speed.decoding, 2)}, the first one ${speed.firstToken.value.toFixed(2)} times${interval(speed.firstToken, 2)}.`,
+      `Speed, one client, each model alone, in alternation: a token is ${speed.decoding.value.toFixed(2)} times as fast${interval(speed.decoding, 2)}, the first one ${speed.firstToken.value.toFixed(2)} times${interval(speed.firstToken, 2)}.`,
     );
     const { loaded } = speed;
     if (loaded !== undefined) {
@@ -163,7 +163,7 @@ export function findings(report: DistillReport): string[] {
   if (textPerToken !== undefined && tokenRatio !== undefined) {
     const ratio = (tokenRatio.value * textPerToken.student) / textPerToken.teacher;
     lines.push(
-      `Their tokens differ: one of the teacher's is ${textPerToken.teacher.toFixed(2)} characters of its answers, one of the student's ${textPerToken.student.toFixed(2)}. By characters, it is ${ratio.toFixed(2)} times as fast.`,
+      `Their tokens differ: ${textPerToken.teacher.toFixed(2)} characters per token for the teacher, ${textPerToken.student.toFixed(2)} for the student. By characters, the student is ${ratio.toFixed(2)} times as fast.`,
     );
   }
   if (teacher.size !== undefined) {
@@ -179,8 +179,7 @@ export function reportMarkdown(report: DistillReport): string {
   const rows = reportRows(report).map((cells) => `| ${cells.join(" | ")} |`);
   const loss =
     training.heldOutLoss === undefined ? "" : `, held-out loss ${training.heldOutLoss} nats per answer token`;
-  const cut =
-    prompts.numTrainedCut === 0 ? "" : ` Of ${prompts.numTrainedCut} the student's context has no room for the end.`;
+  const cut = prompts.numTrainedCut === 0 ? "" : ` The student's context cuts off ${prompts.numTrainedCut}.`;
   return `${[
     `# ${student.config} student of ${teacher.name}`,
     "",

@@ -15,7 +15,7 @@ const failing =
     return answers(messages, stop);
   };
 
-test("prompts that the teacher refuses by now are left out, and one that is gone is said to be", async () => {
+test("prompts that the teacher refuses are left out, and a lost teacher is reported", async () => {
   expect(await compareAnswers(failing("invalid_request", 3), answers, prompts, signal)).toMatchObject({
     ratio: { numRuns: 3 },
   });

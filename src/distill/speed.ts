@@ -1,4 +1,4 @@
-/** What a token of each of two models takes on this machine: one client and many at once, each model alone, in alternation. */
+/** Compares two models' time per token on this machine: one client and many at once, each model alone, in alternation. */
 import { type RoundSample, runRound } from "../bench/engine/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
 import { MillraceError } from "../core/errors.js";
@@ -17,25 +17,25 @@ export interface Pace {
 export interface SpeedComparison {
   readonly teacher: Pace;
   readonly student: Pace;
-  /** How many times as fast: time per token after the first, and until the first, teacher ÷ student. */
+  /** Speed-ups, teacher ÷ student: time per token after the first, and time to the first token. */
   readonly decoding: Estimate;
   readonly firstToken: Estimate;
   readonly genTokens: number;
-  /** undefined: no two prompts fit into memory and contexts together. */
+  /** undefined: no two prompts fit into memory and contexts at once. */
   readonly loaded: LoadedCost | undefined;
 }
 
-/** What a token costs of an engine kept busy: time from many prompts' arrival to their last token, by the tokens generated. */
+/** Cost of a token of a busy engine: time from the arrival of many prompts to their last token ÷ generated tokens. */
 interface LoadedCost {
   readonly numSequences: number;
-  /** Medians, in milliseconds of the machine per generated token, its share of the prompt included. */
+  /** Medians, in milliseconds of machine time per generated token, its share of the prompt included. */
   readonly teacherMs: number;
   readonly studentMs: number;
   /** Teacher ÷ student. */
   readonly ratio: Estimate;
 }
 
-/** A prompt for both, as each one's template and tokenizer have it. */
+/** A prompt for both models, in the tokens of each. */
 interface PromptPair {
   readonly teacher: readonly number[];
   readonly student: readonly number[];
@@ -49,9 +49,9 @@ const LOADED_SEQUENCES = 16;
 const LOADED_ROUNDS = 6;
 
 /**
- * @param pairs used in turn; those without room for the generated tokens in both contexts are left out
+ * @param pairs used in turn; pairs that do not fit into both contexts with the generated tokens are left out
  * @param teacher, student idle engines without prefix caches and drafters
- * @returns undefined where no prompt has room
+ * @returns undefined if no pair fits
  */
 export async function compareSpeed(
   teacher: Engine,
@@ -66,7 +66,7 @@ export async function compareSpeed(
   };
   const usable = pairs.filter((pair) => fits(teacher, pair.teacher) && fits(student, pair.student));
   if (usable.length === 0) return undefined;
-  // While the last prompts are read, the first generate: each has room for as much again.
+  // The first sequences generate while the last prompts are computed, so each needs room for twice its length.
   const roomy = usable.filter(
     (pair) =>
       2 * pair.teacher.length <= teacher.info.maxModelLen && 2 * pair.student.length <= student.info.maxModelLen,
@@ -76,7 +76,7 @@ export async function compareSpeed(
     mostSequences(teacher, roomy, "teacher"),
     mostSequences(student, roomy, "student"),
   );
-  /** Round 0 warms up; every other round goes the other way round. */
+  /** Round 0 warms up; the order alternates between rounds. */
   const race = async (
     prompts: readonly PromptPair[],
     numRounds: number,
@@ -128,20 +128,20 @@ export async function compareSpeed(
   };
 }
 
-/** How many of the longest prompts the engine holds at once with what they generate. */
+/** How many of the longest prompts, with their outputs, the engine holds at once. */
 function mostSequences({ info }: Engine, pairs: readonly PromptPair[], side: Side): number {
   const longest = Math.max(0, ...pairs.map((pair) => pair[side].length));
   const tokens = 2 * (longest + GEN_TOKENS) + info.blockSize;
   return longest === 0 ? 0 : Math.min(info.maxNumSeqs, Math.floor((info.numKvBlocks * info.blockSize) / tokens));
 }
 
-/** Memory that is too small all the same costs this figure, not the report. */
+/** If memory is too small after all, the report lacks this figure only. */
 function orTooFull(thrown: unknown): [] {
   if (thrown instanceof MillraceError && thrown.code === "kv_capacity_exceeded") return [];
   throw thrown;
 }
 
-/** As a client sees them: time of whole answers by their tokens, prompts and network included. */
+/** Speed as a client sees it: time of whole answers ÷ tokens, prompts and network included. */
 export interface AnswerSpeed {
   /** Medians, in milliseconds per output token. */
   readonly teacherMs: number;
@@ -153,9 +153,9 @@ export interface AnswerSpeed {
 const MAX_ANSWERS = 16;
 
 /**
- * For a teacher that is reached over HTTP: the same prompts to both, one request at a time, in alternation.
+ * For a teacher behind a URL: both models get the same prompts, one request at a time, in alternation.
  *
- * @returns why there is no speed where there is none: a teacher that is gone by now is no reason to lose the report
+ * @returns why there is no speed, if there is none: a lost teacher must not cost the report
  */
 export async function compareAnswers(
   teacher: Ask,
@@ -180,9 +180,9 @@ export async function compareAnswers(
       if (!isRefusal(thrown)) throw thrown;
     }
   }
-  // A server that does not say how long its answers are has no time per token.
+  // Without token counts from the server there is no time per token.
   const usable = times.filter((each) => Number.isFinite(each.teacher) && Number.isFinite(each.student));
-  if (usable.length === 0) return "the teacher does not count its tokens, or refused every prompt";
+  if (usable.length === 0) return "the teacher reports no token counts, or refused every prompt";
   const [of, to] = [usable.map((each) => each.teacher), usable.map((each) => each.student)];
   return { teacherMs: median(of), studentMs: median(to), ratio: pairedRatio(of, to)! };
 }

@@ -1,4 +1,4 @@
-/** What both kinds of training here are told, and the steps they share: a folder of their own, checksums, a file to start from. */
+/** Options of both kinds of training, and their common steps: a locked folder, checksums, and a file to start from. */
 import { createHash } from "node:crypto";
 import { readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -29,7 +29,7 @@ export interface TeachingOptions {
   readonly device: "cpu" | "cuda";
   /** A file that replaces the teacher's own template. */
   readonly chatTemplate?: string;
-  /** Of engines in this process. */
+  /** Settings of engines in this process. */
   readonly engine: EngineSettings;
   /** As the user wrote it: it is among the terms of saved answers. */
   readonly kvCacheDtype: string;
@@ -46,7 +46,7 @@ export async function inOwnFolder<T>(
 ): Promise<T> {
   const release = await acquireFileLock(
     join(out, "lock"),
-    () => startStage("lock").note(`another run writes into ${out}; this one waits for its end`),
+    () => startStage("lock").note(`another run is writing into ${out}; waiting for its end`),
     signal,
   );
   try {

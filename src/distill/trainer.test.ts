@@ -6,7 +6,7 @@ import { Metadata } from "../formats/gguf/metadata.js";
 import type { GgufTensor, TensorType } from "../formats/gguf/types.js";
 import { findPython, heldOutLog, untrainable } from "./trainer.js";
 
-test("without Python, or without its packages, one command is named that installs them", async () => {
+test("without Python or its packages, the error has a command that installs them", async () => {
   const chosen = findPython({ MILLRACE_PYTHON: "/nowhere/python" });
   await expect(chosen).rejects.toMatchObject({
     code: "python_missing",
@@ -44,7 +44,7 @@ const file = (changes: Record<string, string | readonly string[]> = {}, ...tenso
   shards: [],
 });
 
-test("a model of the family can be trained from, others say why not", () => {
+test("models of the family can be trained from; others have a reason why not", () => {
   const matrix = tensor("token_embd.weight", "F16");
   expect(untrainable(file({}, matrix), "network")).toBeUndefined();
   expect(untrainable(file({}, tensor("blk.0.attn_q.weight", "Q8_0")), "network")).toBeUndefined();
@@ -57,7 +57,7 @@ test("a model of the family can be trained from, others say why not", () => {
   expect(untrainable(file({}, tensor("output.weight", "F16")), "network")).toMatch(/output\.weight/);
 });
 
-test("a run that was stopped before its last step is not taken for a finished one", () => {
+test("a run stopped before its last step is not finished", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-trainer-"));
   try {
     const entries = [
@@ -67,7 +67,7 @@ test("a run that was stopped before its last step is not taken for a finished on
     ];
     writeFileSync(join(folder, "log.jsonl"), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
     expect(heldOutLog(folder, 20)).toEqual({ losses: { all: 1.5 }, numUsed: 9, numCut: 2 });
-    expect(() => heldOutLog(folder, 40)).toThrow(/to go on to step 40, got its end at step 31/);
+    expect(() => heldOutLog(folder, 40)).toThrow(/training up to step 40, got its end at step 31/);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

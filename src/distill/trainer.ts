@@ -1,4 +1,4 @@
-/** Runs models/training/train.py: finds a Python that can, shows what it says, and stops it so that it saves. */
+/** Runs models/training/train.py: finds a suitable Python, shows the output, and stops the trainer so that it saves. */
 import { execFile, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { packageRoot } from "../core/package-root.js";
 import type { GgufFile, GgufTensor } from "../formats/gguf/types.js";
 
 const NEEDED = "torch numpy tokenizers gguf";
-/** Prints those that are missing. Importing torch would take seconds. */
+/** Prints missing packages without importing them: torch would take seconds. */
 const PROBE = `import importlib.util, sys; print(*(n for n in sys.argv[1].split() if importlib.util.find_spec(n) is None))`;
 const MAX_ERROR_LINES = 12;
 
@@ -151,7 +151,7 @@ async function runScript(
 }
 
 const failure = (message: string): MillraceError =>
-  new MillraceError("training_failed", message, { hint: "the same command goes on from the last checkpoint" });
+  new MillraceError("training_failed", message, { hint: "the same command resumes from the last checkpoint" });
 
 /** Throws training_failed for a run that was stopped before its last step: it saves and ends well, too. */
 export function heldOutLog(runFolder: string, steps: number): HeldOutLog {
@@ -159,7 +159,7 @@ export function heldOutLog(runFolder: string, steps: number): HeldOutLog {
   const entries = lines.map((line) => JSON.parse(line) as LogEntry);
   const losses = entries.findLast((entry) => entry.held_out !== undefined && entry.step === steps)?.held_out;
   if (losses === undefined) {
-    throw failure(`expected the training to go on to step ${steps}, got its end at step ${entries.at(-1)?.step ?? 0}`);
+    throw failure(`expected training up to step ${steps}, got its end at step ${entries.at(-1)?.step ?? 0}`);
   }
   const { used = 0, cut = 0 } = entries.findLast(({ chats }) => chats !== undefined)?.chats ?? {};
   return { losses, numUsed: used, numCut: cut };

@@ -1,4 +1,4 @@
-/** What evaluation and distillation need of a model: it answers chats. Whether it runs in this process or behind a URL is the caller's business. */
+/** A model as evaluation and distillation see it: it answers chats, in this process or behind a URL. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";

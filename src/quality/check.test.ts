@@ -6,7 +6,7 @@ const messages = [
   { role: "assistant", content: "2" },
 ];
 
-test("reads chats, with what a file may leave out", () => {
+test("reads chats, with defaults for optional fields", () => {
   const line = JSON.stringify({ family: "sum", messages, check: { kind: "number", value: 2 }, id: 7 });
   expect(parseChats(`${line}\n\n${JSON.stringify({ messages })}\n`, "f")).toEqual([
     { family: "sum", messages, check: { kind: "number", value: 2 } },
@@ -15,7 +15,7 @@ test("reads chats, with what a file may leave out", () => {
 });
 
 test.each([
-  ["no JSON", "{", /in f, line 2, got text that is no JSON/],
+  ["no JSON", "{", /in f, line 2, got invalid JSON/],
   [
     "no answer at the end",
     JSON.stringify({ messages: [messages[1], messages[0]] }),
@@ -34,7 +34,7 @@ test.each([
   [
     "an expected answer that is no JSON",
     JSON.stringify({ messages: [messages[0], { ...messages[1], content: "{" }], check: { kind: "json" } }),
-    /line 2, got a check of JSON/,
+    /line 2, got a JSON check/,
   ],
 ])("refuses %s, naming the line", (_, line, message) => {
   expect(() => parseChats(`${JSON.stringify({ messages })}\n${line}`, "f")).toThrow(message);

@@ -1,4 +1,4 @@
-/** What a chat file says of how its last answer is judged; read from outside, so checked once here. */
+/** How a chat's last answer is judged, as chat files say it; validated here, since it comes from outside. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { messageSchema } from "./ask.js";
@@ -7,23 +7,23 @@ import { parseJson } from "./fenced.js";
 const MAX_CALLS = 100;
 
 export const checkSchema = z.discriminatedUnion("kind", [
-  /** No right answer: nothing to score. */
+  /** No right answer exists: nothing to score. */
   z.strictObject({ kind: z.literal("none") }),
   /** Equal to the expected answer, white space at the ends of lines aside. */
   z.strictObject({ kind: z.literal("exact") }),
-  /** Equal but for letter case, quotes around it and a final mark. */
+  /** Equal except for letter case, surrounding quotes and a final punctuation mark. */
   z.strictObject({ kind: z.literal("phrase") }),
   /** The last number of the answer. */
   z.strictObject({ kind: z.literal("number"), value: z.number() }),
   /** The expected answer is JSON: values count, key order and white space do not. */
   z.strictObject({ kind: z.literal("json") }),
-  /** As many distinct items as asked for, all of them among `items` where given. */
+  /** The number of distinct items asked for, all among `items` if given. */
   z.strictObject({
     kind: z.literal("list"),
     numItems: z.int().min(1),
     items: z.array(z.string()).readonly().optional(),
   }),
-  /** Ends properly, does not repeat itself and has all these words. */
+  /** Ends with punctuation, does not repeat itself and contains all these words. */
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */
   z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
@@ -43,10 +43,10 @@ export const checkSchema = z.discriminatedUnion("kind", [
 export type Check = z.infer<typeof checkSchema>;
 export type CodeCheck = Extract<Check, { kind: "code" }>;
 
-/** Why answers cannot be judged so; undefined where they can. */
+/** Why the check cannot judge answers; undefined if it can. */
 export function problemOfCheck(check: Check, expected: string): string | undefined {
   const isMissing = check.kind === "json" && parseJson(expected) === undefined;
-  return isMissing ? `a check of JSON beside an expected answer that is none: ${expected.slice(0, 60)}` : undefined;
+  return isMissing ? `a JSON check with an expected answer that is not JSON: ${expected.slice(0, 60)}` : undefined;
 }
 
 const chatSchema = z.object({
@@ -63,10 +63,10 @@ const chatSchema = z.object({
 export type ScoredChat = z.infer<typeof chatSchema>;
 
 /**
- * Reads chats from JSON lines. A chat without a family is of the task "chats", one without a check is judged as `exact`.
+ * Reads chats from JSON lines. The default family is "chats", the default check is `exact`.
  *
- * @param source the file's name, for the error
- * @throws MillraceError `invalid_option` naming the line
+ * @param source the file's name, for errors
+ * @throws MillraceError `invalid_option` with the line number
  */
 export function parseChats(text: string, source: string): ScoredChat[] {
   const chats: ScoredChat[] = [];
@@ -86,7 +86,7 @@ function parseChat(line: string, place: string): ScoredChat {
   try {
     value = JSON.parse(line);
   } catch (cause) {
-    return refuse(`text that is no JSON: ${(cause as Error).message}`);
+    return refuse(`invalid JSON: ${(cause as Error).message}`);
   }
   const parsed = chatSchema.safeParse(value);
   if (!parsed.success) {

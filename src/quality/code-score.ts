@@ -1,4 +1,4 @@
-/** Scores functions by calling them, behind the walls of `sandbox/`. What is expected never goes in there. */
+/** Scores functions by calling them in the jail of `sandbox/`. Expected results stay outside. */
 import { isDeepStrictEqual } from "node:util";
 import type { Check, CodeCheck } from "./check.js";
 import { unfence } from "./fenced.js";
@@ -10,12 +10,12 @@ import { scoreExact } from "./text-scores.js";
 const MAX_SHOWN = 200;
 
 /** For users who let code run without confinement. */
-export const UNCONFINED_WARNING = "warning: the code of answers runs unconfined: it can do whatever you can";
+export const UNCONFINED_WARNING = "warning: generated code runs unconfined and can do everything that you can";
 
 /**
- * For whoever is about to have many answers judged: the walls are tried before the first answer is asked for.
+ * Checks the confinement before many answers are asked for.
  *
- * @returns whether all code will be confined; if not, the user has said that it need not be
+ * @returns whether all code will be confined; false if the user allows unconfined code
  * @throws MillraceError confinement_missing
  */
 export async function requireConfinementFor(checks: readonly (Check | undefined)[]): Promise<boolean> {

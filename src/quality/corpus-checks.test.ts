@@ -1,4 +1,4 @@
-/** The corpus against the scorers: every expected answer is right by its own check, and the checks tell answers apart. */
+/** The corpus against the scorers: every expected answer passes its own check, and answers to other chats fail. */
 import { describe, expect, it } from "vitest";
 import { makeFunction } from "../../models/corpus/code.js";
 import { functionKinds } from "../../models/corpus/code-kinds.js";
@@ -10,7 +10,7 @@ import { scoreAnswer } from "./score-answer.js";
 
 const SEED = 1_000_001;
 const NUM_CHATS = 300;
-/** Code is run, in a process each. */
+/** Each piece of code runs in a process of its own. */
 const NUM_CODE_CHATS = 24;
 const TIMEOUT_MS = 300_000;
 
@@ -42,7 +42,7 @@ describe.each(families.map(({ name }) => name).filter((name) => hasWalls || name
   );
 
   it(
-    "hardly any answer is right for another chat",
+    "few answers are right for another chat",
     async () => {
       const scored = chats.filter(({ check }) => check.kind !== "none");
       if (scored.length === 0 || family === "list") return;

@@ -5,7 +5,7 @@ import type { Score } from "./score.js";
 
 type Fields = ReadonlyMap<string, unknown>;
 
-/** Path → value of everything that is no object; objects in arrays count field by field, arrays of plain values as one. */
+/** Pairs of path and value; objects are split into fields, also in arrays, and arrays of plain values count as one. */
 function fieldsOf(value: unknown, path = ""): [string, unknown][] {
   if (Array.isArray(value)) {
     const hasObjects = value.some((item) => typeof item === "object" && item !== null);
@@ -17,7 +17,7 @@ function fieldsOf(value: unknown, path = ""): [string, unknown][] {
   return [[path, value]];
 }
 
-/** The share of right fields among the expected ones and those too many; exact: the same value. */
+/** The share of right fields among the expected and the surplus ones; exact: the same value. */
 export function scoreJson(expected: string, answer: string): Score {
   const wanted = parseJson(expected);
   if (wanted === undefined) throw new TypeError(`expected JSON as the expected answer, got ${expected}`);

@@ -21,7 +21,7 @@ interface ItemResult {
 export interface TaskResult {
   readonly task: string;
   readonly numItems: number;
-  /** Share of the answers that are right without reservation, and Wilson's 95 % interval for it. */
+  /** Share of fully right answers, and Wilson's 95 % interval. */
   readonly exact: number;
   readonly exactInterval: readonly [low: number, high: number];
   /** Mean over all items. */

@@ -7,7 +7,7 @@ const hasWalls = (await whyUnconfined("typescript")) === undefined;
 
 type Case = readonly [what: string, expected: string, answer: string, score: number, exact: boolean];
 
-/** Endless code is ended by its own computing time, of which a busy machine gives it little. */
+/** Endless code is ended by its CPU time, which passes slowly on a busy machine. */
 const TIMEOUT_MS = 300_000;
 
 function scores(name: string, check: Check, cases: readonly Case[]): void {
@@ -131,7 +131,7 @@ const calls = [
 ];
 const typescript: Check = { kind: "code", language: "typescript", name: "add", calls };
 const tsAnswer = "function add(a: number, b: number): number {\n  return a + b;\n}";
-describe.skipIf(!hasWalls)("with walls for generated code", () => {
+describe.skipIf(!hasWalls)("with a jail for generated code", () => {
   scores("TypeScript", typescript, [
     ["right", "", tsAnswer, 1, true],
     ["right in a fence", "", `\`\`\`ts\n${tsAnswer}\n\`\`\``, 1, true],
@@ -183,7 +183,7 @@ describe.skipIf(!hasWalls)("with walls for generated code", () => {
 
 const python: Check = { kind: "code", language: "python", name: "add", calls };
 const pyAnswer = "def add(a, b):\n    return a + b";
-/** The caller of a generator is the one who runs it: here the harness's own frames. */
+/** The caller of a generator is visible to it: here the harness's frames. */
 const generatorFrame = `def add(a, b):
     def walk():
         yield g.gi_frame.f_back.f_back.f_globals

@@ -1,4 +1,4 @@
-/** One door to all scorers: how good an answer is, by what its check asks for. */
+/** Scores an answer by its check. */
 import type { Check } from "./check.js";
 import { scoreCode } from "./code-score.js";
 import { scoreJson } from "./json-score.js";
@@ -6,9 +6,9 @@ import type { Score } from "./score.js";
 import { scoreExact, scoreList, scoreMentions, scoreNumber, scoreOverlap, scorePhrase } from "./text-scores.js";
 
 /**
- * Depends on its arguments alone (and, for Python, on whether python3 is there). Only code takes time: it is run.
+ * Depends on its arguments only (and, for Python, on python3). Only code takes time, as it is run.
  *
- * @param expected the right answer, or a right one
+ * @param expected the right answer, or one of them
  */
 export async function scoreAnswer(check: Check, expected: string, answer: string): Promise<Score> {
   switch (check.kind) {

@@ -1,10 +1,10 @@
-/** What scorers give. */
+/** The result of a scorer. */
 
 export interface Score {
-  /** 0 to 1. */
+  /** From 0 to 1. */
   readonly score: number;
-  /** Whether the answer is right without reservation. */
+  /** Whether the answer is fully right. */
   readonly exact: boolean;
-  /** What was wrong or worth knowing. */
+  /** What was wrong, or another remark. */
   readonly note?: string;
 }

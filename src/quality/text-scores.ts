@@ -15,7 +15,7 @@ const yesOrNo = (isRight: boolean, note?: string): Score => ({
 
 const trimLines = (text: string): string => text.replace(/[ \t\r]+$/gm, "").replace(/^\n+|\n+$/g, "");
 
-/** White space at the ends of lines and a code fence around the answer do not count; the fence is noted and is not exact. */
+/** Ignores white space at line ends, and a surrounding code fence, which is noted and not exact. */
 export function scoreExact(expected: string, answer: string): Score {
   if (trimLines(answer) === trimLines(expected)) return RIGHT;
   if (trimLines(unfence(answer)) !== trimLines(expected)) return WRONG;
@@ -38,13 +38,13 @@ export function scorePhrase(expected: string, answer: string): Score {
 
 export function scoreNumber({ value }: CheckOf<"number">, answer: string): Score {
   const plain = answer.replaceAll("\u2212", "-").replace(/(?<=\d),(?=\d{3}(?!\d))/g, "");
-  // A minus after a digit or a letter is a sign between, not one before; commas may stand between thousands.
+  // A minus after a digit or a letter is no sign of the number; commas may separate thousands.
   const numbers = plain.match(/(?:(?<![\w.])-)?(?:\d+(?:\.\d+)?|(?<!\d)\.\d+)(?:e[-+]?\d+(?!\w))?/gi);
   if (numbers === null) return { ...WRONG, note: "no number" };
   return yesOrNo(Number(numbers.at(-1)) === value);
 }
 
-/** Items of a sentence with commas and a last "and", or of lines with numbers or bullets. */
+/** Splits a sentence with commas and a final "and", or lines with numbers or bullets, into items. */
 function itemsOf(answer: string): string[] {
   const text = answer.trim();
   const parts = text.includes("\n") ? text.split("\n") : text.replace(/,? and /g, ", ").split(",");
@@ -75,7 +75,7 @@ function repeatsItself(answer: string): boolean {
   return new Set(sentences).size < sentences.length;
 }
 
-/** As whole words: "hen" is not in "then", and 9 neither in 4.9 nor in 9,000. */
+/** Matches whole words: "hen" is not in "then", and 9 neither in 4.9 nor in 9,000. */
 function includesText(answer: string, text: string): boolean {
   const literal = text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
   const before = /^\d/.test(text) ? "(?<!\\d[.,])" : "";
@@ -116,10 +116,10 @@ function pairOverlap(expected: string, answer: string): number {
   return numPairs === 0 ? Number(expected === answer) : (2 * numShared) / numPairs;
 }
 
-/** A summary that is much longer than the expected one has not summed up. */
+/** A summary longer than this, relative to the expected one, is no summary. */
 const MAX_LENGTH_RATIO = 2;
 
-/** Half the share of the facts stated, half the overlap of word pairs; exact: all facts, and short. */
+/** Mean of the share of facts stated and the overlap of word pairs; exact: all facts, and short. */
 export function scoreOverlap({ facts }: CheckOf<"overlap">, expected: string, answer: string): Score {
   if (answer.trim() === "") return { ...WRONG, note: "no text" };
   const missing = facts.filter((fact) => !includesText(answer, fact));

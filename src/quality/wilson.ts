@@ -1,9 +1,9 @@
-/** The interval that a share of successes in a sample is compatible with. */
+/** Confidence interval of a proportion. */
 
 const Z_95 = 1.959964;
 
 /**
- * Wilson's 95 % interval for a proportion: unlike the plain one it stays within 0 and 1 and has a width at 0 and at 1.
+ * Wilson's 95 % interval for a proportion: it stays within 0 and 1, and has a width at 0 and at 1.
  *
  * @example wilsonInterval(9, 10) // [0.596, 0.982]
  */

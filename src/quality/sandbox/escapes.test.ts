@@ -1,7 +1,7 @@
 /**
- * Attempts to get out, with things of this host to get at: a file with a secret, a folder open to all, a listener on loopback, a variable of the
- * environment. Python has no wall but the jail. For TypeScript the `vm` context and the permission model are taken away too where that is
- * said: an answer that has broken both must find the same walls.
+ * Attempts to escape, with targets on this host: a file with a secret, a folder open to all, a listener on loopback, an environment variable. For
+ * Python the jail is the only barrier. For TypeScript some tests remove the `vm` context and the permission model too: code that has broken both must
+ * still be confined.
  */
 import { type StdioOptions, spawnSync } from "node:child_process";
 import { chmodSync, closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,7 +21,7 @@ const TIMEOUT_MS = 300_000;
 const SECRET = `secret-${process.pid}-${Math.random()}`;
 const ESCAPED = "ESCAPED";
 
-/** What there is to get at, as the code is told. */
+/** The targets of the attacks. */
 interface Target {
   readonly file: string;
   readonly folder: string;
@@ -63,7 +63,7 @@ function expectUntouched(): void {
 
 const argumentsOf = (): string => JSON.stringify([target]);
 
-/** Node without context and permission model: the code runs as the main script, with all of Node's modules. */
+/** Node without context and permission model: the code runs as the main script with all of Node's modules. */
 function nakedNode(code: string): ConfinedProgram {
   const program = typescriptProgram();
   const script = `const attack = async (target) => {${code}\n};
@@ -109,7 +109,7 @@ describe.skipIf((await whyUnconfined("typescript")) !== undefined)("behind the w
   });
 
   it(
-    "close what this process was left open",
+    "close inherited files",
     () => {
       const module = (name: string): string => JSON.stringify(join(packageRoot(), "dist/src/quality/sandbox", name));
       const script = `import { runProgram } from ${module("run-confined.js")};
@@ -127,7 +127,7 @@ describe.skipIf((await whyUnconfined("typescript")) !== undefined)("behind the w
 
   it("leave the host untouched", expectUntouched);
 
-  it("are what stops the attacks: without them, they get what they are after", async () => {
+  it("stop the attacks, which succeed without the jail", async () => {
     const read = nakedNode('return require("fs").readFileSync(target.file, "utf8");');
     expect(textOf(await runProgram(read, "", false))).toContain(SECRET);
     const connect = JAILED_NODE.find(([what]) => what.startsWith("connects to"))?.[1] ?? "";

@@ -1,9 +1,9 @@
 /**
- * The walls around generated code on Linux, put up by util-linux without any privilege: namespaces of its own for users, files, processes,
- * network and messages; a root folder that holds only what the program itself must read; limits of the kernel for the rest. What the code does
- * inside does not matter then: there is nothing to reach, and all of it ends with the namespace's first process, which is ours.
+ * The jail around generated code on Linux, set up by util-linux without privileges: namespaces for users, files, processes, network and messages; a
+ * root folder with only the files that the program must read; and kernel limits for the rest. So the code can do what it likes inside: it reaches
+ * nothing, and everything ends with the namespace's first process, which is ours.
  *
- * As root, the outer walls need no user namespace, and the code runs as nobody: the kernel counts root's processes against no limit.
+ * As root, the outer namespaces need no user namespace, and the code runs as nobody, since the kernel does not limit root's processes.
  */
 import { execFileSync } from "node:child_process";
 import { dirname } from "node:path";
@@ -11,7 +11,7 @@ import { dirname } from "node:path";
 export interface ConfinedProgram {
   readonly command: string;
   readonly args: readonly string[];
-  /** Files and folders it must read, the command and its libraries among them. They have the same paths inside. */
+  /** Files and folders that the program must read, with the command and its libraries. Paths inside are the same. */
   readonly reads: readonly string[];
   readonly limits: Limits;
 }
@@ -26,19 +26,20 @@ interface Limits {
   readonly cpuSeconds: number;
 }
 
-/** Where the jail's root is put together, in a mount namespace that nobody else sees. Nothing that a program reads lies in it. */
+/** Mount point of the jail's root, in a mount namespace of its own. No program reads files below it. */
 const ROOT = "/sys";
 const NOBODY = 65_534;
-/** The tools' own folders first, so that the environment does not say what they are. */
+/** The system's folders come first, so that the environment cannot replace the tools. */
 const TOOL_FOLDERS = "/usr/sbin:/usr/bin:/sbin:/bin";
 const MAX_OPEN_FILES = 64;
 
-/** The first bytes of the output: the walls stand, and what follows is the program's. */
+/** First bytes of the output: the jail is ready, and the program's output follows. */
 export const READY = "ready\n";
 
 /**
- * The shell stays as the first process of its namespace, outside the new root: when it is killed, the kernel ends all the others. The limit of
- * processes holds for all that a user has in the user namespace in which it is set, so each jail has one for that, within which is the last.
+ * The shell stays the first process of its namespace, outside the new root: when it is killed, the kernel ends all others. The limit of processes
+ * counts all of a user's processes in the user namespace where it is set. So each jail has a user namespace for the limit, and the innermost one
+ * inside it.
  */
 const SCRIPT = `
 set -e
@@ -66,10 +67,10 @@ setsid setpriv $drop --no-new-privs unshare --user --map-root-user \\
 exit $?
 `;
 
-/** Keeping CAP_SYS_ADMIN until the last namespace is entered, which drops it, lets systems where only root may make namespaces do so. */
+/** CAP_SYS_ADMIN is kept until the last namespace is entered, which drops it: some systems let only root create namespaces. */
 const DROP_ROOT = `--reuid=${NOBODY} --regid=${NOBODY} --clear-groups --inh-caps=-all,+sys_admin --ambient-caps=-all,+sys_admin`;
 
-/** @param seconds after which the jail ends even if this process is no more */
+/** @param seconds after which the jail ends, also without this process */
 export function jailed(
   program: ConfinedProgram,
   seconds: number,
@@ -93,13 +94,13 @@ export const toolEnvironment = (): NodeJS.ProcessEnv => ({ PATH: `${TOOL_FOLDERS
 
 function limitsOf({ numThreads, dataBytes, addressBytes, cpuSeconds }: Limits): string {
   const limits = [`--nproc=${numThreads}`, `--data=${dataBytes}`, `--cpu=${cpuSeconds}`, `--nofile=${MAX_OPEN_FILES}`];
-  // One byte is the limit at which the kernel calls no handler of crashes either; at none it does.
+  // With a limit of one byte the kernel calls no crash handler; with 0 it does.
   limits.push("--fsize=0", "--core=1", "--memlock=0", "--msgqueue=0", "--sigpending=64");
   if (addressBytes !== undefined) limits.push(`--as=${addressBytes}`);
   return limits.join(" ");
 }
 
-/** The loader's cache of folders stays outside. */
+/** Folders of libraries, as the loader's cache is not in the jail. */
 const libraryFolders = (paths: readonly string[]): string =>
   [...new Set(paths.filter((path) => /\.so(\.|$)/.test(path)).map(dirname))].join(":");
 

@@ -1,4 +1,4 @@
-/** Generated Python: in a python3 of its own that may read nothing but its standard library. */
+/** Runs generated Python in a python3 process that can read its standard library only. */
 import { spawnSync } from "node:child_process";
 import { type ConfinedProgram, librariesOf } from "./jail.js";
 
@@ -7,11 +7,11 @@ const MAX_MEMORY_BYTES = 1 << 29;
 const CPU_SECONDS = 5;
 
 /**
- * What no namespace holds back, by machine: sockets to the hypervisor (AF_VSOCK knows no network namespace) and with them all others, kernel
- * keyrings, which are inherited, limits, since a core limit of 0 sends a crash's memory to the host's crash handler, memory that no limit counts,
- * the kernel's log, and the parts of the kernel in which holes were found most often. In this order: socket socketpair keyctl add_key
- * request_key prlimit64 setrlimit clone clone3 execve execveat ptrace unshare setns mount bpf perf_event_open userfaultfd io_uring_setup
- * memfd_create process_vm_readv process_vm_writev pidfd_open pidfd_getfd open_by_handle_at sync shmget msgget semget mq_open syslog.
+ * System calls that no namespace restricts, by machine: sockets to the hypervisor (AF_VSOCK ignores network namespaces) and all other sockets; kernel
+ * keyrings, which are inherited; limits, since a core limit of 0 sends a crash's memory to the host's crash handler; memory without a limit; the
+ * kernel's log; and the parts of the kernel with the most known holes. In this order: socket socketpair keyctl add_key request_key prlimit64
+ * setrlimit clone clone3 execve execveat ptrace unshare setns mount bpf perf_event_open userfaultfd io_uring_setup memfd_create process_vm_readv
+ * process_vm_writev pidfd_open pidfd_getfd open_by_handle_at sync shmget msgget semget mq_open syslog.
  */
 const REFUSED_CALLS = {
   x86_64:
@@ -19,13 +19,13 @@ const REFUSED_CALLS = {
   aarch64:
     "198 199 219 217 218 261 164 220 435 221 281 117 97 268 40 280 241 282 425 279 270 271 434 438 265 81 194 186 190 180 116",
 };
-/** As the kernel numbers them. */
+/** The kernel's numbers of machines. */
 const MACHINES = { x86_64: 0xc000003e, aarch64: 0xc00000b7 };
-/** Further calls of x86_64 only: fork, vfork. Its calls from here on are those of another ABI. */
+/** Further calls that only x86_64 has: fork, vfork. Calls from OTHER_ABI on belong to another ABI. */
 const FORKS = "57 58";
 const OTHER_ABI = 0x40000000;
 
-/** Calls the function of a job, which is its standard input. The limits are those of the walls, for where there are none. */
+/** Calls the function of the job on standard input. The limits repeat the jail's, for systems without one. */
 const HARNESS = `
 import io, json, os, sys
 
@@ -78,14 +78,14 @@ def main(job):
 if sys.platform == "linux":
     refuse_calls()
 job = json.load(sys.stdin)
-# What an answer prints is no part of it.
+# Printed text is no part of the answer.
 output, sys.stdout, sys.stderr = sys.stdout, Nowhere(), Nowhere()
 output.write(json.dumps(main(job)))
 output.flush()
 os._exit(0)
 `;
 
-/** Imported once, to learn which libraries the usual modules load. */
+/** Modules that are imported once, to find the libraries that they load. */
 const USUAL_MODULES =
   "math cmath random re json datetime decimal fractions statistics heapq bisect array struct itertools functools " +
   "collections string operator copy typing dataclasses enum hashlib zlib unicodedata resource ctypes";
@@ -104,13 +104,13 @@ print(json.dumps([sys.executable, paths, [path for path in modules if path.endsw
 
 let program: ConfinedProgram | null | undefined;
 
-/** Looked for once, unless the machine was too busy to tell; undefined without python3. */
+/** Searched once, and again only after a timeout; undefined without python3. */
 export function pythonProgram(): ConfinedProgram | undefined {
   if (program === undefined) program = findProgram();
   return program ?? undefined;
 }
 
-/** @returns null: there is none; undefined: nothing was heard in time */
+/** @returns null: no python3; undefined: timed out */
 function findProgram(): ConfinedProgram | null | undefined {
   const { status, stdout, error } = spawnSync("python3", ["-I", "-S", "-c", DESCRIBE, USUAL_MODULES], {
     timeout: PROBE_TIMEOUT_MS,

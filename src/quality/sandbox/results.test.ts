@@ -8,7 +8,7 @@ describe("readResults", () => {
     expect(readResults('[{"value": -0.0}]', 1)).toEqual([{ value: 0 }]);
   });
 
-  // Whoever takes over the process can write what it likes.
+  // Code that takes over the process can write anything.
   const FORGED: readonly (readonly [what: string, text: string])[] = [
     ["results too many", '[{"value": 1}, {"value": 1}, {"value": 1}]'],
     ["results too few", '[{"value": 1}]'],
@@ -25,7 +25,7 @@ describe("readResults", () => {
     ["nesting", "[".repeat(500_000)],
     ["balanced nesting", "[".repeat(500_000) + "]".repeat(500_000)],
   ];
-  it.each(FORGED)("takes %s for no result", (_, text) => {
+  it.each(FORGED)("%s is no result", (_, text) => {
     expect(readResults(text, 2)).toEqual({ problem: expect.any(String) });
   });
 

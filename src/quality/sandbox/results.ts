@@ -1,4 +1,4 @@
-/** What running generated code comes to. Its text is written by that code, or can be, so it is believed in no respect but its values. */
+/** Results of generated code. The code itself can write the text, so only its values are trusted. */
 import { z } from "zod";
 
 const callResultSchema = z.union([z.strictObject({ value: z.unknown() }), z.strictObject({ problem: z.string() })]);
@@ -7,25 +7,25 @@ const runResultSchema = z.union([
   z.strictObject({ problem: z.string() }).readonly(),
 ]);
 
-/** What one call of a generated function came to. */
+/** Result of one call of a generated function. */
 export type CallResult = { readonly value: unknown } | { readonly problem: string };
 
-/** All calls, or why none was made. */
+/** Results of all calls, or why there were none. */
 export type RunResult = readonly CallResult[] | { readonly problem: string };
 
 export interface SandboxJob {
   readonly code: string;
-  /** Of the function to call. */
+  /** Name of the function to call. */
   readonly name: string;
-  /** Each the arguments of one call. What is expected of it stays outside, so no answer can look it up. */
+  /** Arguments of each call. Expected results stay outside, where no answer can read them. */
   readonly calls: readonly (readonly unknown[])[];
 }
 
 const MAX_NOTE_LENGTH = 300;
 
 /**
- * Reads the results of `numCalls` calls. A result without a value would equal an expectation that was left out, and results too many would
- * count as right, so the shape is held to the letter.
+ * Reads the results of `numCalls` calls. The shape is checked strictly: a result without a value would equal a missing expectation, and surplus
+ * results would count as right.
  */
 export function readResults(text: string, numCalls: number): RunResult {
   const results = parse(text);
@@ -39,11 +39,11 @@ export function readResults(text: string, numCalls: number): RunResult {
 
 function parse(text: string): z.infer<typeof runResultSchema> | undefined {
   try {
-    // Python writes its negative zero, which is one there.
+    // Python's negative zero is 0.
     const json: unknown = JSON.parse(text, (_, value) => (value === 0 ? 0 : value));
     const parsed = runResultSchema.safeParse(json);
     const results = parsed.success ? parsed.data : undefined;
-    // To zod, a key that is missing is an unknown value too.
+    // For zod, a missing key is an unknown value too.
     if (Array.isArray(json) && !json.every((result) => "value" in result || "problem" in result)) return undefined;
     return results;
   } catch {

@@ -1,4 +1,4 @@
-/** Where no walls can be put up: here, in a user namespace that has no other user, so that nobody can be become and nothing be mapped. */
+/** A system without confinement: a user namespace in which no further namespace can be created. */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -18,12 +18,12 @@ function runWithoutWalls(environment: NodeJS.ProcessEnv): string {
   return spawnSync("unshare", args, { encoding: "utf8", env: { ...process.env, ...environment } }).stdout;
 }
 
-describe.skipIf((await whyUnconfined("typescript")) !== undefined)("without walls", () => {
+describe.skipIf((await whyUnconfined("typescript")) !== undefined)("without a jail", () => {
   it(
     "generated code is refused, with the reason and the ways out",
     () => {
       const text = runWithoutWalls({ MILLRACE_GENERATED_CODE: "" });
-      expect(text).toMatch(/^confinement_missing expected walls around generated code, got none: .*unshare/);
+      expect(text).toMatch(/^confinement_missing expected a jail for generated code, got none: .*unshare/);
       expect(text).toContain("user namespaces");
       expect(text).toContain("MILLRACE_GENERATED_CODE=unconfined");
     },
@@ -31,7 +31,7 @@ describe.skipIf((await whyUnconfined("typescript")) !== undefined)("without wall
   );
 
   it(
-    "it runs where the user says so",
+    "it runs if the user allows it",
     () => {
       expect(runWithoutWalls({ MILLRACE_GENERATED_CODE: "unconfined" }).trim()).toBe('[{"value":2}]');
     },
@@ -39,7 +39,7 @@ describe.skipIf((await whyUnconfined("typescript")) !== undefined)("without wall
   );
 
   it(
-    "another word than that is refused",
+    "another value of the variable is refused",
     () => {
       expect(runWithoutWalls({ MILLRACE_GENERATED_CODE: "yes" })).toContain("confinement_missing");
     },

@@ -1,4 +1,4 @@
-/** Runs generated code: in a jail, or where there is none and the user says so, without; else it is refused. */
+/** Runs generated code in a jail; without a jail only if the user allows it. */
 import { MillraceError } from "../../core/errors.js";
 import { pythonProgram } from "./python.js";
 import { type RunResult, readResults, type SandboxJob } from "./results.js";
@@ -7,7 +7,7 @@ import { typescriptProgram } from "./typescript.js";
 
 export type CodeLanguage = "typescript" | "python";
 
-/** With this value, generated code runs without walls where they cannot be put up. */
+/** This value allows unconfined code on systems without a jail. */
 const SWITCH = "MILLRACE_GENERATED_CODE";
 const UNCONFINED = "unconfined";
 
@@ -16,7 +16,7 @@ const PROBES: Record<CodeLanguage, string> = {
   python: "def probe(a):\n    return a",
 };
 
-/** Why there are no walls; undefined where they stand. Tried once, unless the machine was too busy to tell. */
+/** Why there is no jail; undefined if there is one. Tested once, and again only after a timeout. */
 const missingWalls = new Map<CodeLanguage, Promise<string | undefined>>();
 
 export const hasPython = (): boolean => pythonProgram() !== undefined;
@@ -34,9 +34,9 @@ export async function runCode(language: CodeLanguage, job: SandboxJob): Promise<
 }
 
 /**
- * Whether the code will be confined; a run that ends in it should ask first.
+ * Whether code will be confined, to be asked before a long run.
  *
- * @throws MillraceError confinement_missing where it cannot be and the user has not said that it need not be
+ * @throws MillraceError confinement_missing without a jail, unless the user allows unconfined code
  */
 export async function requireConfinement(language: CodeLanguage): Promise<boolean> {
   const reason = await whyUnconfined(language);
@@ -45,7 +45,7 @@ export async function requireConfinement(language: CodeLanguage): Promise<boolea
   throw missing(reason);
 }
 
-/** Why generated code cannot be confined here; undefined where it can. */
+/** Why generated code cannot be confined here; undefined if it can. */
 export function whyUnconfined(language: CodeLanguage): Promise<string | undefined> {
   let reason = missingWalls.get(language);
   if (reason === undefined) {
@@ -80,9 +80,9 @@ function programOf(language: CodeLanguage): ReturnType<typeof typescriptProgram>
 }
 
 function missing(reason: string): MillraceError {
-  return new MillraceError("confinement_missing", `expected walls around generated code, got none: ${reason}`, {
+  return new MillraceError("confinement_missing", `expected a jail for generated code, got none: ${reason}`, {
     hint:
       "on Linux with util-linux 2.36 or newer, allow user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; " +
-      `in a container, CAP_SYS_ADMIN) or run in a virtual machine of its own with ${SWITCH}=${UNCONFINED}: then the code can do whatever you can`,
+      `in a container, CAP_SYS_ADMIN) or run in a virtual machine of its own with ${SWITCH}=${UNCONFINED}: the code can then do everything that you can`,
   });
 }

@@ -1,28 +1,28 @@
-/** Runs one program on generated code, behind the walls or, where the user says so, without: bounded in number, time and output. */
+/** Runs one program on generated code, in the jail or, if the user allows it, outside: limited in number, time and output. */
 import { type ChildProcess, type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, devNull } from "node:os";
 import { type ConfinedProgram, jailed, READY, toolEnvironment } from "./jail.js";
 
 const MAX_PARALLEL = Math.max(1, Math.min(4, availableParallelism()));
-/** Programs wait and sleep, too; the limit of computing time is the program's own. */
+/** Limit of elapsed time; the program has a limit of CPU time of its own. */
 const TIMEOUT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 1 << 20;
-/** As /proc writes it, the same on every machine. */
+/** The flag in /proc, the same on every machine. */
 const CLOSE_ON_EXEC = 0o2000000;
 const MAX_ERROR_LENGTH = 4000;
 
-/** What a program wrote, why it was ended, or why it could not be started behind the walls. */
+/** The program's output, why it was ended, or why the jail could not be set up. */
 export type Outcome =
   | { readonly output: string; readonly complaint: string | undefined }
   | { readonly problem: string; readonly isLate: boolean }
-  /** isLate: it may be there and slow. */
+  /** isLate: the jail may exist and be slow. */
   | { readonly wallsMissing: string; readonly isLate: boolean };
 
 let numRunning = 0;
 const waiting: (() => void)[] = [];
 
-/** @param isConfined whether the walls are put up */
+/** @param isConfined whether the program runs in the jail */
 export async function runProgram(program: ConfinedProgram, input: string, isConfined: boolean): Promise<Outcome> {
   if (numRunning >= MAX_PARALLEL) await new Promise<void>((resolve) => waiting.push(resolve));
   else numRunning += 1;
@@ -35,7 +35,7 @@ export async function runProgram(program: ConfinedProgram, input: string, isConf
   }
 }
 
-/** In a group of its own, which is killed as one. */
+/** Starts a process group, which is killed as a whole. */
 function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcessWithoutNullStreams {
   const nothing = openSync(devNull, "r+");
   try {
@@ -52,8 +52,8 @@ function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv)
 }
 
 /**
- * What whoever started this process left open for its children, in ascending order: Node closes none of it, and a folder among it would lead
- * out of any root.
+ * File descriptors that this process inherited and would pass on, in ascending order: Node closes none of them, and an open folder would lead out of
+ * any root.
  */
 function inheritable(): number[] {
   if (process.platform !== "linux") return [];
@@ -66,7 +66,7 @@ function closesOnExec(descriptor: number): boolean {
     const info = readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8");
     return (Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? "0", 8) & CLOSE_ON_EXEC) !== 0;
   } catch {
-    // The listing's own.
+    // The descriptor of the listing itself.
     return true;
   }
 }
@@ -96,13 +96,13 @@ function runNow(program: ConfinedProgram, input: string, isConfined: boolean): P
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       if (errors.length < MAX_ERROR_LENGTH) errors += text.slice(0, MAX_ERROR_LENGTH);
     });
-    // One that ends without reading is judged by what it wrote.
+    // A program that ends without reading is judged by its output.
     child.stdin.on("error", () => {}).end(input);
     child.once("error", (error) => {
       clearTimeout(timer);
       resolve(isConfined ? { wallsMissing: error.message, isLate } : { problem: error.message, isLate });
     });
-    // Nothing it started outlives it.
+    // Ends all processes that the program started.
     child.once("exit", () => kill(child));
     child.once("close", () => {
       clearTimeout(timer);
@@ -120,11 +120,11 @@ function kill({ pid }: ChildProcess): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // The group is gone.
+    // The group has ended.
   }
 }
 
-/** The line that says most, among a stack's. */
+/** The most informative line of a stack trace. */
 function complaintOf(text: string): string | undefined {
   const lines = text.split("\n").filter((line) => /[a-z]/i.test(line));
   return (lines.find((line) => /error|fatal|fail|denied|permitted/i.test(line)) ?? lines[0])?.trim();

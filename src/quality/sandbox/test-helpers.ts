@@ -1,8 +1,8 @@
-/** Code that tries to get out of the jail. What succeeds gives a text with ESCAPED in it, or the secret it has read. */
+/** Code that tries to escape from the jail. A success returns a text with ESCAPED, or the secret. */
 
 type Attack = readonly [what: string, code: string];
 
-/** For the function that is called: gives what a broken context reaches. */
+/** Function body that returns what a broken context reaches. */
 const hostOf = (how: string, use: string): string => `let host: any;
 ${how}
 function attack(target: any) {
@@ -15,7 +15,7 @@ const BY_IMPORT = `import("node:fs").catch((e: any) => { host = e.constructor.co
 const BY_OVERFLOW = `function fall(): any { return fall(); }
 try { fall(); } catch (e: any) { try { host = e.constructor.constructor("return process")(); } catch {} }`;
 
-/** Against the context, by way of the function that is scored. */
+/** Attacks on the context through the scored function. */
 export const TYPESCRIPT: readonly Attack[] = [
   ["a rejected import(), then a file", hostOf(BY_IMPORT, `return load("fs").readFileSync(target.file, "utf8");`)],
   [
@@ -90,7 +90,7 @@ export const TYPESCRIPT: readonly Attack[] = [
   ["a huge result", `function attack() { return "x".repeat(2e8); }`],
 ];
 
-/** With all of Node at hand; what "refused" would be is an error. */
+/** Attacks with all of Node's modules; a refusal is an error. */
 export const JAILED_NODE: readonly Attack[] = [
   ["reads the secret", `return require("fs").readFileSync(target.file, "utf8");`],
   ["reads users", `return "ESCAPED" + require("fs").readFileSync("/etc/passwd");`],
@@ -162,7 +162,7 @@ export const JAILED_NODE: readonly Attack[] = [
   ["loads a library", `process.dlopen({ exports: {} }, "/lib/x86_64-linux-gnu/libc.so.6"); return "ESCAPED";`],
 ];
 
-/** Whatever system call Python can make: none may do what it should not. */
+/** System calls from Python, none of which may have an effect. */
 const BY_SYSTEM_CALL = (call: string): string => `import ctypes, os
 def attack(target):
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,6 @@
 /**
- * What calls a generated TypeScript function, in a process of its own (`typescript.ts`), which is handed this file's text: it imports only from
- * Node. The context keeps ordinary answers apart from it and gives each call a limit of time. No context is a wall to an answer that means
- * harm; the process is.
+ * Calls a generated TypeScript function in a process of its own (`typescript.ts`), which gets this file's text, so imports are from Node only. The
+ * context keeps ordinary answers apart and gives each call a time limit. It is no barrier to malicious code; the process is.
  */
 import { readFileSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,7 +8,7 @@ import vm from "node:vm";
 import type { CallResult, RunResult, SandboxJob } from "./results.js";
 
 const MAX_CALL_MS = 1000;
-/** For all calls together. */
+/** Time limit of all calls together. */
 const MAX_JOB_MS = 8000;
 const STDIN = 0;
 const STDOUT = 1;
@@ -26,7 +25,7 @@ function run({ code, name, calls }: SandboxJob, compilerPath: string): RunResult
   });
   const evaluate = (source: string): unknown => vm.runInContext(source, context, { timeout });
   try {
-    // What an answer prints is no part of it.
+    // Printed text is no part of the answer.
     evaluate("globalThis.console = new Proxy({}, { get: () => () => {} });");
     evaluate(withoutTypes(code, compilerPath));
   } catch (thrown) {
@@ -48,7 +47,7 @@ function run({ code, name, calls }: SandboxJob, compilerPath: string): RunResult
   });
 }
 
-/** The code as a script: the function is called by its name, so nothing need be exported. */
+/** The code as a script: the function is called by name, so it need not be exported. */
 function withoutTypes(code: string, compilerPath: string): string {
   const compiler = createRequire("/")(compilerPath) as TypeScriptCompiler;
   return compiler
@@ -57,7 +56,7 @@ function withoutTypes(code: string, compilerPath: string): string {
     .replace(/^export\s*\{[^}]*\};?/gm, "");
 }
 
-/** Whatever was thrown may come from inside; its parts may be getters that never end, so only true errors are looked at. */
+/** A thrown value can come from the code, with getters that never end; so only true errors are read. */
 function messageOf(thrown: unknown): string {
   if (typeof thrown === "string") return thrown;
   if (thrown instanceof Error) return thrown.message;

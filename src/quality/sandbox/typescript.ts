@@ -1,4 +1,4 @@
-/** Generated TypeScript: types and all, in a Node of its own that may read nothing but the compiler. */
+/** Runs generated TypeScript in a Node process that can read the compiler only. */
 import { readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -7,11 +7,11 @@ import { type ConfinedProgram, librariesOf } from "./jail.js";
 
 const HARNESS = "dist/src/quality/sandbox/typescript-harness.js";
 const HEAP_MB = 64;
-/** Private memory: the heap, what lies outside it, stacks, and from Node 24 on 512 MiB that are reserved for machine code. */
+/** Private memory: heap, other memory, stacks, and from Node 24 on 512 MiB reserved for machine code. */
 const DATA_BYTES = 1 << 30;
-/** Node's own five and a watchdog; a second Node finds no room. */
+/** Node's five threads and a watchdog; a second Node does not fit. */
 const NUM_THREADS = 8;
-/** Distributions' builds of Node read parts of it from here. */
+/** Folder from which distributions' builds of Node read parts of Node. */
 const NODE_PARTS = "/usr/share/nodejs";
 
 let program: ConfinedProgram | undefined;
