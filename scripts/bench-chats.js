@@ -83,7 +83,7 @@ for (const { family, prompts } of readChats()) {
     for (const [index, prompt] of prompts.entries()) {
       const texts = new Set();
       for (let i = 0; i < servers.length; i++) {
-        // Whoever comes first finds other caches than who comes last.
+        // The first server finds other caches than the last.
         const server = (i + round + index) % servers.length;
         const { text, ...run } = await ask(servers[server].url, prompt);
         runs[server].push({ prompt: index, ...run });

@@ -15,7 +15,7 @@ const packageRoot = fileURLToPath(new URL("..", import.meta.url));
 
 const isProgramSource = (path) => path.endsWith(".ts") && !path.endsWith(".test.ts");
 
-/** What is built, from what, and how to tell that the result is still there. */
+/** Targets, their sources, and the check that their results exist. */
 const TARGETS = {
   kernels: {
     outputPath: "build/native/millrace.node",
@@ -66,7 +66,7 @@ async function buildProbes(_root, stage) {
   await buildNativeProbes({ log: (line) => stage.update(line) });
 }
 
-/** dist/ mirrors the sources; what a deleted or renamed source left behind must not be loaded. */
+/** dist/ mirrors the sources; output of a deleted or renamed source must not be loaded. */
 function removeOrphans(root) {
   for (const file of listFiles(root, "dist", (path) => /\.js(\.map)?$/.test(path))) {
     const source = file.replace(/^dist\//, "").replace(/\.js(\.map)?$/, ".ts");

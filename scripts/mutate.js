@@ -83,7 +83,7 @@ async function mutate(name, path, file, paths, known) {
   return judged;
 }
 
-/** Names the survivors that nobody has explained. */
+/** Names the survivors without an explanation. */
 function report(name, path, judged, seconds) {
   const escaped = judged.filter((mutant) => !isCaught(mutant));
   const unexplained = escaped.filter((mutant) => explanationOf(name, mutant) === undefined);

@@ -17,7 +17,7 @@ import { startStage } from "./setup/stage-log.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Tests that take long, by name, and what makes them run to their length. */
+/** Long tests by name, with the environment that lets them run their full length. */
 const LONG_TESTS = {
   long: { paths: [".long.test.ts", "test/exact"], env: { MILLRACE_LONG: "1", MILLRACE_EXACT_MINUTES: "10" } },
   exact: { paths: ["test/exact"], env: { MILLRACE_EXACT_MINUTES: "10" } },

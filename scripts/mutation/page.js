@@ -14,7 +14,7 @@ export const isCaught = ({ outcome }) => outcome === "killed" || outcome === "ti
 /** "a < b → a <= b" */
 const changeOf = ({ from, to }) => `${inline(from)} → ${to === "" ? "nothing" : inline(to)}`;
 
-/** @returns why a mutant survives, if somebody has said so */
+/** @returns the explanation of a surviving mutant, if there is one */
 export function explanationOf(name, mutant) {
   const { [name]: entries = [] } = JSON.parse(readFileSync(EXPLANATIONS, "utf8"));
   return entries.find(({ place, changes }) => place === mutant.place && changes.includes(changeOf(mutant)))?.why;

@@ -6,7 +6,7 @@ function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** What a key's requests are known by inside: stable over restarts, and nothing that the key or the digest compared below could be told from. */
+/** Internal name of a key's tenant: stable over restarts, and no help in guessing the key or the digest compared below. */
 function tenantOf(key: string): string {
   return digest(`tenant of ${key}`).toString("hex", 0, 16);
 }

@@ -19,7 +19,7 @@ const queue = new BodyQueue();
 interface ReadBody {
   /** Long lists of token ids, in the field that the path has for them, are Int32Arrays. */
   readonly body: JsonObject;
-  /** Those that were given may be somewhere else by now. */
+  /** The bytes passed in may have been transferred to the thread. */
   readonly bytes: Buffer;
 }
 

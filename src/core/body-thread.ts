@@ -26,7 +26,7 @@ export interface ToBodyThread {
   readonly idField: string | undefined;
 }
 
-/** @returns the text and what was taken out of it. Throws what is wrong with the body. */
+/** @returns the text and the lists taken out of it. Throws the coded error of a faulty body. */
 function lookOver({ bytes, idField }: ToBodyThread): { readonly text: string; readonly lists: IdLists } {
   const shape = shapeOf(bytes, MAX_JSON_MARKS);
   assertShape(shape);

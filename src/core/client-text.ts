@@ -1,5 +1,5 @@
 /**
- * What of an error may stand in the log. Above `debug` the log holds no text of clients: their prompts, their names for fields and models, their grammars.
+ * The parts of an error that may be logged. Above `debug` the log holds no text of clients: their prompts, their names for fields and models, their grammars.
  * Messages quote such things, so there only the code is logged, unless the messages of that code are made of our own words, numbers and file names.
  */
 import type { ErrorCode, MillraceError } from "./errors.js";
@@ -35,12 +35,12 @@ export function loggedMessage(what: string, error: MillraceError): string {
   return OWN_WORDS.has(error.code) ? `${what}: ${error.message}` : what;
 }
 
-/** What is left out above, for `debug`; undefined: nothing is. */
+/** The parts left out above, for `debug`; undefined: none. */
 export function messageLeftOut(error: MillraceError): string | undefined {
   return OWN_WORDS.has(error.code) ? undefined : error.message;
 }
 
-/** Of an unforeseen error: where it came from, without what it says. */
+/** The stack of an unforeseen error, without its message. */
 export function originOf(thrown: unknown): { readonly type: string; readonly stack: string } {
   if (!(thrown instanceof Error)) return { type: typeof thrown, stack: "" };
   const { name, message, stack = "" } = thrown;

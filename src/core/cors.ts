@@ -11,7 +11,7 @@ export interface PagePolicy {
   readonly origins: readonly string[];
   /** Requests of other pages are refused, not only kept from being read: where there are no keys, nothing else tells them from their visitors' own. */
   readonly refusesOthers: boolean;
-  /** What the server listens on, as the configuration has it. */
+  /** The configured host that the server listens on. */
   readonly listensOn: string;
 }
 
@@ -29,7 +29,7 @@ export type HeaderOf = (name: "origin" | "host" | "sec-fetch-site" | "user-agent
 
 /**
  * Throws `forbidden` for pages that may not call, among them those whose own name was pointed at the server after they were loaded. To their browser such
- * a page is the server's own, and only the name in Host tells; so it must be one that nobody elsewhere can point here, or that the operator named.
+ * a page is the server's own, and only the name in Host tells; so it must be a name that no other site can point here, or one that the operator has configured.
  */
 export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void {
   if (!policy.refusesOthers) return;
@@ -75,7 +75,7 @@ function nameOf(host: string): string {
 /** Domains of machines nearby, for which no public name server answers. */
 const LOCAL_DOMAIN = /\.(?:localhost|local|lan|internal|home\.arpa)$/;
 
-/** One that a page cannot have pointed here: an address, a local name, the machine's own one, or what the server was told to listen on. */
+/** One that a page cannot have pointed here: an address, a local name, the machine's own one, or the configured host. */
 function isTrustedName(name: string, listensOn: string): boolean {
   if (isIP(name) !== 0 || !name.includes(".") || LOCAL_DOMAIN.test(name)) return true;
   return name === listensOn.toLowerCase() || name === hostname().toLowerCase();

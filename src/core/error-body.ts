@@ -48,7 +48,7 @@ function anthropicErrorType(status: number): string {
   return ANTHROPIC_TYPE_BY_STATUS.get(status) ?? (status < 500 ? "invalid_request_error" : "api_error");
 }
 
-/** What a client is told. An unforeseen error's text may hold anything, so the client gets a pointer to the log instead. */
+/** The message for the client. The text of an unforeseen error may contain anything, so the client gets a pointer to the log instead. */
 function clientMessage(error: MillraceError, requestId: string): string {
   if (error.code === "internal_error") {
     return `the server failed on this request; its log has the reason under request id ${requestId}`;

@@ -102,7 +102,7 @@ export type ErrorCode = keyof typeof STATUS_BY_CODE;
 export const ERROR_CODES = Object.keys(STATUS_BY_CODE) as readonly ErrorCode[];
 
 interface ErrorDetails {
-  /** What the reader should do about it. */
+  /** The remedy, for the reader. */
   readonly hint?: string;
   /** Name of the request field at fault, as the client wrote it. */
   readonly param?: string;

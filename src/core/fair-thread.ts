@@ -1,4 +1,4 @@
-/** A thread that does one job at a time for many tenants, by turns between them: nobody waits for all that somebody else has sent. */
+/** A thread that does one job at a time for many tenants, in turns between them: no tenant waits for all jobs of another. */
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { MillraceError } from "./errors.js";
@@ -35,7 +35,7 @@ export class FairThread<Job, Answer> {
   /** There is one thread, so a tenant's debt is bounded by its largest job. */
   readonly #turns = new FairTurns<Waiting<Job, Answer>>(0, Number.POSITIVE_INFINITY);
   #worker: Worker | undefined;
-  /** In the thread, even if nobody waits for it any more. */
+  /** The job in the thread, even if its client has gone. */
   #current: Waiting<Job, Answer> | undefined;
   #endsWhenIdle = false;
 

@@ -4,7 +4,7 @@
  */
 
 interface Account<T> {
-  /** Virtual time: the cost of the tenant's turns, and what it was moved by when it came back. */
+  /** Virtual time: the cost of the tenant's turns, plus corrections at its returns. */
   served: number;
   /** The number of its last turn; 0: it had none. */
   lastTurn: number;
@@ -17,12 +17,12 @@ const MAX_TENANTS = 4096;
 
 /**
  * The tenant that was served least has the next turn. A tenant that comes back is compared with those that stayed by a floor, the virtual time that all
- * who wait have reached: it starts at most `credit` below the floor, so that nobody saves up turns; and nobody is charged to more than `mostDebt` above
+ * who wait have reached: it starts at most `credit` below the floor, so that no tenant saves up turns; and no tenant is charged to more than `mostDebt` above
  * it, so that no history keeps a tenant waiting. While a tenant waits, each other one is thus served for at most `credit + mostDebt` and one turn more.
  *
  * The bound above binds only where there are several places with waiting items of their own. At a single place a tenant begins each turn at the floor,
  * so one turn's cost is its debt, as in the paper; a tenant alone at a second place would run away from the floor, and later wait for all the time that
- * nobody else wanted.
+ * no other tenant wanted.
  */
 export class FairTurns<T> {
   readonly #accounts = new Map<string, Account<T>>();
@@ -76,11 +76,11 @@ export class FairTurns<T> {
     const account = this.#account(tenant);
     account.served = Math.min(account.served + cost, this.#floor + this.mostDebt);
     if (this.#size > 0) return;
-    // Nobody waits, so nobody is owed anything: whoever comes next starts level with the most served.
+    // No tenant waits, so none is owed anything: the next one starts level with the most served.
     for (const { served } of this.#accounts.values()) this.#floor = Math.max(this.#floor, served);
   }
 
-  /** Whether another tenant would be served before this one, were this one charged for what it uses now. */
+  /** Would another tenant be served before this one, once this one is charged for its present turn? */
   hasWorthier(tenant: string, cost: number, isEligible: (item: T) => boolean): boolean {
     const own = (this.#accounts.get(tenant)?.served ?? 0) + cost;
     for (const [name, { served, waiting }] of this.#accounts) {

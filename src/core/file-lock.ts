@@ -6,12 +6,12 @@ import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 
 const BEAT_MS = 5000;
-/** Whoever was not seen to touch its lock for so long is gone. Measured by the one who waits: clocks of machines differ. */
+/** A holder that has not touched its lock for this long counts as gone. The waiting process measures it, since clocks of machines differ. */
 const ABANDONED_MS = 60_000;
 const POLL_MS = 200;
 
 /**
- * @param onWait called once where somebody else holds it
+ * @param onWait called once if another process holds the lock
  * @param signal ends the waiting with its reason
  * @returns what gives it back
  */

@@ -69,7 +69,7 @@ const LONGEST_LOOK_MS = 1000;
 
 /**
  * A client may end its side of the connection once its request is whole, and is answered all the same. One that has closed altogether looks alike, so it is
- * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection that nobody listens to any more. Who ends its side
+ * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection whose client has gone. Who ends its side
  * in the middle of an answer leaves: there is no place for interim answers, and an answer may be silent for long.
  * @param unanswered the server's responses that are not over, in the order of their requests
  */

@@ -46,7 +46,7 @@ export function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Pro
   });
 }
 
-/** The main thread parses what is smaller by itself; see body-reader.ts. */
+/** Smaller bodies are parsed by the main thread; see body-reader.ts. */
 export const LARGE_BODY_BYTES = 256 * 1024;
 
 /** Where an API takes lists of token ids, which may be long: by path, the field. */
@@ -60,7 +60,7 @@ export function idFieldOf(path: string): string | undefined {
   return ID_FIELDS.get(path);
 }
 
-/** No field goes deeper; beyond it JSON.parse gets slower than linear, and walks of what it made overflow the stack. */
+/** No field nests deeper. Beyond it JSON.parse is slower than linear, and walks of its result overflow the stack. */
 export const MAX_JSON_DEPTH = 64;
 
 /** Commas, colons and opening brackets outside of strings: each costs the main thread up to a microsecond, and more where fields are checked. */
@@ -69,7 +69,7 @@ export const MAX_JSON_MARKS = 32 * 1024;
 /** Backslashes in strings: the parser takes a string with many of them apart character by character. */
 export const MAX_JSON_ESCAPES = 2 * 1024 * 1024;
 
-/** What a body is made of, by its bytes. Text that is no JSON may have any: the parser refuses it. */
+/** Counts of a body's parts, from its bytes. They mean nothing for malformed JSON, which the parser refuses. */
 interface JsonShape {
   readonly isTooDeep: boolean;
   /** Commas, colons and opening brackets outside of strings. */
@@ -167,7 +167,7 @@ function notJson(numBytes: number, fault: string): MillraceError {
   return new MillraceError("invalid_json", `expected a JSON object as body, got ${fault} (${numBytes} bytes)`);
 }
 
-/** Refuses what nests too deeply, and what has too many parts beside lists that may be ids. */
+/** Refuses bodies that nest too deeply, or have too many parts beside lists that may be token ids. */
 export function assertShape({ isTooDeep, numMarks, numIdCommas, numEscapes }: JsonShape): void {
   if (isTooDeep) throw tooDeep();
   assertFewMarks(numMarks - numIdCommas);

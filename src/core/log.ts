@@ -12,7 +12,7 @@ export const LOG_FORMATS = ["auto", "text", "json"] as const;
 /** auto: text on a terminal, JSON where a program reads. */
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
-/** Kept for when a full disk has room again; what comes beyond is dropped. */
+/** Bytes kept while the disk is full; further lines are dropped. */
 const MAX_UNWRITTEN_BYTES = 2 ** 20;
 
 interface LogStream {

@@ -1,4 +1,4 @@
-/** What a machine offers an inference server: looked up, never changed. */
+/** Facts of a machine that matter to an inference server. Reads only. */
 import { execFile } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";

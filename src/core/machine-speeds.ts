@@ -1,4 +1,4 @@
-/** What this machine's memory and arithmetic give at a moment, as plans need it: read beside a measurement, because the next minute may be half as fast. */
+/** Measured speed of this machine's memory and arithmetic, for plans. Taken beside each measurement, because the next minute may be half as fast. */
 import { median } from "./statistics.js";
 
 export interface MachineSpeeds {

@@ -71,7 +71,7 @@ export class ResponseState {
   constructor(private readonly store: ResponseStore) {}
 
   /**
-   * @param body of a POST to /v1/responses; what is wrong with its other fields is for the engine to say
+   * @param body of a POST to /v1/responses; the engine checks its other fields
    * @returns undefined where it asks for nothing that is kept
    */
   open(tenant: string, body: Json): OpenTurn | undefined {
@@ -95,7 +95,7 @@ export class ResponseState {
     const sent: Record<string, unknown> = { ...rest, store: isKept ? false : store };
     // A text stays one where nothing comes before it.
     if (changes) sent.input = [...earlier, ...known];
-    // What is no id the engine will refuse.
+    // The engine refuses values that are no ids.
     if (!hasPrevious && previousId !== undefined) sent.previous_response_id = previousId;
     return {
       body: sent,
@@ -122,7 +122,7 @@ export class ResponseState {
     return (previous?.conversationBytes ?? 0) + input.length > maxConversationBytes ? undefined : input;
   }
 
-  /** Answers a request for what is stored. @param url path and query @returns undefined of any other request */
+  /** Answers a request for a stored response. @param url path and query @returns undefined of any other request */
   answer(tenant: string, method: string, url: string): object | undefined {
     const { pathname, searchParams } = new URL(url, "http://localhost");
     if (!isStateRequest(method, pathname)) return undefined;
@@ -184,7 +184,7 @@ function isReference(item: unknown): item is { readonly id: string } {
 
 const STATE_PATH = /^\/v1\/responses\/([\w-]{1,128})(?:\/(\w+))?$/;
 
-/** Whether a request asks for what is stored, by its method and its path without the query. */
+/** Is this a request for a stored response? @param path without the query */
 export function isStateRequest(method: string, path: string): boolean {
   const [matched, , rest] = STATE_PATH.exec(path) ?? [];
   if (matched === undefined) return false;

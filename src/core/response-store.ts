@@ -22,7 +22,7 @@ export const DEFAULT_STORE_LIMITS: StoreLimits = {
 
 type Item = Readonly<Record<string, unknown>>;
 
-/** What was said in one request and its answer. Items are kept as bytes, which are what is counted. */
+/** The items of one request and its answer, kept as bytes; bounds count these bytes. */
 export interface Turn {
   readonly previous: Turn | undefined;
   /** The request's own input items: a JSON array. */
@@ -55,7 +55,7 @@ interface Shelf {
   numBytes: number;
 }
 
-/** What a turn and a response cost each beside their JSON: objects, places in maps, and the headers of their memory. */
+/** Memory of a turn and of a response beside their JSON: objects, map entries and headers. */
 const ENTRY_BYTES = 1024;
 
 const bytesOfTurn = ({ input, output }: Turn): number => input.length + output.length + ENTRY_BYTES;
@@ -94,7 +94,7 @@ export function responseOf({ json, turn }: StoredResponse): Item {
   return "output" in response ? response : { ...response, output: outputOf(turn) };
 }
 
-/** Items as a conversation keeps them: log-probabilities are no part of what was said. @returns the same list where there are none */
+/** Items as a conversation keeps them: log-probabilities are left out. @returns the same list where there are none */
 export function withoutLogprobs(items: readonly unknown[]): readonly unknown[] {
   if (!items.some(hasLogprobs)) return items;
   return items.map((item) => {
@@ -226,7 +226,7 @@ export class ResponseStore {
     }
   }
 
-  /** The oldest of whoever holds most of what there is too much of: nobody pushes others out. */
+  /** The oldest entry of the tenant that holds most, so that no tenant pushes others out. */
   #evict(share: (shelf: Shelf) => number): void {
     const [tenant, shelf] = [...this.#shelves].reduce((most, each) => (share(each[1]) > share(most[1]) ? each : most));
     this.delete(tenant, shelf.responses.keys().next().value!);

@@ -1,4 +1,4 @@
-/** The servers that run on this machine: a small file for each, which it removes when it ends; files of those that were killed are cleared away. */
+/** The servers running on this machine: one small file each, which the server removes when it ends. Files of killed servers are cleared away. */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -67,7 +67,7 @@ export function registerServer(facts: ServerFacts, cacheDir = cacheFolder()): ()
   };
   try {
     mkdirSync(registryFolder(cacheDir), { recursive: true });
-    // Those of killed servers would pile up where nobody lists them.
+    // Files of killed servers would pile up on machines where servers are never listed.
     runningServers(cacheDir);
     writeFileSync(`${path}.new`, `${JSON.stringify(record)}\n`);
     renameSync(`${path}.new`, path);

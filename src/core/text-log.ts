@@ -6,7 +6,7 @@ const RESET = "\u001b[0m";
 const COLOURS: Readonly<Record<number, string>> = { 40: "\u001b[33m", 50: "\u001b[31m", 60: "\u001b[31m" };
 
 /** What else may come from a client or a model: control characters would move the cursor, or worse. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 function visible(text: string): string {
@@ -18,7 +18,7 @@ function shownValue(value: string | number | boolean): string {
   return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
 }
 
-/** Numbers, words and texts; what is made of others is for programs. */
+/** Only numbers, words and texts: nested values are for programs. */
 function shownFields(fields: Readonly<Record<string, unknown>>): string {
   return Object.entries(fields)
     .flatMap(([name, value]) => {

@@ -1,4 +1,4 @@
-/** What an engine has done since it was last looked at, in a line as vLLM writes one every ten seconds. */
+/** Throughput since the last look, as a line like the one that vLLM logs every ten seconds. */
 
 export const THROUGHPUT_EVERY_MS = 10_000;
 

@@ -39,7 +39,7 @@ export async function collectInStage(what: Collecting, name: string, startStage:
   return collected;
 }
 
-/** What a local model's answers depend on, beside its file and the sampling. */
+/** Settings that change a local model's answers, beside its file and the sampling. */
 function engineTerms({ chatTemplate, engine, kvCacheDtype }: TeachingOptions) {
   const { maxModelLen, activationDtype } = engine;
   return { chatTemplate: templateHash(chatTemplate), maxModelLen, activationDtype, kvCacheDtype };

@@ -44,7 +44,7 @@ export async function findPython(environment: NodeJS.ProcessEnv = process.env): 
 /** Of weights that models/training/export.py reads. */
 const TRAINABLE_TYPES = /^(F16|F32|Q8_0)$/;
 
-/** What of a model the trainer cannot read; undefined where it can. Its tokenizer is all that sequences need. */
+/** The reason why the trainer cannot read a model; undefined: it can. */
 export function untrainable({ metadata, tensors }: GgufFile, needs: "tokenizer" | "network"): string | undefined {
   const architecture = metadata.string("general.architecture");
   if (needs === "network" && architecture !== "llama") return `architecture ${architecture}`;
@@ -79,7 +79,7 @@ interface Training {
   onLine(line: string): void;
 }
 
-/** What the log of a run says of held-out chats at its end. */
+/** Final results on held-out chats in the log of a run. */
 export interface HeldOutLog {
   /** Nats per answer token; the family "all" is all of them. */
   readonly losses: Readonly<Record<string, number>>;
@@ -97,7 +97,7 @@ interface LogEntry {
 /**
  * Resolves when the training is through. An abort lets it save first.
  *
- * @throws MillraceError training_failed with the end of what it wrote
+ * @throws MillraceError training_failed with the end of its output
  */
 export async function train(
   { python, args, runFolder, steps, onLine }: Training,

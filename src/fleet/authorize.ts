@@ -22,7 +22,7 @@ export function authorizeBy(
   );
   for (const { tenant, key } of keys) {
     const digest = check(undefined, key.reveal());
-    // Derived from the tenant's first key, so that nobody without the key can name the scope.
+    // Derived from the tenant's first key, so that no client without the key can name the scope.
     if (!scopes.has(tenant)) scopes.set(tenant, digest);
     callers.set(digest, isApart ? { tenant, cacheScope: scopes.get(tenant) } : { tenant });
   }

@@ -44,7 +44,7 @@ export type EngineReport = z.infer<typeof ENGINE_REPORT>;
 
 export interface Fit {
   readonly efficiencies: Efficiencies;
-  /** What was fitted to, in words. */
+  /** The measurement fitted to, in words. */
   readonly source: string;
   /** Mean of |predicted ÷ measured − 1|; undefined for kernels, whose shares are taken as they are. */
   readonly errorBefore: number | undefined;

@@ -21,7 +21,7 @@ interface CheckedFigure extends PublishedFigure {
   readonly error: number;
 }
 
-/** What the device does not multiply is unpacked to 16 bits. */
+/** Types that the device cannot multiply are unpacked to 16 bits. */
 function quantizationOn(machine: Machine, id: QuantizationId): Quantization {
   const quantization = QUANTIZATIONS[id];
   if (machine.device.flops[quantization.arithmetic] !== undefined) return quantization;
@@ -60,7 +60,7 @@ function predictionOf(published: PublishedCase): Prediction {
   return predict(instance, traffic, limits, draftingOf(published, instance));
 }
 
-/** Keys and values of all requests at once, what they share once. */
+/** Bytes of keys and values of all requests at once; shared prefixes count once. */
 function kvGigabytes(published: PublishedCase): number {
   const { inputTokens, outputTokens, concurrency, prefixHit = 0 } = published;
   const { model, kv } = instanceOf(published);

@@ -14,7 +14,7 @@ export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOut
   };
 }
 
-/** What an API asks for as many tokens, per million of output, the input that comes with it included. */
+/** Price of the same tokens at an API, per million output tokens, the price of their input included. */
 function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
   return api.usdPerMillionOutput + inputPerOutput * api.usdPerMillionInput;
 }

@@ -1,4 +1,4 @@
-/** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and what has no option there. */
+/** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and choices that the fleet has no option for. */
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { weightBytes } from "../model/description/sizes.js";
 import { GPU_CONSTANTS } from "./data/constants.js";
@@ -13,7 +13,7 @@ interface Rendered {
   readonly needs: readonly string[];
 }
 
-/** What is loaded, and what must be done to have it. */
+/** The weights to load, and the steps that provide them. */
 function weightsOf(
   request: PlanRequest,
   evaluation: Evaluation,

@@ -21,7 +21,7 @@ export interface Evaluation extends PlanCandidate {
   readonly misses: readonly string[];
 }
 
-/** What is set beside, of those that are shown. */
+/** Alternatives shown beside each configuration. */
 export interface Settled extends Evaluation {
   readonly maxNumSeqs: number;
   readonly sustainableConcurrency: number;
@@ -31,7 +31,7 @@ export interface Settled extends Evaluation {
 const MOST_SEQUENCES = 1024;
 /** A step with a whole chunk of a prompt may hold up the others for so many times the target. */
 export const MOST_STRETCH = 4;
-/** Without targets, room for bursts: memory for what is not there costs nothing. */
+/** Without targets: spare seats for bursts, since unused KV memory costs nothing. */
 const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
 /** Engines want room for a row of everybody beside the prompts', and drafts want theirs. */
 const rowsEach = (drafting: Drafting | undefined): number => 2 + (drafting?.depth ?? 0);
@@ -170,7 +170,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, maxMode
 
 export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
 
-/** The limits that keep the targets: within what was predicted with. */
+/** The limits that keep the targets, within the predicted load. */
 export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
   const { wantedSeats: wanted, seats, instances } = evaluation;
   const each = sustainable(evaluation, request);

@@ -1,4 +1,4 @@
-/** What is known of the quality that a weight type keeps, and of which models: published by others, measured by nobody here. */
+/** Published evidence on the quality that a weight type keeps, by model. None of it is measured here. */
 import type { Quantization } from "./data/quantizations.js";
 import type { PlannedModel } from "./planned-model.js";
 

@@ -34,7 +34,7 @@ function beside(
   return { because: text, versus };
 }
 
-/** Of what a refusal left out. */
+/** Combinations that a rule has left out. */
 function refused({ refusals }: Context, what: string): Reason | undefined {
   const found = refusals.find((refusal) => refusal.what === what);
   return found === undefined ? undefined : { because: `${what}: ${found.because}`, versus: found.versus };

@@ -59,7 +59,7 @@ export function missingSentence(request: PlanRequest, quantization: Quantization
   return `${quantization.label}: ${missingAt(request, quantization, maxModelLen, widths.at(-1)!)}`;
 }
 
-/** What the model takes and an instance of so many devices has: with the smallest step an engine starts with, and keys and values as narrow as it keeps them. */
+/** Memory that the model needs, and that an instance on `numDevices` devices has: with an engine's smallest step and narrowest KV type. */
 export function missingAt(
   request: PlanRequest,
   quantization: Quantization,
@@ -129,7 +129,7 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
   const own = totalParameters(request.model);
   const fitting = KNOWN_MODELS.map(plannedModelOf)
     .filter((model) => totalParameters(model) < own)
-    // What is published in 8 or 4 bits comes in nothing else.
+    // Weights published in 8 or 4 bits exist in no other type.
     .filter((model) => request.quantization === undefined || model.native === undefined)
     .filter(
       (model) =>
@@ -142,7 +142,7 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
     : [`${found.name} (${gibibytes(2 * totalParameters(found))} in 16 bits) fits on this machine`];
 }
 
-/** What comes nearest where nothing fits. */
+/** The nearest miss, where nothing fits. */
 export function nearestFits(request: PlanRequest, maxModelLen: number): readonly string[] {
   const found = [
     ...refusedTypeThatFits(request, maxModelLen),

@@ -1,4 +1,4 @@
-/** A configuration as a millrace.yaml: what the fleet starts, under comments that say why. */
+/** Writes a configuration as a millrace.yaml, with comments that give the reasons. */
 import { stringify } from "yaml";
 import { machineLabel } from "./hardware.js";
 import type { Configuration, Plan } from "./request.js";

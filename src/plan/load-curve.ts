@@ -33,7 +33,7 @@ export function loadCurve(request: PlanRequest, configuration: Configuration): L
   });
 }
 
-/** What a configuration gives at most while its targets hold: of all instances together. */
+/** Highest throughput of all instances of a configuration within its targets. */
 export function capacityOf(request: PlanRequest, configuration: Configuration): Prediction {
   const { instances, seats, options, drafting, sustainableConcurrency, prediction } = configuration;
   const { inputTokens, outputTokens, prefixShare } = request;

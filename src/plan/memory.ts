@@ -1,4 +1,4 @@
-/** Where a device's memory goes: weights, what a step computes in, what the runtime takes, and keys and values in what is left. */
+/** Division of a device's memory: weights, scratch of a step, the runtime, and keys and values in the rest. */
 
 import { innerWidth, mostOf, weightBytes } from "../model/description/sizes.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
@@ -8,7 +8,7 @@ import { kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 /** Bytes of one device. */
 export interface MemoryPlan {
   readonly totalBytes: number;
-  /** Left to others, or to nobody. */
+  /** Bytes left to other processes, or unused. */
   readonly headroomBytes: number;
   readonly weightBytes: number;
   readonly activationBytes: number;

@@ -1,4 +1,4 @@
-/** From a request to ranked configurations: what the rules allow is judged by the speed model and ordered by what was asked for. */
+/** From a request to ranked configurations: the rules list candidates, the speed model judges them, and the objective orders them. */
 import { MillraceError } from "../core/errors.js";
 import { DRAFTING_ENGINES, type PlannedEngine } from "./data/engines.js";
 import { renderOptions } from "./engine-options.js";

@@ -1,4 +1,4 @@
-/** A model as plans know it: its description, and where its weights are and what they are stored in. */
+/** A model in a plan: its description, the location of its weights and their type. */
 import type { ModelDescription } from "../model/description/model-description.js";
 
 /** Weights in a file, which engines use as they are. */
@@ -13,7 +13,7 @@ export interface StoredWeights {
 export interface PlannedModel extends ModelDescription {
   /** Where its numbers come from. */
   readonly source: string;
-  /** What an engine is told to load. */
+  /** Path or repository that an engine is told to load. */
   readonly location: string;
   /** The published weights are quantised already. */
   readonly native?: "fp8" | "mxfp4" | undefined;

@@ -1,4 +1,4 @@
-/** What an instance gives its users under a load: time to first token, time per token, throughput. Pure functions over `step-time.ts`. */
+/** Predicts an instance under a load: time to first token, time per token, throughput. Pure functions over `step-time.ts`. */
 
 import { tableParameters } from "../model/description/sizes.js";
 import { SPECULATION } from "./data/constants.js";
@@ -33,7 +33,7 @@ export interface Prediction {
   /** Mean, and what 95 of 100 stay under, in ms. */
   readonly ttftMs: number;
   readonly ttftP95Ms: number;
-  /** Mean between two tokens of one user, in ms, with what others' prompts add. */
+  /** Mean between two tokens of one user, in ms, delays by other prompts included. */
   readonly tpotMs: number;
   readonly requestsPerS: number;
   readonly outputTokensPerS: number;
@@ -67,9 +67,9 @@ export function eagle3Drafting({ model }: PlannedInstance): Drafting {
 }
 
 interface Times {
-  /** Seconds of a step in which nobody's prompt is computed. */
+  /** Seconds of a step without prompts. */
   readonly decode: number;
-  /** What a prompt adds to the steps it is part of. */
+  /** Seconds that a prompt adds to the steps that compute it. */
   readonly prefillExtra: number;
   /** From the start of a prompt's first step to the end of its last. */
   readonly prefill: number;
@@ -137,7 +137,7 @@ interface State extends Times {
   readonly inside: number;
 }
 
-/** @param population requests that are ever there at once: nobody waits for himself */
+/** @param population requests at once, at most: a request does not wait for itself */
 function stateAt(
   instance: PlannedInstance,
   traffic: InstanceTraffic,

@@ -83,7 +83,7 @@ function parseHardwareOrNothing(name: string): Machine | undefined {
   }
 }
 
-/** What the choices win over 16-bit weights and keys on the same machine, in the model's own terms. */
+/** Predicted gain of the choices over 16-bit weights and keys on the same machine. */
 function gainNote({ request }: Plan, best: Configuration): string {
   const { machine, model } = request;
   const maxModelLen = maxModelLenOf(request);

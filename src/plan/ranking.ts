@@ -2,7 +2,7 @@
 import type { Evaluation } from "./evaluate.js";
 import type { Objective, PlanRequest } from "./request.js";
 
-/** From so on requests come faster than they are served, and only what is served counts. */
+/** Load from which requests arrive faster than they are served: beyond it only throughput counts. */
 const UNBOUNDED = 1e15;
 
 export interface Figure {
@@ -55,7 +55,7 @@ export const AIMS: Readonly<Record<Objective, Figure>> = {
   latency: WHOLE_REQUEST,
 };
 
-/** Targets first, then what was asked for, then the other of speed and money. */
+/** Order: targets, then the objective, then the other of speed and cost. */
 export function keysOf({ objective }: PlanRequest): readonly Figure[] {
   return [OVER_TARGETS, AIMS[objective], WHOLE_REQUEST, MONEY, LATE_FIRST_TOKEN, FIRST_TOKEN, SPEED];
 }

@@ -1,4 +1,4 @@
-/** What a plan is asked for, and what it answers. */
+/** Requests of plans, and their answers. */
 import type { Efficiencies } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import type { PlannedEngine } from "./data/engines.js";
@@ -50,7 +50,7 @@ export interface ConfigurationKey {
 
 /** The numbers that a reason compares, and the configurations they are of. */
 export interface Versus {
-  /** What the numbers are of. */
+  /** Source of the numbers. */
   readonly figure: string;
   readonly mine: number;
   readonly of: ConfigurationKey;
@@ -90,7 +90,7 @@ export interface Cost {
   readonly usdPerMillionTotal: number;
 }
 
-/** One way of running the model: what the rules choose among. */
+/** One way to run the model, a candidate of the rules. */
 export interface PlanCandidate {
   readonly engine: PlannedEngine;
   readonly quantization: Quantization;

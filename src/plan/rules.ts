@@ -69,7 +69,7 @@ function onDevice(quantization: Quantization, machine: Machine): Quantization {
 
 const times = (more: number | undefined, of: number | undefined): string => ((more ?? 0) / (of ?? 1)).toFixed(1);
 
-/** What the machine's kind and generation offers, best quality first. */
+/** Weight types that the machine's kind and generation support, best quality first. */
 function offered(request: PlanRequest): readonly (readonly [QuantizationId, string])[] {
   const { model, machine } = request;
   if (machine.kind === "cpu" || takesGguf(request)) {
@@ -237,7 +237,7 @@ export function chooseEngine({ model, machine, engine, prefixShare }: PlanReques
 
 const isGguf = ({ stored, location }: PlannedModel): boolean => stored !== undefined && /\.gguf$/i.test(location);
 
-/** What this engine keeps keys and values in on this device, widest first. */
+/** KV types of this engine on this device, widest first. */
 export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly PlannedKvType[] {
   if (machine.kind === "cpu" || engine === "llama-server") return [KV_TYPES["16"], KV_TYPES.int8];
   return machine.device.flops.fp8 === undefined ? [KV_TYPES["16"]] : [KV_TYPES["16"], KV_TYPES.fp8];

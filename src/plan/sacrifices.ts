@@ -36,7 +36,7 @@ const SACRIFICES: readonly Sacrifice[] = [
   },
 ];
 
-/** What the gain over `safe` is counted in. */
+/** Unit of the gain over `safe`. */
 function deciding(request: PlanRequest, safe: Evaluation): Figure {
   const over = OVER_TARGETS.of(request, safe);
   return over === 0 ? AIMS[request.objective] : isUnbounded(over) ? SPEED : OVER_TARGETS;

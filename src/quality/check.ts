@@ -27,7 +27,7 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */
   z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
-  /** The answer defines a function; each call gives what is expected. */
+  /** The answer defines a function; each call has an expected result. */
   z.strictObject({
     kind: z.literal("code"),
     language: z.enum(["typescript", "python"]),

@@ -1,4 +1,4 @@
-/** What a model consists of, whichever file or table it was read from. Whether the embedded engine computes it, and how, is in `servable.ts`. */
+/** The parts of a model, whichever file or table it is read from. Whether the embedded engine computes it, and how, is in `servable.ts`. */
 
 /** Attention over the keys and values of heads; several query heads share a key/value head. */
 export interface AttentionMixer {

@@ -1,4 +1,4 @@
-/** What is said about a model's weights, to people, in /v1/models and in plans. */
+/** Summary of a model's weights for people, /v1/models and plans. */
 export interface WeightSummary {
   /** The type most weight bytes have. */
   readonly weightType: string;

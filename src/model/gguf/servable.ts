@@ -1,4 +1,4 @@
-/** Narrows a GGUF file's model to what the embedded engine computes. */
+/** Narrows a GGUF file's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";

@@ -1,4 +1,4 @@
-/** What the tensors of a GGUF file amount to. */
+/** Totals of a GGUF file's tensors. */
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { type StoredTensor, summarizeWeights, type WeightSummary } from "../description/weight-summary.js";
 

@@ -16,7 +16,7 @@ import { type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
 
-/** What the weights beside a config.json say of the model. */
+/** Facts that only the weights beside a config.json show. */
 export interface WeightFacts {
   /** Rows of the embedding table. */
   readonly numEmbeddings: number;
@@ -31,7 +31,7 @@ export const weightFacts = (folder: HfFolder): WeightFacts => ({
 
 /**
  * @param config config.json
- * @param name what the model is called
+ * @param name the model's name
  * @param weights undefined: only the config is there
  * @throws model_config, where a number is missing or beyond MODEL_LIMITS
  */

@@ -84,7 +84,7 @@ const UNSERVED_KEYS = ["final_logit_softcapping", "attn_logit_softcapping", "use
 
 /**
  * @param type `model_type`
- * @param name what the key is called in an error
+ * @param name the key's name in errors
  * @throws architecture_unsupported, where the embedded engine computes no such models
  */
 export function servedModelType(type: string | undefined, name = "model_type"): ModelType {

@@ -45,8 +45,8 @@ export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
 }
 
 /**
- * Longest sequence in tokens: YaRN stretches what the model was trained for.
- * @param maxPositions what the model was trained for
+ * Longest sequence in tokens: YaRN stretches the trained length.
+ * @param maxPositions the trained length
  */
 export function contextLengthOf(text: JsonObject, maxPositions: number): number {
   const stated = mainRope(statedRopes(text));

@@ -1,4 +1,4 @@
-/** Narrows a config.json's model to what the embedded engine computes. */
+/** Narrows a config.json's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
 import { type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
@@ -15,7 +15,7 @@ export interface ServableFolder {
 
 /**
  * @param config config.json
- * @param name what the model is called
+ * @param name the model's name
  * @throws architecture_unsupported, where the engine does not compute such a model; model_config, where the file lacks something or contradicts
  * itself
  */

@@ -1,4 +1,4 @@
-/** What the tensors of a model folder amount to. */
+/** Totals of a model folder's tensors. */
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { type StoredTensor, summarizeWeights, type WeightSummary } from "../description/weight-summary.js";
 

@@ -1,4 +1,4 @@
-/** What is known of a device that computes: one GPU of the table, or a CPU with what was measured on it. */
+/** Facts of a device: a GPU of the table, or a CPU with its measured speeds. */
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import type { Arithmetic } from "./quantizations.js";
 
@@ -15,7 +15,7 @@ interface Device {
   readonly label: string;
   readonly memoryBytes: number;
   readonly bytesPerS: number;
-  /** Dense peaks in operations per second, a multiply-add being two. What is missing the device cannot do. */
+  /** Dense peaks in operations per second, a multiply-add being two. Absent types are not supported. */
   readonly flops: Readonly<Partial<Record<Arithmetic, number>>>;
   readonly source: string;
 }

@@ -12,7 +12,7 @@ export interface KnownModel extends ModelDescription {
   readonly modelType: string;
   /** A repository with GGUF files of it. */
   readonly gguf?: string;
-  /** What an engine fetches; its config.json is the source of the numbers. */
+  /** The repository that an engine fetches; its config.json is the source of the numbers. */
   readonly repo: string;
   /** How the published weights are stored, where not in 16 bits. */
   readonly native?: "fp8" | "mxfp4";

@@ -1,4 +1,4 @@
-/** What a GPU's hour costs to rent, and what APIs ask per million tokens: dated list prices in dollars, to be replaced by one's own. */
+/** Dated list prices in dollars, to be replaced by your own: a GPU's hour, and APIs per million tokens. */
 
 export interface DatedPrice {
   readonly usd: number;

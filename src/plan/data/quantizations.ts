@@ -1,6 +1,6 @@
-/** How weights, keys and values can be stored: bytes, the arithmetic they are multiplied in, and what is known of the quality they cost. */
+/** How weights, keys and values can be stored: bytes, the arithmetic they are multiplied in, and the known loss of quality. */
 
-/** What a device multiplies in; each has its own peak. */
+/** Number types of a device's arithmetic; each has its own peak. */
 export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | "cpuFloat";
 
 /** Published by others: a model that is not in `of` may keep less. */

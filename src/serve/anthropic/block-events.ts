@@ -9,14 +9,14 @@ export function streamEvent(type: string, fields: object): string {
 
 export const PING = streamEvent("ping", {});
 
-/** What the deltas of a block are called, and their field that holds the text. */
+/** Name of a block's deltas, and their text field. */
 const DELTAS: Readonly<Record<AnswerItem["kind"], { readonly type: string; readonly field: string }>> = {
   content: { type: "text_delta", field: "text" },
   reasoning: { type: "thinking_delta", field: "thinking" },
   call: { type: "input_json_delta", field: "partial_json" },
 };
 
-/** Thoughts are not signed: whoever has this server's prompts could write them as well. */
+/** Thoughts carry no real signature: a client that has the prompts could write them itself. */
 const SIGNATURE = "";
 
 export function contentBlock({ kind, id, name, text }: AnswerItem, hidesThoughts: boolean): object {

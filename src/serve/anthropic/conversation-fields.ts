@@ -1,4 +1,4 @@
-/** The fields that say what the prompt is, the same for answering and for counting. */
+/** The fields of the prompt, shared by answering and counting. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";

@@ -109,7 +109,7 @@ class ConversationReader {
       if (role === "user" && block.type === "tool_result") this.#addToolResult(block, at);
       else if (role === "assistant" && block.type === "tool_use") this.#addToolUse(block, at);
       else if (role === "assistant" && block.type === "thinking") this.#addThought(block, at);
-      // Nobody can read it here.
+      // It is encrypted for another server.
       else if (role === "assistant" && block.type === "redacted_thinking") return;
       else this.#addText(this.#turnOf(role).texts, block, at);
     });
@@ -131,7 +131,7 @@ class ConversationReader {
     this.#turnOf("assistant").toolCalls.push({ id, type: "function", function: call });
   }
 
-  /** Templates show a model what it thought where it was trained to see it. */
+  /** Earlier thoughts, which templates show to models that were trained to see them. */
   #addThought(block: AnyBlock, path: Path): void {
     const { thinking } = parseNested(this.#c, this.#context, thinkingBlock, block, path);
     if (thinking !== "") this.#turnOf("assistant").thoughts.push(thinking);

@@ -32,7 +32,7 @@ function stopOf(
   return { stop_reason: "end_turn", stop_sequence: null };
 }
 
-/** Input tokens are those that were computed; the ones found in the prefix cache are counted beside them. */
+/** Input tokens count the computed ones; tokens found in the prefix cache are reported beside them. */
 function usageObject(facts: MessageFacts, numCachedTokens: number, numOutputTokens: number) {
   return {
     input_tokens: facts.numPromptTokens - numCachedTokens,

@@ -1,4 +1,4 @@
-/** The streamed form of a chat answer. What does not change from chunk to chunk is turned into JSON once. */
+/** The streamed form of a chat answer. The parts that stay the same in all chunks are serialised once. */
 
 import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";

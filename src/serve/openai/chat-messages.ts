@@ -24,7 +24,7 @@ export interface PlainToolCall {
 }
 
 const textPart = z.object({ type: z.literal("text"), text: z.string() });
-/** What a model declined to say is what it said. */
+/** A refusal counts as the content of its message. */
 const refusalPart = z.object({ type: z.literal("refusal"), refusal: z.string() });
 /** Parts are checked for their type first, so that a picture is named as such. */
 const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);

@@ -16,7 +16,7 @@ export interface ChatPlan {
   readonly promptIds: Int32Array;
   /** undefined: the answer's text is all there is. */
   readonly reading: AnswerReading | undefined;
-  /** What the answer must be, as text; undefined: it is free. */
+  /** The required form of the answer, as a recipe; undefined: free. */
   readonly recipe: string | undefined;
 }
 
@@ -98,13 +98,13 @@ export async function chatPrompt(
   const text = renderChat(context, messages, rendered, toolUse?.tools);
   const startsInside = context.chatFormat.hasReasoning && endsInsideReasoning(text);
   const opening = toolUse?.opening ?? "";
-  // What is forced comes instead of reasoning, not inside it.
+  // A forced form replaces reasoning; it never appears inside it.
   const isForced = opening !== "" || (hasForm && toolUse === undefined);
   const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}`;
   return { promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside };
 }
 
-/** @param form what the answer must be where it is no call; a call that is forced leaves no room for it */
+/** @param form required form of an answer without calls; a forced call overrides it */
 export async function planChat(
   context: PromptContext,
   messages: readonly PlainMessage[],

@@ -1,4 +1,4 @@
-/** What a request says its answer must be, as a grammar: OpenAI's `response_format` and vLLM's `structured_outputs`. */
+/** The required form of an answer, as a grammar: OpenAI's `response_format` and vLLM's `structured_outputs`. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";

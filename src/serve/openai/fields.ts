@@ -93,7 +93,7 @@ function toFieldError(issue: z.core.$ZodIssue, root: unknown, rootPath: readonly
   return new MillraceError("invalid_parameter", message, { param });
 }
 
-/** Keeps what the schema knows; reports or refuses the rest. */
+/** Keeps known fields; reports or refuses the others. */
 function selectFields<Shape extends z.ZodRawShape>(
   c: Asker,
   context: PromptContext,
@@ -201,7 +201,7 @@ export function parseNested<Schema extends z.ZodType>(
     parsed = schema.safeParse(value);
     return true;
   };
-  // Clients write out what they have no value for.
+  // Clients send null for fields without a value.
   again((field) => field === null);
   if (context.unknownFields === "warn" && again(() => true)) {
     const fields = { requestId: c.get("requestId"), code: "unknown_field" };

@@ -63,7 +63,7 @@ class ResponseEvents {
     return `${begin}${this.#deltaHead},${rest}}\n\n`;
   }
 
-  /** What has come since the last delta, which is its item's as well. */
+  /** Text since the last delta, which belongs to the same item. */
   #takeLogprobs(): readonly object[] {
     const logprobs = this.#logprobs;
     this.#logprobs = [];

@@ -41,7 +41,7 @@ const reasoningItem = z.object({
 const TEXT_PARTS: readonly string[] = ["input_text", "output_text", "text"];
 
 function partText(part: AnyPart, path: readonly PropertyKey[]): string {
-  // What a model declined to say is what it said.
+  // A refusal counts as the content of its message.
   if (part.type === "refusal" && part.refusal != null) return part.refusal;
   if (!TEXT_PARTS.includes(part.type)) {
     throw new MillraceError(

@@ -4,7 +4,7 @@ import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
 import type { JobTotals } from "../generation/job.js";
 import type { ChoiceResult } from "../http/respond.js";
 
-/** What was asked, as responses repeat it. */
+/** The request's fields, as responses repeat them. */
 export interface ResponseFacts {
   readonly id: string;
   readonly createdAtSeconds: number;
@@ -24,7 +24,7 @@ export interface ResponseFacts {
   readonly numTopLogprobs: number | undefined;
   /** The answer it goes on from. */
   readonly previousId: string | null;
-  /** Said until the answer is whole: then whoever stores it knows. */
+  /** Echoed until the answer is whole; the store then decides. */
   readonly isToBeStored: boolean;
   readonly metadata: object;
   readonly logprobs: (scored: readonly ScoredToken[]) => object[];
@@ -119,7 +119,7 @@ export type WholeResponse = ReturnType<typeof responseObject>;
 export function wholeResponse(facts: ResponseFacts, result: ChoiceResult, totals: JobTotals) {
   const found = itemsOf(result);
   const items = found.length === 0 ? [emptyAnswerItem()] : found;
-  // Beside log-probabilities there are no calls, so that what is said is one item.
+  // Beside log-probabilities there are no calls, so the content is one item.
   const said = items.find(({ kind }) => kind === "content");
   for (const logprob of facts.logprobs(result.scored)) said?.logprobs.push(logprob);
   return responseObject(facts, { items, end: result.end, totals });

@@ -1,4 +1,4 @@
-/** What a POST to /v1/responses asks for: its fields, its prompt, and what the engine is to make of it. */
+/** A POST to /v1/responses: its fields, its prompt, and its engine requests. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";

@@ -1,4 +1,4 @@
-/** /v1/responses: answers, and what is kept of them for requests that go on from them. */
+/** /v1/responses: answers, and their storage for requests that continue them. */
 import { randomUUID } from "node:crypto";
 import type { ScoredToken } from "../generation/generation.js";
 import type { AppContext, ServeContext } from "../http/context.js";
@@ -43,7 +43,7 @@ function factsOf(context: ServeContext, request: ResponseRequest): Facts {
   };
 }
 
-/** Of what is said; thoughts have none in this API. */
+/** Log-probabilities of the content; this API has none for thoughts. */
 function spokenLogprobs(context: ServeContext, scored: readonly ScoredToken[]): object[] {
   const said = scored.filter(({ isThought }) => !isThought);
   return chatLogprobs(context.tokenizer, said, false).content;
@@ -83,7 +83,7 @@ export async function inputTokens(c: AppContext, context: ServeContext): Promise
   return c.json({ object: "response.input_tokens", input_tokens: length });
 }
 
-/** What is stored: an answer, its input, or the order to forget it. */
+/** A stored response: its answer, its input, and its deletion. */
 export function storedResponse(c: AppContext, context: ServeContext): Response {
   const answer = context.responses.answer(c.get("tenant") ?? "", c.req.method, c.req.url);
   return answer === undefined ? (c.notFound() as Response) : c.json(answer);

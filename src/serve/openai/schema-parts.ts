@@ -33,7 +33,7 @@ export function integerIn(min: number, max: number) {
   );
 }
 
-/** A long list of a large body comes as an Int32Array; whoever reads one takes both for the same. */
+/** A long list of a large body comes as an Int32Array; readers accept both. */
 export function isTokenIdArray(value: unknown): value is number[] {
   if (value instanceof Int32Array) return true;
   return Array.isArray(value) && value.every((id) => typeof id === "number" && Number.isInteger(id));

@@ -1,4 +1,4 @@
-/** The fields of a request that are about tools: their schema, and what a request asks for with them. */
+/** The tool fields of a request: their schema, and the wishes they express. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
@@ -65,7 +65,7 @@ export interface ToolFields {
   readonly parallel_tool_calls?: boolean | undefined;
 }
 
-/** What a request wants to be done with tools. */
+/** A request's wishes about tools. */
 export interface ToolUse {
   readonly format: ToolCallFormat;
   /** As templates take them. */
