@@ -107,7 +107,7 @@ test("chat answers line by line, forgets on /reset, shows speed, and ends on /ex
   const stats = [...stdout.matchAll(/\[(\d+) prompt tokens.* output tokens, first after .*ended by stop\]/g)];
   expect(stats.map((match) => match[1])).toEqual([stats[0]?.[1], stats[0]?.[1]]);
   expect(stdout).toContain("/reset starts over, /exit ends");
-  expect(stdout).toContain("a new conversation begins");
+  expect(stdout).toContain("new conversation");
   expect(stderr).toContain("mill-base, temperature 0; /reset starts over");
   // The input was over when the first answer was.
   expect(stdout.match(/^> /gm)).toHaveLength(1);

@@ -70,7 +70,7 @@ test("collecting goes on where it was killed, and asks for nothing twice", async
   expect(after.slice(0, before.length)).toEqual(before);
   expect(new Set(after.map((line) => JSON.parse(line).id)).size).toBe(after.length);
   const other = await millrace(...args, "--max-tokens", "31");
-  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("collect into another --out") });
+  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("use another --out") });
 });
 
 test("a teacher behind a URL gives the answers of the same model here, and files for training elsewhere", async () => {
@@ -85,7 +85,7 @@ test("a teacher behind a URL gives the answers of the same model here, and files
     for (const ended of both) {
       expect(ended).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("--tokenizer-from") });
     }
-    expect(both.filter(({ stderr }) => stderr.includes("this one waits"))).toHaveLength(1);
+    expect(both.filter(({ stderr }) => stderr.includes("waiting for its end"))).toHaveLength(1);
     expect(both.filter(({ stderr }) => stderr.includes("of them from before"))).toHaveLength(1);
     url = server.url;
   }
