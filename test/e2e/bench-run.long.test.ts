@@ -85,7 +85,7 @@ test("a run is saved in all its forms, with what was asked and how the server di
   expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected --resume with the options") });
 });
 
-test("killed half-way, it goes on where it was; stopped, it tells what there is", async () => {
+test("a killed run resumes, and a stopped one reports what was measured", async () => {
   const args = ["run", "--url", mock.url, "--name", "mock", ...SMALL, "--rounds", "5", "--json", file("killed.json")];
   const killed = start(...args);
   await untilSaved(file("killed.json"), 3);
@@ -95,7 +95,7 @@ test("killed half-way, it goes on where it was; stopped, it tells what there is"
   await untilSaved(file("killed.json"), 5);
   stopped.child.kill("SIGINT");
   const { exitCode, stderr } = await stopped.ended;
-  expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("incomplete: it was stopped") });
+  expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("incomplete: stopped") });
   expect(readFileSync(file("stopped.md"), "utf8")).toContain("**Incomplete");
   expect(readReport(file("killed.json")).isComplete).toBe(false);
   expect(await run(...args, "--resume")).toMatchObject({ exitCode: 0 });
@@ -232,7 +232,7 @@ test.each([
   [["run", "--shape", "5"], "lengths such as 512/128"],
   [["run", "--scenario", "none"], "standard: "],
   [["run", "--slo", "fast"], "expected --slo"],
-  [["run", "--resume"], "expected --json beside --resume"],
+  [["run", "--resume"], "expected --json with --resume"],
   [["compare", "http://127.0.0.1:1", "b.json"], "two URLs or two files"],
   [["compare", "http://127.0.0.1:1", "http://127.0.0.1:1"], "expected servers of different names"],
 ] as const)("%j is refused", async (args, message) => {

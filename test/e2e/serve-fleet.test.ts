@@ -150,7 +150,10 @@ describe("two instances of the embedded engine", () => {
     const names = async () => (await client.models.list()).data.map(({ id }) => id);
     expect(await names()).toEqual(["mill-base", "renamed"]);
     const pids = (await fleet.instances()).map(({ pid }) => pid);
-    await fleet.reload("models: [{ nmae: x }]", /config_unknown_key[\s\S]*write name[\s\S]*from before stays/);
+    await fleet.reload(
+      "models: [{ nmae: x }]",
+      /config_unknown_key[\s\S]*write name[\s\S]*previous configuration stays/,
+    );
     expect(await names()).toEqual(["mill-base", "renamed"]);
     await fleet.reload(two(), /reloaded/);
     expect((await fleet.instances()).map(({ pid }) => pid)).toEqual(pids);
