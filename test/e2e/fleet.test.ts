@@ -16,7 +16,7 @@ describe("a program", () => {
       const failed = await fleet.until(({ model, isGivenUp }) => model === program && isGivenUp);
       expect(failed).toMatchObject({ state: "failed", starts: 0 });
       expect(failed.reason).toMatch(
-        /^cannot be started: expected the program .*no.such.engine, got (none in PATH|no such file)/,
+        /^cannot be started: expected the program .*no.such.engine, got (none in PATH|no executable file)/,
       );
       await expect(fleet.supervisor.whenReady(program)).rejects.toMatchObject({ code: "instance_failed" });
     }

@@ -180,7 +180,7 @@ describe("two instances of the embedded engine", () => {
       instances: 2,
       asked: 9,
       limited_by: "max",
-      hint: expect.stringContaining("max of mill-base is 2"),
+      hint: expect.stringContaining("limits mill-base to max: 2"),
     });
     await fleet.admin("POST", "/admin/instances/mill-base-1/drain");
     const stateOf = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-1")!.state;
