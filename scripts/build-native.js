@@ -192,7 +192,7 @@ export async function buildNative({ log = () => {} } = {}) {
   return buildTarget({ objects, output: path.join(folder, "millrace.node"), linkFlags, log });
 }
 
-/** Linux machines that packages of kernels are built for: how, and the folder of the objects. */
+/** Linux machines that packages of kernels are built for, with the cross compiler for others. */
 const PACKAGE_TARGETS = {
   "linux-x64": { arch: "x64", crossCompiler: "x86_64-linux-gnu-g++" },
   "linux-arm64": { arch: "arm64", crossCompiler: "aarch64-linux-gnu-g++" },

@@ -93,6 +93,11 @@ function packPlatform({ version, license, engines, private: isPrivate }, platfor
 
 /** @param platforms to pack kernels for; none: all that this machine can build for */
 async function main(platforms) {
+  const unknown = platforms.find((platform) => !PLATFORMS.includes(platform));
+  if (unknown !== undefined) {
+    process.stderr.write(`error: expected platforms among ${PLATFORMS.join(", ")}, got ${unknown}\n`);
+    return 1;
+  }
   if (!(await ensureReady())) return 1;
   const manifest = readJson(join(root, "package.json"));
   mkdirSync(output, { recursive: true });

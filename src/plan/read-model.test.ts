@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { fixture } from "../../test/helpers/fixtures.js";
 import { arr, str, u32, writeGguf } from "../../test/helpers/gguf-writer.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
@@ -156,4 +157,13 @@ test("a folder with config.json and weights", async () => {
   expect(model).toMatchObject({ name: "hf", isTied: true });
   expect(summarizeLayers(model)).toMatchObject({ numKvHeads: 2, headDim: 16 });
   expect(model.stored).toBeUndefined();
+});
+
+test.each([
+  "gptq",
+  "awq",
+  "pack-symmetric",
+])("words of four-bit numbers (%s) are planned as INT4, multiplied as such", async (name) => {
+  const model = await readPlannedModel(fixture(`hf-quantized/${name}`));
+  expect(model.stored?.label).toBe("INT4");
 });

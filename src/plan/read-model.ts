@@ -14,7 +14,7 @@ import { servableGguf } from "../model/gguf/servable.js";
 import { summarizeGguf } from "../model/gguf/summary.js";
 import { describeConfig, weightFacts } from "../model/hf/describe.js";
 import { servableConfig } from "../model/hf/servable.js";
-import { summarizeHf } from "../model/hf/summary.js";
+import { PACKED_LABEL, summarizeHf } from "../model/hf/summary.js";
 import { findKnownModel, knownModel } from "./known-model.js";
 import type { PlannedModel, StoredWeights } from "./planned-model.js";
 
@@ -44,6 +44,12 @@ const storedWeights = ({ weightType: label, weightBytes, embeddingBytes }: Weigh
   embeddingBytes,
 });
 
+/** Plans know words of packed four-bit numbers as INT4. */
+function quantizedFolder(summary: WeightSummary): StoredWeights {
+  const stored = storedWeights(summary);
+  return stored.label === PACKED_LABEL ? { ...stored, label: "INT4" } : stored;
+}
+
 function modelOfGguf(gguf: GgufFile, path: string): PlannedModel {
   return {
     ...describeGguf(gguf),
@@ -63,7 +69,7 @@ function modelOfFolder(folder: HfFolder): PlannedModel {
     ...describeConfig(config, name, weights),
     ...modelOfConfig(config, name, resolve(folder.path)),
     // 16-bit weights may be quantised; others are used as they are.
-    stored: config.has("quantization_config") ? storedWeights(summarizeHf(folder)) : undefined,
+    stored: config.has("quantization_config") ? quantizedFolder(summarizeHf(folder)) : undefined,
     embeddedRefusal: refusalOf(() => servableConfig(config, name, weights)),
   };
 }

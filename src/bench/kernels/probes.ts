@@ -1,4 +1,6 @@
 /** The machine's ceilings, measured by an addon that servers never load (native/cpu/bench). */
+
+import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { findAddon } from "../../backend/cpu/library/find.js";
@@ -86,7 +88,10 @@ function probesFile(): string {
     return findAddon("probes.node");
   } catch (cause) {
     const { message } = toMillraceError(cause);
-    const command = `node ${join(packageRoot(), "scripts/build-native.js")} --probes`;
-    throw new MillraceError("kernels_missing", message, { hint: `run ${command}, which builds them`, cause });
+    const script = join(packageRoot(), "scripts/build-native.js");
+    const hint = existsSync(script)
+      ? `run node ${script} --probes, which builds them`
+      : "install the package of kernels for this platform, which has them; see docs/guides/install.md";
+    throw new MillraceError("kernels_missing", message, { hint, cause });
   }
 }

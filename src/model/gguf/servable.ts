@@ -37,8 +37,13 @@ const TRAITS: Readonly<Record<Architecture, Traits>> = {
 /** Gemma 3 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
 const GEMMA3_27B_LAYERS = 62;
 
-/** Features that would silently change the answers if they were ignored. */
-const UNSERVED_KEYS = ["final_logit_softcapping", "attn_logit_softcapping", "attention.clamp_kqv"] as const;
+/** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
+const UNSERVED_KEYS = [
+  "expert_count",
+  "final_logit_softcapping",
+  "attn_logit_softcapping",
+  "attention.clamp_kqv",
+] as const;
 
 /** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
 const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
@@ -53,12 +58,12 @@ const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
 export function servableGguf(gguf: GgufFile): ServableModel {
   const { metadata } = gguf;
   const architecture = servedArchitecture(metadata);
-  const description = describeGguf(gguf);
   if (!gguf.tensors.has("token_embd.weight")) {
     throw new MillraceError("gguf_tensor", "expected a tensor token_embd.weight, got none", {
       hint: "The file holds no model weights (perhaps only a vocabulary).",
     });
   }
+  const description = describeGguf(gguf);
   const { width } = description;
   const layers = servableLayers(description);
   const { numHeads, headDim, valueDim } = layers[0]!.mixer;

@@ -6,11 +6,14 @@ import { type StoredTensor, summarizeWeights, type WeightSummary } from "../desc
 const WEIGHTS_PER_WORD = 8;
 const PACKED_NAME = /\.(?:qweight|weight_packed)$/;
 
+/** Type of words that pack four-bit numbers. */
+export const PACKED_LABEL = "4 bit";
+
 export function storedHfTensors({ files }: HfFolder): StoredTensor[] {
   return Array.from(files.tensors.values(), ({ name, dtype, shape, byteLength }) => {
     const numElements = shape.reduce((product, size) => product * size, 1);
     const numParameters = PACKED_NAME.test(name) ? WEIGHTS_PER_WORD * numElements : numElements;
-    return { type: PACKED_NAME.test(name) ? "4 bit" : dtype, numParameters, byteLength };
+    return { type: PACKED_NAME.test(name) ? PACKED_LABEL : dtype, numParameters, byteLength };
   });
 }
 
