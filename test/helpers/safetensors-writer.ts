@@ -4,9 +4,11 @@ import { DTYPE_BITS, type Dtype } from "../../src/formats/safetensors/types.js";
 interface WritableSafetensor {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
+  /** Absent: zeros. */
+  readonly data?: Uint8Array;
 }
 
-/** Tensors of zeros, one after another. */
+/** Tensors one after another. */
 export function encodeSafetensors(tensors: Readonly<Record<string, WritableSafetensor>>): Buffer {
   let end = 0;
   const table: Record<string, unknown> = { __metadata__: { format: "pt" } };
@@ -15,7 +17,14 @@ export function encodeSafetensors(tensors: Readonly<Record<string, WritableSafet
     end += shape.reduce((product, size) => product * size, DTYPE_BITS[dtype] / 8);
     table[name] = { dtype, shape, data_offsets: [begin, end] };
   }
-  return encodeWithHeader(JSON.stringify(table), end);
+  const file = encodeWithHeader(JSON.stringify(table), end);
+  let at = file.length - end;
+  for (const [name, { data }] of Object.entries(tensors)) {
+    const [begin, next] = (table[name] as { data_offsets: readonly [number, number] }).data_offsets;
+    if (data !== undefined) file.set(data, at);
+    at += next - begin;
+  }
+  return file;
 }
 
 export function encodeWithHeader(header: string, dataBytes: number): Buffer {
