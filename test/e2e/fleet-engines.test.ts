@@ -1,9 +1,15 @@
-/** The conformance suite against the real engines of this machine: our own, and llama-server where MILLRACE_LLAMA_SERVER names its binary. */
+/**
+ * The conformance suite against the real engines of this machine: our own, llama-server where MILLRACE_LLAMA_SERVER names its binary, and vLLM where
+ * MILLRACE_VLLM names its program (scripts/engines/vllm.sh sets up its CPU build).
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, it } from "vitest";
+import { afterAll, describe, it } from "vitest";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
 import { describeConformance } from "../helpers/engine-conformance.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
+import { writeRandomFolder } from "../helpers/hf-folder.js";
 
 const model = join(repositoryRoot(), "models/mill-base.gguf");
 /** Every option that both have. */
@@ -52,5 +58,41 @@ if (llamaServer === undefined) {
     longAnswer,
     longTokens: 900,
     capacity: { seats: 2, kvTokens: 2048 },
+  });
+}
+
+const vllm = process.env.MILLRACE_VLLM;
+if (vllm === undefined) {
+  describe("vllm (real)", () => {
+    it.skip("needs its program: set MILLRACE_VLLM to the path that scripts/engines/vllm.sh prints", () => {});
+  });
+} else {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-vllm-"));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  describeConformance({
+    kind: "real",
+    spec: {
+      engine: "vllm",
+      program: [vllm, "serve"],
+      // Compiling takes minutes and changes no behaviour.
+      args: ["--enforce-eager"],
+      env: { VLLM_CPU_KVCACHE_SPACE: "1" },
+      options: {
+        model: writeRandomFolder(join(folder, "model")),
+        servedModelName: "random",
+        maxNumSeqs: 2,
+        maxModelLen: 1024,
+        maxNumBatchedTokens: 1024,
+        threads: 1,
+        apiKey: "sk-of-this-instance",
+        enablePrefixCaching: true,
+        schedulingPolicy: "priority",
+      },
+    },
+    longAnswer,
+    longTokens: 900,
+    capacity: {},
+    startTimeoutMs: 240_000,
+    sleepless: "vLLM's CPU build refuses --enable-sleep-mode: it is not supported on this platform",
   });
 }
