@@ -54,7 +54,9 @@ export async function machineFor(
       import("../../formats/locate-model.js"),
     ]);
     const { path } = await locateModel(model.model, startStage);
-    const split = await splitForModel(model, path, { cores, isServing }, engineForModel(model), startStage);
+    // Read within splitForModel, so that a faulty flag of one model is a note about its split and not the end of the start.
+    const engineFor = (numSeqs: number) => engineForModel(model)(numSeqs);
+    const split = await splitForModel(model, path, { cores, isServing }, engineFor, startStage);
     splits.set(model.name, split);
   }
   return { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };

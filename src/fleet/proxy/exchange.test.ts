@@ -52,6 +52,15 @@ async function start(behaviour: Behaviour, options: FleetOptions = {}) {
   return { ...fleet, heard };
 }
 
+/** Sends a request whose client leaves once the instance has it, and waits until the observer hears of its end. */
+async function leaveWhileRunning({ heard, post, standIns }: Awaited<ReturnType<typeof start>>): Promise<void> {
+  const leaving = new AbortController();
+  post(PATH, request, { signal: leaving.signal }).catch(() => {});
+  await until(() => standIns[0]!.received.length === 1);
+  leaving.abort();
+  await until(() => heard.ended.length === 1);
+}
+
 const failures = () => fleet.lines.map(({ level, fields: { code } }) => [level, code]);
 
 describe("the observer hears", () => {
@@ -82,13 +91,9 @@ describe("the observer hears", () => {
   });
 
   test("of a client that leaves while its request runs that it is cancelled", async () => {
-    const { heard, post, standIns } = await start(never);
-    const leaving = new AbortController();
-    post(PATH, request, { signal: leaving.signal }).catch(() => {});
-    await until(() => standIns[0]!.received.length === 1);
-    leaving.abort();
-    await until(() => heard.ended.length === 1);
-    expect(heard.ended).toEqual([["cancelled", 499, "client_closed"]]);
+    const started = await start(never);
+    await leaveWhileRunning(started);
+    expect(started.heard.ended).toEqual([["cancelled", 499, "client_closed"]]);
   });
 
   test("of a client that leaves while its prompt is tokenized that it is cancelled", async () => {
@@ -142,14 +147,7 @@ test("who tokenizes a prompt hears no more of its client once that is done", asy
     endWatch();
     return await new TextKeySource().keysOf(body, path, numBytes, scope);
   };
-  const { heard, post, standIns } = await start(never, {
-    proxy: { keySource: () => ({ tokensPerBlock: 16, keysOf }) },
-  });
-  const leaving = new AbortController();
-  post(PATH, request, { signal: leaving.signal }).catch(() => {});
-  await until(() => standIns[0]!.received.length === 1);
-  leaving.abort();
-  await until(() => heard.ended.length === 1);
+  await leaveWhileRunning(await start(never, { proxy: { keySource: () => ({ tokensPerBlock: 16, keysOf }) } }));
   expect(hasLeft).toBe(0);
 });
 

@@ -29,9 +29,8 @@ export function respondWithError(c: AppContext, thrown: unknown, logger: Request
   // A retry would cost as much and be late again. Both vendors' clients honour this header.
   if (error.code === "deadline_exceeded") c.header("x-should-retry", "false");
   if (error.code === "invalid_api_key") c.header("WWW-Authenticate", "Bearer");
-  // A stalled body leaves the connection unusable, and a draining server closes its connections. (The adapter reads and drops the rest of a body that
-  // is
-  // too large, within bounds: closing at once would reset the connection before the client has read the answer.)
+  // A stalled body leaves the connection unusable, and a draining server closes its connections. Of a body that is too large, the adapter reads and
+  // drops the rest, within bounds: closing at once would reset the connection before the client has read the answer.
   if (error.code === "request_timeout" || error.code === "shutting_down") c.header("Connection", "close");
   return c.json(c.get("dialect").errorBody(error, requestId), error.status as ContentfulStatusCode);
 }
