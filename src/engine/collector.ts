@@ -18,6 +18,8 @@ interface NewTokens {
   stopTokenId: number | undefined;
 }
 
+type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
+
 export class Collector {
   numPromptTokens = 0;
   numGenerationTokens = 0;
@@ -62,16 +64,17 @@ export class Collector {
     const numVerified = finishReason === undefined ? numDraftTokens : Math.min(numDraftTokens, tokenIds.length);
     const numAccepted = sequence.numComputedTokens - (sequence.numTokens - tokenIds.length);
     this.speculator?.observe(sequence, numVerified, numAccepted);
-    return {
+    const output: Writable<EngineOutput> = {
       tokenIds,
       numCachedTokens: sequence.numCachedTokens,
       queueMs: sequence.queueMs ?? 0,
-      ...(sequence.sampling.numLogprobs === undefined ? {} : { logprobs }),
-      ...(isFirst && sequence.promptLogprobs !== undefined ? { promptLogprobs: sequence.promptLogprobs } : {}),
-      ...(pooled === undefined ? {} : { pooled }),
-      ...(finishReason === undefined ? {} : { finishReason }),
-      ...(stopTokenId === undefined ? {} : { stopTokenId }),
     };
+    if (sequence.sampling.numLogprobs !== undefined) output.logprobs = logprobs;
+    if (isFirst && sequence.promptLogprobs !== undefined) output.promptLogprobs = sequence.promptLogprobs;
+    if (pooled !== undefined) output.pooled = pooled;
+    if (finishReason !== undefined) output.finishReason = finishReason;
+    if (stopTokenId !== undefined) output.stopTokenId = stopTokenId;
+    return output;
   }
 
   /**

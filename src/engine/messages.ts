@@ -54,50 +54,47 @@ const FINISH_CODES: readonly (FinishReason | undefined)[] = [undefined, "stop", 
 export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
   const words = new Float64Array(outputs.length * WORDS_PER_OUTPUT);
   const whole = new Map<number, WholeOutput>();
-  outputs.forEach(({ requestId, output }, index) => {
-    const { promptLogprobs, ...others } = output;
-    const isPlain = output.tokenIds.length === 1 && output.logprobs === undefined && promptLogprobs === undefined;
-    if (!isPlain) {
-      const packed = promptLogprobs === undefined ? {} : { promptLogprobs: packLogprobs(promptLogprobs) };
-      whole.set(index, { ...others, ...packed });
-    }
-    words.set(
-      [
-        requestId,
-        isPlain ? output.tokenIds[0]! : -1,
-        FINISH_CODES.indexOf(output.finishReason),
-        output.stopTokenId ?? -1,
-        output.numCachedTokens,
-        output.queueMs,
-      ],
-      index * WORDS_PER_OUTPUT,
-    );
-  });
+  // Each step of each sequence passes here: a plain output allocates nothing.
+  let at = 0;
+  for (let index = 0; index < outputs.length; index++, at += WORDS_PER_OUTPUT) {
+    const { requestId, output } = outputs[index]!;
+    const isPlain =
+      output.tokenIds.length === 1 && output.logprobs === undefined && output.promptLogprobs === undefined;
+    if (!isPlain) whole.set(index, packWhole(output));
+    words[at] = requestId;
+    words[at + 1] = isPlain ? output.tokenIds[0]! : -1;
+    words[at + 2] = FINISH_CODES.indexOf(output.finishReason);
+    words[at + 3] = output.stopTokenId ?? -1;
+    words[at + 4] = output.numCachedTokens;
+    words[at + 5] = output.queueMs;
+  }
   return { words, whole };
 }
 
-export function unpackOutputs(packed: PackedOutputs): StepOutput[] {
-  const { words, whole } = packed;
-  return Array.from({ length: words.length / WORDS_PER_OUTPUT }, (_, index): StepOutput => {
-    const at = index * WORDS_PER_OUTPUT;
-    const requestId = words[at]!;
-    const known = whole.get(index);
-    if (known !== undefined) {
-      const { promptLogprobs, ...others } = known;
-      const unpacked = promptLogprobs === undefined ? {} : { promptLogprobs: unpackLogprobs(promptLogprobs) };
-      return { requestId, output: { ...others, ...unpacked } };
-    }
-    const finishReason = FINISH_CODES[words[at + 2]!];
-    const stopTokenId = words[at + 3]!;
-    return {
-      requestId,
-      output: {
-        tokenIds: [words[at + 1]!],
-        numCachedTokens: words[at + 4]!,
-        queueMs: words[at + 5]!,
-        ...(finishReason === undefined ? {} : { finishReason }),
-        ...(stopTokenId < 0 ? {} : { stopTokenId }),
-      },
-    };
-  });
+function packWhole({ promptLogprobs, ...others }: EngineOutput): WholeOutput {
+  return promptLogprobs === undefined ? others : { ...others, promptLogprobs: packLogprobs(promptLogprobs) };
+}
+
+function unpackWhole({ promptLogprobs, ...others }: WholeOutput): EngineOutput {
+  return promptLogprobs === undefined ? others : { ...others, promptLogprobs: unpackLogprobs(promptLogprobs) };
+}
+
+export function unpackOutputs({ words, whole }: PackedOutputs): StepOutput[] {
+  const outputs: StepOutput[] = [];
+  for (let at = 0; at < words.length; at += WORDS_PER_OUTPUT) {
+    const known = whole.size === 0 ? undefined : whole.get(at / WORDS_PER_OUTPUT);
+    outputs.push({
+      requestId: words[at]!,
+      output: known === undefined ? plainOutput(words, at) : unpackWhole(known),
+    });
+  }
+  return outputs;
+}
+
+function plainOutput(words: Float64Array, at: number): EngineOutput {
+  const output = { tokenIds: [words[at + 1]!], numCachedTokens: words[at + 4]!, queueMs: words[at + 5]! };
+  const finishReason = FINISH_CODES[words[at + 2]!];
+  if (finishReason === undefined) return output;
+  const stopTokenId = words[at + 3]!;
+  return stopTokenId < 0 ? { ...output, finishReason } : { ...output, finishReason, stopTokenId };
 }

@@ -116,7 +116,7 @@ class RoundWatch {
     } else if (this.#prefill !== undefined && stats.numSteps > this.#prefill.numSteps) {
       this.#numDecoded[index]! += tokenIds.length;
       const numDecoded = this.#numDecoded.reduce((sum, count) => sum + count, 0);
-      if (numDecoded === this.batch * (this.genTokens - 1)) this.#finish(this.#prefill, nowMs);
+      if (numDecoded >= this.batch * (this.genTokens - 1)) this.#finish(this.#prefill, nowMs);
     }
     if (finishReason !== undefined && this.#numDecoded[index]! < this.genTokens - 1)
       throw this.#tooLittleMemory("a sequence ended before the others had decoded");
