@@ -7,6 +7,7 @@ import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
 import { completionCommand } from "./commands/completion.js";
 import { configCommand } from "./commands/config.js";
+import { convertCommand } from "./commands/convert.js";
 import { distillCommand } from "./commands/distill.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
@@ -41,6 +42,7 @@ export function createProgram(words: readonly string[]): Command {
     rmCommand(),
     psCommand(),
     inspectCommand(),
+    convertCommand(),
     doctorCommand(),
     benchCommand(),
     planCommand(),

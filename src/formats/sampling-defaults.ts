@@ -32,7 +32,7 @@ const RANGES: Readonly<Record<SamplingField, readonly [expected: string, isValid
 export const SAMPLING_FIELDS = Object.keys(RANGES) as readonly SamplingField[];
 
 /** The names that llama.cpp gives them. */
-const GGUF_KEYS: Readonly<Record<SamplingField, string>> = {
+export const GGUF_SAMPLING_KEYS: Readonly<Record<SamplingField, string>> = {
   temperature: "general.sampling.temp",
   top_p: "general.sampling.top_p",
   top_k: "general.sampling.top_k",
@@ -69,7 +69,7 @@ const asWritten = (value: number | undefined): number | undefined =>
 
 /** Throws `gguf_metadata` or `model_config` for values that no request may have. */
 export function readGgufSampling(metadata: GgufMetadata): SamplingDefaults {
-  return defaultsFrom((field) => [GGUF_KEYS[field], asWritten(metadata.number(GGUF_KEYS[field]))]);
+  return defaultsFrom((field) => [GGUF_SAMPLING_KEYS[field], asWritten(metadata.number(GGUF_SAMPLING_KEYS[field]))]);
 }
 
 /** The same of a folder; without the file there are none. */

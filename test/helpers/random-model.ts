@@ -2,7 +2,16 @@
 
 import { dequantizeRow } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
-import { arr, bool, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "./gguf-writer.js";
+import {
+  arr,
+  bool,
+  f32,
+  str,
+  u32,
+  type WritableTensor,
+  type WritableValue,
+  writeGguf,
+} from "../../src/formats/gguf/write.js";
 import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 
 export type RandomArchitecture = "llama" | "qwen2" | "qwen3" | "gemma3" | "phi3";

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
-import { arr, f32, str, u32, writeGguf } from "../helpers/gguf-writer.js";
+import { arr, f32, str, u32, writeGguf } from "../../src/formats/gguf/write.js";
 import { tempTree } from "./temp-tree.js";
 
 const { withMetadata } = (await import("../../scripts/gguf-metadata.js" as string)) as {

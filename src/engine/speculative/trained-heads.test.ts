@@ -10,7 +10,6 @@ import {
   request,
   runAlone,
 } from "../../../test/helpers/engine-requests.js";
-import { str, u32, type WritableValue, writeGguf } from "../../../test/helpers/gguf-writer.js";
 import { guessesAfter } from "../../../test/helpers/guesses.js";
 import { leastKvBudget } from "../../../test/helpers/kv-memory.js";
 import {
@@ -22,6 +21,7 @@ import {
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { readGguf } from "../../formats/gguf/read.js";
+import { str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
 import type { SamplingParams } from "../api/request.js";

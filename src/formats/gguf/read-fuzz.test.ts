@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { arr, bool, encodeGguf, f32, i64, nested, str, u8, u32, u64 } from "../../../test/helpers/gguf-writer.js";
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "./read.js";
+import { arr, bool, encodeGguf, f32, i64, nested, str, u8, u32, u64 } from "./write.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-fuzz-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, test } from "vitest";
 import { fixturesDir } from "../../../test/helpers/fixtures.js";
-import { arr, writeGguf } from "../../../test/helpers/gguf-writer.js";
 import { readGguf } from "./read.js";
+import { arr, writeGguf } from "./write.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-gguf-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -2,6 +2,11 @@ import { closeSync, ftruncateSync, mkdirSync, mkdtempSync, openSync, rmSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type ErrorCode, MillraceError } from "../../core/errors.js";
+import { readGguf } from "./read.js";
+import { splitName } from "./split-names.js";
+import { TENSOR_TYPES, tensorBytes } from "./tensor-types.js";
+import type { TensorType } from "./types.js";
 import {
   arr,
   bool,
@@ -21,12 +26,7 @@ import {
   u64,
   type WritableGguf,
   writeGguf,
-} from "../../../test/helpers/gguf-writer.js";
-import { type ErrorCode, MillraceError } from "../../core/errors.js";
-import { readGguf } from "./read.js";
-import { splitName } from "./split-names.js";
-import { TENSOR_TYPES, tensorBytes } from "./tensor-types.js";
-import type { TensorType } from "./types.js";
+} from "./write.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-gguf-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { str, u32, writeGguf } from "../../../test/helpers/gguf-writer.js";
 import { readGguf } from "../../formats/gguf/read.js";
+import { str, u32, writeGguf } from "../../formats/gguf/write.js";
 import { servableGguf } from "./servable.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-servable-"));

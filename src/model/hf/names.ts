@@ -35,26 +35,36 @@ const GEMMA3_PARTS: Readonly<Record<string, string>> = {
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
 
-export class HfNames {
-  readonly #headPrefix: string;
+/** Prefixes of the tensors of one checkpoint. */
+interface HfPrefixes {
+  readonly model: string;
+  readonly head: string;
+}
 
-  constructor(private readonly folder: HfFolder) {
-    const { tensors } = folder.files;
-    this.#headPrefix = HEAD_PREFIXES.find((candidate) => tensors.has(`${candidate}lm_head.weight`)) ?? "";
+/**
+ * @example hfNameOf("blk.3.attn_q.weight", "llama", { model: "model.", head: "" }) // "model.layers.3.self_attn.q_proj.weight"
+ * @returns undefined for tensors that these checkpoints do not have
+ */
+export function hfNameOf(name: string, architecture: Architecture, { model, head }: HfPrefixes): string | undefined {
+  const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name) ?? [];
+  if (base === "token_embd") return `${model}embed_tokens.${kind}`;
+  if (base === "output_norm") return `${model}norm.${kind}`;
+  if (base === "output") return `${head}lm_head.${kind}`;
+  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)$/.exec(base) ?? [];
+  const parts = architecture === "gemma3" ? GEMMA3_PARTS : architecture === "phi3" ? PHI3_PARTS : LAYER_PARTS;
+  if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
+  return `${model}layers.${layer}.${parts[part]}.${kind}`;
+}
+
+export class HfNames {
+  readonly #prefixes: HfPrefixes;
+
+  constructor({ files, prefix }: HfFolder) {
+    const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
+    this.#prefixes = { model: prefix, head };
   }
 
-  /**
-   * @example names.of("blk.3.attn_q.weight", "llama") // "model.layers.3.self_attn.q_proj.weight"
-   * @returns undefined for what these checkpoints do not have
-   */
   of(name: string, architecture: Architecture): string | undefined {
-    const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name) ?? [];
-    if (base === "token_embd") return `${this.folder.prefix}embed_tokens.${kind}`;
-    if (base === "output_norm") return `${this.folder.prefix}norm.${kind}`;
-    if (base === "output") return `${this.#headPrefix}lm_head.${kind}`;
-    const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)$/.exec(base) ?? [];
-    const parts = architecture === "gemma3" ? GEMMA3_PARTS : architecture === "phi3" ? PHI3_PARTS : LAYER_PARTS;
-    if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
-    return `${this.folder.prefix}layers.${layer}.${parts[part]}.${kind}`;
+    return hfNameOf(name, architecture, this.#prefixes);
   }
 }

@@ -8,7 +8,7 @@ import { readOptional, tokenText } from "./create-tokenizer.js";
 /** Undefined where the folder has none. */
 export function readHfChatTemplate(folder: string, options: ChatTemplateOptions = {}): ChatTemplate | undefined {
   const settings = readOptional(folder, "tokenizer_config.json");
-  const { source, toolSource } = sourcesIn(folder, settings);
+  const { source, toolSource } = readHfTemplateSource(folder, settings);
   if (source === undefined) return undefined;
   return new ChatTemplate(source, {
     toolSource,
@@ -20,7 +20,11 @@ export function readHfChatTemplate(folder: string, options: ChatTemplateOptions 
   });
 }
 
-function sourcesIn(folder: string, settings: JsonObject | undefined): { source?: string; toolSource?: string } {
+/** The template's text, and that of the one for tools where a folder has two. */
+export function readHfTemplateSource(
+  folder: string,
+  settings: JsonObject | undefined = readOptional(folder, "tokenizer_config.json"),
+): { source?: string; toolSource?: string } {
   const path = join(folder, "chat_template.jinja");
   if (existsSync(path)) return { source: readTextFile(path) };
   const template =

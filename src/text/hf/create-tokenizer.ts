@@ -136,7 +136,7 @@ class PipelineEncoder implements PieceEncoder {
 }
 
 /** Merges are pairs, or texts with a space between in older files. */
-function readMerges(model: JsonObject): readonly MergePair[] {
+export function readMerges(model: JsonObject): readonly MergePair[] {
   const merges = model.array("merges") ?? [];
   const name = model.nameOf("merges");
   if (merges.every((merge) => typeof merge === "string")) return parseMerges(merges as readonly string[], name);

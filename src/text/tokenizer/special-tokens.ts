@@ -83,6 +83,9 @@ export function typesWithStops(vocab: Vocabulary, stopIds: ReadonlySet<number>):
 /** Phi-3's special tokens take the white space after them, but these. The metadata has no field that says so. */
 const PHI3_KEEPS_SPACE_AFTER = new Set(["<unk>", "<s>", "<|endoftext|>"]);
 
+/** Whether the special token with this text takes the white space after it along, in a model with phi3's spacing. */
+export const takesSpaceAfter = (text: string): boolean => !PHI3_KEEPS_SPACE_AFTER.has(text);
+
 export function hasPhi3Spacing(metadata: GgufMetadata): boolean {
   const name = metadata.string("general.name")?.toLowerCase() ?? "";
   return metadata.string("general.architecture") === "phi3" || name.includes("phi-3") || name.includes("phi3");
@@ -178,9 +181,7 @@ export function createSpecialMatchers(
     if (type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || type === TOKEN_TYPE.userDefined)
       all.push([id, textOf(id)]);
   }
-  const strips = new Set(
-    hasPhi3Rules ? all.filter(([, text]) => !PHI3_KEEPS_SPACE_AFTER.has(text)).map(([id]) => id) : [],
-  );
+  const strips = new Set(hasPhi3Rules ? all.filter(([, text]) => takesSpaceAfter(text)).map(([id]) => id) : []);
   return matchersOf(all, types, { spaces: C_SPACES, after: strips });
 }
 

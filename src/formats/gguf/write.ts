@@ -1,7 +1,7 @@
-/** Writes GGUF files for tests: metadata with explicit types, tensors from bytes; can lie about counts where a test needs a broken file. */
+/** Writes GGUF files: metadata with explicit types, tensors from bytes. */
 import { closeSync, openSync, writeSync } from "node:fs";
-import { TENSOR_TYPES, tensorBytes } from "../../src/formats/gguf/tensor-types.js";
-import type { TensorType } from "../../src/formats/gguf/types.js";
+import { TENSOR_TYPES, tensorBytes } from "./tensor-types.js";
+import type { TensorType } from "./types.js";
 
 const TYPE_IDS = {
   u8: 0,

@@ -1,0 +1,153 @@
+/** A converted model is the same model: the same tokens with the same log-probabilities, the same ids for the same text. */
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { completionsOf } from "../../test/helpers/converted.js";
+import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
+import { readGguf } from "../formats/gguf/read.js";
+import { encodeGguf, str } from "../formats/gguf/write.js";
+import { openModel } from "../model/open-model.js";
+import { createHfTokenizer } from "../text/hf/create-tokenizer.js";
+import { loadTextSide } from "../text/text-side.js";
+import { createTokenizer } from "../text/tokenizer/create-tokenizer.js";
+import { convertModel, writeCopy } from "./convert.js";
+import { PROBE, tokenizerMetadata } from "./gguf/tokenizer.js";
+import { tokenizerFiles } from "./hf/tokenizer.js";
+
+const root = mkdtempSync(join(tmpdir(), "millrace-convert-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+type Completions = Awaited<ReturnType<typeof completionsOf>>;
+
+/** The order of a head's rows is another, and so is the order in which attention sums their products. */
+function expectClose(got: Completions, expected: Completions): void {
+  expect(got.map(({ tokenIds }) => tokenIds)).toEqual(expected.map(({ tokenIds }) => tokenIds));
+  const logprobs = (completions: Completions) => completions.flatMap((each) => each.logprobs.map((one) => one.logprob));
+  const wanted = logprobs(expected);
+  for (const [i, logprob] of logprobs(got).entries()) expect(Math.abs(logprob - wanted[i]!)).toBeLessThan(1e-3);
+}
+
+let numPlaces = 0;
+const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
+
+const shared = join(fixturesDir(), "models");
+const bundled = [fixture("models/stories260k.gguf"), join(repositoryRoot(), "models/mill-base.gguf")];
+const ggufs = [
+  ...bundled,
+  ...(existsSync(shared) ? readdirSync(shared).filter((name) => name.endsWith(".gguf")) : []).map((name) =>
+    join(shared, name),
+  ),
+];
+
+async function textOf(path: string) {
+  const { tokenizer, chatTemplate, readSampling } = await loadTextSide(path);
+  const ids = [true, false].map((parseSpecial) => tokenizer.encode(PROBE, { addSpecial: true, parseSpecial }));
+  const messages = [{ role: "user", content: "Hello  there" }];
+  const chat = chatTemplate?.render({ messages, addGenerationPrompt: true });
+  return { ids, chat, sampling: readSampling(), stopIds: [...tokenizer.stopIds].sort((a, b) => a - b) };
+}
+
+describe("a GGUF file", () => {
+  test.each(bundled)("%s becomes a folder, and a file again, that read text alike", async (path) => {
+    const [folder, file] = [place(), place(".gguf")];
+    await convertModel({ model: path, out: folder, type: undefined });
+    await convertModel({ model: folder, out: file, type: undefined });
+    const expected = await textOf(path);
+    expect(await textOf(folder)).toEqual(expected);
+    expect(await textOf(file)).toEqual(expected);
+  });
+
+  test.each(ggufs)("%s becomes a folder, and a file again, that answer alike", async (path) => {
+    const [original, folder, file] = [place(".gguf"), place(), place(".gguf")];
+    // Quantised products round activations, which F32 weights do not.
+    weightsOnly(path, original);
+    weightsOnly(original, folder);
+    weightsOnly(folder, file);
+    const completions = await completionsOf(original);
+    // Gemma's norms are stored as they are, or as their distance from one, which rounds.
+    if (openModel(path).config.architecture === "gemma3") expectClose(await completionsOf(file), completions);
+    else expect(await completionsOf(file)).toEqual(completions);
+    expectClose(await completionsOf(folder), completions);
+  });
+});
+
+/** The tiny models' tokenizers have other sizes than their embeddings, or characters without a token. */
+function weightsOnly(path: string, out: string): void {
+  const source = { path, model: openModel(path), text: undefined };
+  writeCopy(out, out.endsWith(".gguf"), source, "F32", { onWritten: () => {}, onNote: () => {} });
+}
+
+const architectures = readdirSync(fixture("hf"));
+
+describe("a folder", () => {
+  test.each(architectures)("of %s becomes a file that answers alike", async (name) => {
+    const file = place(".gguf");
+    if (name === "gemma3") {
+      // Its scale of attention is not that of its heads' width, for which GGUF has no key.
+      return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/can say attentionScale/);
+    }
+    weightsOnly(fixture(`hf/${name}`), file);
+    expectClose(await completionsOf(file), await completionsOf(fixture(`hf/${name}`)));
+  });
+
+  test.each(readdirSync(fixture("hf-tokenizers")))("'s tokenizer, as %s has it, has the same ids in a file", (name) => {
+    const folder = fixture(`hf-tokenizers/${name}`);
+    const { size, samples } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as {
+      readonly size: number;
+      readonly samples: readonly { readonly text: string; readonly plain: readonly number[] }[];
+    };
+    const tokenizer = createHfTokenizer(folder, size);
+    const architecture = name === "phi3" ? "phi3" : "llama";
+    const convert = () => tokenizerMetadata(folder, tokenizer, architecture);
+    if (REFUSED.has(name)) return void expect(convert).toThrow(/expected a tokenizer.json that/);
+    const { metadata, notes } = convert();
+    const path = place(".gguf");
+    writeFileSync(path, encodeGguf({ metadata: { ...metadata, "general.architecture": str(architecture) } }));
+    const made = createTokenizer(readGguf(path).metadata);
+    const differing = samples.filter(
+      ({ text, plain }) => made.encode(text, { addSpecial: false, parseSpecial: true }).join() !== plain.join(),
+    );
+    if (notes.length === 0) expect(differing.map(({ text }) => text)).toEqual([]);
+    else expect([name, notes, differing.length]).toMatchSnapshot();
+  });
+});
+
+/** No pre-tokenizer of llama.cpp, and no setting of its SentencePiece, does the same. */
+const REFUSED = new Set(["oddities", "metaspace_always"]);
+
+describe.skipIf(!hasFixture("tokenizers"))("llama.cpp's vocabularies", () => {
+  const folder = join(fixturesDir(), "tokenizers");
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".gguf")) : [];
+
+  test.each(names)("%s gives the expected ids as a tokenizer.json", (name) => {
+    const { metadata } = readGguf(join(folder, name));
+    const original = createTokenizer(metadata);
+    const out = place();
+    mkdirSync(out);
+    for (const [file, json] of Object.entries(tokenizerFiles(metadata, original))) {
+      writeFileSync(join(out, file), JSON.stringify(json));
+    }
+    const made = createHfTokenizer(out, original.vocabSize);
+    const texts = readFileSync(join(folder, `${name}.inp`), "utf8")
+      .split("\n__ggml_vocab_test__\n")
+      .slice(0, -1);
+    for (const text of [...texts, PROBE]) {
+      const ids = original.encode(text, { addSpecial: true, parseSpecial: true });
+      expect(made.encode(text, { addSpecial: true, parseSpecial: true }), JSON.stringify(text)).toEqual(ids);
+      expect(made.decode(ids)).toBe(original.decode(ids));
+    }
+  });
+});
+
+test("a file or a folder in the way is kept, and a failure leaves nothing behind", async () => {
+  const out = place();
+  mkdirSync(out);
+  writeFileSync(join(out, "mine"), "");
+  const model = fixture("models/stories260k.gguf");
+  await expect(convertModel({ model, out, type: "F32" })).rejects.toMatchObject({ code: "invalid_option" });
+  expect(readdirSync(out)).toEqual(["mine"]);
+  const file = place(".gguf");
+  await expect(convertModel({ model, out: join(file, "no", "such.gguf"), type: "F32" })).rejects.toThrow();
+  expect(readdirSync(root).filter((name) => name.includes("partial"))).toEqual([]);
+});

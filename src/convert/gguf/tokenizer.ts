@@ -1,0 +1,140 @@
+/** A folder's tokenizer in the words of GGUF's metadata, which name a pre-tokenizer instead of describing it. */
+import { join } from "node:path";
+import { MillraceError } from "../../core/errors.js";
+import { type JsonObject, readJsonFile } from "../../formats/files/json.js";
+import { arr, bool, str, u32, type WritableValue } from "../../formats/gguf/write.js";
+import type { Architecture } from "../../model/description/servable.js";
+import { readMerges } from "../../text/hf/create-tokenizer.js";
+import { readAddedTokens, readHfVocabulary } from "../../text/hf/vocabulary.js";
+import { ByteLevelBpe } from "../../text/tokenizer/byte-level-bpe.js";
+import type { MergePair } from "../../text/tokenizer/merge-table.js";
+import { PRE_TOKENIZERS } from "../../text/tokenizer/pre-tokenizer-table.js";
+import { takesSpaceAfter } from "../../text/tokenizer/special-tokens.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
+import { TOKEN_TYPE, type Vocabulary } from "../../text/tokenizer/vocabulary.js";
+
+type Metadata = Record<string, WritableValue>;
+
+const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
+
+/**
+ * @param tokenizer the folder's
+ * @returns with notes, each on texts that the file's tokenizer reads otherwise, as the files of llama.cpp's own converter do
+ * @throws tokenizer_unsupported, where no named pre-tokenizer splits text as the folder's does
+ */
+export function tokenizerMetadata(
+  folder: string,
+  tokenizer: Tokenizer,
+  architecture: Architecture,
+): { readonly metadata: Metadata; readonly notes: readonly string[] } {
+  const json = readJsonFile(join(folder, "tokenizer.json"), MAX_TOKENIZER_BYTES);
+  const model = json.object("model")!;
+  const added = readAddedTokens(json, tokenizer.vocabSize);
+  const vocab = readHfVocabulary(model, added, tokenizer.vocabSize);
+  const merges = readMerges(model);
+  const { bosId, eosId, addsBos, addsEos } = tokenizer;
+  const metadata: Metadata = {
+    "tokenizer.ggml.tokens": arr("string", vocab.texts),
+    "tokenizer.ggml.token_type": arr("i32", vocab.types),
+    "tokenizer.ggml.add_bos_token": bool(addsBos),
+    "tokenizer.ggml.add_eos_token": bool(addsEos),
+  };
+  if (bosId !== undefined) metadata["tokenizer.ggml.bos_token_id"] = u32(bosId);
+  if (eosId !== undefined) metadata["tokenizer.ggml.eos_token_id"] = u32(eosId);
+  const isSentencePiece = model.boolean("byte_fallback") === true;
+  const own = isSentencePiece ? sentencePiece(model, vocab, merges, tokenizer) : byteLevel(vocab, merges, tokenizer);
+  return { metadata: { ...metadata, ...own }, notes: differences(json, added, architecture) };
+}
+
+/** What GGUF's metadata cannot say. */
+function differences(
+  json: JsonObject,
+  added: ReturnType<typeof readAddedTokens>,
+  architecture: Architecture,
+): readonly string[] {
+  const notes: string[] = [];
+  if (JSON.stringify(json.raw.normalizer ?? null).includes('"NFC"')) {
+    notes.push("the file's tokenizer does not compose characters (NFC): decomposed accents have other tokens");
+  }
+  if (json.object("pre_tokenizer")?.string("prepend_scheme") === "first") {
+    notes.push("the file's tokenizer puts a space before each stretch of text, not only before the first");
+  }
+  const isPhi3 = architecture === "phi3";
+  if (added.some(({ content, lstrip, rstrip }) => lstrip || rstrip !== (isPhi3 && takesSpaceAfter(content)))) {
+    notes.push(
+      `the file's special tokens ${isPhi3 ? "take the white space after them" : "leave the white space beside them"}`,
+    );
+  }
+  return notes;
+}
+
+function byteLevel(vocab: Vocabulary, merges: readonly MergePair[], tokenizer: Tokenizer): Metadata {
+  return {
+    "tokenizer.ggml.model": str("gpt2"),
+    "tokenizer.ggml.pre": str(namedPreTokenizer(vocab, merges, tokenizer)),
+    "tokenizer.ggml.merges": arr(
+      "string",
+      merges.map((pair) => pair.join(" ")),
+    ),
+  };
+}
+
+/** Text in which pre-tokenizers differ: contractions, runs of digits and spaces, line ends, scripts, punctuation, capitals, marks. */
+export const PROBE = [
+  "Hello, world! I'll say it's DON'T we'Ve\u017f'\u017f 1 12 123 1234 12345 3.14159 1,000,000 x1y22z333",
+  "  two   three\n\n\n four \t tab\r\n\r\n  end   \n",
+  "const fooBar = (a_b) => { return a_b**2 >> 1; } // !!! ??? ...;; <|x|> $5 + 7% ~= `q` ^|^",
+  "Größe naïve cafe\u0301 ÉCOLE élan ПРИВЕТ мир Ελλάδα שלום مرحبا العالم ١٢٣ हिन्दी १२३ ไทย",
+  "中文字符測試 ひらがな カタカナ 한국어 漢字かな交じり，。！？ 🚀🔥👨\u200d👩\u200d👧 ½ ² Ⅷ",
+  "HTTPServer XMLHttpRequest iPhone camelCase SCREAMING_SNAKE don\u2019t \u2018q\u2019 \u201cr\u201d\u00a0nbsp\u3000wide",
+  "path/to/file.txt https://a.b/c?d=e&f=g user@host #tag @me a/b//c \\n \\t",
+].join("\n");
+
+/** The name whose rules split the probe into the same tokens as the folder's tokenizer. */
+function namedPreTokenizer(vocab: Vocabulary, merges: readonly MergePair[], tokenizer: Tokenizer): string {
+  const probe = PROBE.normalize("NFC");
+  const expected = tokenizer.encode(probe, { addSpecial: false, parseSpecial: false }).join(" ");
+  for (const [name, preTokenizer] of PRE_TOKENIZERS) {
+    const ids: number[] = [];
+    new ByteLevelBpe(vocab, merges, preTokenizer).encode(probe, ids);
+    if (ids.join(" ") === expected) return name;
+  }
+  throw new MillraceError(
+    "tokenizer_unsupported",
+    "expected a tokenizer.json that splits text as a pre-tokenizer of llama.cpp does, got another",
+    { hint: "Convert to a folder instead, which keeps tokenizer.json as it is." },
+  );
+}
+
+/** SentencePiece's scores from the ranks of merges: the token of an earlier merge has the better score. */
+function sentencePiece(
+  model: JsonObject,
+  vocab: Vocabulary,
+  merges: readonly MergePair[],
+  tokenizer: Tokenizer,
+): Metadata {
+  const scores = new Float32Array(vocab.texts.length);
+  const ranked = new Set<string>();
+  for (const [first, second] of merges) ranked.add(first + second);
+  [...ranked].forEach((text, rank) => {
+    const id = vocab.idByText.get(text);
+    if (id !== undefined) scores[id] = -1 - rank;
+  });
+  // Characters that no merge makes come after all tokens that merges make.
+  for (let id = 0; id < scores.length; id++) {
+    if (scores[id] === 0 && vocab.types[id] === TOKEN_TYPE.normal) scores[id] = -1 - ranked.size - id;
+  }
+  const unknown = model.string("unk_token");
+  const unknownId = unknown === undefined ? undefined : vocab.idByText.get(unknown);
+  const types = Uint8Array.from(vocab.types);
+  if (unknownId !== undefined) types[unknownId] = TOKEN_TYPE.unknown;
+  const metadata: Metadata = {
+    "tokenizer.ggml.model": str("llama"),
+    "tokenizer.ggml.pre": str("default"),
+    "tokenizer.ggml.scores": arr("f32", scores),
+    "tokenizer.ggml.token_type": arr("i32", types),
+    "tokenizer.ggml.add_space_prefix": bool(tokenizer.stripsLeadingSpace),
+  };
+  if (unknownId !== undefined) metadata["tokenizer.ggml.unknown_token_id"] = u32(unknownId);
+  return metadata;
+}

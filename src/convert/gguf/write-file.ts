@@ -1,0 +1,157 @@
+/** Writes a model as a GGUF file with llama.cpp's names. */
+import type { TensorSource } from "../../backend/tensor-source.js";
+import type { PlainType } from "../../formats/files/plain-values.js";
+import { readGguf } from "../../formats/gguf/read.js";
+import type { GgufMetadata, GgufValue } from "../../formats/gguf/types.js";
+import { arr, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
+import { isHfFolder } from "../../formats/hf/folder.js";
+import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
+import type { Architecture, ServableModel } from "../../model/description/servable.js";
+import { unservedVariant } from "../../model/description/servable.js";
+import { readHfTemplateSource } from "../../text/hf/chat-template.js";
+import type { TextSide } from "../../text/text-side.js";
+import { bytesOf, type CopySource, interleaved, isRotated, type ModelTensor, tensorsOf } from "../weights/tensors.js";
+import { tokenizerMetadata } from "./tokenizer.js";
+
+type Metadata = Record<string, WritableValue>;
+
+/** llama.cpp's `general.file_type`. */
+const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 32 };
+
+/** GGUF architectures whose rope rotates pairs side by side. */
+const INTERLEAVED: readonly Architecture[] = ["llama", "mistral"];
+
+/** @throws architecture_unsupported and tokenizer_unsupported, where GGUF has no words for the model */
+export function writeFile(
+  file: string,
+  { path, model, text }: CopySource,
+  type: PlainType,
+  onWritten: (numBytes: number, total: number) => void,
+  onNote: (text: string) => void,
+): void {
+  const { config } = model;
+  const source = model.tensors();
+  const architecture = architectureOf(config);
+  const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, type));
+  const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
+  let numWritten = 0;
+  writeGguf(file, {
+    metadata: {
+      ...modelMetadata(config, architecture),
+      "general.file_type": u32(FILE_TYPES[type]),
+      ...(text === undefined ? {} : textMetadata(path, text, config, onNote)),
+    },
+    tensors: tensors.map(({ tensor, pieces }) => ({
+      ...tensor,
+      *data() {
+        for (const piece of pieces()) {
+          yield piece;
+          numWritten += piece.length;
+          onWritten(numWritten, total);
+        }
+      },
+    })),
+  });
+}
+
+/** llama.cpp knows Mistral's models as llamas; a window needs a name of its own. */
+function architectureOf({ architecture, layers }: ServableModel): Architecture {
+  return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
+}
+
+function writable(
+  tensor: ModelTensor,
+  config: ServableModel,
+  architecture: Architecture,
+  source: TensorSource,
+  type: PlainType,
+) {
+  const [rows, cols] = tensor.shape;
+  const { headDim } = config.layers[0]!.mixer;
+  const movesPairs = config.isNeoxRope && INTERLEAVED.includes(architecture) && isRotated(tensor.name);
+  if (movesPairs && config.ropes[0]!.dim !== headDim) {
+    throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
+  }
+  const stored: ModelTensor = movesPairs ? { ...tensor, order: interleaved(headDim) } : tensor;
+  const storedType = cols === undefined ? ("F32" as const) : type;
+  const shape = cols === undefined ? [rows] : [cols, rows];
+  const written: WritableTensor = { name: tensor.name, type: storedType, shape };
+  const numBytes = rows * (cols ?? 1) * (storedType === "F32" ? 4 : 2);
+  return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType) };
+}
+
+function modelMetadata(config: ServableModel, architecture: Architecture): Metadata {
+  const { mixer, feedForward } = config.layers[0]!;
+  const [rope, local] = config.ropes;
+  const window = Math.max(...config.layers.map((layer) => layer.mixer.window));
+  const own: Metadata = {
+    vocab_size: u32(config.vocabSize),
+    context_length: u32(config.contextLength),
+    embedding_length: u32(config.width),
+    block_count: u32(config.layers.length),
+    feed_forward_length: u32(feedForward.width),
+    "attention.head_count": u32(mixer.numHeads),
+    "attention.head_count_kv": u32(mixer.numKvHeads),
+    "attention.key_length": u32(mixer.headDim),
+    "attention.value_length": u32(mixer.valueDim),
+    "attention.layer_norm_rms_epsilon": f32(config.rmsEps),
+    "rope.dimension_count": u32(rope!.dim),
+    "rope.freq_base": f32(rope!.base),
+  };
+  if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
+  if (window > 0) own["attention.sliding_window"] = u32(window);
+  if (rope!.scaling !== "none") {
+    own["rope.scaling.type"] = str(rope!.scaling);
+    own["rope.scaling.factor"] = f32(rope!.factor);
+    own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
+    own["rope.scaling.attn_factor"] = f32(rope!.attentionFactor);
+  }
+  if (rope!.scaling === "yarn") {
+    own["rope.scaling.yarn_beta_fast"] = f32(rope!.betaFast);
+    own["rope.scaling.yarn_beta_slow"] = f32(rope!.betaSlow);
+  }
+  return {
+    "general.architecture": str(architecture),
+    "general.name": str(config.name),
+    ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`${architecture}.${key}`, value])),
+  };
+}
+
+function samplingMetadata(sampling: SamplingDefaults): Metadata {
+  const stated = SAMPLING_FIELDS.filter((field) => sampling[field] !== undefined);
+  return Object.fromEntries(stated.map((field) => [GGUF_SAMPLING_KEYS[field], f32(sampling[field]!)]));
+}
+
+function textMetadata(
+  path: string,
+  { tokenizer, readSampling }: Pick<TextSide, "tokenizer" | "readSampling">,
+  { architecture }: ServableModel,
+  onNote: (text: string) => void,
+): Metadata {
+  const sampling = samplingMetadata(readSampling());
+  if (!isHfFolder(path)) return { ...fileText(readGguf(path).metadata), ...sampling };
+  const { metadata, notes } = tokenizerMetadata(path, tokenizer, architecture);
+  for (const note of notes) onNote(note);
+  const { source, toolSource } = readHfTemplateSource(path);
+  if (source !== undefined) metadata["tokenizer.chat_template"] = str(source);
+  if (toolSource !== undefined) metadata["tokenizer.chat_template.tool_use"] = str(toolSource);
+  return { ...metadata, ...sampling };
+}
+
+/** The tokenizer's keys as another file has them. */
+function fileText(metadata: GgufMetadata): Metadata {
+  const own = [...metadata.keys()].filter((key) => key.startsWith("tokenizer."));
+  return Object.fromEntries(own.map((key) => [key, writtenAgain(key, metadata.get(key)!)]));
+}
+
+function writtenAgain(key: string, value: GgufValue): WritableValue {
+  if (typeof value === "string") return str(value);
+  if (typeof value === "boolean") return { type: "bool", value };
+  if (typeof value === "number" || typeof value === "bigint") return u32(Number(value));
+  if (value instanceof Float32Array) return arr("f32", value);
+  if (value instanceof Int32Array) return arr("i32", value);
+  const first = (value as ArrayLike<unknown>)[0];
+  if (typeof first === "string") return arr("string", value as readonly string[]);
+  if (typeof first === "number") return arr("i32", value as ArrayLike<number>);
+  throw unservedVariant(`expected ${key} to be a text, a number or a list of these, got another type`);
+}

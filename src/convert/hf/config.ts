@@ -1,0 +1,172 @@
+/** The config.json of a model, as transformers' configuration class of its architecture has it. */
+import type { TensorSource } from "../../backend/tensor-source.js";
+import { JsonObject } from "../../formats/files/json.js";
+import type { PlainType } from "../../formats/files/plain-values.js";
+import type { Architecture, ServableModel } from "../../model/description/servable.js";
+import { unservedVariant } from "../../model/description/servable.js";
+import { ropesFromHf } from "../../model/hf/rope.js";
+import { ROPE_FACTORS } from "../weights/tensors.js";
+
+type Json = Record<string, unknown>;
+
+const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16: "float16", BF16: "bfloat16" };
+
+const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, className: string]>> = {
+  llama: ["llama", "LlamaForCausalLM"],
+  mistral: ["mistral", "MistralForCausalLM"],
+  qwen2: ["qwen2", "Qwen2ForCausalLM"],
+  qwen3: ["qwen3", "Qwen3ForCausalLM"],
+  gemma3: ["gemma3_text", "Gemma3ForCausalLM"],
+  phi3: ["phi3", "Phi3ForCausalLM"],
+};
+
+interface TextIds {
+  readonly bosId: number | undefined;
+  readonly eosId: number | undefined;
+}
+
+/** @throws architecture_unsupported, where transformers has no configuration with the model's values */
+export function hfConfigOf(
+  model: ServableModel,
+  source: TensorSource,
+  type: PlainType,
+  ids: TextIds | undefined,
+): Json {
+  const [modelType, className] = CLASSES[model.architecture];
+  const { mixer, feedForward } = model.layers[0]!;
+  const config: Json = {
+    architectures: [className],
+    model_type: modelType,
+    torch_dtype: TORCH_DTYPES[type],
+    vocab_size: model.vocabSize,
+    hidden_size: model.width,
+    intermediate_size: feedForward.width,
+    num_hidden_layers: model.layers.length,
+    num_attention_heads: mixer.numHeads,
+    num_key_value_heads: mixer.numKvHeads,
+    head_dim: mixer.headDim,
+    max_position_embeddings: model.contextLength,
+    rms_norm_eps: shortest(model.rmsEps),
+    tie_word_embeddings: !source.has("output.weight"),
+    ...ropeOf(model, source),
+    ...windowsOf(model),
+    ...partsOf(model, source),
+  };
+  if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
+  if (ids?.eosId !== undefined) config.eos_token_id = ids.eosId;
+  return config;
+}
+
+/** Biases, activation and scale of attention, where the architecture lets a model choose them. */
+function partsOf(model: ServableModel, source: TensorSource): Json {
+  const hasBias = (part: string) => source.has(`blk.0.${part}.bias`);
+  const { architecture, layers, attentionScale } = model;
+  if (architecture === "gemma3") {
+    const scalar = Math.round(1 / attentionScale ** 2);
+    return { hidden_activation: "gelu_pytorch_tanh", query_pre_attn_scalar: scalar };
+  }
+  const expected = 1 / Math.sqrt(layers[0]!.mixer.headDim);
+  if (attentionScale !== expected) {
+    throw unservedVariant(`expected attention scaled by ${expected}, got ${attentionScale}`);
+  }
+  const all = (parts: readonly string[]): boolean => {
+    const numBiased = parts.filter(hasBias).length;
+    if (numBiased === 0 || numBiased === parts.length) return numBiased > 0;
+    throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${numBiased}`);
+  };
+  const parts: Json = { hidden_act: "silu" };
+  if (architecture === "llama" || architecture === "qwen3") {
+    parts.attention_bias = all(["attn_q", "attn_k", "attn_v", "attn_output"]);
+  }
+  if (architecture === "llama") parts.mlp_bias = all(["ffn_gate", "ffn_up", "ffn_down"]);
+  return parts;
+}
+
+function windowsOf({ architecture, layers }: ServableModel): Json {
+  const windows = layers.map(({ mixer }) => mixer.window);
+  const window = Math.max(...windows);
+  const types = windows.map((size) => (size === 0 ? "full_attention" : "sliding_attention"));
+  if (architecture === "gemma3") return { sliding_window: window === 0 ? null : window, layer_types: types };
+  if (architecture === "mistral" || architecture === "phi3") return { sliding_window: window === 0 ? null : window };
+  if (window === 0) return {};
+  if (architecture === "llama") throw unservedVariant("expected a llama without a sliding window, got one with it");
+  return {
+    use_sliding_window: true,
+    sliding_window: window,
+    max_window_layers: windows.findIndex((size) => size > 0),
+    layer_types: types,
+  };
+}
+
+function ropeOf(model: ServableModel, source: TensorSource): Json {
+  const [rope, local] = model.ropes;
+  const { headDim } = model.layers[0]!.mixer;
+  const { dim, base, scaling, factor, originalContextLength, attentionFactor } = rope!;
+  const json: Json = { rope_theta: base };
+  if (local !== undefined) json.rope_local_base_freq = local.base;
+  if (dim !== headDim) json.partial_rotary_factor = dim / headDim;
+  const factors = (name: string) => (source.has(name) ? source.values(name, dim / 2) : undefined);
+  const [all, short, long] = ROPE_FACTORS.map(factors);
+  if (all !== undefined) json.rope_scaling = llama3Scaling(all, model);
+  else if (scaling === "linear") json.rope_scaling = { rope_type: "linear", factor };
+  else if (scaling === "yarn") {
+    json.rope_scaling = {
+      rope_type: "yarn",
+      factor,
+      original_max_position_embeddings: originalContextLength,
+      beta_fast: rope!.betaFast,
+      beta_slow: rope!.betaSlow,
+      // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
+      attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
+    };
+  } else if (short !== undefined && long !== undefined) {
+    json.original_max_position_embeddings = originalContextLength;
+    json.rope_scaling = {
+      rope_type: "longrope",
+      short_factor: Array.from(short, shortest),
+      long_factor: Array.from(long, shortest),
+      attention_factor: attentionFactor,
+    };
+  }
+  return json;
+}
+
+/** Llama 3's settings beside the factor and the original length, the same in all published models. */
+const LOW_FREQ_FACTOR = 1;
+const HIGH_FREQ_FACTOR = 4;
+
+/** Llama 3's settings, solved from the factors that they lead to: a GGUF file holds only these. */
+function llama3Scaling(factors: Float32Array, model: ServableModel): Json {
+  const { base, dim } = model.ropes[0]!;
+  const factor = shortest(factors.at(-1)!);
+  const between = factors.findIndex((value) => value > 1 && value < factor);
+  const waveLength = 2 * Math.PI * base ** ((2 * between) / dim);
+  const smooth = (1 / factors[between]! - 1 / factor) / (1 - 1 / factor);
+  const original = waveLength * (LOW_FREQ_FACTOR + smooth * (HIGH_FREQ_FACTOR - LOW_FREQ_FACTOR));
+  const scaling = {
+    rope_type: "llama3",
+    factor,
+    low_freq_factor: LOW_FREQ_FACTOR,
+    high_freq_factor: HIGH_FREQ_FACTOR,
+    original_max_position_embeddings: Math.round(original),
+  };
+  const isSolved = between >= 0 && original >= 1;
+  const made = isSolved ? factorsOf({ rope_theta: base, rope_scaling: scaling }, model) : undefined;
+  if (made?.every((value, i) => Math.abs(value - factors[i]!) <= 1e-4 * value)) return scaling;
+  throw unservedVariant("expected rope_freqs.weight to hold factors of Llama 3's kind, got others");
+}
+
+function factorsOf(config: Json, { ropes, contextLength }: ServableModel): Float32Array | undefined {
+  const context = { headDim: ropes[0]!.dim, maxPositions: contextLength, defaultBase: 10_000, hasLocalRope: false };
+  return ropesFromHf(new JsonObject(config, "config.json", ""), context).factors.all;
+}
+
+/** The shortest decimal that is this number as an f32: GGUF stores f32, and 1e-5 should not become 0.000009999999747378752. */
+export function shortest(value: number): number {
+  const rounded = Math.fround(value);
+  for (let digits = 1; digits < 9; digits++) {
+    const candidate = Number(value.toPrecision(digits));
+    if (Math.fround(candidate) === rounded) return candidate;
+  }
+  return value;
+}

@@ -1,0 +1,213 @@
+/** The tokenizer files of a folder, from a GGUF file's metadata: tokenizer.json and tokenizer_config.json, as Hugging Face's tokenizers read them. */
+import { MillraceError } from "../../core/errors.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { type MergePair, parseMerges } from "../../text/tokenizer/merge-table.js";
+import { findPreTokenizer } from "../../text/tokenizer/pre-tokenizers.js";
+import { hasPhi3Spacing, takesSpaceAfter } from "../../text/tokenizer/special-tokens.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
+import { readVocabulary, TOKEN_TYPE, type Vocabulary } from "../../text/tokenizer/vocabulary.js";
+
+type Json = Record<string, unknown>;
+
+const SPACE_MARK = "\u2581";
+
+interface TokenizerFiles {
+  readonly "tokenizer.json": Json;
+  readonly "tokenizer_config.json": Json;
+}
+
+/**
+ * @param tokenizer the one that the metadata describes
+ * @throws tokenizer_unsupported, where tokenizer.json cannot say how the file's tokenizer works
+ */
+export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): TokenizerFiles {
+  const vocab = readVocabulary(metadata);
+  const isSentencePiece = metadata.string("tokenizer.ggml.model") === "llama";
+  const addsSpace = metadata.boolean("tokenizer.ggml.add_space_prefix") ?? true;
+  const textOf = (id: number | undefined) => (id === undefined ? undefined : vocab.texts[id]);
+  const { bosId, eosId } = tokenizer;
+  const json: Json = {
+    version: "1.0",
+    truncation: null,
+    padding: null,
+    added_tokens: addedTokens(vocab, tokenizer, {
+      isSentencePiece,
+      isPhi3: isSentencePiece && hasPhi3Spacing(metadata),
+    }),
+    ...(isSentencePiece ? characterPipeline(addsSpace) : bytePipeline(metadata)),
+    post_processor: postProcessor(tokenizer, vocab),
+    model: isSentencePiece ? characterModel(metadata, vocab) : byteModel(metadata, vocab),
+  };
+  const padId = metadata.number("tokenizer.ggml.padding_token_id");
+  const config: Json = {
+    tokenizer_class: "PreTrainedTokenizerFast",
+    clean_up_tokenization_spaces: false,
+    add_bos_token: tokenizer.addsBos,
+    add_eos_token: tokenizer.addsEos,
+    bos_token: textOf(bosId) ?? null,
+    eos_token: textOf(eosId) ?? null,
+    pad_token: textOf(padId) ?? null,
+  };
+  const unknown = textOf(metadata.number("tokenizer.ggml.unknown_token_id"));
+  if (unknown !== undefined) config.unk_token = unknown;
+  const template = metadata.string("tokenizer.chat_template");
+  if (template !== undefined) config.chat_template = template;
+  return { "tokenizer.json": json, "tokenizer_config.json": config };
+}
+
+/** Tokens that are found in text before the merges. */
+function addedTokens(
+  vocab: Vocabulary,
+  tokenizer: Tokenizer,
+  { isSentencePiece, isPhi3 }: { readonly isSentencePiece: boolean; readonly isPhi3: boolean },
+): readonly Json[] {
+  const tokens: Json[] = [];
+  vocab.texts.forEach((text, id) => {
+    const type = vocab.types[id];
+    const isSpecial = type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || tokenizer.isSpecial(id);
+    if (!isSpecial && type !== TOKEN_TYPE.userDefined) return;
+    const content = isSentencePiece && !isSpecial ? text.replaceAll(SPACE_MARK, " ") : text;
+    tokens.push({
+      id,
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: isPhi3 && isSpecial && takesSpaceAfter(text),
+      normalized: false,
+      special: isSpecial,
+    });
+  });
+  return tokens;
+}
+
+const byId = (vocab: Vocabulary): Json => Object.fromEntries(vocab.texts.map((text, id) => [text, id]));
+
+function byteModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
+  const merges = parseMerges(metadata.strings("tokenizer.ggml.merges") ?? [], "tokenizer.ggml.merges");
+  return {
+    type: "BPE",
+    dropout: null,
+    unk_token: null,
+    continuing_subword_prefix: null,
+    end_of_word_suffix: null,
+    fuse_unk: false,
+    byte_fallback: false,
+    ignore_merges: findPreTokenizer(metadata.string("tokenizer.ggml.pre")).ignoresMerges,
+    vocab: byId(vocab),
+    merges,
+  };
+}
+
+function bytePipeline(metadata: GgufMetadata): Json {
+  const { expressions } = findPreTokenizer(metadata.string("tokenizer.ggml.pre"));
+  const splits = expressions.map(({ source }) => ({
+    type: "Split",
+    pattern: { Regex: onigurumaOf(source) },
+    behavior: "Isolated",
+    invert: false,
+  }));
+  const bytes = { type: "ByteLevel", add_prefix_space: false, trim_offsets: false, use_regex: false };
+  return {
+    normalizer: null,
+    pre_tokenizer: { type: "Sequence", pretokenizers: [...splits, bytes] },
+    decoder: bytes,
+  };
+}
+
+/** The table's expressions in the syntax of tokenizer.json: white space as `\s`, characters as they are. */
+export function onigurumaOf(source: string): string {
+  return source
+    .replaceAll("(?<!\\p{White_Space})\\p{White_Space}+$", "\\p{White_Space}+$")
+    .replaceAll("\\p{White_Space}", "\\s")
+    .replaceAll("\\P{White_Space}", "\\S")
+    .replaceAll("\\/", "/")
+    .replace(/\\u\{([0-9a-f]+)\}|\\u([0-9a-f]{4})|\\x([0-9a-f]{2})/gi, (_, long, four, two) =>
+      String.fromCodePoint(Number.parseInt(long ?? four ?? two, 16)),
+    );
+}
+
+function characterModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
+  const unknownId = metadata.number("tokenizer.ggml.unknown_token_id") ?? 0;
+  return {
+    type: "BPE",
+    dropout: null,
+    unk_token: vocab.texts[unknownId],
+    continuing_subword_prefix: null,
+    end_of_word_suffix: null,
+    fuse_unk: true,
+    byte_fallback: true,
+    ignore_merges: false,
+    vocab: byId(vocab),
+    merges: mergesByScore(vocab),
+  };
+}
+
+/**
+ * SentencePiece joins any two neighbours whose text is a token, the best score first; tokenizer.json lists such pairs. Pairs that make the
+ * same token follow each other, in the order of their halves.
+ */
+function mergesByScore({ texts, types, scores }: Vocabulary): readonly MergePair[] {
+  const idByText = new Map<string, number>();
+  texts.forEach((text, id) => {
+    if (types[id] === TOKEN_TYPE.normal || types[id] === TOKEN_TYPE.userDefined) idByText.set(text, id);
+  });
+  const ranked = [...idByText].sort(([, a], [, b]) => scores![b]! - scores![a]! || a - b);
+  const merges: MergePair[] = [];
+  for (const [text] of ranked) {
+    const characters = [...text];
+    if (characters.length > 1 && characters.some((character) => !idByText.has(character))) throw unspelled(text);
+    const halves: { pair: MergePair; left: number; right: number }[] = [];
+    for (let cut = 1; cut < characters.length; cut++) {
+      const pair: MergePair = [characters.slice(0, cut).join(""), characters.slice(cut).join("")];
+      const [left, right] = [idByText.get(pair[0]), idByText.get(pair[1])];
+      if (left !== undefined && right !== undefined) halves.push({ pair, left, right });
+    }
+    halves.sort((a, b) => a.left - b.left || a.right - b.right);
+    for (const { pair } of halves) merges.push(pair);
+  }
+  return merges;
+}
+
+/** tokenizer.json joins tokens only; SentencePiece also joins characters that are none. */
+function unspelled(text: string): MillraceError {
+  const message = `expected each character of a token to be a token too, got ${JSON.stringify(text)} without all of its`;
+  return new MillraceError("tokenizer_unsupported", message, {
+    hint: "Take tokenizer.json from the model's own repository, or convert to a .gguf file.",
+  });
+}
+
+function characterPipeline(addsSpace: boolean): Json {
+  const replace = { type: "Replace", pattern: { String: " " }, content: SPACE_MARK };
+  const prepend = { type: "Prepend", prepend: SPACE_MARK };
+  const unmark = { type: "Replace", pattern: { String: SPACE_MARK }, content: " " };
+  const strip = { type: "Strip", content: " ", start: 1, stop: 0 };
+  return {
+    normalizer: { type: "Sequence", normalizers: addsSpace ? [prepend, replace] : [replace] },
+    pre_tokenizer: null,
+    decoder: {
+      type: "Sequence",
+      decoders: [unmark, { type: "ByteFallback" }, { type: "Fuse" }, ...(addsSpace ? [strip] : [])],
+    },
+  };
+}
+
+/** Puts BOS before and EOS after a text where the model wants them. */
+function postProcessor({ addsBos, addsEos, bosId, eosId }: Tokenizer, { texts }: Vocabulary): Json | null {
+  const special = (id: number) => ({ SpecialToken: { id: texts[id], type_id: 0 } });
+  const before = addsBos && bosId !== undefined ? [bosId] : [];
+  const after = addsEos && eosId !== undefined ? [eosId] : [];
+  if (before.length + after.length === 0) return null;
+  const around = (name: string) => [
+    ...before.map(special),
+    { Sequence: { id: name, type_id: 0 } },
+    ...after.map(special),
+  ];
+  return {
+    type: "TemplateProcessing",
+    single: around("A"),
+    pair: [...around("A"), ...around("B")],
+    special_tokens: Object.fromEntries(
+      [...new Set([...before, ...after])].map((id) => [texts[id]!, { id: texts[id], ids: [id], tokens: [texts[id]] }]),
+    ),
+  };
+}

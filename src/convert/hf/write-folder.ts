@@ -1,0 +1,106 @@
+/** Writes a model as a Hugging Face folder: config, weights, tokenizer, chat template, sampling defaults. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { TensorSource } from "../../backend/tensor-source.js";
+import type { PlainType } from "../../formats/files/plain-values.js";
+import { readGguf } from "../../formats/gguf/read.js";
+import { CONFIG_NAME, isHfFolder } from "../../formats/hf/folder.js";
+import { SINGLE_NAME } from "../../formats/safetensors/read.js";
+import { writeSafetensors } from "../../formats/safetensors/write.js";
+import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
+import { unservedVariant } from "../../model/description/servable.js";
+import { hfNameOf } from "../../model/hf/names.js";
+import type { OpenModel } from "../../model/open-model.js";
+import type { TextSide } from "../../text/text-side.js";
+import {
+  bytesOf,
+  type CopySource,
+  halved,
+  isRotated,
+  type ModelTensor,
+  ROPE_FACTORS,
+  tensorsOf,
+} from "../weights/tensors.js";
+import { hfConfigOf } from "./config.js";
+import { tokenizerFiles } from "./tokenizer.js";
+
+const PREFIXES = { model: "model.", head: "" };
+
+/** Text files that a folder may have, copied where the model is one already. */
+const TEXT_FILES = [
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "chat_template.jinja",
+  "chat_template.json",
+  GENERATION_CONFIG_NAME,
+];
+
+/**
+ * @param folder created
+ * @throws architecture_unsupported and tokenizer_unsupported, where a folder cannot say how the model works
+ */
+export function writeFolder(
+  folder: string,
+  { path, model, text }: CopySource,
+  type: PlainType,
+  onWritten: (numBytes: number, total: number) => void,
+): void {
+  const source = model.tensors();
+  const config = hfConfigOf(model.config, source, type, text?.tokenizer);
+  const files = text === undefined ? [] : textFiles(path, text);
+  const tensors = storedTensors(model, source, type);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, CONFIG_NAME), jsonOf(config));
+  for (const [name, content] of files) writeFileSync(join(folder, name), content);
+  writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten);
+}
+
+/** Name and content of each file of the model's text side. */
+function textFiles(
+  path: string,
+  { tokenizer, readSampling }: Pick<TextSide, "tokenizer" | "readSampling">,
+): readonly (readonly [name: string, content: string | Buffer])[] {
+  if (isHfFolder(path)) {
+    return TEXT_FILES.filter((name) => existsSync(join(path, name))).map((name) => [
+      name,
+      readFileSync(join(path, name)),
+    ]);
+  }
+  const made = tokenizerFiles(readGguf(path).metadata, tokenizer);
+  const sampling = generationConfig(readSampling(), tokenizer.stopIds);
+  return Object.entries({ ...made, [GENERATION_CONFIG_NAME]: sampling }).map(([name, json]) => [name, jsonOf(json)]);
+}
+
+const jsonOf = (json: object): string => `${JSON.stringify(json, null, 2)}\n`;
+
+function generationConfig(sampling: SamplingDefaults, stopIds: ReadonlySet<number>): object {
+  const isGreedy = sampling.temperature === 0;
+  return { ...sampling, do_sample: !isGreedy, eos_token_id: [...stopIds].sort((a, b) => a - b) };
+}
+
+/** Vectors stay F32, which keeps norms and biases exact; engines cast them to their own type. */
+function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) {
+  const { config } = model;
+  // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
+  const order = config.isNeoxRope ? undefined : halved(config.layers[0]!.mixer.headDim);
+  const isGemma = config.architecture === "gemma3";
+  return tensorsOf(config, source)
+    .filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name))
+    .map((tensor) => {
+      const name = hfNameOf(tensor.name, config.architecture, PREFIXES);
+      if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
+      const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
+      const isVector = tensor.shape.length === 1;
+      // Gemma's norms are stored as their distance from one.
+      const values = isGemma && tensor.name.endsWith("norm.weight") ? distanceFromOne(source) : source;
+      const storedType = isVector ? ("F32" as const) : type;
+      return { name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) };
+    });
+}
+
+const distanceFromOne = (source: TensorSource): TensorSource => ({
+  has: (name) => source.has(name),
+  matrix: (spec) => source.matrix(spec),
+  values: (name, length) => source.values(name, length).map((value) => value - 1),
+});

@@ -1,0 +1,144 @@
+/** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
+import type { MatrixRows, TensorSource } from "../../backend/tensor-source.js";
+import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
+import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
+import { openFile, readExactly } from "../../formats/files/read-file.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import type { OpenModel } from "../../model/open-model.js";
+import type { TextSide } from "../../text/text-side.js";
+
+/** Rows of about this many values are in memory at once. */
+const CHUNK_VALUES = 1 << 22;
+
+/** A model to copy. */
+export interface CopySource {
+  /** Where it was read from. */
+  readonly path: string;
+  readonly model: OpenModel;
+  /** Undefined: the copy has sizes and weights alone. */
+  readonly text: Pick<TextSide, "tokenizer" | "readSampling"> | undefined;
+}
+
+export interface ModelTensor {
+  /** llama.cpp's name. */
+  readonly name: string;
+  /** [rows, cols] of a matrix, [length] of a vector. */
+  readonly shape: readonly [number] | readonly [rows: number, cols: number];
+  /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
+  readonly order?: RowOrder;
+}
+
+export interface RowOrder {
+  readonly headDim: number;
+  /** Row within a head. */
+  rowOf(row: number): number;
+}
+
+/** The pairs (2i, 2i + 1) of llama.cpp's llama files, from rows in the order (i, i + half), and back. */
+export function interleaved(headDim: number): RowOrder {
+  return { headDim, rowOf: (row) => (row % 2) * (headDim / 2) + (row >> 1) };
+}
+export function halved(headDim: number): RowOrder {
+  return { headDim, rowOf: (row) => (row % (headDim / 2)) * 2 + Math.floor(row / (headDim / 2)) };
+}
+
+/** All tensors that the engine reads of a model, in the order of its layers. */
+export function tensorsOf(model: ServableModel, source: TensorSource): readonly ModelTensor[] {
+  const { width, vocabSize } = model;
+  const tensors: ModelTensor[] = [];
+  const vector = (name: string, length: number) => {
+    if (source.has(name)) tensors.push({ name, shape: [length] });
+  };
+  const matrix = (name: string, rows: number, cols: number) => {
+    if (!source.has(`${name}.weight`)) return;
+    tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
+    vector(`${name}.bias`, rows);
+  };
+  matrix("token_embd", vocabSize, width);
+  vector("output_norm.weight", width);
+  matrix("output", vocabSize, width);
+  for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
+  model.layers.forEach(({ mixer, feedForward }, index) => {
+    const layer = `blk.${index}.`;
+    const numQueryRows = mixer.numHeads * mixer.headDim;
+    const numKeyRows = mixer.numKvHeads * mixer.headDim;
+    const isGateFused = !source.has(`${layer}ffn_gate.weight`);
+    vector(`${layer}attn_norm.weight`, width);
+    matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
+    matrix(`${layer}attn_q`, numQueryRows, width);
+    matrix(`${layer}attn_k`, numKeyRows, width);
+    matrix(`${layer}attn_v`, numKeyRows, width);
+    vector(`${layer}attn_q_norm.weight`, mixer.headDim);
+    vector(`${layer}attn_k_norm.weight`, mixer.headDim);
+    matrix(`${layer}attn_output`, width, numQueryRows);
+    vector(`${layer}post_attention_norm.weight`, width);
+    vector(`${layer}ffn_norm.weight`, width);
+    matrix(`${layer}ffn_gate`, feedForward.width, width);
+    matrix(`${layer}ffn_up`, isGateFused ? 2 * feedForward.width : feedForward.width, width);
+    matrix(`${layer}ffn_down`, width, feedForward.width);
+    vector(`${layer}post_ffw_norm.weight`, width);
+  });
+  return tensors;
+}
+
+/** Tensors in GGUF files; settings in config.json. */
+export const ROPE_FACTORS = ["rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"] as const;
+
+/** Query and key rows, whose order depends on how the rope pairs them. */
+export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$/.test(name);
+
+/**
+ * The tensor's values as bytes of `type`, in pieces. Rows that are stored in that type already are copied unchanged.
+ * @throws errors of the source
+ */
+export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
+  const { name, shape, order } = tensor;
+  const [totalRows, cols] = shape;
+  if (cols === undefined) {
+    const values = source.values(name, totalRows);
+    yield encodeValues(type, order === undefined ? values.slice() : reordered(values, 1, order));
+    return;
+  }
+  const step = order?.headDim ?? 1;
+  const numRows = Math.max(step, Math.floor(CHUNK_VALUES / cols / step) * step);
+  for (let start = 0; start < totalRows; start += numRows) {
+    const rows = Math.min(numRows, totalRows - start);
+    const stored = source.matrix({ name, totalRows, cols, start, rows, keepsValues: true });
+    const bytes = storedBytes(stored, rows, cols);
+    if (stored.type === type && order === undefined) yield bytes;
+    else {
+      const values = dequantizeRow(stored.type, bytes, rows * cols);
+      yield encodeValues(type, order === undefined ? values : reordered(values, cols, order));
+    }
+  }
+}
+
+function storedBytes(stored: MatrixRows, rows: number, cols: number): Uint8Array {
+  const numBytes = rows * rowByteLength(stored.type, cols)!;
+  if ("path" in stored) {
+    using file = openFile(stored.path);
+    return readExactly(file, stored.byteOffset, numBytes);
+  }
+  const target = new ArrayBuffer(numBytes);
+  stored.convert(target);
+  return new Uint8Array(target);
+}
+
+function reordered(values: Float32Array, cols: number, { headDim, rowOf }: RowOrder): Float32Array {
+  const out = new Float32Array(values.length);
+  for (let row = 0; row * cols < values.length; row++) {
+    const within = row % headDim;
+    const from = (row - within + rowOf(within)) * cols;
+    out.set(values.subarray(from, from + cols), row * cols);
+  }
+  return out;
+}
+
+/**
+ * The type in which the model's matrices lose the least at two bytes a value: GGML's quantised blocks have halves as scales, so halves hold
+ * their values closest. Matrices of F32 stay F32.
+ */
+export function plainTypeOf(stored: WeightType | undefined): PlainType {
+  if (stored === "F32") return "F32";
+  return stored === undefined || stored === "BF16" || stored === "F8_E4M3" || stored === "I8" ? "BF16" : "F16";
+}
