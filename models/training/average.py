@@ -1,6 +1,6 @@
-"""Writes the mean of files of one network, such as the ends of two runs of which one went on from the other.
+"""Writes the mean of files of one network, such as the final weights of a run and of its continuation.
 
-Ends of runs lie on different sides of a valley, and their mean nearer to its floor than either (Izmailov et al. 2018, arXiv 1803.05407).
+Final weights lie on different sides of a loss valley, and their mean is closer to its bottom than either (Izmailov et al. 2018, arXiv 1803.05407).
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Batches of chats of similar length: rows are whole chats from their first token on, as they are served, and almost nothing is padding."""
+"""Batches of chats of similar length: each row is a chat from its first token on, as when served, and there is almost no padding."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,31 +10,31 @@ from torch import Tensor
 from chats import END_OF_TEXT_ID, EncodedChats
 from config import TrainConfig
 
-# Rows are padded to a multiple of this.
+# Rows are padded to a multiple of this length.
 LENGTH_STEP = 16
 
 
 @dataclass
 class Pass:
-    """One forward pass: `ids` [rows, time]; the flat positions [count] whose next token is predicted, these tokens and what each counts."""
+    """One forward pass: `ids` [rows, time]; the flat positions [count] that predict a next token, these tokens and their weights."""
 
     ids: Tensor
     positions: Tensor
     targets: Tensor
     weights: Tensor
-    # Which of the positions predict an answer's token, and the family of each.
+    # Whether each position predicts an answer's token, and its family.
     is_answer: Tensor
     families: Tensor
     num_tokens: int
 
     def to(self, device: str) -> "Pass":
-        """What the network reads on `device`; what is only counted stays."""
+        """Moves the network's inputs to `device`; fields that are only counted stay."""
         moved = {name: getattr(self, name).to(device) for name in ("ids", "positions", "targets", "weights")}
         return replace(self, **moved)
 
 
 def make_pass(chats: EncodedChats, indices: np.ndarray, max_length: int, config: TrainConfig, random: np.random.Generator) -> Pass:
-    """The chats at `indices` as rows, cut after `max_length` + 1 tokens."""
+    """The chats at `indices` as rows, truncated to `max_length` + 1 tokens."""
     lengths = np.minimum(chats.lengths()[indices], max_length + 1)
     width = min(int(-(-(lengths.max() - 1) // LENGTH_STEP) * LENGTH_STEP), max_length) + 1
     ids = np.full((len(indices), width), END_OF_TEXT_ID, dtype=np.int64)
@@ -63,7 +63,7 @@ def make_pass(chats: EncodedChats, indices: np.ndarray, max_length: int, config:
 
 
 def split_by_length(lengths: np.ndarray, tokens_per_pass: int) -> list[np.ndarray]:
-    """Indices of chats, shortest first, in groups of about `tokens_per_pass` tokens once padded."""
+    """Indices of chats, shortest first, in groups of about `tokens_per_pass` tokens including padding."""
     order = np.argsort(lengths, kind="stable")
     groups: list[np.ndarray] = []
     begin = 0
@@ -76,13 +76,13 @@ def split_by_length(lengths: np.ndarray, tokens_per_pass: int) -> list[np.ndarra
 
 
 class TrainingStream:
-    """Endless steps over the chats, in pools of the file's order; what step comes next is a function of (seed, cursor) alone."""
+    """Endless steps over the chats, in pools of consecutive chats of the file; the next step depends only on (seed, cursor)."""
 
     def __init__(self, chats: EncodedChats, config: TrainConfig, max_length: int, seed: int) -> None:
         self.chats, self.config, self.max_length, self.seed = chats, config, max_length, seed
-        # A chat that would be cut before its first answer is left out.
+        # A chat that would be truncated before its first answer is left out.
         self.is_usable = chats.first_answers() <= max_length
-        # The pool, and the passes already taken from it.
+        # The current pool, and the number of passes already taken from it.
         self.pool, self.taken = 0, 0
         self.num_pools = -(-len(chats) // config.chats_per_pool)
         if not self.is_usable.any():
@@ -90,7 +90,7 @@ class TrainingStream:
         self.order: list[np.ndarray] | None = None
 
     def num_cut(self) -> int:
-        """Of the usable chats, those whose end is never read."""
+        """The number of usable chats that are truncated."""
         return int((self.is_usable & (self.chats.lengths() > self.max_length + 1)).sum())
 
     @property
@@ -104,7 +104,7 @@ class TrainingStream:
     def next_pass(self) -> Pass:
         config = self.config
         while not self.order:
-            # A pool may have nothing that can be used.
+            # A pool may contain no usable chat.
             self.pool += self.order is not None
             first = (self.pool % self.num_pools) * config.chats_per_pool
             chosen = first + np.flatnonzero(self.is_usable[first : first + config.chats_per_pool])
@@ -113,7 +113,7 @@ class TrainingStream:
             shuffled = np.random.default_rng((self.seed, self.pool)).permutation(len(groups))
             self.order = [chosen[groups[index]] for index in shuffled]
             if self.taken >= len(groups):
-                # A checkpoint of longer steps or other chats took more passes of its pool than this one has.
+                # A checkpoint with longer steps or other chats may have taken more passes than this pool has.
                 self.taken, self.order = 0, []
         random = np.random.default_rng((self.seed, self.pool, self.taken))
         made = make_pass(self.chats, self.order[self.taken], self.max_length, config, random)
@@ -130,7 +130,7 @@ class TrainingStream:
 
 
 def held_out_passes(chats: EncodedChats, config: TrainConfig, max_length: int) -> Iterator[Pass]:
-    """All chats once, answers only."""
+    """All chats once; only answers are predicted."""
     config = replace(config, prompt_share=0.0)
     lengths = np.minimum(chats.lengths(), max_length + 1)
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Chats as text and as tokens: the ChatML template, the byte-level BPE tokenizer, which tokens are answers."""
+"""Chats as text and as tokens: the ChatML template, the byte-level BPE tokenizer, and the mask of answer tokens."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ CHAT_TEMPLATE = (
     "{%- for message in messages -%}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}"
 )
-# Every digit is a piece of its own, then GPT-2's expression: what GGUF calls "starcoder".
+# Every digit is a separate piece; then GPT-2's expression applies. GGUF names this pre-tokenizer "starcoder".
 PRE_TOKENIZER_NAME = "starcoder"
 
 
@@ -48,7 +48,7 @@ def train_tokenizer(chats: Iterable[dict], vocab_size: int) -> Tokenizer:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    # The markers and roles of the template stay out: no merge should come from them.
+    # The template's markers and roles are left out, so that they add no merges.
     tokenizer.train_from_iterator((m["content"] for chat in chats for m in chat["messages"]), trainer)
     return tokenizer
 
@@ -66,20 +66,20 @@ def assemble_tokenizer(pre: str, tokens: list[str], merges: list[str]) -> Tokeni
 
 
 def answer_mask(ids: np.ndarray, answer_header: list[int]) -> np.ndarray:
-    """Which tokens of a rendered chat are answers, their <|im_end|> included: what follows `answer_header`, the ids of "<|im_start|>assistant\\n"."""
+    """Mask of a chat's answer tokens, including their <|im_end|>: the tokens after `answer_header`, the ids of "<|im_start|>assistant\\n"."""
     is_answer = np.zeros(len(ids), dtype=bool)
     ends = np.flatnonzero(ids == IM_END_ID)
     for start in np.flatnonzero(ids == IM_START_ID):
         begin = start + len(answer_header)
         if ids[start:begin].tolist() == answer_header:
-            # A chat that was cut has no end.
+            # A truncated chat has no end marker.
             index = np.searchsorted(ends, begin)
             is_answer[begin : ends[index] + 1 if index < len(ends) else len(ids)] = True
     return is_answer
 
 
 def last_answer(is_answer: np.ndarray) -> np.ndarray:
-    """The last of a chat's answers alone."""
+    """Keeps only the last of a chat's answers."""
     if not is_answer.any():
         return is_answer
     end = np.flatnonzero(is_answer)[-1] + 1
@@ -90,7 +90,7 @@ def last_answer(is_answer: np.ndarray) -> np.ndarray:
 
 
 def departures(ids: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Which tokens are not what came the last time that the two before them stood together in the same chat: where copying on would go wrong."""
+    """Mask of tokens that differ from the token after the previous occurrence of the same two tokens in the chat: copying would be wrong there."""
     pair = np.zeros(len(ids), dtype=np.int64)
     pair[2:] = ids[:-2].astype(np.int64) << 16 | ids[1:-1]
     lengths = np.diff(starts)
@@ -113,7 +113,7 @@ class EncodedChats:
     # [chats + 1]: chat i is ids[starts[i] : starts[i + 1]].
     starts: np.ndarray
     is_answer: np.ndarray
-    # Of the answers' tokens, those where copying on would go wrong.
+    # Mask of answer tokens at which copying would be wrong.
     departs: np.ndarray
     families: list[str]
     # [chats]: indices into `families`.
@@ -126,24 +126,24 @@ class EncodedChats:
         return np.diff(self.starts)
 
     def first_answers(self) -> np.ndarray:
-        """[chats]: how many tokens come before the first answer; every chat has one."""
+        """[chats]: number of tokens before the first answer; every chat has an answer."""
         answers = np.flatnonzero(self.is_answer)
         return answers[np.searchsorted(answers, self.starts[:-1])] - self.starts[:-1]
 
 
 def answer_parts(messages: list[dict]) -> list[str]:
-    """A rendered chat, cut where an answer begins: as it is served, no token spans that place, whatever white space the answer begins with."""
+    """Encodes a rendered chat in parts that end where an answer begins, so that no token spans that place, as in serving."""
     begins = [len(render(messages[:index], is_prompt=True)) for index, message in enumerate(messages) if message["role"] == "assistant"]
     text = render(messages)
     return [text[begin:end] for begin, end in zip([0, *begins], [*begins, len(text)])]
 
 
-# Of how chats become the arrays that are kept beside them.
+# Version of the conversion from chats to cached arrays.
 ENCODING_VERSION = 3
 
 
 def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None) -> EncodedChats:
-    """Kept beside the file as `.npz`, which is read instead where it is newer and was made by the same tokenizer and code."""
+    """The result is cached next to the file as `.npz`, which is used if it is newer and was made by the same tokenizer and code."""
     digest = hashlib.sha256(f"{ENCODING_VERSION} {tokenizer.to_str()}".encode()).hexdigest()[:8]
     cache = path.with_suffix(f".{digest}.{max_chats or 'all'}.npz")
     if cache.exists() and cache.stat().st_mtime >= path.stat().st_mtime:
@@ -163,7 +163,7 @@ def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None)
             ids = np.array([token for _ in own for token in next(encodings).ids], dtype=np.uint16)
             parts.append(ids)
             mask = answer_mask(ids, header)
-            # Where only the last message is the teacher's, the others are part of the prompt.
+            # If only the last message comes from the teacher, the others are part of the prompt.
             masks.append(last_answer(mask) if chat.get("answers") == "last" else mask)
             family_of.append(families.setdefault(chat["family"], len(families)))
     ids, is_answer = np.concatenate(parts), np.concatenate(masks)

@@ -1,4 +1,4 @@
-"""Shapes of the family's networks and the settings they are trained with."""
+"""Shapes of the family's networks, and their training settings."""
 
 from dataclasses import dataclass, replace
 
@@ -30,21 +30,21 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Rates of Muon (matrices of the layers) and AdamW (embeddings, norms), and how tokens become steps."""
+    """Learning rates of Muon (matrices of the layers) and AdamW (embeddings, norms), and the grouping of tokens into steps."""
 
     matrix_lr: float = 0.02
     matrix_decay: float = 0.02
     other_lr: float = 3e-3
     warmup_steps: int = 60
     tokens_per_step: int = 6144
-    # Tokens of one forward pass; a step adds up several of them.
+    # Tokens per forward pass; a step accumulates several passes.
     tokens_per_pass: int = 2048
-    # Chats that are sorted by length together; passes are drawn from such a pool in random order.
+    # The number of chats that are sorted by length together; passes are drawn from such a pool in random order.
     chats_per_pool: int = 512
-    # Of the tokens outside answers, how many are predicted, and how much each of these counts (an answer's token counts 1).
+    # The share of tokens outside answers that is predicted, and the weight of each (an answer's token has weight 1).
     prompt_share: float = 0.15
     prompt_weight: float = 0.3
-    # What an answer's token counts where copying on would go wrong: an edit is one such token among many that are copied.
+    # The weight of answer tokens at which copying would be wrong: an edit is one such token among many copied ones.
     departure_weight: float = 4.0
 
 
@@ -68,11 +68,11 @@ PRESETS = {
         num_kv_heads=4,
         ffn_size=384,
     ),
-    # For tests: trains in seconds.
+    # For tests, because it trains in seconds.
     "toy": ModelConfig(
         "mill-toy", "A toy.", hidden_size=64, num_layers=2, num_heads=2, num_kv_heads=2, ffn_size=128, vocab_size=512, context_length=256
     ),
 }
-# Students of any teacher.
+# Students for any teacher.
 PRESETS["tiny"] = replace(PRESETS["draft"], name="student-tiny", description="Distilled from a teacher's answers.")
 PRESETS["small"] = replace(PRESETS["student"], name="student-small", description="Distilled from a teacher's answers.")

@@ -12,7 +12,7 @@ from chats import CHAT_TEMPLATE, END_OF_TEXT_ID, IM_END_ID, PRE_TOKENIZER_NAME, 
 from config import ModelConfig
 from network import Mill
 
-# GGUF's llama rotates pairs (2i, 2i + 1), the network here (i, i + half): the rows of these are reordered within each head.
+# GGUF's llama rotates pairs (2i, 2i + 1), this network (i, i + half), so the rows of these matrices are reordered within each head.
 ROTATED = {"attn_q": "num_heads", "attn_k": "num_kv_heads"}
 
 
@@ -43,7 +43,7 @@ def add_metadata(writer: gguf.GGUFWriter, model: Mill) -> None:
     writer.add_rope_dimension_count(config.head_size)
     writer.add_rope_freq_base(config.rope_base)
     writer.add_layer_norm_rms_eps(config.norm_eps)
-    # Greedy answers of models this small are right more often; requests may say otherwise.
+    # Greedy answers of models this small are correct more often; requests may override this.
     writer.add_float32("general.sampling.temp", 0.0)
 
 
@@ -81,7 +81,7 @@ def add_tensors(writer: gguf.GGUFWriter, model: Mill) -> None:
 
 
 def write_file(writer: gguf.GGUFWriter, partial: Path, path: Path) -> None:
-    """Writes beside the target first, so that a reader never sees half a file."""
+    """Writes to a file next to the target first, so that a reader never sees a partial file."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -104,13 +104,13 @@ def tokenizer_of(reader: gguf.GGUFReader) -> Tokenizer:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Of a file of the family, whatever its tensors are: quantised ones too."""
+    """The tokenizer of a file of the family, whatever the type of its tensors, including quantised ones."""
     return tokenizer_of(gguf.GGUFReader(str(path)))
 
 
 @torch.no_grad()
 def load_gguf(path: Path) -> tuple[Mill, Tokenizer]:
-    """What `export` wrote, or `quantize.py` made of it, in float32."""
+    """Loads a file from `export` or `quantize.py` in float32."""
     reader = gguf.GGUFReader(str(path))
     field = lambda key: reader.get_field(key).contents()
     config = ModelConfig(

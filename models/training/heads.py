@@ -1,9 +1,9 @@
 """Heads that guess several tokens from the base's last hidden state: Medusa's blocks, or one EAGLE-style layer that runs ahead of itself.
 
-Both share the base's embeddings and learn the base's own distributions on answers; the base is not changed. Names of the exported
+Both share the base's embeddings and learn the base's distributions on answers; the base stays unchanged. The names of the exported
 tensors are in `export_heads`.
 
-Beside a small base, most of a guess is the base's output matrix: a layer narrower than the base has a matrix of its own, of its width.
+For a small base, the output matrix dominates the cost of a guess, so a layer narrower than the base has its own output matrix of its width.
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ from network import Mill, causal_attention, rotate
 from objectives import Losses, Objective
 
 
-# Per layer of the base, keys and values as of `Layer.project`.
+# Per layer of the base, the keys and values from `Layer.project`.
 Past = list[tuple[Tensor, Tensor]]
 
 
@@ -41,7 +41,7 @@ class MedusaBlock(nn.Module):
 
 
 class MedusaHeads(nn.Module):
-    """A block per depth. Block k guesses the token k + 2 places after the last certain one, from that one's hidden state alone (from 0 on)."""
+    """One block per depth. Block k (from 0 on) guesses the token k + 2 places after the last known one, from that one's hidden state alone."""
 
     kind = "medusa"
 
@@ -58,7 +58,7 @@ class MedusaHeads(nn.Module):
         return len(self.blocks)
 
     def forward(self, base: Mill, hidden: Tensor, past: Past, ids: Tensor) -> list[Tensor]:
-        """hidden [rows, time, hidden_size] after the base's final norm -> per head a vector of that shape, for `logits`."""
+        """hidden [rows, time, hidden_size] after the base's final norm -> per head a tensor of that shape, for `logits`."""
         return [block(hidden) for block in self.blocks]
 
     def logits(self, base: Mill, state: Tensor) -> Tensor:
@@ -66,10 +66,10 @@ class MedusaHeads(nn.Module):
 
 
 class Eagle(nn.Module):
-    """One layer over (hidden state of t, token t + 1) that yields what stands for the hidden state of t + 1, and so on.
+    """One layer that predicts the hidden state of t + 1 from the hidden state of t and token t + 1, and then continues from its own prediction.
 
-    It has queries but no keys and values: all its guesses attend to those that the base's last layer made up to t. A narrow one, of `width`
-    below the base's, joins its own states by another matrix than the base's.
+    It has queries but no keys and values: all its guesses attend to those of the base's last layer up to t. A narrow layer, with a `width`
+    below the base's, uses a separate matrix for its own states.
     """
 
     kind = "eagle"
@@ -80,7 +80,7 @@ class Eagle(nn.Module):
         if not 1 <= width <= base.hidden_size or width % 32 != 0:
             raise ValueError(f"expected a width up to {base.hidden_size} that is a multiple of 32, got {width}")
         self.width, self.ffn_size, self.norm_eps = width, width * base.ffn_size // base.hidden_size, base.norm_eps
-        # Its queries are for the base's keys.
+        # The layer's queries attend to the base's keys, so the shapes must match.
         self.num_heads = base.num_heads
         self.past_layer = base.num_layers - 1
         query_size = base.num_heads * base.head_size
@@ -110,7 +110,7 @@ class Eagle(nn.Module):
 
     @torch.no_grad()
     def start_from(self, base: Mill) -> None:
-        """A narrow layer begins with the directions in which the base's output matrix differs most."""
+        """A narrow layer starts with the principal directions of the base's output matrix."""
         if not self.is_narrow:
             return
         _, _, directions = torch.linalg.svd(base.embed.weight, full_matrices=False)
@@ -132,13 +132,13 @@ class Eagle(nn.Module):
         return [self]
 
     def forward(self, base: Mill, hidden: Tensor, past: Past, ids: Tensor) -> list[Tensor]:
-        """As MedusaHeads: entry k at time t is made from what the base computed up to t and the tokens up to t + k + 1."""
+        """Like MedusaHeads: entry k at time t depends on the base's states up to t and the tokens up to t + k + 1."""
         time = ids.shape[1]
         k, v = past[self.past_layer]
         out: list[Tensor] = []
         state, join_state = hidden, self.join_hidden
         for step in range(self.num_depths):
-            # Beyond the row's end any token will do: nothing is learnt there.
+            # Beyond the row's end any token is fine, because no loss is computed there.
             following = base.embed(F.pad(ids[:, step + 1 :], (0, min(step + 1, time))))
             x = join_state(state) + self.join_embed(self.normed(following, self.embed_norm))
             # The token's own position.
@@ -160,18 +160,18 @@ class Eagle(nn.Module):
 
 
 class MatchBase(Objective):
-    """KL divergence of each guess from the base's distribution at the guessed place; later guesses count less."""
+    """KL divergence of each guess from the base's distribution at the guessed position; later guesses have less weight."""
 
     DISCOUNT = 0.8
 
     def __init__(self, heads: nn.Module, base: Mill) -> None:
         self.heads, self.base = heads, base
-        # By depth: guesses of answer tokens that were the base's choice, and all of them.
+        # By depth: the number of guesses for answer tokens that equal the base's choice, and the number of all guesses.
         self.counts = torch.zeros(heads.num_depths, 2)
 
     def __call__(self, one: Pass) -> Losses:
         rows, time = one.ids.shape
-        # From position t the base predicts token t + 1.
+        # At position t the base predicts token t + 1.
         past: Past = []
         with torch.no_grad():
             hidden = self.base.hidden(one.ids, past)
@@ -197,14 +197,14 @@ class MatchBase(Objective):
         self.counts[depth, 1] += chosen.sum().cpu()
 
     def take_report(self) -> dict:
-        """By depth, how often the guess for an answer's token was the base's choice."""
+        """By depth, the share of guesses for answer tokens that equal the base's choice."""
         rates = (self.counts[:, 0] / self.counts[:, 1].clamp(min=1)).tolist()
         self.counts.zero_()
         return {"agreement": [round(rate, 4) for rate in rates]}
 
 
 def create_heads(kind: str, config: ModelConfig, num_depths: int, width: int | None = None) -> MedusaHeads | Eagle:
-    """`width`: of an EAGLE-style layer (default: the base's)."""
+    """`width`: the width of an EAGLE-style layer (default: the base's)."""
     return MedusaHeads(config, num_depths) if kind == "medusa" else Eagle(config, num_depths, width or config.hidden_size)
 
 
@@ -214,10 +214,10 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
     `.layer_length` (its width), `.past_layer` (of the base, from 1 on), `.feed_forward_length`, `.attention.layer_norm_rms_epsilon`.
 
     medusa: `heads.K.weight` [hidden, hidden] F16: h + silu(W h), then the base's output matrix.
-    eagle: `eagle.join_hidden.weight` and `eagle.join_embed.weight` [layer, hidden], of the hidden state after the base's output_norm and of the
-    embedding of the token after it, normed by `eagle.embed_norm`, to be added up; a llama layer under `eagle.` by GGUF's names (attn_norm, attn_q, ...),
-    whose queries are those of the token's position, for the keys and values that the base's layer `.past_layer` made of all tokens before; `eagle.norm`;
-    then the base's output matrix. Narrower than the base, it has `eagle.join_state.weight` [layer, layer] for states of its own, in place of
+    eagle: `eagle.join_hidden.weight` and `eagle.join_embed.weight` [layer, hidden], for the hidden state after the base's output_norm and for the
+    embedding of the next token, normed by `eagle.embed_norm`; both are added. Then a llama layer under `eagle.` with GGUF's names (attn_norm, ...),
+    whose queries at the token's position attend to the keys and values of the base's layer `.past_layer` for all earlier tokens; `eagle.norm`;
+    then the base's output matrix. If narrower than the base, it has `eagle.join_state.weight` [layer, layer] for its own states, in place of
     join_hidden, and `eagle.output.weight` [vocabulary, layer] in place of the base's.
     """
     unfinished = path.with_suffix(".partial")

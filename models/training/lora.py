@@ -1,11 +1,11 @@
-"""LoRA on a teacher's answers, for any model of the hub: beside train.jsonl and eval.jsonl as `millrace distill` writes them.
+"""LoRA on a teacher's answers, for any model of the hub. Run it next to train.jsonl and eval.jsonl from `millrace distill`.
 
   python3 -m pip install "trl>=0.20" peft datasets
   python3 lora.py Qwen/Qwen2.5-0.5B-Instruct
   millrace serve --model merged
 
-The loss counts on answers only, since the files have prompts and completions apart. A rate ten times that of full training and adapters on
-all linear layers are what LoRA needs; halve the batch and double the accumulation where memory is short.
+The loss covers only answers, because the files separate prompts and completions. LoRA needs a rate ten times that of full training and adapters on
+all linear layers; if memory is short, halve the batch and double the accumulation.
 """
 
 import argparse
@@ -28,7 +28,7 @@ parser.add_argument("--max-length", type=int, default=2048)
 parser.add_argument("--out", type=Path, default=FOLDER / "merged", help="folder of the model with the adapters added to its weights")
 args = parser.parse_args()
 
-# What is trained, how and on what names the folder: the same again goes on from its checkpoint, anything else begins anew.
+# The folder's name depends on model, settings and data: an identical run resumes from its checkpoint, any other run starts anew.
 terms = [args.model, args.epochs, args.rate, args.rank, args.max_length, hashlib.sha256((FOLDER / "train.jsonl").read_bytes()).hexdigest()]
 CHECKPOINTS = FOLDER / f"lora-{hashlib.sha256(repr(terms).encode()).hexdigest()[:8]}"
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from config import ModelConfig
 
-# Queries at a time in attention.
+# The number of queries per chunk in attention.
 CHUNK = 256
 
 
@@ -26,7 +26,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """q, k, v [batch, time, heads, head_size] -> [batch, time, heads * head_size].
 
-    On a CPU by plain products, CHUNK queries at a time against the keys up to them: forwards and backwards together that took a third of the
+    On a CPU, plain products are used, for CHUNK queries at a time against the preceding keys: forward and backward together took a third of the
     fused attention's time at 128 tokens and three quarters at 1,024.
     """
     batch, time, num_heads, head_size = q.shape
@@ -105,12 +105,12 @@ class Mill(nn.Module):
         for layer in self.layers:
             for matrix in (layer.qkv.weight, layer.gate_up.weight):
                 nn.init.normal_(matrix, std=0.03)
-            # Writers into the residual stream start small, so that depth does not change its scale.
+            # Matrices that add to the residual stream start small, so that depth does not change its scale.
             for matrix in (layer.o.weight, layer.down.weight):
                 nn.init.normal_(matrix, std=0.005)
 
     def hidden(self, ids: Tensor, past: list[tuple[Tensor, Tensor]] | None = None) -> Tensor:
-        """[batch, time] token ids -> [batch, time, hidden_size] after the final norm. To `past` each layer's keys and values are added, as of `Layer.project`."""
+        """[batch, time] token ids -> [batch, time, hidden_size] after the final norm. Appends each layer's projected keys and values to `past`."""
         cos, sin = self.cos[: ids.shape[1], None], self.sin[: ids.shape[1], None]
         x = self.embed(ids)
         for layer in self.layers:
@@ -129,7 +129,7 @@ class Mill(nn.Module):
         return self.logits(self.hidden(ids))
 
     def compile_layers(self) -> None:
-        """Fuses what lies between the products; attention stays as it is, so that one compiled form serves all lengths."""
+        """Fuses the operations between the products; attention is not compiled, so that one compiled form serves all lengths."""
         for layer in self.layers:
             layer.project = torch.compile(layer.project, dynamic=True)
             layer.finish = torch.compile(layer.finish, dynamic=True)

@@ -1,4 +1,4 @@
-"""What is minimised: the sum of weighted losses over a pass's positions, in nats."""
+"""Training objectives: the sum of weighted losses over a pass's positions, in nats."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Objective:
         raise NotImplementedError
 
     def take_report(self) -> dict:
-        """What else there is to say of the passes since the last call."""
+        """Further figures for the log about the passes since the last call."""
         return {}
 
 
@@ -40,7 +40,7 @@ class NextToken(Objective):
 
 
 class MatchTeacher(Objective):
-    """KL divergence from the teacher's next-token distribution, with a little cross-entropy of the text itself."""
+    """KL divergence from the teacher's next-token distribution, plus a small share of cross-entropy on the text itself."""
 
     TEXT_SHARE = 0.1
 

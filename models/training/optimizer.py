@@ -1,6 +1,6 @@
 """Muon for the matrices of the layers, AdamW for embeddings and norms.
 
-Muon (Jordan 2024): momentum, made orthogonal by five Newton-Schulz steps, for all matrices of a shape at once; on small models it
+Muon (Jordan 2024): momentum, orthogonalised by five Newton-Schulz steps, for all matrices of a shape at once; on small models it
 needs about half the tokens of AdamW.
 """
 
@@ -15,7 +15,7 @@ MOMENTUM = 0.95
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
-    """Nearly the nearest semi-orthogonal matrices of [count, rows, columns], rows <= columns; coefficients of Jordan's quintic iteration."""
+    """Approximates the nearest semi-orthogonal matrices of [count, rows, columns], rows <= columns, by Jordan's quintic iteration."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(5):
@@ -25,14 +25,14 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 
 
 def lr_factor(step: int, num_steps: int, decay_steps: int, warmup_steps: int) -> float:
-    """Warm up, stay, then fall linearly to zero over the last `decay_steps`: until these begin, a run can be made longer."""
+    """Warm-up, constant rate, then linear decay to zero over the last `decay_steps`; a run can be extended until the decay begins."""
     falling = (num_steps - step) / decay_steps if decay_steps > 0 else 1.0
     return min(1.0, (step + 1) / warmup_steps, falling)
 
 
 class MillOptimizer:
     def __init__(self, model: nn.Module, layers: Iterable[nn.Module], config: TrainConfig, product_dtype: torch.dtype = torch.bfloat16) -> None:
-        """`layers` have `sections()`, the matrices that Muon updates; AdamW takes all else of `model` that is trained."""
+        """`layers` have `sections()`, the matrices that Muon updates; AdamW updates all other trained parameters of `model`."""
         self.config, self.product_dtype = config, product_dtype
         sections = [section for layer in layers for section in layer.sections().values()]
         self.groups: dict[tuple[int, int], list[tuple[nn.Parameter, slice]]] = {}
@@ -42,7 +42,7 @@ class MillOptimizer:
         self.momenta = {shape: torch.zeros(len(group), *shape, device=device) for shape, group in self.groups.items()}
         matrices = {id(parameter) for parameter, _ in sections}
         others = [p for p in model.parameters() if p.requires_grad and id(p) not in matrices]
-        # Medusa's blocks are matrices only.
+        # Medusa's blocks have only matrices, so AdamW may have no parameters.
         self.adam = torch.optim.AdamW(others, lr=config.other_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True) if others else None
 
     @torch.no_grad()

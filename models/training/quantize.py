@@ -1,6 +1,6 @@
-"""Rewrites a file that `train.py` wrote with its matrices as Q8_0: half the bytes, and products of integers where the engine has them.
+"""Rewrites a file from `train.py` with its matrices as Q8_0: half the bytes, and integer products if the engine supports them.
 
-What is trained further is the F16 file.
+Further training starts from the F16 file.
 """
 
 import argparse
@@ -19,7 +19,7 @@ def quantize(source: Path, target: Path) -> None:
     partial = target.with_suffix(".partial")
     writer = gguf.GGUFWriter(str(partial), reader.get_field("general.architecture").contents())
     for key, field in reader.fields.items():
-        # The writer has its own header and architecture.
+        # The writer adds its own header and architecture.
         if key.startswith("GGUF.") or key in ("general.architecture", "general.file_type"):
             continue
         kind, *of = field.types

@@ -1,6 +1,6 @@
-"""A llama-architecture network as its GGUF file describes it, read from the file alone: interleaved rotary pairs, float32 arithmetic on the stored weights.
+"""A llama-architecture network, computed from its GGUF file alone: interleaved rotary pairs, float32 arithmetic on the stored weights.
 
-Independent of the training network, so that agreement between the two checks the export.
+It is independent of the training network, so that agreement between the two verifies the export.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from chats import assemble_tokenizer
 
-# Per layer, keys and values so far: each [kv heads, time, head size].
+# Per layer, the keys and values so far: each [kv heads, time, head size].
 KvCache = list[tuple[Tensor, Tensor]]
 
 
@@ -41,7 +41,7 @@ class Reference:
 
     @torch.no_grad()
     def forward(self, ids: list[int], cache: KvCache | None = None) -> tuple[Tensor, KvCache]:
-        """Logits [time, vocab] of the new ids, and the cache grown by them."""
+        """Logits [time, vocab] of the new ids, and the cache extended by them."""
         num_past = cache[0][0].shape[1] if cache else 0
         positions = torch.arange(num_past, num_past + len(ids), dtype=torch.float32)
         frequencies = self.rope_base ** (-torch.arange(0, self.head_size, 2, dtype=torch.float32) / self.head_size)
@@ -76,7 +76,7 @@ class Reference:
         return out @ self.weights[f"{block}attn_output.weight"].T, (k, v)
 
     def generate(self, prompt: str, max_tokens: int = 200, least_lead: float = 0.0) -> list[int]:
-        """Greedy ids, the end token left out, up to where one leads the next by less than `least_lead` nats."""
+        """Greedy ids without the end token, up to the first token that leads the second-best by less than `least_lead` nats."""
         ids = self.tokenizer.encode(prompt).ids
         out: list[int] = []
         cache: KvCache | None = None

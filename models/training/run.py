@@ -1,4 +1,4 @@
-"""One training run: the loop, checkpoints that a killed run resumes from, the log, held-out losses by family."""
+"""One training run: the loop, checkpoints from which a killed run resumes, the log, and held-out losses by family."""
 
 import json
 import math
@@ -23,19 +23,19 @@ class RunOptions:
     folder: Path
     steps: int
     decay_steps: int
-    # Ends after this many steps of this process: to measure, and to test resuming.
+    # Ends after this many steps of this process; for measurements and for tests of resuming.
     stop_after: int | None = None
-    # Of processor time, where the processor computes: a process that is held up does not save again and again.
+    # Minutes of processor time if the processor computes, so that a stalled process does not save repeatedly.
     checkpoint_minutes: float = 5.0
-    # Steps between two held-out losses.
+    # Steps between evaluations of the held-out losses.
     score_steps: int = 100
     device: str = "cpu"
-    # Of the products in forward and backward passes; weights, sums and the optimizer's state stay float32.
+    # The type of products in forward and backward passes; weights, sums and the optimizer's state stay float32.
     product_dtype: torch.dtype = torch.bfloat16
 
 
 class Run:
-    """`model` is what a checkpoint keeps; `objective` computes its losses; `export` writes its file."""
+    """A checkpoint contains `model`; `objective` computes its losses; `export` writes its file."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class Run:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.num_tokens, self.seconds = state["step"], state["num_tokens"], state["seconds"]
-        # Another corpus than the checkpoint's is read from its beginning.
+        # A corpus other than the checkpoint's is read from its beginning.
         if state["corpus"] == self.stream.chats.name:
             self.stream.cursor = state["cursor"]
 
     def save(self, name: str = "checkpoint.pt") -> None:
-        """All a run is made of. Nothing else draws random numbers: passes depend on the seed and the cursor."""
+        """Saves the complete state of a run. There is no random state, because passes depend only on the seed and the cursor."""
         state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -95,7 +95,7 @@ class Run:
 
     def lr_factor(self) -> float:
         options = self.options
-        # A short run warms up for a tenth of its steps.
+        # A short run warms up for only a tenth of its steps.
         warmup_steps = min(self.optimizer.config.warmup_steps, options.steps // 10 + 1)
         return lr_factor(self.step, options.steps, options.decay_steps, warmup_steps)
 
@@ -111,7 +111,7 @@ class Run:
             num_answers += int(one.is_answer.sum())
         norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), 1.0))
         if not (math.isfinite(answer_loss) and math.isfinite(norm)):
-            # The weights are those from before the step, and so is what was saved.
+            # The error comes before the update, so the weights and the checkpoint are still good.
             raise FloatingPointError(f"expected finite losses and gradients, got {answer_loss} and {norm} at step {self.step}: train at a lower rate")
         self.optimizer.step(self.lr_factor())
         self.model.zero_grad()
@@ -149,7 +149,7 @@ class Run:
         self.note(held_out=held, **report)
 
     def train(self) -> list[float]:
-        """The answer loss of every step of this process."""
+        """Runs the training and returns the answer loss of every step of this process."""
         options = self.options
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: setattr(self, "is_stopping", True))

@@ -1,6 +1,6 @@
-"""Looks at a GGUF of the family from outside the training code: does it compute what the checkpoint computes, what does it say, what does it lose.
+"""Examines a GGUF of the family independently of the training code: whether it computes the same as the checkpoint, its answers, and its losses.
 
-Writes the fixture that the engine is tested against.
+Writes the fixture for the engine's tests.
 """
 
 import argparse
@@ -47,7 +47,7 @@ FIXTURE_CHATS = [
         {"role": "user", "content": "Give me JSON for a person named Mara aged 31 living in Oslo."},
     ],
 ]
-# Of float32 sums in another order.
+# The tolerance for float32 sums in a different order.
 LARGEST_DIFFERENCE = 1e-3
 LEAST_LEAD = 0.01
 
@@ -66,7 +66,7 @@ def parse_args() -> argparse.Namespace:
 
 @torch.no_grad()
 def largest_difference(model: Reference, network: Mill) -> float:
-    """Between the logits of the file and of the network that it was exported from, whose matrices are first rounded as the export rounds them."""
+    """The largest difference between the logits of the file and of its source network, with matrices rounded as in the export."""
     for parameter in network.parameters():
         if parameter.dim() == 2:
             parameter.copy_(parameter.half().float())
@@ -104,7 +104,7 @@ def print_losses(model: Reference, chats: list[dict]) -> None:
 
 
 def expected_entry(model: Reference, messages: list[dict]) -> dict:
-    """The shape of one entry: `greedy` is the arg-max after each position, `top` the five likeliest tokens there."""
+    """One entry of the fixture: `greedy` is the arg-max after each position, `top` the five likeliest tokens there."""
     text = render(messages, is_prompt=True)
     ids = model.tokenizer.encode(text).ids
     log_probs = model.forward(ids)[0].log_softmax(-1)
@@ -120,7 +120,7 @@ def expected_entry(model: Reference, messages: list[dict]) -> dict:
             str(position): [[int(i), round(float(p), 5)] for i, p in zip(top.indices[position], top.values[position])]
             for position in range(len(ids))
         },
-        # Where two tokens are as good as equal, rounding decides between them.
+        # The completion stops where two tokens are almost equally likely, because rounding would decide between them.
         "completion": model.generate(text, least_lead=LEAST_LEAD),
     }
 

@@ -1,7 +1,7 @@
-"""The whole pipeline at toy size: `python3 models/training/test_pipeline.py` after `npm run build`; about a minute on a CPU.
+"""Tests the whole pipeline at toy size: `python3 models/training/test_pipeline.py` after `npm run build`; about a minute on a CPU.
 
-MILL_TEST_FOLDER keeps the files; tokens.jsonl there has held-out texts with their ids, to be compared with the engine's tokenizer, and guesses.jsonl what
-random heads of random.gguf guess after such texts.
+MILL_TEST_FOLDER keeps the files, to compare them with the engine: tokens.jsonl has held-out texts with ids, guesses.jsonl the guesses that
+random heads of random.gguf make after such texts.
 """
 
 import json
@@ -155,7 +155,7 @@ class Pipeline(unittest.TestCase):
         self.assertGreater(chats.first_answers()[1], chats.first_answers()[0])
 
     def test_departures_are_where_copying_goes_wrong(self) -> None:
-        # Two chats: 4 comes twice after 2 3 and then 5 does; the second chat has not seen the first.
+        # Two chats: 2 3 is followed by 4 twice and then by 5; the second chat must ignore the first.
         ids = np.array([2, 3, 4, 2, 3, 4, 2, 3, 5, 2, 3, 6], dtype=np.uint16)
         self.assertEqual(np.flatnonzero(departures(ids, np.array([0, 9, 12]))).tolist(), [8])
 
@@ -180,7 +180,7 @@ class Pipeline(unittest.TestCase):
         self.assertLess(losses[-1], losses[0])
 
     def test_sequences_need_the_tokenizer_alone(self) -> None:
-        """Of a teacher whose tensors the network here cannot read."""
+        """The teacher's tensors have a form that this network cannot read."""
         writer = gguf.GGUFWriter(str(self.folder / "packed.gguf"), "qwen2")
         tokenizer = load_gguf(self.folder / "base.gguf")[1]
         add_tokenizer(writer, tokenizer)
@@ -205,13 +205,13 @@ class Pipeline(unittest.TestCase):
         quantize(self.folder / "base.gguf", self.folder / "base-q8_0.gguf")
         (exact, _), (rounded, _) = (load_gguf(self.folder / name) for name in ("base.gguf", "base-q8_0.gguf"))
         for (name, weights), same in zip(exact.named_parameters(), rounded.parameters(), strict=True):
-            # Of 32 values, half a step of 127 to the largest.
+            # The error is at most half a step; 127 steps span the largest of 32 values.
             self.assertLessEqual((weights - same).abs().max(), weights.abs().max() / 250, name)
 
     def test_trains_heads(self) -> None:
         for name, options in {"medusa": ["--kind", "medusa"], "eagle": [], "narrow": ["--width", "32"]}.items():
             losses = self.train("heads", name, "--base", f"{self.folder}/base.gguf", "--depth", "2", *options)
-            # A base of eight steps has hardly anything to say that could be guessed.
+            # A base trained for eight steps is hardly predictable, so the loss itself is not checked.
             self.assertTrue(all(math.isfinite(loss) for loss in losses))
             self.assertTrue((self.folder / f"{name}.gguf").exists())
 
@@ -221,7 +221,7 @@ class Pipeline(unittest.TestCase):
                 self.check_chain(width)
 
     def check_chain(self, width: int) -> None:
-        """A guess made at t must not change with tokens after those it was made from."""
+        """A guess must not depend on tokens after those it is made from."""
         base, _ = load_gguf(self.folder / "base.gguf")
         torch.manual_seed(1)
         heads = create_heads("eagle", base.config, 3, width)
@@ -231,7 +231,7 @@ class Pipeline(unittest.TestCase):
         with torch.no_grad():
             before, after = (self.guesses(heads, base, x) for x in (ids, changed))
         for depth in range(3):
-            # Entry t of this depth has read the tokens up to t + depth + 1.
+            # Entry t of this depth depends on the tokens up to t + depth + 1.
             last = 13 - depth - 1
             torch.testing.assert_close(before[depth][0, : last + 1], after[depth][0, : last + 1])
             self.assertFalse(torch.allclose(before[depth][0, last + 1], after[depth][0, last + 1]))
@@ -248,7 +248,7 @@ class Pipeline(unittest.TestCase):
         base = Mill(PRESETS["toy"])
         heads = {"medusa": create_heads("medusa", base.config, 4), "eagle": create_heads("eagle", base.config, 4), "narrow": create_heads("eagle", base.config, 4, 32)}
         for parameter in (p for network in (base, *heads.values()) for p in network.parameters() if p.dim() == 2):
-            # Sharper than at the start of training, so that guesses differ, and as the files store it.
+            # Larger weights than at the start of training, so that guesses differ; rounded to half, as in the files.
             parameter.copy_((torch.randn_like(parameter) / parameter.shape[1] ** 0.5).half())
         export(base, tokenizer, self.folder / "random.gguf")
         lines = []

@@ -71,7 +71,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def product_dtype(args: argparse.Namespace) -> torch.dtype:
-    """bfloat16 where the device multiplies in it: a processor that does not is some hundred times slower so."""
+    """bfloat16 if the device multiplies in it natively; a processor without support is about a hundred times slower with it."""
     if args.device == "cpu":
         has = torch.cpu.get_capabilities()
         is_fast = any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
@@ -88,7 +88,7 @@ def train_config(args: argparse.Namespace) -> TrainConfig:
 
 
 def own_tokenizer(args: argparse.Namespace) -> Tokenizer:
-    """The run's tokenizer, trained at its first start."""
+    """The run's tokenizer, trained at the run's first start."""
     path = args.run / "tokenizer.json"
     if not path.exists():
         args.run.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def own_tokenizer(args: argparse.Namespace) -> Tokenizer:
 
 
 def create_model(args: argparse.Namespace) -> tuple[Mill, Tokenizer]:
-    """The network to train and its tokenizer; a checkpoint, if there is one, is loaded over it."""
+    """The network to train and its tokenizer; a checkpoint, if there is one, later replaces its weights."""
     torch.manual_seed(args.seed)
     preset = PRESETS[args.preset]
     if args.init_from is not None:
@@ -112,7 +112,7 @@ def create_model(args: argparse.Namespace) -> tuple[Mill, Tokenizer]:
         tokenizer = load_tokenizer(args.teacher)
         return Mill(replace(preset, vocab_size=tokenizer.get_vocab_size())), tokenizer
     teacher, tokenizer = load_gguf(args.teacher)
-    # A draft model reads what its teacher reads.
+    # A draft model needs its teacher's tokenizer and context length.
     return Mill(replace(preset, vocab_size=tokenizer.get_vocab_size(), context_length=teacher.config.context_length)), tokenizer
 
 

@@ -97,13 +97,13 @@ test.each([
   expect(done).toEqual([]);
 });
 
-test("without an administrator's key there is no administration, whatever is sent", async () => {
+test("without a configured administrator's key all administration requests are refused", async () => {
   const { ask } = await start(undefined);
   expect((await ask("GET", "/admin/instances", "")).status).toBe(404);
   expect((await ask("POST", `/admin/instances/${ID}/drain`, "boss")).status).toBe(404);
 });
 
-test("metrics are for everybody, and the rest is somebody else's", async () => {
+test("metrics need no key, and other paths are left to other handlers", async () => {
   const { ask } = await start(undefined);
   expect(await ask("GET", "/metrics")).toEqual({ status: 200, text: "up 1\n" });
   expect((await ask("GET", "/dashboard")).status).toBe(418);

@@ -8,12 +8,12 @@ const authorize = authorizeBy([
   { tenant: "support", key: new Secret("sk-2") },
 ]);
 
-test("a key speaks for its tenant, in either header", () => {
+test("a key identifies its tenant, in either header", () => {
   expect(authorize({ authorization: "Bearer sk-1" })).toMatchObject({ tenant: "search" });
   expect(authorize({ "x-api-key": "sk-2" })).toMatchObject({ tenant: "support" });
 });
 
-test("two tenants do not share cached prefixes, the keys of one do, unless it is said otherwise", () => {
+test("by default two tenants do not share cached prefixes, and the keys of one tenant do", () => {
   const keys = ["a", "a", "b"].map((tenant, i) => ({ tenant, key: new Secret(`sk-${i}`) }));
   const scopes = (all: typeof keys, isIsolated?: boolean) =>
     all.map(({ key }) => authorizeBy(all, isIsolated)({ "x-api-key": key.reveal() }).cacheScope);
@@ -26,10 +26,10 @@ test("two tenants do not share cached prefixes, the keys of one do, unless it is
   expect(scopes([{ tenant: "a", key: new Secret("other") }], true)).not.toEqual([first]);
 });
 
-test.each([{}, { authorization: "Bearer sk-3" }, { "x-api-key": "" }])("%j is nobody", (headers) => {
+test.each([{}, { authorization: "Bearer sk-3" }, { "x-api-key": "" }])("%j is refused", (headers) => {
   expect(() => authorize(headers)).toThrow(/expected a valid API key/);
 });
 
-test("without keys everybody may", () => {
+test("without configured keys every request is allowed", () => {
   expect(authorizeBy([])({})).toEqual({ tenant: "" });
 });

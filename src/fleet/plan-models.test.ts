@@ -18,7 +18,7 @@ function planned(model: string, more = "", splits: readonly [string, Split][] = 
   return planModels(config, machine)[0]!;
 }
 
-describe("how many", () => {
+describe("the number of instances", () => {
   test.each([
     ["model: x", 1, 1],
     ["model: x, instances: 3", 3, 3],
@@ -32,13 +32,13 @@ describe("how many", () => {
     expect(kept?.rules).toMatchObject({ min, max });
   });
 
-  test("auto is what was measured", () => {
+  test("with auto is the measured number", () => {
     const { spec, kept } = planned("model: x, instances: auto", "", [["m", { instances: 2, coresPerInstance: 2 }]]);
     expect(spec).toMatchObject({ instances: 2, cores: CORES, coresPerInstance: 2 });
     expect(kept?.rules).toMatchObject({ min: 2, max: 2 });
   });
 
-  test("nothing is started for servers that are only attached", () => {
+  test("is zero for servers that are only attached", () => {
     const { spec, kept } = planned(
       'engine: openai, aliases: [n], attach: [{ url: "http://h:1", api-key: env:SECRET }]',
     );
@@ -47,14 +47,14 @@ describe("how many", () => {
   });
 });
 
-describe("where", () => {
-  test("several instances of the embedded engine share the machine, whole cores each", () => {
+describe("the cores of instances", () => {
+  test("are divided into whole cores among several instances of the embedded engine", () => {
     const { spec } = planned("model: x, instances: 2");
     expect(spec).toMatchObject({ cores: CORES, coresPerInstance: 2 });
     expect(planned("model: x, instances: 3").spec).toMatchObject({ cores: CORES, coresPerInstance: 1 });
   });
 
-  test("under a quota they get threads instead, at least one each", () => {
+  test("are replaced by numbers of threads under a quota, at least one per instance", () => {
     const two = [[], []];
     const threadsOf = (model: string) => planned(model, "", [], two).spec.options.threads;
     expect([threadsOf("model: x, instances: 2"), threadsOf("model: x, instances: 9")]).toEqual([1, 1]);
@@ -62,7 +62,7 @@ describe("where", () => {
     expect(threadsOf("model: x, instances: 2, cores: 0-1")).toBeUndefined();
   });
 
-  test("one instance goes where it likes, and so do engines on GPUs", () => {
+  test("are not restricted for a single instance or for engines on GPUs", () => {
     expect(planned("model: x").spec.cores).toBeUndefined();
     expect(planned("model: x, instances: 3, cores: 0-1").spec).toMatchObject({
       cores: [[0], [1]],
@@ -73,17 +73,17 @@ describe("where", () => {
     expect(spec.cores).toBeUndefined();
   });
 
-  test("more instances than CPUs are not pinned", () => {
+  test("are not restricted for more instances than CPUs", () => {
     expect(planned("model: x, instances: 9").spec.cores).toBeUndefined();
   });
 
-  test("llama-server is told how many threads its cores are for", () => {
+  test("set the number of threads of llama-server", () => {
     const { spec } = planned("model: x, engine: llama-server, cores: 0-3, cores-per-instance: 2");
     expect(spec).toMatchObject({ cores: [[0], [1], [2], [3]], coresPerInstance: 2, options: { threads: 2 } });
   });
 });
 
-test("everything else is handed on", () => {
+test("all other settings are passed on unchanged", () => {
   const { spec, names, kept } = planned(
     "model: x, aliases: [n], program: [a, b], args: [--c], env: { K: env:SECRET }, start-timeout: 1m, memory: 1GiB, options: { max-num-seqs: 3 }",
     "autoscale: { up-at: 0.5, up-after: 1s }\ntimeouts: { drain: 7s }",
@@ -107,7 +107,7 @@ test("everything else is handed on", () => {
   expect(kept?.rules).toMatchObject({ upAt: 0.5, upAfterMs: 1000, downAfterMs: 600_000 });
 });
 
-test("a model's own scaling comes before the fleet's", () => {
+test("a model's own scaling overrides the fleet's", () => {
   const { kept } = planned("model: x, autoscale: { up-after: 3s }", "autoscale: { up-after: 1s, down-after: 2m }");
   expect(kept?.rules).toMatchObject({ upAfterMs: 3000, downAfterMs: 120_000 });
 });

@@ -1,4 +1,4 @@
-/** Long texts are encoded by another thread, with the same tokens. */
+/** A separate thread encodes long texts and gives the same tokens. */
 import { copyFileSync, mkdtempSync, renameSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ function encoderOf(path: string) {
   return { encoder: new AsyncTokenizer(tokenizer, source), tokenizer, encode };
 }
 
-test("a long text, and texts that are long together, are encoded elsewhere; short ones are not", async () => {
+test("the thread encodes a long text and texts that are long together; the caller encodes short ones", async () => {
   const { encoder, tokenizer, encode } = encoderOf(MODEL);
   const pieces = long.match(/.{1,1000}/g)!;
   const [whole, parts] = await Promise.all([encoder.encode([long], options), encoder.encode(pieces, options)]);
@@ -35,7 +35,7 @@ test("a long text, and texts that are long together, are encoded elsewhere; shor
   expect(encode).toHaveBeenCalledOnce();
 });
 
-test("so are lists of tokens with their texts, and ids as text again", async () => {
+test("the thread lists the tokens of long texts and decodes long lists of ids", async () => {
   const { encoder, tokenizer, encode } = encoderOf(MODEL);
   const decode = vi.spyOn(tokenizer, "decode");
   const { count, ids, texts } = await encoder.list(long, options, true);
@@ -51,7 +51,7 @@ test("so are lists of tokens with their texts, and ids as text again", async () 
   await expect(encoder.decode(wrong)).rejects.toMatchObject({ code: "token_out_of_range" });
 });
 
-test("where another file has taken the model's place, the tokenizer that was read goes on", async () => {
+test("the loaded tokenizer stays in use after another file replaces the model", async () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-encoder-"));
   const path = join(folder, "model.gguf");
   copyFileSync(MODEL, path);
@@ -72,7 +72,7 @@ test("where another file has taken the model's place, the tokenizer that was rea
   );
 });
 
-test("a text of clearly more tokens than are wanted is not encoded to its end, whatever it begins with", async () => {
+test("a text far above the token limit is not encoded to its end, whatever it begins with", async () => {
   const { tokenizer, encode } = encoderOf(MODEL);
   const here = new AsyncTokenizer(tokenizer);
   const spaces = " ".repeat(3000);
@@ -95,7 +95,7 @@ test.skipIf(!hasFixture(PHI3))(SWALLOWS, async () => {
   const cut = 8 * maxTokens;
   const swallowed = "\n\t \u000b".repeat(cut);
   const early = `Hello<|end|>${swallowed}Hello`;
-  // The cut goes through the special token, whose white space is then not seen to be swallowed.
+  // The cut splits the special token, so its slice does not show that the token swallows the white space.
   const late = `${"<|end|>".repeat(120).padEnd(cut - 3)}<|end|>${swallowed}`;
   for (const text of [early, late]) {
     const ids = Int32Array.from(tokenizer.encode(text, options));
@@ -115,7 +115,7 @@ test("tenants take turns at the thread", async () => {
   expect(ended).toEqual(["a", "b", "a", "a", "a"]);
 });
 
-test("a text whose client goes before its turn is never encoded; every watch ends with its job", async () => {
+test("a queued text is never encoded after its client leaves; every watch ends with its job", async () => {
   const { encoder } = encoderOf(MODEL);
   const post = vi.spyOn(Worker.prototype, "postMessage");
   const leave: (() => void)[] = [];
@@ -133,7 +133,7 @@ test("a text whose client goes before its turn is never encoded; every watch end
   expect(endWatch).toHaveBeenCalledTimes(3);
 });
 
-test("the thread of a tokenizer that is not needed any more ends after its jobs, and so does one that starts for a later job", async () => {
+test("the thread of an ended tokenizer ends after its jobs, and so does a thread that starts for a later job", async () => {
   const { encoder } = encoderOf(MODEL);
   const terminate = vi.spyOn(Worker.prototype, "terminate");
   const jobs = [encoder.encode([long], options), encoder.encode([long], options)];
@@ -146,8 +146,8 @@ test("the thread of a tokenizer that is not needed any more ends after its jobs,
   expect(terminate).toHaveBeenCalledTimes(2);
 });
 
-test("white space that makes longer tokens counts as these, so that no text which fits is refused", async () => {
-  // One token is an x with twenty line ends; every other character is one as well.
+test("white space that merges into longer tokens counts as those, so that no text that fits is refused", async () => {
+  // An x with twenty line ends is one token; every other character is one token, too.
   const encode = (text: string) => Array.from(text.match(/x\n{20}|./gs) ?? [], () => 7);
   const here = new AsyncTokenizer({ encode } as never);
   const [encoded] = await here.encode([`x${"\n".repeat(20)}`.repeat(1000)], options, 1000);

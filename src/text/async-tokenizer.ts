@@ -1,6 +1,6 @@
 /**
- * A tokenizer for texts of any length. A text of a megabyte takes up to a second, in which a server would answer no request: long jobs go to a thread, which reads
- * the same tokenizer when the first of them comes.
+ * A tokenizer for texts of any length. A text of a megabyte takes up to a second, during which the server could answer no request. Long jobs
+ * therefore run on a separate thread, which reads the same tokenizer at the first such job.
  */
 import { errorFromRecord } from "../core/errors.js";
 import { FairThread } from "../core/fair-thread.js";
@@ -9,25 +9,25 @@ import { type Encoded, type JobResult, jobSize, runJob, type TokenizerJob, type 
 import type { TokenizerSource } from "./tokenizer-source.js";
 import type { FromTokenizerThread } from "./tokenizer-thread.js";
 
-/** Characters, or ids, that the caller's thread takes on: some ten milliseconds at the most. */
+/** The largest job, in characters or ids, that runs on the caller's thread: about ten milliseconds. */
 const MAX_SHORT_JOB = 16 * 1024;
 
 type TokenizerThread = FairThread<TokenizerJob, FromTokenizerThread>;
 
-/** Whose request a job is for. */
+/** The tenant and the client that a job belongs to. */
 export interface JobOwner {
   /** Long jobs take turns between tenants. */
   readonly tenant: string;
-  /** Calls `leave` when the client has gone, at once if it already has; returns the call that ends the watch. Absent: the job is done in any case. */
+  /** Calls `leave` when the client has left, immediately if it already has; returns the function that ends the watch. Absent: the job always runs. */
   readonly watch?: (leave: () => void) => () => void;
 }
 
 export class AsyncTokenizer {
-  /** Those of all tenants share it; without a thread: the caller's does it all. */
+  /** The tokenizers of all tenants share this object. Without a thread, the caller's thread does all jobs. */
   #shared: { thread: TokenizerThread | undefined };
   #owner: JobOwner = { tenant: "" };
 
-  /** @param source of the tokenizer; absent: the caller's thread does it all */
+  /** @param source the tokenizer's files; absent: the caller's thread does all jobs */
   constructor(
     private readonly tokenizer: Tokenizer,
     source?: TokenizerSource,
@@ -36,7 +36,7 @@ export class AsyncTokenizer {
     this.#shared = { thread: source && new FairThread(options) };
   }
 
-  /** The same for one request: a job that waits for its turn is dropped when the client goes. */
+  /** The same tokenizer for one request: a waiting job is dropped when the request's client leaves. */
   of(owner: JobOwner): AsyncTokenizer {
     const own = new AsyncTokenizer(this.tokenizer);
     own.#shared = this.#shared;
@@ -46,7 +46,7 @@ export class AsyncTokenizer {
 
   /**
    * The ids of each text.
-   * @param maxTokens of each: a text that clearly has more is not encoded to its end
+   * @param maxTokens per text: a text that clearly has more is not encoded to its end
    */
   encode(
     texts: readonly string[],
@@ -56,7 +56,7 @@ export class AsyncTokenizer {
     return this.#run({ kind: "encode", texts, options, maxTokens }) as Promise<readonly Encoded[]>;
   }
 
-  /** A text's ids, written out, and on demand each one's text. */
+  /** A text's ids as JSON and, on demand, the text of each id. */
   list(text: string, options: EncodeOptions, withTexts: boolean): Promise<TokenList> {
     return this.#run({ kind: "list", text, options, withTexts }) as Promise<TokenList>;
   }
@@ -66,7 +66,7 @@ export class AsyncTokenizer {
     return this.#run({ kind: "decode", ids }) as Promise<string>;
   }
 
-  /** For all requests: the model is not served any more. Jobs are still done, and then the thread's memory is free. */
+  /** Ends the tokenizer for all requests once the model is no longer served. Pending jobs still finish; then the thread's memory is freed. */
   end(): void {
     this.#shared.thread?.end();
   }
@@ -78,7 +78,7 @@ export class AsyncTokenizer {
       const answer = await this.#runElsewhere(thread, job, cost);
       if (answer.kind === "done") return answer.result;
       if (answer.kind === "failed") throw errorFromRecord(answer.error);
-      // Files that became unreadable or have changed must not change the served tokenizer.
+      // If the files became unreadable or changed, the caller's thread continues with the tokenizer that is loaded.
       this.#shared.thread = undefined;
       thread.end();
     }

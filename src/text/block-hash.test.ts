@@ -4,7 +4,7 @@ import { blockKey, rootKey } from "./block-hash.js";
 
 const tokens = fc.array(fc.integer({ min: 0, max: 200_000 }), { minLength: 1, maxLength: 32 });
 
-test("keys are safe integers, a function of (parent, tokens) only", () => {
+test("keys are safe integers and depend only on the parent and the tokens", () => {
   fc.assert(
     fc.property(fc.string(), tokens, (salt, ids) => {
       const key = blockKey(rootKey(salt), ids, 0, ids.length);

@@ -1,11 +1,11 @@
 /**
- * Chained hashes of token blocks: the names under which prefixes are found, by the engine's cache and by the router.
- * A key is an integer below 2⁵³ (two 32-bit mixing lanes, cut), fit for a Map; a reader that finds an entry compares the tokens as well.
+ * Chained hashes of token blocks: the keys by which the engine's cache and the router find prefixes.
+ * A key is an integer below 2⁵³ (two truncated 32-bit mixing lanes), so it works as a Map key. A reader that finds an entry also compares the tokens.
  */
 
 /**
- * The salt of a request's prefixes where tenants do not share them.
- * @param scope whose prefixes they are; "": everybody's. It holds no colon, so no two pairs of scope and salt become the same.
+ * The salt of a request's prefixes; it keeps tenants from sharing them.
+ * @param scope the owner of the prefixes; "": all tenants share them. A scope has no colon, so different pairs of scope and salt stay different.
  */
 export function scopedSalt(scope: string, salt: string | undefined): string | undefined {
   return scope === "" ? salt : `${scope}:${salt ?? ""}`;

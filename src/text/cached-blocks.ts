@@ -1,19 +1,19 @@
 /**
- * The blocks that a prefix cache holds, reconstructed from its changes: an engine's main thread keeps one of its own thread's cache, and a gateway
- * one of each engine's. Blocks have the keys of block-hash.ts; which of its KV groups still hold a block are bits of a number, group g's being 2^g.
+ * The blocks that a prefix cache holds, reconstructed from its changes. An engine's main thread mirrors its engine thread's cache, and a gateway
+ * mirrors each engine's. Blocks have the keys of block-hash.ts. A bit mask says which KV groups still hold a block; the bit of group g is 2^g.
  */
 import { countUsable } from "./block-windows.js";
 
-/** Keys and the groups that hold them now, in turn; no group: the block is gone. */
+/** Keys alternate with the masks of the groups that hold them now; mask 0: the block has been evicted. */
 export type BlockChanges = ArrayLike<number>;
 
 export class CachedBlocks {
   readonly #groups = new Map<number, number>();
 
   /**
-   * @param windows per KV group: the sliding window, 0 = everything is seen
+   * @param windows per KV group: the sliding window, 0 = full attention
    * @param revision number of changes applied
-   * @param blocks everything there is, as changes to nothing
+   * @param blocks all blocks, as changes to an empty cache
    */
   constructor(
     readonly windows: readonly number[],
@@ -40,15 +40,15 @@ export class CachedBlocks {
     }
   }
 
-  /** Everything, as changes to nothing. */
+  /** All blocks, as changes to an empty cache. */
   snapshot(): number[] {
     return [...this.#groups].flat();
   }
 
   /**
-   * How many of a prompt's blocks a sequence would find.
-   * @param keys of its blocks, from the first on
-   * @param isExpected blocks that will be there, though they are not yet
+   * The number of a prompt's leading blocks that a sequence would find cached.
+   * @param keys the keys of the prompt's blocks, in order
+   * @param isExpected whether a missing block will soon be cached
    */
   numUsable(keys: readonly number[], isExpected: (key: number) => boolean): number {
     return countUsable(

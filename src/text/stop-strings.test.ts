@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { MillraceError } from "../core/errors.js";
 import { StopStringMatcher } from "./stop-strings.js";
 
-/** The definition: the first end at which some stop string is complete, and of those that end there the longest. */
+/** The definition: the first position at which a stop string is complete, and the longest stop string that ends there. */
 function cutWhole(
   text: string,
   stops: readonly string[],
@@ -34,7 +34,7 @@ function run(
 }
 
 describe("StopStringMatcher", () => {
-  it("equals the whole-text definition for every way of cutting the text", () => {
+  it("equals the definition on the whole text, however the text is cut", () => {
     const word = fc.string({ unit: fc.constantFrom("a", "b", "😀"), minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(
@@ -49,7 +49,7 @@ describe("StopStringMatcher", () => {
     );
   });
 
-  it("holds back no more than what may become a stop string", () => {
+  it("holds back only text that may become a stop string", () => {
     const matcher = new StopStringMatcher(["END"]);
     expect(matcher.push("abE")).toEqual({ text: "ab", matched: undefined });
     expect(matcher.push("N")).toEqual({ text: "", matched: undefined });
@@ -57,14 +57,14 @@ describe("StopStringMatcher", () => {
     expect(matcher.flush()).toBe("");
   });
 
-  it("discards what comes after a match, in this piece and in later ones", () => {
+  it("discards the text after a match, in the same piece and in later ones", () => {
     const matcher = new StopStringMatcher(["\n\n"]);
     expect(matcher.push("a\n\nb")).toEqual({ text: "a", matched: "\n\n" });
     expect(matcher.push("c")).toEqual({ text: "", matched: "\n\n" });
     expect(matcher.flush()).toBe("");
   });
 
-  it("takes the stop string that is complete first, and the longest of those complete together", () => {
+  it("matches the stop string that is complete first, and the longest of those that end together", () => {
     expect(run(["abcd"], ["abcd", "bc"])).toEqual({ text: "a", matched: "bc" });
     expect(run(["xabc"], ["c", "abc", "bc"])).toEqual({ text: "x", matched: "abc" });
   });
@@ -74,7 +74,7 @@ describe("StopStringMatcher", () => {
     expect(run(["aaab"], ["aab"])).toEqual({ text: "a", matched: "aab" });
   });
 
-  it("passes text through where there is nothing to stop at, and refuses the empty stop string", () => {
+  it("passes text through without stop strings, and refuses an empty stop string", () => {
     expect(run(["a", "b"], [])).toEqual({ text: "ab", matched: undefined });
     expect(() => new StopStringMatcher(["a", ""])).toThrow(MillraceError);
   });

@@ -1,9 +1,9 @@
-/** Finds stop strings in text that arrives in pieces, and holds back what may be the start of one. */
+/** Finds stop strings in text that arrives in pieces, and holds back text that may be the start of one. */
 
 import { MillraceError } from "../core/errors.js";
 
 interface StopStringOptions {
-  /** Leave the stop string in the text. */
+  /** Whether the stop string stays in the text. */
   readonly includeStop?: boolean;
 }
 
@@ -15,8 +15,8 @@ interface StopStringResult {
 }
 
 /**
- * The stop string that is complete first wins, however the text is cut into pieces; of those that end at the same character
- * the longest. Everything after it is discarded.
+ * The stop string that is complete first wins, however the text is cut into pieces; of several that end at the same character,
+ * the longest wins. All text after it is discarded.
  *
  * @example const matcher = new StopStringMatcher(["\n\n"]); matcher.push("a\n"); // { text: "a", matched: undefined }
  */
@@ -60,7 +60,7 @@ export class StopStringMatcher {
     return { text: buffer.slice(0, buffer.length - numHeld), matched: undefined };
   }
 
-  /** The text still held back, which the end of the text shows to be no stop string. */
+  /** The text still held back; at the end of the text it can no longer become a stop string. */
   flush(): string {
     const text = this.#held;
     this.#held = "";
@@ -76,7 +76,7 @@ export class StopStringMatcher {
   }
 }
 
-/** Knuth, Morris and Pratt's automaton over UTF-16 units: how much of the stop string the text so far ends with. */
+/** Knuth, Morris and Pratt's automaton over UTF-16 units; its state is the length of the stop string's prefix that ends the text. */
 class StopAutomaton {
   readonly stop: string;
   /** Length of the longest proper prefix of the stop string that the text ends with (all of it after a match). */

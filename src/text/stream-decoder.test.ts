@@ -58,7 +58,7 @@ describe("StreamDecoder", () => {
     );
   });
 
-  it("gives a character only when all its bytes are there", () => {
+  it("returns a character only when all its bytes have arrived", () => {
     const ids = [..."é😀"].flatMap((char) => [...new TextEncoder().encode(char)]).map((byte) => FIRST_BYTE + byte);
     expect(stream(new StreamDecoder(makeTokenizer(true)), ids)).toEqual(["", "é", "", "", "", "😀", ""]);
     expect(stream(new StreamDecoder(makeTokenizer(true)), ids.slice(0, -1))).toEqual(["", "é", "", "", "", "\ufffd"]);
@@ -72,7 +72,7 @@ describe("StreamDecoder", () => {
     expect(stream(new StreamDecoder(makeTokenizer(false)), ids).join("")).toBe(" a a");
   });
 
-  it("keeps the special tokens it is told to keep", () => {
+  it("keeps the requested special tokens", () => {
     const keeping = (keptTokenIds: ReadonlySet<number>) =>
       stream(new StreamDecoder(makeTokenizer(false), { keptTokenIds }), [1, 4, 1]).join("");
     expect(keeping(new Set([1]))).toBe("<s> a<s>");

@@ -1,12 +1,12 @@
-/** Turns token ids into text one by one; only whole characters come out. */
+/** Decodes token ids one by one; only complete characters are returned. */
 
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 interface StreamDecoderOptions {
   readonly keepSpecial?: boolean;
-  /** Special tokens whose texts come out in any case. */
+  /** Special tokens that are never left out of the text. */
   readonly keptTokenIds?: ReadonlySet<number> | undefined;
-  /** The ids go on with a text (as generated tokens do), so a first space is the text's own, not SentencePiece's dummy prefix. */
+  /** The ids continue a text, as generated tokens do, so a leading space belongs to the text and is not SentencePiece's dummy prefix. */
   readonly continuesText?: boolean;
 }
 
@@ -14,7 +14,7 @@ const SPACE = 0x20;
 const EMPTY = new Uint8Array(0);
 
 /**
- * The outputs together equal `tokenizer.decode` of all ids, but for `continuesText`.
+ * The joined outputs equal `tokenizer.decode` of all ids, except for `continuesText`.
  *
  * @example const decoder = new StreamDecoder(tokenizer); let text = ids.map((id) => decoder.push(id)).join("") + decoder.flush();
  */
@@ -32,7 +32,7 @@ export class StreamDecoder {
     this.#isAtStart = tokenizer.stripsLeadingSpace && options.continuesText !== true;
   }
 
-  /** The characters that are complete now. */
+  /** Returns the characters that are now complete. */
   push(id: number): string {
     let bytes = this.#tokenizer.tokenBytes(id);
     if (!this.#keepsSpecial && this.#tokenizer.isSpecial(id) && this.#keptTokenIds?.has(id) !== true) return "";

@@ -1,4 +1,4 @@
-/** What is read of a model beside its weights, in both forms that models have. */
+/** The files of a model other than its weights are read, in both model formats. */
 
 import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,14 +8,14 @@ import { tempTree } from "../../test/scripts/temp-tree.js";
 import { BUNDLED_MODELS, bundledModelPath } from "../formats/locate-model.js";
 import { loadTextSide } from "./text-side.js";
 
-test("the bundled models carry their sampling", async () => {
+test("the bundled models contain sampling defaults", async () => {
   for (const name of BUNDLED_MODELS) {
     const { readSampling } = await loadTextSide(bundledModelPath(name));
     expect(readSampling()).toEqual({ temperature: 0 });
   }
 });
 
-test("a folder's generation_config.json is its sampling; a broken one does not keep its text side from being read", async () => {
+test("a folder's generation_config.json sets its sampling defaults; a broken one does not affect the tokenizer and template", async () => {
   const folder = tempTree({});
   for (const part of ["hf/qwen2", "hf-tokenizers/qwen2"]) {
     cpSync(join(repositoryRoot(), "test/fixtures", part), folder, { recursive: true });

@@ -1,4 +1,4 @@
-/** A model's text side, read from its files: tokenizer, chat template and sampling defaults. */
+/** A model's text side: the tokenizer, chat template and sampling defaults from its files. */
 import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
@@ -11,7 +11,7 @@ export interface TextSide {
   /** The same tokenizer, for texts of any length. */
   readonly asyncTokenizer: AsyncTokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
-  /** Sampling defaults of the model's files. Throws where the files hold values that no request may have. */
+  /** The sampling defaults in the model's files. Throws if a value is invalid for requests. */
   readonly readSampling: () => SamplingDefaults;
 }
 
@@ -30,7 +30,7 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
     import("./async-tokenizer.js"),
     import("./tokenizer-source.js"),
   ]);
-  // Before the files are read, so that a file replaced meanwhile is noticed.
+  // The state is recorded before the files are read, so that a file replaced in between is detected.
   const source = tokenizerSource(modelPath);
   const { tokenizer, chatTemplate, readSampling } = await (isHfFolder(modelPath)
     ? loadHfText(modelPath)
@@ -48,7 +48,7 @@ function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken"
   return { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
 }
 
-/** The model's own template is read on demand: it may be broken and have been replaced for that reason. */
+/** The model's own template is read on demand, because a broken one may be the reason for the replacement. */
 interface LoadedText extends Pick<TextSide, "tokenizer" | "readSampling"> {
   readonly chatTemplate: () => ChatTemplate | undefined;
 }
@@ -79,7 +79,7 @@ async function loadHfText(path: string): Promise<LoadedText> {
   return { tokenizer, chatTemplate, readSampling: () => readHfSampling(path) };
 }
 
-/** Token ids of a chat, up to the point where the answer begins. */
+/** The token ids of a chat up to the beginning of the answer. */
 export function chatPromptIds(
   tokenizer: Tokenizer,
   template: ChatTemplate,

@@ -1,9 +1,12 @@
-/** Single tokens as texts of their own. */
+/** The texts of single tokens. */
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A token's text; bytes that are no text by themselves are written `bytes:\xe2\x82`, as OpenAI does, which also keeps them apart. */
+/**
+ * A token's text. Bytes that are not valid UTF-8 by themselves are written as `bytes:\xe2\x82`, as OpenAI does, so that different tokens stay
+ * distinct.
+ */
 export function tokenText(tokenizer: Tokenizer, tokenId: number): string {
   const bytes = tokenizer.tokenBytes(tokenId);
   try {

@@ -1,4 +1,4 @@
-/** Work for a tokenizer that may be long, as messages between threads; see async-tokenizer.ts. */
+/** Possibly long tokenizer jobs, as messages between threads; see async-tokenizer.ts. */
 import { tokenText } from "./token-text.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer/tokenizer.js";
 
@@ -13,13 +13,13 @@ export type TokenizerJob =
   | { readonly kind: "decode"; readonly ids: readonly number[] | Int32Array };
 
 export interface Encoded {
-  /** None of a text that has too many. */
+  /** Empty if the text has too many tokens. */
   readonly ids: Int32Array<ArrayBuffer>;
-  /** How many the text has at least, where they are more than were asked for. */
+  /** A lower bound of the number of tokens, if it exceeds the limit. */
   readonly atLeast?: number;
 }
 
-/** A text's tokens, written out. */
+/** A text's tokens as JSON. */
 export interface TokenList {
   readonly count: number;
   /** UTF-8 of a JSON array of ids. */
@@ -28,12 +28,12 @@ export interface TokenList {
   readonly texts: Uint8Array<ArrayBuffer>;
 }
 
-/** By the kind of job; of `encode`, one for each text. */
+/** The result depends on the kind of job; `encode` returns one entry per text. */
 export type JobResult = readonly Encoded[] | TokenList | string;
 
 const utf8 = new TextEncoder();
 
-/** Size of a job, which its time grows with: characters of its texts, or ids. */
+/** The size of a job in characters or ids; its time is proportional to it. */
 export function jobSize(job: TokenizerJob): number {
   switch (job.kind) {
     case "encode":
@@ -45,7 +45,7 @@ export function jobSize(job: TokenizerJob): number {
   }
 }
 
-/** Throws the tokenizer's errors. */
+/** Runs the job; throws the tokenizer's errors. */
 export function runJob(tokenizer: Tokenizer, job: TokenizerJob): JobResult {
   switch (job.kind) {
     case "encode":
@@ -60,21 +60,21 @@ export function runJob(tokenizer: Tokenizer, job: TokenizerJob): JobResult {
   }
 }
 
-/** Texts of fewer characters a token are encoded whole at once. */
+/** A text with at most this many characters per allowed token is encoded as a whole. */
 const USUAL_TOKEN_LENGTH = 8;
-/** Slices are cut anywhere: of each, so many tokens may be there only because of the cut. */
+/** Slices are cut at any character, so up to this many tokens of a slice may exist only because of the cut. */
 const TOKENS_OF_A_CUT = 64;
-/** A special token may swallow the white space after or before it, however long, and may be on the other side of the cut. */
+/** A special token may absorb any amount of adjacent white space, and the token may be on the other side of the cut. */
 const SPACES = /[\s\u0085]+/g;
 
-/** Refuses a prompt beyond the context by its first slices: encoding all of megabytes takes seconds. */
+/** Refuses a prompt beyond the context after its first slices, because encoding megabytes takes seconds. */
 function encode(tokenizer: Tokenizer, text: string, options: EncodeOptions, maxTokens: number): Encoded {
   const sliceLength = USUAL_TOKEN_LENGTH * maxTokens;
   const count = (part: string) => tokenizer.encode(part, options).length;
   let numTokens = 0;
   for (let start = 0; text.length > sliceLength && start < text.length; start += sliceLength) {
     const slice = text.slice(start, start + sliceLength);
-    // Where white space belongs to longer tokens, the slice has fewer with all of it.
+    // Both counts are needed: if white space belongs to longer tokens, the slice has fewer tokens with all its white space.
     const least = Math.min(count(slice), count(slice.replace(SPACES, " ")));
     numTokens += Math.max(0, least - TOKENS_OF_A_CUT);
     if (numTokens > maxTokens) return { ids: new Int32Array(), atLeast: numTokens };
@@ -82,7 +82,7 @@ function encode(tokenizer: Tokenizer, text: string, options: EncodeOptions, maxT
   return { ids: Int32Array.from(tokenizer.encode(text, options)) };
 }
 
-/** Buffers that the result need not be copied for. */
+/** The buffers to transfer to the other thread instead of copying them. */
 export function buffersOf(result: JobResult): ArrayBuffer[] {
   if (typeof result === "string") return [];
   return "texts" in result ? [result.ids.buffer, result.texts.buffer] : result.map(({ ids }) => ids.buffer);

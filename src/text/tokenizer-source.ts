@@ -11,7 +11,7 @@ import type { Tokenizer } from "./tokenizer/tokenizer.js";
 export interface TokenizerSource {
   /** A file, or a folder. */
   readonly path: string;
-  /** Names the files by inode and size: other files in their place have another state. */
+  /** Identifies the files by inode and size, so that replaced files have another state. */
   readonly state: string;
 }
 
@@ -27,7 +27,7 @@ export function tokenizerSource(path: string): TokenizerSource {
   return { path, state: states.join(" ") };
 }
 
-/** The tokenizer of the very files that `source` names. Throws `model_file_changed` where others have taken their place. */
+/** Loads the tokenizer from the files that `source` identifies. Throws `model_file_changed` if they were replaced. */
 export function loadTokenizer(source: TokenizerSource): Tokenizer {
   const { path, state } = source;
   const tokenizer = isHfFolder(path)

@@ -1,4 +1,4 @@
-/** The thread that does a tokenizer's long jobs, with a tokenizer of its own; see async-tokenizer.ts. */
+/** The thread that runs a tokenizer's long jobs on its own copy of the tokenizer; see async-tokenizer.ts. */
 import { parentPort, workerData } from "node:worker_threads";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "../core/errors.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
@@ -11,7 +11,7 @@ export type FromTokenizerThread =
   /** The tokenizer could not be read a second time. */
   | { readonly kind: "unusable" };
 
-/** Read when the first job comes; undefined where it cannot be. */
+/** Loaded at the first job; undefined if loading failed. */
 let tokenizer: Tokenizer | undefined;
 
 function read(): Tokenizer | undefined {

@@ -226,11 +226,11 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("every wrong request is refused with its code", async () => {
+test("every invalid request is refused with its code", async () => {
   for (const refusal of REFUSALS) await expectRefusal(roomy, refusal);
 });
 
-test("fields of OpenAI's that change nothing are accepted, and extreme but legal values are", async () => {
+test("OpenAI's fields without effect and extreme but valid values are accepted", async () => {
   const inert = { user: "u", store: true, metadata: { a: [{}] }, service_tier: "auto", parallel_tool_calls: true };
   const legal = [
     inert,
@@ -247,7 +247,7 @@ test("fields of OpenAI's that change nothing are accepted, and extreme but legal
   for (const fields of legal) await post(roomy.url + COMPLETIONS, completion(fields));
 });
 
-test("keys: none and wrong ones are refused, the right one opens", async () => {
+test("missing and wrong keys are refused, the right key is accepted", async () => {
   const refusal: Refusal = { name: "no key", body: completion({}), code: "invalid_api_key", status: 401 };
   for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: KEY }]) {
     await expectRefusal(tiny, refusal, headers as Record<string, string>);
@@ -260,7 +260,7 @@ test("keys: none and wrong ones are refused, the right one opens", async () => {
   expect(response.status).toBe(200);
 });
 
-test("requests that the KV memory never holds are refused with the arithmetic; those that just fit are served", async () => {
+test("requests that never fit in the KV memory are refused with the calculation; requests that just fit are served", async () => {
   const authorization = { authorization: `Bearer ${KEY}` };
   const tooLarge: readonly Refusal[] = [
     {
@@ -288,7 +288,7 @@ test("requests that the KV memory never holds are refused with the arithmetic; t
   expect(await response.json()).toMatchObject({ usage: { completion_tokens: 4 * 29 } });
 });
 
-test("requests wait for seats, and beyond the queue get 429 with a time to come back", async () => {
+test("requests wait for seats, and beyond the queue get 429 with a retry time", async () => {
   const full = { prompt: Array(20).fill(5), max_tokens: 100, n: 4, ignore_eos: true };
   expectedCodes.set("over-the-queue", "queue_full");
   const authorization = `Authorization: Bearer ${KEY}\r\n`;
@@ -306,7 +306,7 @@ test("a body over the limit is refused before it is read", async () => {
   expect(text).toMatch(/^HTTP\/1\.1 413 /);
 });
 
-test("clients that are slow, half-closed, gone at any moment or speak no HTTP harm nobody", async () => {
+test("slow, half-closed, disconnecting and non-HTTP clients harm no other client", async () => {
   const long = { prompt: Array(60).fill(5), max_tokens: 60, ignore_eos: true, n: 2, stream: true };
   const slow = [rawRequest(long).slice(0, -3), "POST /v1/completions HTTP/1.1\r\nHo"].map((part) => write(roomy, part));
   for (let i = 0; i < 40; i++) {
@@ -323,7 +323,7 @@ test("clients that are slow, half-closed, gone at any moment or speak no HTTP ha
   for (const socket of slow) socket.destroy();
 });
 
-test("in the end nothing is left, everybody lives, the other stream was never touched, and the log holds each refusal once", async () => {
+test("in the end no request is left, all processes live, the other stream was never affected, and the log has each refusal once", async () => {
   expect(await companion.stop()).toBeGreaterThan(0);
   for (const server of [roomy, tiny]) {
     const none = { num_requests_running: 0, num_requests_waiting: 0, kv_cache_usage_perc: 0 };

@@ -60,7 +60,7 @@ function placesOf({ runs }: BenchReport): string[] {
   return runs.map(({ target, cell, round }) => `${target}, ${cell}, ${round}`).sort();
 }
 
-test("a run is saved in all its forms, with what was asked and how the server did it", async () => {
+test("a run is saved in all formats, with its settings and the server's facts", async () => {
   const forms = ["--json", file("a.json"), "--html", file("a.html"), "--md", file("a.md")];
   const args = ["run", "--url", mock.url, "--name", "mock", ...SMALL, ...forms];
   const { stdout, stderr, exitCode } = await run(...args, "--slo", "ttft=1000", "--price-per-hour", "2");
@@ -85,7 +85,7 @@ test("a run is saved in all its forms, with what was asked and how the server di
   expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected --resume with the options") });
 });
 
-test("a killed run resumes, and a stopped one reports what was measured", async () => {
+test("a killed run resumes, and a stopped run reports its measurements so far", async () => {
   const args = ["run", "--url", mock.url, "--name", "mock", ...SMALL, "--rounds", "5", "--json", file("killed.json")];
   const killed = start(...args);
   await untilSaved(file("killed.json"), 3);
@@ -105,7 +105,7 @@ test("a killed run resumes, and a stopped one reports what was measured", async 
   expect(report.runs).toHaveLength(10);
 });
 
-test("a server that dies is failed requests and an incomplete report, not a crash", async () => {
+test("a dying server leads to failed requests and an incomplete report, not a crash", async () => {
   const json = file("died.json");
   const args = ["--shape", "16/9", "--concurrency", "3", "--requests", "60", "--rounds", "9", "--json", json];
   const running = start("run", "--url", mock.url, ...args);
@@ -121,7 +121,7 @@ test("a server that dies is failed requests and an incomplete report, not a cras
 });
 
 test(
-  "peers are measured under the same cells in turn, and a server that is started beside them",
+  "running peers and a started server are measured under the same cells in turn",
   async () => {
     expect(await (await fetch(`${mock.url}/health`)).json()).toEqual({});
     const peer = ["--peer", `mock=${mock.url}`, "--threads", "1"];
@@ -143,7 +143,7 @@ test(
 );
 
 test(
-  "an ablation starts a server for each of its variants, and tells what each layer gains",
+  "an ablation starts a server for each of its variants and reports the gain of each layer",
   async () => {
     const small = ["--cells", "ladder", "--shape", "16/9", "--concurrency", "2", "--rounds", "1", "--threads", "2"];
     const forms = ["--json", file("ablation.json"), "--html", file("ablation.html")];
@@ -165,7 +165,7 @@ test(
   SERVERS_TIMEOUT_MS,
 );
 
-test("two servers take turns and their ratio comes with its interval; two files do without turns", async () => {
+test("two servers alternate and their ratio has an interval; two files are compared without alternation", async () => {
   const slower = await startMock({ ttftMs: 60, tpotMs: 12, tokensPerChunk: 2 });
   const common = [...SMALL, "--rounds", "3", "--json", file("both.json")];
   const { stdout, exitCode } = await run("compare", `fast=${mock.url}`, `slow=${slower.url}`, ...common);
@@ -187,7 +187,7 @@ test("two servers take turns and their ratio comes with its interval; two files 
   expect(readFileSync(file("both.html"), "utf8")).toContain("a and b");
 });
 
-test("the real server, started for it: chats under a scale that fits, metrics of its own, CPU and memory", async () => {
+test("a started real server: scaled chats, its own metrics, CPU and memory", async () => {
   const args = ["--scenario", "agent", "--scale", "0.12", "--concurrency", "2", "--requests", "12", "--rounds", "1"];
   const tooLong = await run("run", "--scenario", "standard", "--threads", "1");
   expect(tooLong.exitCode).toBe(2);
@@ -201,7 +201,7 @@ test("the real server, started for it: chats under a scale that fits, metrics of
   expect(one!.requests.some((request) => request.turn === 5)).toBe(true);
 });
 
-test("the real server, running: random prompts as ids of exactly the length asked for, at a rate", async () => {
+test("a running real server: random prompts as ids of exactly the requested length, at a rate", async () => {
   await using server = await startTestServer(["--threads", "1"]);
   const args = ["--url", `${server.url}/v1`, "--shape", "40/5", "--rate", "20", "--requests", "12", "--rounds", "1"];
   const { exitCode, stderr } = await run("run", ...args, "--json", file("rate.json"));
@@ -213,7 +213,7 @@ test("the real server, running: random prompts as ids of exactly the length aske
   expect(long).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/got 3072 in.*\n.*--scale 0\.60/) });
 });
 
-test("the self-test says what it measured and whether that is right", async () => {
+test("the self-test reports its measurements and whether they are right", async () => {
   const { stdout, exitCode } = await run("self-test", "--streams", "1,8", "--json");
   const report = JSON.parse(stdout);
   expect(report.results).toHaveLength(2);

@@ -13,7 +13,7 @@ const bench = (...args: readonly string[]): Promise<Ended> => run("engine", "--m
 
 const SMALL = ["--prompt-tokens", "24", "--gen-tokens", "6", "--repetitions", "2"];
 
-test("--json prints one object: medians, spreads and samples per batch size, and where they were measured", async () => {
+test("--json prints one object: medians, spreads and samples per batch size, and the machine", async () => {
   const { stdout, stderr, exitCode } = await bench(...SMALL, "--batch", "1,3", "--threads", "1", "--json");
   expect({ stderr, exitCode }).toMatchObject({ stderr: expect.stringContaining("batch 3, round 2 of 2"), exitCode: 0 });
   const report = JSON.parse(stdout);
@@ -38,7 +38,7 @@ test("--json prints one object: medians, spreads and samples per batch size, and
   });
 });
 
-test("a shared prefix is computed once and comes from the cache for the others", async () => {
+test("a shared prefix is computed once and then comes from the cache", async () => {
   const { stdout } = await bench(...SMALL, "--shared-prefix", "16", "--batch", "4", "--json");
   for (const sample of JSON.parse(stdout).results[0].samples) expect(sample.numCachedTokens).toBe(3 * 16);
 });
@@ -65,7 +65,7 @@ test("too little KV memory for the batch is an error, not a slow number", async 
   expect(exitCode).toBe(1);
 });
 
-test("bench kernels puts each operation beside the ceilings of the same run, and decoding beside the bandwidth", async () => {
+test("bench kernels compares each operation with the ceilings of the same run, and decoding with the bandwidth", async () => {
   const built = spawnSync(process.execPath, [join(repositoryRoot(), "scripts/build-native.js"), "--probes"]);
   expect(built.status).toBe(0);
   const small = ["--ops", "linear,small", "--types", "Q4_0", "--rows", "1,4", "--min-time-ms", "1", "--threads", "1"];

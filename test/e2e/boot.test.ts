@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import { FleetProcess } from "../helpers/fleet-process.js";
 
-test("a second boot serves with the key and the report of the first", async () => {
+test("a second boot keeps the key and the report of the first", async () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-boot-"));
   const file = join(folder, "millrace.yaml");
   const model = { name: "mill-base", model: "models/mill-base.gguf", instances: 1 };

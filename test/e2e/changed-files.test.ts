@@ -36,7 +36,7 @@ async function cutUnderStream(url: string, path: string): Promise<string> {
   return text;
 }
 
-test("the server ends its streams with an error, names the file and ends", async () => {
+test("the server ends its streams with an error, names the file and exits", async () => {
   const path = copyOfModel();
   await using server = await startTestServer(["--model", path]);
   const text = await cutUnderStream(server.url, path);
@@ -45,7 +45,7 @@ test("the server ends its streams with an error, names the file and ends", async
   expect(SAID.exec(server.stderr())?.[1]).toBe(path);
 });
 
-test("an idle server notices too, and ends by itself", async () => {
+test("an idle server notices the change, too, and exits", async () => {
   const path = copyOfModel();
   await using server = await startTestServer(["--model", path]);
   truncateSync(path, 4096);
@@ -53,7 +53,7 @@ test("an idle server notices too, and ends by itself", async () => {
   expect(SAID.exec(server.stderr())?.[1]).toBe(path);
 });
 
-test("a file that only gets another date changes nothing, one of other bytes ends the server", async () => {
+test("a new date of a file has no effect, and changed bytes end the server", async () => {
   const path = copyOfModel();
   await using server = await startTestServer(["--model", path]);
   utimesSync(path, new Date(), new Date(Date.now() + 60_000));
@@ -66,7 +66,7 @@ test("a file that only gets another date changes nothing, one of other bytes end
   expect(server.stderr()).toMatch(/^error \[model_file_changed\]: .*stories.gguf .*, got one that was written to$/m);
 });
 
-test("a fleet says why, and starts the instance again", async () => {
+test("a fleet reports the reason and restarts the instance", async () => {
   const path = copyOfModel();
   await using fleet = await FleetProcess.start({ models: [{ name: "stories", model: path }] });
   expect(await cutUnderStream(fleet.url, path)).toContain('"error"');

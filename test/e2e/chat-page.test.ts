@@ -91,7 +91,7 @@ beforeEach((context) => {
   if (chromiumPath === undefined) context.skip("needs chromium");
 });
 
-test("an answer that is cut at the limit says so, and is gone on with", { timeout: 60_000 }, async () => {
+test("an answer that is cut off at the limit says so and can be continued", { timeout: 60_000 }, async () => {
   await using server = await serveAnswers(whole("Once upon", "length"), whole(" a time."));
   await using page = await openPage(server.url);
   await ask(page, "A story");
@@ -112,7 +112,7 @@ test("an answer that is cut at the limit says so, and is gone on with", { timeou
 test.each([
   ["ends without its last event", cutOff],
   ["is cut", reset],
-])("a stream that %s is told to be broken", { timeout: 60_000 }, async (_, broken) => {
+])("a stream that %s is reported as broken", { timeout: 60_000 }, async (_, broken) => {
   await using server = await serveAnswers(broken, whole(" answer."));
   await using page = await openPage(server.url);
   await ask(page, "Go");
@@ -122,7 +122,7 @@ test.each([
   expect(await facts(page)).not.toContain("broke");
 });
 
-test("a server that is busy can be asked again; another question leaves the one without answer out", {
+test("a busy server can be asked again; another question drops the unanswered one", {
   timeout: 60_000,
 }, async () => {
   const busy = refusal(429, "queue_full");
@@ -139,7 +139,7 @@ test("a server that is busy can be asked again; another question leaves the one 
   ]);
 });
 
-test("a full context is no dead end: the oldest turns are forgotten, or a new chat begins", {
+test("with a full context the oldest turns are dropped, or a new chat begins", {
   timeout: 60_000,
 }, async () => {
   const full = refusal(400, "context_length_exceeded");
@@ -162,7 +162,7 @@ test("a full context is no dead end: the oldest turns are forgotten, or a new ch
   expect(await page.evaluate(`document.querySelector("#input").value`)).toBe("too long by itself");
 });
 
-test("with the bundled model and a small context the page gets a whole conversation", {
+test("with the bundled model and a small context the page completes a conversation", {
   timeout: 120_000,
 }, async () => {
   await using server = await startTestServer(["--threads", "1", "--max-model-len", "96"]);

@@ -10,7 +10,7 @@ import { tempTree } from "../scripts/temp-tree.js";
 
 const STORIES = fixture("models/stories260k.gguf");
 
-test("serve is the default command, says what it does and shows a line to try", async () => {
+test("serve is the default command, reports its stages and prints an example request", async () => {
   const { stdout, stderr, exitCode } = await runCliWith({ untilStdout: "\n  curl " }, ["--port", "0"]);
   for (const stage of ["model", "engine", "server"]) expect(stderr).toMatch(new RegExp(`^✓ ${stage} `, "m"));
   expect(stdout).toMatch(/^ {2}ready +http:\/\/127\.0\.0\.1:\d+ /m);
@@ -21,12 +21,12 @@ test("serve is the default command, says what it does and shows a line to try", 
   expect(exitCode).toBe(0);
 });
 
-test("ready is the last that a start says: whoever waits for it has read the warning", async () => {
+test("`ready` is the last output of a start, after any warning", async () => {
   await using server = await FleetProcess.run(["--model", STORIES, "--host", "0.0.0.0", "--port", "0"]);
   expect(server.text).toMatch(/^warning: everyone who can reach 0\.0\.0\.0 .*\n\n {2}ready /m);
 });
 
-test("a port in use is refused with a hint, and nothing stays behind", async () => {
+test("a port in use is refused with a hint, and no process stays behind", async () => {
   await using server = await startTestServer(["--model", STORIES]);
   const port = new URL(server.url).port;
   const { stdout, stderr, exitCode } = await runCliWith({}, ["engine", "--model", STORIES, "--port", port]);
@@ -34,7 +34,7 @@ test("a port in use is refused with a hint, and nothing stays behind", async () 
   expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 2 });
 });
 
-test("a file that is no model ends the start with its code", async () => {
+test("a file that is not a model ends the start with its code", async () => {
   const root = tempTree({});
   const path = join(root, "cut.gguf");
   writeFileSync(path, readFileSync(STORIES).subarray(0, 5_000));
@@ -43,7 +43,7 @@ test("a file that is no model ends the start with its code", async () => {
   expect(exitCode).toBe(1);
 });
 
-test("options the model cannot keep are refused", async () => {
+test("options that exceed the model's limits are refused", async () => {
   const { stderr, exitCode } = await runCliWith({}, [
     "engine",
     "--model",
@@ -79,7 +79,7 @@ test("generate streams the reference's greedy text to stdout and timings to stde
   expect(exitCode).toBe(0);
 });
 
-test("generate repeats itself with a seed, and honours stop texts with commas", async () => {
+test("generate is reproducible with a seed, and supports stop texts with commas", async () => {
   const args = ["generate", "--model", STORIES, "--prompt", "Once", "--max-tokens", "40", "--seed", "-7", "--json"];
   const [first, second] = await Promise.all([runCliWith({}, args), runCliWith({}, args)]);
   const { text, numOutputTokens } = JSON.parse(first.stdout) as { text: string; numOutputTokens: number };
@@ -101,7 +101,7 @@ test("generate repeats itself with a seed, and honours stop texts with commas", 
   expect(JSON.parse((await runCliWith({}, greedy)).stdout)).toMatchObject({ text: "", end: "stop" });
 });
 
-test("chat answers line by line, forgets on /reset, shows speed, and ends on /exit", async () => {
+test("chat answers line by line, resets on /reset, shows its speed, and ends on /exit", async () => {
   const lines = ["hello", "/help", "/reset", "hello", "/exit", "never read"];
   const { stdout, stderr, exitCode } = await runCliWith({ stdin: `${lines.join("\n")}\n` }, ["chat"]);
   const stats = [...stdout.matchAll(/\[(\d+) prompt tokens.* output tokens, first after .*ended by stop\]/g)];
@@ -114,7 +114,7 @@ test("chat answers line by line, forgets on /reset, shows speed, and ends on /ex
   expect(exitCode).toBe(0);
 });
 
-test("chat needs a chat template", async () => {
+test("chat is refused without a chat template", async () => {
   const { stderr, exitCode } = await runCliWith({ stdin: "hello\n" }, ["chat", "--model", STORIES]);
   expect(stderr).toMatch(
     /^error \[template_missing\]: expected a model with a chat template, got stories260k without/m,

@@ -45,7 +45,7 @@ function writeChats(name: string, seed: number, count: number): string {
 
 const linesOf = (path: string): string[] => readFileSync(path, "utf8").split("\n").slice(0, -1);
 
-test("collecting goes on where it was killed, and asks for nothing twice", async () => {
+test("collecting resumes after a kill and requests no answer twice", async () => {
   const prompts = writeChats("resume.jsonl", 3, 120);
   const args = [
     "distill",
@@ -73,7 +73,7 @@ test("collecting goes on where it was killed, and asks for nothing twice", async
   expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("use another --out") });
 });
 
-test("a teacher behind a URL gives the answers of the same model here, and files for training elsewhere", async () => {
+test("a remote teacher gives the same answers as the local model, and files for other training tools", async () => {
   const prompts = writeChats("remote.jsonl", 4, 40);
   const terms = ["--prompts", prompts, "--task", "fact", "--max-tokens", "30"];
   let url: string;
@@ -99,7 +99,7 @@ test("a teacher behind a URL gives the answers of the same model here, and files
   }
 });
 
-test("what cannot work is said before any work", async () => {
+test("impossible settings are reported before any work", async () => {
   const prompts = writeChats("few.jsonl", 5, 60);
   writeFileSync(at("bad.jsonl"), `${linesOf(prompts)[0]}\n{"messages": 7}\n`);
   writeFileSync(at("unchecked.jsonl"), '{"messages": [{"role": "user", "content": "Hi"}]}\n');

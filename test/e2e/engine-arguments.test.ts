@@ -42,7 +42,7 @@ const PYTHONS = {
 for (const [engine, { variable, prefix, refused }] of Object.entries(PYTHONS)) {
   const python = process.env[variable];
   test.skipIf(python === undefined)(
-    `${engine}'s own parser takes every argument list [${variable} names a Python that imports ${engine}]`,
+    `${engine}'s own parser accepts every argument list [${variable} names a Python that imports ${engine}]`,
     async () => {
       const rendered = renderedArguments(engine as keyof typeof PYTHONS);
       const lists = [...rendered.map(({ args }) => args), ...refused].map((args) => [...prefix, ...args]);
@@ -66,7 +66,7 @@ for (const [engine, { variable, prefix, refused }] of Object.entries(PYTHONS)) {
 const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
 
 test.skipIf(llamaServer === undefined)(
-  "llama-server's own parser takes every argument list [MILLRACE_LLAMA_SERVER names its binary]",
+  "llama-server's own parser accepts every argument list [MILLRACE_LLAMA_SERVER names its binary]",
   async () => {
     const run = promisify(execFile);
     const { stdout, stderr } = await run(llamaServer!, ["--help"], { maxBuffer: 2 ** 22 });
@@ -111,7 +111,7 @@ function breach(args: readonly string[], { values, switches, choices }: Document
   return undefined;
 }
 
-test("what is rendered comes from presets, plans and options, each list once", () => {
+test("the argument lists come from presets, plans and options, and each occurs once", () => {
   for (const engine of ["vllm", "sglang", "tensorrt-llm", "llama-server"] as const) {
     const rendered = renderedArguments(engine);
     const kinds = new Set(rendered.map(({ source }) => source.split(" ")[0]!.replace(/.*\.yaml$/, "preset")));
@@ -121,7 +121,7 @@ test("what is rendered comes from presets, plans and options, each list once", (
   }
 });
 
-test("trtllm-serve documents every flag it is given", () => {
+test("trtllm-serve documents every flag that it receives", () => {
   const rendered = renderedArguments("tensorrt-llm");
   for (const { args, files } of rendered) {
     // The model comes first.
@@ -132,7 +132,7 @@ test("trtllm-serve documents every flag it is given", () => {
   expect(breach(NONSENSE, documented["tensorrt-llm"])).toBe("no flag --no-such-flag");
 });
 
-test("text-generation-launcher documents every flag it is given, and the values that it lists", () => {
+test("text-generation-launcher documents every flag that it receives, and the listed values", () => {
   for (const { args } of renderedArguments("tgi")) expect(breach(args, documented.tgi)).toBeUndefined();
   expect(breach(["--kv-cache-dtype", "fp8"], documented.tgi)).toBe("--kv-cache-dtype is none of its values: fp8");
 });

@@ -52,7 +52,7 @@ const blocksIn = (folder: string): string[] =>
     .filter((name) => name.endsWith(".kv"))
     .map((name) => join(folder, name));
 
-test.skipIf(process.platform === "win32")("a thread that does not come back from a file is found out", async () => {
+test.skipIf(process.platform === "win32")("a thread that hangs in a file operation is detected", async () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-stall-"));
   try {
     const first = await startEngine(folder);

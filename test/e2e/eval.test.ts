@@ -6,7 +6,7 @@ import { tempTree } from "../scripts/temp-tree.js";
 
 const evaluate = (...args: readonly string[]): Promise<Ended> => runCli("eval", ...args);
 
-test("prints a row for each task, and what it is doing on stderr", async () => {
+test("prints a row for each task, and its progress on stderr", async () => {
   const { stdout, stderr, exitCode } = await evaluate("--tasks", "fact,sort", "--count", "4", "--max-tokens", "40");
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(/fact .* of 4 right/) });
   const [header, ...rows] = stdout.trim().split("\n");
@@ -27,7 +27,7 @@ const chat = (answer: string, extra: object = {}): string =>
     ...extra,
   });
 
-test("scores the chats of a file, says how in JSON, and gives the same answers again", async () => {
+test("scores the chats of a file, reports the scores as JSON, and is reproducible", async () => {
   const wrong = chat("Never.", { family: "odd" });
   const long = chat("Saturday comes after Friday.", {
     messages: [
@@ -52,7 +52,7 @@ test("scores the chats of a file, says how in JSON, and gives the same answers a
   expect(again.tasks[0].items).toEqual(day.items);
 });
 
-test("refuses unknown tasks and files that hold no chats, before a model is loaded", async () => {
+test("refuses unknown tasks and files without chats before a model is loaded", async () => {
   const unknown = await evaluate("--tasks", "extract,poems");
   expect(unknown).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/extract.*got "poems"/) });
   const root = tempTree({ "bad.jsonl": `${chat("a")}\n{"messages": []}` });

@@ -10,7 +10,7 @@ interface ChatAnswer {
 
 const MIN_RIGHT = 19;
 
-test("19 of 20 phrasings of what the model can do get a right answer", { timeout: 120_000 }, async () => {
+test("the model answers 19 of 20 phrasings of supported tasks correctly", { timeout: 120_000 }, async () => {
   await using server = await startTestServer([]);
   const models: unknown = await (await fetch(`${server.url}/v1/models`)).json();
   expect(models).toMatchObject({ data: [{ default_sampling_params: { temperature: 0 } }] });

@@ -70,7 +70,7 @@ const entries = (blocks: CachedBlocks): string[] => {
   return flat.flatMap((key, i) => (i % 2 === 0 ? [`${key}:${flat[i + 1]}`] : [])).sort();
 };
 
-test("after any history of prompts, evictions, cut connections and restarts the gateway's index is the engine's cache", async () => {
+test("after any history of prompts, evictions, lost connections and restarts the gateway's index equals the engine's cache", async () => {
   const prompt = fc.array(fc.nat(1), { minLength: 1, maxLength: 5 });
   const step = fc.oneof(
     { weight: 8, arbitrary: fc.record({ what: fc.constant("compute"), prompt }) },
@@ -127,7 +127,7 @@ interface Answer {
   readonly usage: { prompt_tokens: number; prompt_tokens_details?: { cached_tokens: number } };
 }
 
-test("what routing believes is cached is what the engines then find, with caches too small for the prompts", async () => {
+test("routing predicts exactly the blocks that the engines find, with caches too small for the prompts", async () => {
   const modelPath = join(repositoryRoot(), "models/mill-base.gguf");
   const args = [
     "--model",

@@ -49,13 +49,13 @@ describe.runIf(process.platform === "linux")("engines and their workers end", ()
     expect(await survivors([...pids, guard])).toEqual([]);
   });
 
-  it("with a server that exits without a word", async () => {
+  it("with a server that exits without cleanup", async () => {
     const { server, pids } = await startServer();
     server.kill("SIGTERM");
     expect(await survivors(pids)).toEqual([]);
   });
 
-  it("though the guard was killed before, since the server starts another", async () => {
+  it("even if the guard was killed before, because the server starts another", async () => {
     const { server, pids } = await startServer();
     const guard = guardOf(server);
     process.kill(guard, "SIGKILL");

@@ -75,7 +75,7 @@ async function run(policy: RoutingPolicyName, seed: number) {
   return { answers, hitRate, imbalance: (3 * Math.max(...prompted)) / prompted.reduce((sum, each) => sum + each, 0) };
 }
 
-test("prefix routing beats turns on engines' own counters, and changes no answer", async () => {
+test("prefix routing beats round-robin by the engines' own counters and changes no answer", async () => {
   const prefix = await run("prefix", 1);
   const turns = await run("round-robin", 1);
   console.log(`hit rates: prefix ${prefix.hitRate.toFixed(3)}, round-robin ${turns.hitRate.toFixed(3)}`);

@@ -22,7 +22,7 @@ describe("a program", () => {
     }
   });
 
-  it("that ends at once is started five times, with pauses, and explained by its last lines", async () => {
+  it("that exits immediately is started five times, with pauses, and reported with its last lines", async () => {
     await using fleet = testFleet();
     fleet.supervisor.addModel(
       modelSpec({ program: scriptProgram("console.error('out of\\u001b[1m memory'); process.exit(3)") }),
@@ -38,7 +38,7 @@ describe("a program", () => {
     expect(fleet.lines.filter((line) => line.includes("memory"))).toEqual([]);
   });
 
-  it("that crashed in a loop is tried again after a pause", async () => {
+  it("that crashes in a loop is tried again after a pause", async () => {
     await using fleet = testFleet({ timing: { maxCrashes: 2, giveUpMs: 50, maxGiveUpMs: 100 } });
     const isMended = join(fleet.folder, "mended");
     const crashes = `if (!require("fs").existsSync(${JSON.stringify(isMended)})) process.exit(1);`;
@@ -52,7 +52,7 @@ describe("a program", () => {
     await fleet.until(({ state }) => state === "ready");
   });
 
-  it("that is given up can be asked to start again", async () => {
+  it("that was given up can be started again on request", async () => {
     await using fleet = testFleet({ timing: { maxCrashes: 1 } });
     fleet.supervisor.addModel(modelSpec({ program: scriptProgram("process.exit(1)") }));
     await fleet.until(({ isGivenUp }) => isGivenUp);
@@ -60,7 +60,7 @@ describe("a program", () => {
     await fleet.until(({ isGivenUp, starts }) => isGivenUp && starts === 2);
   });
 
-  it("that never becomes ready is ended when its time is up, though it ignores SIGTERM", async () => {
+  it("that never becomes ready is ended at its time limit, even if it ignores SIGTERM", async () => {
     await using fleet = testFleet({ timing: { maxCrashes: 1 } });
     const script = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
     fleet.supervisor.addModel(modelSpec({ program: scriptProgram(script), startTimeoutMs: 300, stopTimeoutMs: 50 }));
@@ -70,7 +70,7 @@ describe("a program", () => {
     expect(isAlive(pid!)).toBe(false);
   });
 
-  it("that prints garbage without end is neither believed nor allowed to fill the disk", async () => {
+  it("that prints endless garbage is not considered ready and cannot fill the disk", async () => {
     await using fleet = testFleet({ timing: { maxCrashes: 1 } });
     const script =
       'const junk = Buffer.alloc(65536, \'x\\0\\xff\\n{"event":"ready"}\'); const write = () => process.stdout.write(junk, write); write()';
@@ -83,7 +83,7 @@ describe("a program", () => {
     for (const file of files) expect(statSync(join(fleet.folder, "logs", file)).size).toBeLessThanOrEqual(8 * 2 ** 20);
   });
 
-  it("that stops answering is not sent requests, then ended and started again", async () => {
+  it("that stops answering gets no requests and is restarted", async () => {
     await using fleet = testFleet({ timing: { healthTimeoutMs: 50, maxFailedChecks: 2, hungAfterMs: 200 } });
     fleet.supervisor.addModel(modelSpec({ stopTimeoutMs: 50 }));
     await fleet.supervisor.whenReady("m");
@@ -97,7 +97,7 @@ describe("a program", () => {
     expect(isAlive(pid!)).toBe(false);
   });
 
-  it("that is late with an answer once is doubted, and the same process is ready again", async () => {
+  it("that answers late once is suspected, and the same process becomes ready again", async () => {
     await using fleet = testFleet({ timing: { healthTimeoutMs: 50, healthMs: 10, maxFailedChecks: 1000 } });
     fleet.supervisor.addModel(modelSpec());
     await fleet.supervisor.whenReady("m");
@@ -111,7 +111,7 @@ describe("a program", () => {
 });
 
 describe.runIf(process.platform === "linux")("a crash", () => {
-  it("leaves no worker behind, not even one in a group of its own", async () => {
+  it("leaves no worker behind, not even one in a separate process group", async () => {
     await using fleet = testFleet();
     fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_WORKER: "1" } }));
     await fleet.supervisor.whenReady("m");
@@ -164,7 +164,7 @@ function fleetOf(pid: string | number): string | undefined {
 }
 
 describe("scaling", () => {
-  it("starts, stops and starts again in the same places", async () => {
+  it("starts, stops and restarts instances in the same slots", async () => {
     await using fleet = testFleet();
     const { supervisor } = fleet;
     supervisor.addModel(modelSpec({ instances: 0 }));
@@ -185,7 +185,7 @@ describe("scaling", () => {
     await fleet.until(({ id, state, starts }) => id === "m-0" && state === "ready" && starts === 2);
   });
 
-  it("lets those rest that are no use before those that are busy", async () => {
+  it("stops idle instances before busy ones", async () => {
     const inFlight = new Map([
       ["m-0", 1],
       ["m-1", 0],
@@ -206,7 +206,7 @@ describe("scaling", () => {
     await supervisor.close({ now: true });
   });
 
-  it("stops waiting for requests when their time is up", async () => {
+  it("stops waiting for requests at the time limit", async () => {
     await using fleet = testFleet({ inFlight: () => 1 });
     fleet.supervisor.addModel(modelSpec({ drainTimeoutMs: 100 }));
     await fleet.supervisor.whenReady("m");
@@ -215,7 +215,7 @@ describe("scaling", () => {
     expect(fleet.lines.join("")).toContain("still running");
   });
 
-  it("ends at once what ignores SIGTERM, when it is told to hurry", async () => {
+  it("immediately kills a process that ignores SIGTERM if the close is urgent", async () => {
     await using fleet = testFleet();
     const script = `process.on("SIGTERM", () => {});
       const port = Number(process.argv[process.argv.indexOf("--port") + 1]);
@@ -229,7 +229,7 @@ describe("scaling", () => {
     expect(isAlive(pid!)).toBe(false);
   });
 
-  it("ends a start that is under way", async () => {
+  it("ends an instance that is still starting", async () => {
     await using fleet = testFleet();
     fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_READY_AFTER_MS: "3600000" } }));
     const { pid } = await fleet.until((each) => each.pid !== undefined);
@@ -249,8 +249,8 @@ describe("scaling", () => {
   });
 });
 
-describe.runIf(process.platform === "linux")("orders at random, with processes killed in between", () => {
-  it.each([1, 2, 3])("end in what was asked for last, and in no process more (seed %i)", async (seed) => {
+describe.runIf(process.platform === "linux")("random orders, with processes killed in between", () => {
+  it.each([1, 2, 3])("end in the state of the last order, without extra processes (seed %i)", async (seed) => {
     await using fleet = testFleet({ timing: { maxCrashes: 1000, restartMs: 1, maxRestartMs: 5 } });
     const { supervisor } = fleet;
     const rng = new TestRng(seed);

@@ -41,7 +41,7 @@ const ask = (url: string, body: object) =>
 test.each([
   "json",
   "text",
-])("a server whose log, as %s, and prefix cache cannot be written serves on", async (format) => {
+])("a server continues to serve when its log, as %s, and its prefix cache cannot be written", async (format) => {
   const cache = tempTree({});
   const log = join(cache, "stderr.log");
   writeFileSync(log, "x".repeat(17 * 1024));
@@ -63,7 +63,7 @@ test.each([
   expect(readdirSync(cache, { recursive: true }).filter((name) => /\.tmp$|\.kv$/.test(String(name)))).toEqual([]);
 });
 
-test("a download that finds no room ends with a code and the file's name", async () => {
+test("a download to a full disk ends with a code and the file's name", async () => {
   const hub = await startHubServer({ "org/model": { files: { "model.gguf": Buffer.alloc(64 * 1024, 1) } } });
   try {
     const child = start(["pull", "hf:org/model:model.gguf"], {

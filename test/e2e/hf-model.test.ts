@@ -34,7 +34,7 @@ test("tokenize uses its tokenizer", async () => {
   expect(JSON.parse(stdout)).toHaveLength(3);
 });
 
-test("the server answers a chat in the model's own template, as often as asked alike", async () => {
+test("the server answers a chat with the model's own template, the same each time", async () => {
   await using server = await startTestServer(["--model", folder]);
   const { messages, ids } = chats[1]!;
   const ask = () =>

@@ -68,11 +68,11 @@ function validate(
 }
 
 describe.each(VARIANTS)("%s", (variant) => {
-  test("hadolint takes the Dockerfile", (context) => {
+  test("hadolint accepts the Dockerfile", (context) => {
     expect(validate(context, [["hadolint"]], at("compose", variant), "Dockerfile")).toBe("");
   });
 
-  test("docker-compose takes the project, and misses a key that is not given", (context) => {
+  test("docker-compose accepts the project, and reports a missing key", (context) => {
     const compose = [["docker-compose"]];
     expect(validate(context, compose, at("compose", variant), "-f", "compose.yaml", "config")).toMatch(
       /MILLRACE_API_KEY: k/,
@@ -82,12 +82,12 @@ describe.each(VARIANTS)("%s", (variant) => {
   test.for([
     ["cloud-init", "user-data"],
     ["packer", "cidata/user-data"],
-  ] as const)("cloud-init schema takes %s's %s", ([target, file], context) => {
+  ] as const)("cloud-init schema accepts %s's %s", ([target, file], context) => {
     const said = validate(context, [["cloud-init"]], at(target, variant), "schema", "--config-file", file);
     expect(said).toMatch(/^Valid (cloud-config|schema)/m);
   });
 
-  test("packer validate takes the template", (context) => {
+  test("packer validate accepts the template", (context) => {
     // Without the block for releases from 1.7 on, which would fetch the plugin; and without fetching the image's checksum.
     const template = at("packer-alone", variant);
     cpSync(at("packer", variant), template, { recursive: true });
@@ -95,7 +95,7 @@ describe.each(VARIANTS)("%s", (variant) => {
     validate(context, [["packer"]], template, "validate", "-var", "iso_checksum=none", ".");
   });
 
-  test("systemd-analyze verify takes the units", (context) => {
+  test("systemd-analyze verify accepts the units", (context) => {
     const units = readdirSync(at("systemd", variant, "root/etc/systemd/system")).filter((name) =>
       /\.(service|timer)$/.test(name),
     );
@@ -110,11 +110,11 @@ describe.each(VARIANTS)("%s", (variant) => {
     expect(said).toBe("");
   });
 
-  test("sh reads the installer", (context) => {
+  test("sh parses the installer", (context) => {
     expect(validate(context, [["sh"]], at("systemd", variant), "-n", "install.sh")).toBe("");
   });
 
-  test("promtool takes the rules and KEDA's query", (context) => {
+  test("promtool accepts the rules and KEDA's query", (context) => {
     const query = { groups: [{ name: "keda", rules: [{ record: "demand", expr: demandQuery("millrace/x", 12.8) }] }] };
     writeFileSync(at("query.yaml"), stringify(query, { lineWidth: 0 }));
     const rules = at("kubernetes", variant, "prometheus-rules.yaml");
@@ -125,7 +125,7 @@ describe.each(VARIANTS)("%s", (variant) => {
 });
 
 /** What promtool itself computes from made-up series. */
-test("promtool: alerts fire when they should, and KEDA's query counts the spare pod", (context) => {
+test("promtool: alerts fire as intended, and KEDA's query counts the spare pod", (context) => {
   const job = "millrace/millrace-rtx4090-70b";
   const series = (metric: string, values: string, labels = "") => ({
     series: `${metric}{job="${job}"${labels}}`,
@@ -210,7 +210,7 @@ describe.each([
       parse(readFileSync(at(target, variant, name), "utf8")),
     ]);
 
-  test("kubernetes-validate takes every built-in object, strictly", (context) => {
+  test("kubernetes-validate accepts every built-in object in strict mode", (context) => {
     const builtIn = objects()
       .filter(([, { kind }]) => !ownKinds.includes(kind))
       .map(([name]) => name);
@@ -219,7 +219,7 @@ describe.each([
     expect(said.match(/ passed for resource /g)).toHaveLength(builtIn.length);
   });
 
-  test("the definitions of KEDA, the Prometheus operator and LeaderWorkerSet take theirs, strictly", (context) => {
+  test("the definitions of KEDA, the Prometheus operator and LeaderWorkerSet accept their objects in strict mode", (context) => {
     const crds = own === undefined ? undefined : join(own, "crds");
     // The projects' own files, too large to keep here.
     if (crds === undefined || !existsSync(crds))

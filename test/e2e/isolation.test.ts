@@ -27,14 +27,14 @@ async function inTurn(url: string, ...keys: readonly string[]): Promise<readonly
   return found;
 }
 
-test("of a server: by default, and shared where that is said", async () => {
+test("a server isolates tenants by default, and shares prefixes if configured", async () => {
   await using server = await startTestServer(["--model", MODEL, "--api-key", "a,b"]);
   expect(await inTurn(server.url, "a", "b", "a", "b")).toEqual([false, false, true, true]);
   await using shared = await startTestServer(["--model", MODEL, "--api-key", "a,b", "--no-isolate-api-keys"]);
   expect(await inTurn(shared.url, "a", "b")).toEqual([false, true]);
 });
 
-test("of a fleet: the start says where an engine cannot keep tenants apart, and requests there are refused", async () => {
+test("a fleet warns at its start about paths that cannot isolate tenants, and refuses requests to them", async () => {
   const engine = await startStandIn(answerJson({}));
   try {
     const keys = ["a", "b"].map((tenant) => ({ tenant, key: `sk-${tenant}` }));
@@ -63,7 +63,7 @@ test("of a fleet: the start says where an engine cannot keep tenants apart, and 
   }
 });
 
-test("of a fleet: a tenant's keys share, two tenants do not, and routing by tokens finds each tenant's own", async () => {
+test("in a fleet the keys of a tenant share prefixes, two tenants do not, and routing by tokens finds each tenant's own", async () => {
   const keys = ["a", "a", "b"].map((tenant, i) => ({ tenant, key: `sk-${i}` }));
   const models = [{ name: "stories", model: MODEL, instances: 2, "cores-per-instance": 1 }];
   await using fleet = await FleetProcess.start({ "api-keys": keys, models });

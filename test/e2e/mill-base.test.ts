@@ -44,7 +44,7 @@ test.each(chats)("greedy answer of a chat of $messages.length messages", async (
   await expectGreedy(server.url, chat);
 });
 
-test("with the bundled heads the answers are the same, and most guesses come true", async () => {
+test("with the bundled heads the answers are the same, and most guesses are accepted", async () => {
   const heads = { model: join(repositoryRoot(), "models/mill-heads.gguf"), num_speculative_tokens: 4, adaptive: false };
   await using guessing = await startTestServer(["--speculative-config", JSON.stringify({ method: "heads", ...heads })]);
   for (const chat of chats) await expectGreedy(guessing.url, chat);

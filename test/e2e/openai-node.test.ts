@@ -20,7 +20,7 @@ const storyPrompt = (animal: string) =>
   `<|im_start|>user\nTell me a short story about a ${animal}.<|im_end|>\n<|im_start|>assistant\n`;
 const messages = [{ role: "user" as const, content: "Hello! Who are you?" }];
 
-test("chat, streamed and whole, is the same text with the same usage", async () => {
+test("a chat has the same text and usage, streamed or complete", async () => {
   const body = { model, messages, max_tokens: 24, temperature: 0 };
   const whole = await client.chat.completions.create(body);
   const stream = await client.chat.completions.create({

@@ -68,7 +68,7 @@ describe("two instances of the embedded engine", () => {
   });
   afterAll(() => fleet[Symbol.asyncDispose]());
 
-  test("what is ready is said, as a table", () => {
+  test("ready instances are listed in a table", () => {
     expect(fleet.text).toMatch(/model +instance +engine +state +url/);
     expect(fleet.text).toMatch(/mill-base +mill-base-1 +millrace +ready +http:\/\/127\.0\.0\.1:\d+/);
   });
@@ -77,7 +77,7 @@ describe("two instances of the embedded engine", () => {
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["mill-base", "gpt"]);
   });
 
-  test("a chat, streamed and whole, by name and alias, is the same text", async () => {
+  test("a chat has the same text, streamed or complete, by name or alias", async () => {
     const asked = { messages: story("fox"), max_tokens: 24, temperature: 0 };
     const whole = await client.chat.completions.create({ model: "mill-base", ...asked });
     const stream = await client.chat.completions.create({ model: "gpt", ...asked, stream: true });
@@ -87,7 +87,7 @@ describe("two instances of the embedded engine", () => {
     expect(text).toBe(whole.choices[0]!.message.content);
   });
 
-  test("a JSON schema is kept to", async () => {
+  test("answers follow a JSON schema", async () => {
     const { choices } = await client.chat.completions.create({
       model: "mill-base",
       messages: story("shirt"),
@@ -109,7 +109,7 @@ describe("two instances of the embedded engine", () => {
     expect(call).toMatchObject({ type: "function", function: { name: "shirt" } });
   });
 
-  test("both instances answer, and the metrics say so", async () => {
+  test("both instances answer, and the metrics show it", async () => {
     await answers(fleet);
     const text = await metricsOf(fleet);
     for (const id of ["mill-base-0", "mill-base-1"]) {
@@ -122,7 +122,7 @@ describe("two instances of the embedded engine", () => {
     }
   });
 
-  test("an instance killed under load costs no request its answer, and comes back", async () => {
+  test("an instance that is killed under load loses no answer and is restarted", async () => {
     const before = await answers(fleet, LONG);
     const victimNow = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-0")!;
     const asked = [answers(fleet, LONG), answers(fleet, LONG)];
@@ -137,7 +137,7 @@ describe("two instances of the embedded engine", () => {
     await until(isBack, "the killed instance to be ready again");
   });
 
-  test("a reload under a running stream cuts nothing, and a bad file changes nothing", async () => {
+  test("a reload does not interrupt a running stream, and a bad file has no effect", async () => {
     const stream = await longStream(client);
     let numChunks = 0;
     let reason: string | null = null;
@@ -159,7 +159,7 @@ describe("two instances of the embedded engine", () => {
     expect((await fleet.instances()).map(({ pid }) => pid)).toEqual(pids);
   });
 
-  test("a model whose engine is set up otherwise gets new processes, and its running stream ends whole", async () => {
+  test("a model with changed engine settings gets new processes, and its running stream completes", async () => {
     const stream = await longStream(client);
     const pids = (await fleet.instances()).map(({ pid }) => pid);
     let reloaded: Promise<void> | undefined;
@@ -190,7 +190,7 @@ describe("two instances of the embedded engine", () => {
     await until(async () => (await stateOf()) === "ready", "the instance to be ready again");
   });
 
-  test("told to stop, it finishes what runs and leaves no process", async () => {
+  test("on a stop signal it finishes running requests and leaves no process", async () => {
     const pids = (await fleet.instances()).map(({ pid }) => pid);
     const stream = await longStream(client);
     let exitCode: Promise<number | null> | undefined;
@@ -205,13 +205,13 @@ describe("two instances of the embedded engine", () => {
   });
 });
 
-test("the same requests get the same tokens from one instance and from two", async () => {
+test("the same requests get the same tokens from one instance and from two instances", async () => {
   await using one = await FleetProcess.start(two({ instances: 1 }));
   await using both = await FleetProcess.start(two());
   expect(await answers(both)).toEqual(await answers(one));
 });
 
-test("a model on demand is loaded by its first request, and makes room for another", async () => {
+test("an on-demand model is loaded by its first request, and is unloaded for another", async () => {
   const onDemand = { model: MODEL.model, load: "on-demand", memory: "1GiB" };
   const names = ["one", "other"];
   const models = names.map((name) => ({ name, ...onDemand }));
@@ -226,7 +226,7 @@ test("a model on demand is loaded by its first request, and makes room for anoth
   }
 });
 
-test("a queue brings another instance, and idleness takes it away", async () => {
+test("a queue adds an instance, and idleness removes it", async () => {
   const autoscale = { "up-at": 0.5, "up-after": "1s", "down-after": "3s" };
   const own = { ...MODEL, instances: { min: 1, max: 2 }, options: { "max-num-seqs": 1 }, autoscale };
   await using fleet = await FleetProcess.start({ models: [own] });
@@ -243,7 +243,7 @@ test("a queue brings another instance, and idleness takes it away", async () => 
   await until(async () => (await numReady()) === 1, "one instance again");
 });
 
-test("a model taken out of the file finishes its stream, and is unknown from then on", async () => {
+test("a model that is removed from the file finishes its stream and is then unknown", async () => {
   const names = ["mill-base", "other"];
   const models = names.map((name) => ({ name, model: MODEL.model, aliases: [`${name}-alias`] }));
   await using fleet = await FleetProcess.start({ models });
@@ -261,7 +261,7 @@ test("a model taken out of the file finishes its stream, and is unknown from the
   expect((await fleet.instances()).map(({ model }) => model)).toEqual(["other"]);
 });
 
-test("requests are spans in their client's trace", async () => {
+test("requests become spans in their client's trace", async () => {
   await using collector = await startCollector();
   const telemetry = { "otlp-endpoint": collector.url, "service-name": "mill" };
   await using fleet = await FleetProcess.start({ ...two(), telemetry });
@@ -274,7 +274,7 @@ test("requests are spans in their client's trace", async () => {
   expect(collector.metrics().map(({ name }) => name)).toContain("gen_ai.client.token.usage");
 });
 
-test("servers that run already are attached, and found by their own name", async () => {
+test("running servers are attached and found by their own name", async () => {
   await using one = await startTestServer([]);
   await using other = await startTestServer([]);
   // One that is away is no reason to wait.
@@ -285,14 +285,14 @@ test("servers that run already are attached, and found by their own name", async
   expect((await answers(fleet)).every((text) => text.length > 0)).toBe(true);
 });
 
-test("a fleet of which nothing starts ends, and says why", async () => {
+test("a fleet without a working instance exits and reports the reason", async () => {
   const broken = FleetProcess.start({
     models: [{ name: "m", model: "/nowhere/m.gguf", program: ["/nowhere/engine"] }],
   });
   await expect(broken).rejects.toThrow(/instance_failed[\s\S]*expected the program \/nowhere\/engine/);
 });
 
-test("flags for the simple case: as many instances as are measured to be best, once", async () => {
+test("with flags only, the best number of instances is measured once and used", async () => {
   const args = ["--port", "0", "--instances", "auto", "--max-num-seqs", "4"];
   const first = await FleetProcess.run(args);
   expect(first.text).toMatch(/1 × \d+ cores: \d+ tokens\/s/);

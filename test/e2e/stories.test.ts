@@ -48,7 +48,7 @@ test("a seeded stream equals the same request without streaming", async () => {
   expect(events.length).toBeGreaterThan(3);
 });
 
-test("a client that leaves frees its seat at once", async () => {
+test("a client that leaves frees its seat immediately", async () => {
   const controller = new AbortController();
   const left = post(`${server.url}/v1/completions`, { prompt: "Once", max_tokens: 450 }, controller.signal);
   await expect.poll(() => gauge("num_requests_running"), { interval: 5, timeout: 5000 }).toBe(1);

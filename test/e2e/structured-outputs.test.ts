@@ -42,13 +42,13 @@ function expectShirt(text: string | null | undefined): void {
 describe("responses", () => {
   const asked = { model: "mill-base", input: "A shirt?", text: { format } };
 
-  test("are held to text.format", async () => {
+  test("follow text.format", async () => {
     const answer = await client.responses.create(asked);
     expectShirt(answer.output_text);
     expect(answer).toMatchObject({ status: "completed", text: { format } });
   });
 
-  test("are held to it in streams", async () => {
+  test("follow it in streams", async () => {
     let streamed = "";
     const stream = client.responses.stream(asked);
     stream.on("response.output_text.delta", ({ delta }) => {
@@ -59,14 +59,14 @@ describe("responses", () => {
     expect(output).toMatchObject([{ type: "message", content: [{ text: streamed }] }]);
   });
 
-  test("are any object where that is asked", async () => {
+  test("are any object on request", async () => {
     const text = { format: { type: "json_object" } } as const;
     const answer = await client.responses.create({ ...asked, text, max_output_tokens: 200 });
     expect(answer.output_text).toMatch(/^\{/);
     if (answer.status === "completed") expect(JSON.parse(answer.output_text)).toBeTypeOf("object");
   });
 
-  test("with a schema that cannot be kept are refused by name", async () => {
+  test("with an unsupported schema are refused with the field's name", async () => {
     const bad = { ...format, schema: { type: "string", pattern: "(?<=a)b" } };
     const refused = client.responses.create({ ...asked, text: { format: bad } });
     await expect(refused).rejects.toThrow(BadRequestError);
@@ -74,7 +74,7 @@ describe("responses", () => {
   });
 });
 
-test("chats are held to response_format", async () => {
+test("chats follow response_format", async () => {
   const answer = await client.chat.completions.create({
     model: "mill-base",
     messages: [{ role: "user", content: "A shirt?" }],
@@ -83,7 +83,7 @@ test("chats are held to response_format", async () => {
   expectShirt(answer.choices[0]?.message.content);
 });
 
-test("what of a schema is not kept is named in the answer's headers, at every door and of streams too", async () => {
+test("the answer's headers list the unenforced keywords of a schema, on every endpoint and for streams", async () => {
   const tags = { type: "array", items: { type: "string", maxLength: 3 }, uniqueItems: true, maxItems: 2 };
   const messages = [{ role: "user", content: "Tags?" }];
   const doors: Readonly<Record<string, (form: object) => object>> = {
@@ -121,7 +121,7 @@ test("what of a schema is not kept is named in the answer's headers, at every do
   }
 });
 
-test("chats with tools are a call, or held to response_format", async () => {
+test("chats with tools are a call or follow response_format", async () => {
   const tools = [{ type: "function" as const, function: { name: "coat", parameters: schema } }];
   const response_format = { type: "json_schema" as const, json_schema: { name: "shirt", schema, strict: true } };
   const messages = [{ role: "user" as const, content: "A shirt?" }];

@@ -1,4 +1,4 @@
-/** Cells that show the gain of each layer, and a load ladder for the baselines and all together. */
+/** Cells that show the gain of each layer, and a ladder of loads for the baselines and for all layers together. */
 import type { Load } from "../workload/load.js";
 import { mixedLengths, padded, usefulShare } from "../workload/mixed-lengths.js";
 import {
@@ -14,18 +14,18 @@ import { longestRequest, scaled, type Workload } from "../workload/workload.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
 
 export interface CellWishes {
-  /** Factor on all lengths and the memory. */
+  /** Factor for all lengths and for the memory. */
   readonly scale: number;
   /** Lengths of the ladder's requests. */
   readonly shapes: readonly (readonly [promptTokens: number, outputTokens: number])[];
   readonly concurrency: readonly number[];
   /** Time after which a run sends no new requests. */
   readonly durationS: number;
-  /** Names; undefined: all. */
+  /** Names of the cells to measure; undefined: all. */
   readonly only?: readonly string[] | undefined;
 }
 
-/** Workload names of cells, from which the reference ratios are read. */
+/** Workload names of the cells that the reference ratios refer to. */
 export const LENGTHS = "mixed lengths";
 export const PADDED = "mixed lengths, padded";
 export const SHARED = "shared prompts";
@@ -38,7 +38,7 @@ export const LADDER = "ladder ";
 
 const LAYER_CELLS: readonly string[] = [LENGTHS, SHARED, MEMORY, CODE_EDIT];
 
-/** Whether every layer is measured under the cell, alone and taken away. */
+/** Whether every layer is measured under the cell, both alone and removed from the full set. */
 export const isLayerCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
   LAYER_CELLS.includes(workloadName);
 
@@ -72,7 +72,7 @@ const TALE: Workload = {
 
 const one = (concurrency: number): Load => ({ kind: "closed", concurrency, rampMs: 0 });
 
-/** Each kind of traffic with its memory: enough, or in one case too little. */
+/** Each kind of traffic with its KV memory: sufficient, except in one case. */
 function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
   const lengths = mixedLengths(scale);
   const entries = padded(lengths, STATIC_BATCH);

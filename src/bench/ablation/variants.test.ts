@@ -12,16 +12,16 @@ const named = (name: string) => variants.find((variant) => variant.name === name
 const shape = { seats: 4, maxModelLen: 512, kvTokens: 2048 };
 const flags = (name: string) => flagsOf(named(name), layers, shape).join(" ");
 
-test("two baselines, every layer alone and taken away, all together, and all together on half the threads", () => {
+test("the variants are two baselines, every layer alone and removed, all layers, and all layers on half the threads", () => {
   expect(new Set(variants.map((variant) => variant.name)).size).toBe(variants.length);
-  // Naive, vanilla, all, half; two and seven layers alone, eight taken away.
+  // Naive, vanilla, all, half; two and seven layers alone, eight removed.
   expect(variants).toHaveLength(4 + 2 + 7 + 8);
   expect(named("vanilla + Q8_0 weights").layers.map((layer) => layer.modelPath)).toContain("q8.gguf");
   expect(named(ALL).layers).toHaveLength(8);
   expect(variants.filter((variant) => variant.isOnHalf).map((variant) => variant.name)).toEqual([HALF]);
 });
 
-test("naive switches everything off, all together nothing, and one layer is one change", () => {
+test("naive disables every layer, all together disables none, and one layer is one change", () => {
   expect(flags(NAIVE)).toBe(
     '--batching static --kv-layout contiguous --no-enable-chunked-prefill --max-num-batched-tokens 512 --no-enable-prefix-caching --no-share-kv-reads --kv-cache-dtype f16 --speculative-config {"method":"none"}',
   );
@@ -31,7 +31,7 @@ test("naive switches everything off, all together nothing, and one layer is one 
   expect(flags("all but paged KV")).toBe(`--kv-layout contiguous ${flags(ALL)}`);
 });
 
-test("cells are scaled with their memory, chosen by name, and measured under targets that exist", () => {
+test("cells scale with their memory, are selected by name, and refer to existing targets", () => {
   const wishes: CellWishes = { scale: 0.5, shapes: [[512, 512]], concurrency: [1, 2], durationS: 3 };
   const names = variants.map((variant) => variant.name);
   const cells = ablationCells(wishes, names);

@@ -1,5 +1,5 @@
 /**
- * Layers, which are optimisations switched on and off, and the servers that have some of them. Naive has none; vanilla has the foundation, continuous
+ * Layers are optimisations that can be disabled; each variant is a server with some of them. Naive has none; vanilla has the foundation, continuous
  * batching and paged KV memory; all together has every layer.
  */
 import type { ServerShape } from "../workload/scenarios.js";
@@ -22,7 +22,7 @@ interface Variant {
 export interface Layers {
   readonly foundation: readonly Layer[];
   readonly optimisations: readonly Layer[];
-  /** Weights in further types: measured alone, and not part of all together. */
+  /** Weights of further types are measured alone and are not part of all together. */
   readonly alternatives: readonly Layer[];
 }
 
@@ -76,7 +76,7 @@ export function weightsLayer(type: string, modelPath: string): Layer {
   return { name: `${type} weights`, on: flags(), off: flags(), modelPath };
 }
 
-/** Baselines first; all together and its half last. */
+/** The baselines come first; all together and its half come last. */
 export function variantsOf({ foundation, optimisations: optional, alternatives }: Layers): Variant[] {
   const all = [...foundation, ...optional];
   const variant = (name: string, layers: readonly Layer[], isOnHalf = false): Variant => ({ name, layers, isOnHalf });
@@ -96,7 +96,7 @@ export function variantsOf({ foundation, optimisations: optional, alternatives }
   ];
 }
 
-/** The server's flags, beside those of its size. */
+/** The server's flags, in addition to those for its size. */
 export function flagsOf({ layers }: Variant, all: Layers, shape: ServerShape): string[] {
   const has = (layer: Layer) => layers.includes(layer);
   return [...all.foundation, ...all.optimisations].flatMap((layer) =>

@@ -23,7 +23,7 @@ describe("divergence", () => {
     expect(klOf(logSoftmax(Float32Array.of(0, Number.NEGATIVE_INFINITY)), q)).toBeCloseTo(Math.log(2), 6);
   });
 
-  test("of an engine from itself is zero, however its prompts are split; with int8 KV it is small", async () => {
+  test("of an engine from itself is zero for any split of its prompts; with int8 KV it is small", async () => {
     const modelPath = join(folder, "model.gguf");
     writeRandomModel(modelPath, { architecture: "llama", width: 64, ff: 96, seed: 5, contextLength: 128 });
     const backend = createCpuBackend({ numThreads: 2 });

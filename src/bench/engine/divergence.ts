@@ -1,4 +1,4 @@
-/** Compares two engines' predictions over the same text. */
+/** Compares the predictions of two engines for the same text. */
 import type { EngineCore } from "../../engine/engine-core.js";
 import { percentile } from "../measure/percentiles.js";
 
@@ -6,7 +6,7 @@ export interface Divergence {
   readonly numTokens: number;
   /** Kullback-Leibler divergence KL(reference ‖ tested) of the next token's distribution, in nats. */
   readonly meanKl: number;
-  /** undefined for too few positions. */
+  /** Undefined if there are too few positions. */
   readonly p99Kl: number | undefined;
   readonly maxKl: number;
   /** Share of the positions with the same likeliest token. */

@@ -1,4 +1,4 @@
-/** Engines for the benches of drafts: in this process, with a step at a time in the caller's hands. */
+/** Engines for the speculation benchmarks: they run in this process, and the caller runs each step. */
 import { createBackend } from "../../backend/create/create-backend.js";
 import { packFolder } from "../../core/cache-folder.js";
 import type { StartStage } from "../../core/stages.js";
@@ -22,7 +22,7 @@ import {
 const MAX_PACK_BYTES = 50 * 2 ** 30;
 const RANDOM_PROMPT_TOKENS = 64;
 
-/** Each prompt is computed anew in every run. */
+/** The prefix cache is off, so that every run computes its prompts. */
 const shapeOf = (modelPath: string, numThreads: number, batches: readonly number[]) => ({
   modelPath,
   numThreads,
@@ -45,7 +45,7 @@ export async function benchSpeculationOf(
     ...DEFAULT_ENGINE_OPTIONS,
     ...shapeOf(modelPath, numThreads, spec.batches),
     maxModelLen: spec.promptTokens + spec.genTokens,
-    // As many rows as full drafts of all sequences have.
+    // The step holds full drafts of all sequences.
     maxNumBatchedTokens: Math.max(512, Math.max(...spec.batches) * (1 + spec.maxDraftTokens)),
     speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: spec.maxDraftTokens },
   };

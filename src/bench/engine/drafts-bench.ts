@@ -1,5 +1,5 @@
 /**
- * Measures speculation on given prompts: two engines in this process, one plain and one drafting, answer the same requests in alternation, and must
+ * Measures speculation on given prompts: two engines in this process, one with and one without drafts, alternately answer the same requests and must
  * give the same tokens. Each round has new prompts, so that no drafter has seen the answers.
  */
 import { MillraceError } from "../../core/errors.js";
@@ -15,10 +15,10 @@ export interface PromptSet {
 }
 
 export interface DraftsBenchSpec {
-  /** Requests at once. */
+  /** Concurrent requests. */
   readonly batches: readonly number[];
   readonly rounds: number;
-  /** Prompts of each round, for each batch size. */
+  /** Number of prompts per round and batch size. */
   readonly promptsPerRound: number;
   readonly maxTokens: number;
   readonly temperature: number;
@@ -27,9 +27,9 @@ export interface DraftsBenchSpec {
 export interface DraftsBenchResult {
   readonly set: string;
   readonly batch: number;
-  /** Speed-up after the first token: time from first to last token over all answers, plain ÷ with drafts. */
+  /** Speed-up of decoding: the time from first to last token over all answers, without ÷ with drafts. */
   readonly decoding: Estimate;
-  /** Speed-up of the whole round, prompts included. */
+  /** Speed-up of the whole round, including the prompts. */
   readonly wholeRun: Estimate;
   readonly rounds: readonly RoundTimes[];
   readonly numTokens: number;

@@ -1,4 +1,4 @@
-/** `millrace bench engine` without its command line: rounds over batch sizes, medians and spreads. */
+/** `millrace bench engine` without its command line: rounds for each batch size, medians and spreads. */
 
 import { type Summary, summarize } from "../../core/statistics.js";
 import type { Engine } from "../../engine/api/engine.js";
@@ -23,7 +23,7 @@ export interface EngineBenchResult {
   readonly promptTokens: number;
   readonly genTokens: number;
   readonly sharedPrefix: number;
-  /** Medians. Prefill counts all prompt tokens, also those that a shared prefix saves; decode counts all sequences' tokens. */
+  /** Medians. Prefill counts all prompt tokens, including those from a shared prefix; decode counts the tokens of all sequences. */
   readonly prefillTokensPerS: number;
   readonly decodeTokensPerS: number;
   readonly prefillSummary: Summary;
@@ -74,7 +74,7 @@ function warmUpOf(spec: EngineBenchSpec): EngineBenchSpec {
 async function measure(engine: Engine, spec: EngineBenchSpec, batch: number, seed: number): Promise<EngineBenchSample> {
   const { promptTokens, genTokens, sharedPrefix } = spec;
   const { vocabSize } = engine.info;
-  // A seed per round: no prompt is in the prefix cache.
+  // Each round has a seed of its own, so that no prompt is in the prefix cache.
   const prompts = randomPrompts({ batch, promptTokens, sharedPrefix, vocabSize }, seed);
   const round = await runRound(engine, { prompts, genTokens });
   return {

@@ -4,7 +4,7 @@ import { runRound, tokensToAsk } from "./engine-round.js";
 
 const prompt = (length: number): Int32Array => new Int32Array(length).fill(65);
 
-test("every sequence is greedy, has no stop tokens, and has ended after the round", async () => {
+test("every sequence is greedy, has no stop tokens, and ends with the round", async () => {
   const engine = new FakeEngine();
   const spec = { prompts: [prompt(3), prompt(4)], genTokens: 5 };
   const sample = await runRound(engine, spec);
@@ -20,7 +20,7 @@ test("every sequence is greedy, has no stop tokens, and has ended after the roun
   expect(sample.decodeMs).toBeGreaterThan(0);
 });
 
-test("sequences ask for as many tokens as model and KV memory hold, and never fewer than are measured", () => {
+test("sequences request as many tokens as model and KV memory hold, and at least the measured number", () => {
   const { info } = new FakeEngine({ maxModelLen: 1024 });
   const spec = (batch: number, length: number) => ({
     prompts: Array.from({ length: batch }, () => prompt(length)),
@@ -32,7 +32,7 @@ test("sequences ask for as many tokens as model and KV memory hold, and never fe
   expect(tokensToAsk(info, spec(8, 510))).toBe(8);
 });
 
-test("the engine's errors are passed on, and no request is left", async () => {
+test("the engine's errors are passed on, and no request is left behind", async () => {
   const engine = new FakeEngine();
   const spec = { prompts: [prompt(8), prompt(0)], genTokens: 4 };
   await expect(runRound(engine, spec)).rejects.toMatchObject({ code: "empty_prompt" });

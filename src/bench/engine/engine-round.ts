@@ -1,4 +1,4 @@
-/** One measured round: a batch of prompts handed to a running engine at once, timed from outside through its public interface. */
+/** One measured round: a batch of prompts is submitted to a running engine at once and timed through its public interface. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import type { Engine, EngineHandle } from "../../engine/api/engine.js";
@@ -7,7 +7,7 @@ import { GREEDY_SAMPLING } from "../../engine/api/request.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 
 interface RoundSpec {
-  /** One prompt for each sequence of the batch. */
+  /** One prompt per sequence of the batch. */
   readonly prompts: readonly Int32Array[];
   /** Tokens that each sequence generates while all sequences decode, its first token included; at least 2. */
   readonly genTokens: number;
@@ -18,7 +18,7 @@ export interface RoundSample {
   readonly prefillMs: number;
   /** Time of the genTokens − 1 steps in which every sequence gets a token. */
   readonly decodeMs: number;
-  /** The parts of both spent inside kernels. */
+  /** The parts of both times that were spent in kernels. */
   readonly prefillKernelMs: number;
   readonly decodeKernelMs: number;
   /** Prompt tokens served from the prefix cache. */
@@ -26,7 +26,8 @@ export interface RoundSample {
 }
 
 /**
- * Tokens to ask for per sequence: the first sequences go on generating until the last prompt is computed. So every sequence asks for as many tokens
+ * Tokens to request per sequence: the first sequences continue to generate until the last prompt is computed. So every sequence requests as many
+ * tokens
  * as model and memory hold, and is aborted when the round is over.
  */
 export function tokensToAsk({ maxModelLen, numKvBlocks, blockSize }: EngineInfo, spec: RoundSpec): number {
@@ -82,7 +83,7 @@ async function untilIdle(engine: Engine): Promise<void> {
   }
 }
 
-/** Follows a round step by step: first the prompts, then the steps that all sequences share. */
+/** Follows a round step by step: first the prompts, then the steps in which all sequences decode. */
 class RoundWatch {
   readonly #startMs = performance.now();
   readonly #before;

@@ -1,4 +1,4 @@
-/** Measures grammars in the engine's own grammar thread: compile times, and the time of a mask for each token. */
+/** Measures grammars in the engine's own grammar thread: compile times, and the time to compute a mask for each token. */
 import { MillraceError } from "../../core/errors.js";
 import { type Summary, summarize } from "../../core/statistics.js";
 import { GrammarService } from "../../engine/constraint/grammar-service.js";
@@ -11,7 +11,7 @@ const SLOT = 0;
 
 export interface GrammarCase {
   readonly name: string;
-  /** The grammar's recipe, different in each round: a known one would not be compiled again. */
+  /** The grammar's recipe; it differs in each round, because a known recipe is not compiled again. */
   recipeOf(round: number): string;
   /** A text that the grammar allows; a mask is measured for each of its tokens. */
   readonly answer: string;
@@ -33,8 +33,8 @@ export interface GrammarBenchReport {
 }
 
 /**
- * @param modelPath a model, whose tokenizer is read
- * @param trivial a recipe that compiles at once
+ * @param modelPath the model with the tokenizer to use
+ * @param trivial a recipe that compiles immediately
  */
 export function benchGrammars(
   modelPath: string,
@@ -130,7 +130,7 @@ function timeOf(run: () => void): number {
   return performance.now() - startMs;
 }
 
-/** Splits a text greedily into the longest tokens: close to the tokenizer's result, and always allowed by the grammar. */
+/** Splits a text greedily into the longest tokens. The result is close to the tokenizer's, and the grammar always allows it. */
 function longestTokens({ bytes }: TokenBytes, text: string): number[] {
   const idByText = new Map(bytes.map((token, id) => [Buffer.from(token).toString("latin1"), id]));
   const rest = Buffer.from(text).toString("latin1");

@@ -1,4 +1,4 @@
-/** Typical JSON schemas, each with a value of it, whose masks are measured. */
+/** Typical JSON schemas, each with a valid value for the measurement of masks. */
 import { recipeText } from "../../text/answer/answer-recipe.js";
 import type { GrammarCase } from "./grammar-bench.js";
 
@@ -39,12 +39,12 @@ const SCHEMAS: readonly (readonly [name: string, schema: object, value: unknown]
   ["a list of numbers", objectOf({ list: { type: "array", items: { type: "number" } } }), { list: [1, 2.5, -3] }],
 ];
 
-/** A recipe that compiles at once. */
+/** A recipe that compiles immediately. */
 export const TRIVIAL_RECIPE = recipeText({ kind: "choice", choices: ["a"] });
 
 export const GRAMMAR_CASES: readonly GrammarCase[] = SCHEMAS.map(([name, schema, value]) => ({
   name,
-  // Each round has a recipe of its own: a known one would not be compiled again.
+  // Each round has a different recipe, because a known recipe is not compiled again.
   recipeOf: (round) => recipeText({ kind: "schema", schema, param: `schema ${round}` }),
   answer: JSON.stringify(value),
 }));

@@ -1,4 +1,4 @@
-/** Measures how another KV cache type changes a model's predictions over a text, and its memory. */
+/** Measures how a KV cache type changes a model's predictions for a text, and its memory. */
 
 import { createBackend } from "../../backend/create/create-backend.js";
 import type { KvType } from "../../backend/ops.js";
@@ -16,14 +16,14 @@ export const REFERENCE_KV_TYPE = "f16";
 export interface KvQualitySpec {
   readonly modelPath: string;
   readonly kvCacheDtype: KvType;
-  /** Tokens of a window, each computed on its own. */
+  /** Tokens per window; each window is computed separately. */
   readonly window: number;
   readonly numThreads: number;
 }
 
 export interface KvQuality {
   readonly divergence: Divergence;
-  /** KV memory of a token. */
+  /** KV memory per token. */
   readonly bytes: { readonly reference: number; readonly tested: number };
 }
 

@@ -1,9 +1,9 @@
-/** A drafter that knows the outputs and errs on purpose, to measure speculation at a given acceptance. */
+/** A drafter that knows the outputs and makes deliberate errors, to measure speculation at a given acceptance. */
 
 import type { Draft, Drafter } from "../../engine/speculative/drafter.js";
 import type { Sequence } from "../../engine/step/sequence.js";
 
-/** The chance that it reports for its tokens; the speculator learns the true one. */
+/** The probability that the drafter reports for its tokens; the speculator learns the true one. */
 const FIRST_CHANCE = 0.85;
 
 export class OracleDrafter implements Drafter {

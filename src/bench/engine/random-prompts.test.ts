@@ -3,7 +3,7 @@ import { randomPrompts } from "./random-prompts.js";
 
 const SHAPE = { batch: 3, promptTokens: 40, sharedPrefix: 0, vocabSize: 512 };
 
-test("prompts are a function of the seed, and differ between sequences and seeds", () => {
+test("prompts depend only on the seed, and differ between sequences and seeds", () => {
   const prompts = randomPrompts(SHAPE, 7);
   expect(prompts.map((prompt) => prompt.length)).toEqual([40, 40, 40]);
   expect(randomPrompts(SHAPE, 7)).toEqual(prompts);
@@ -11,12 +11,12 @@ test("prompts are a function of the seed, and differ between sequences and seeds
   expect(new Set(all).size).toBe(6);
 });
 
-test("ids stay in the vocabulary and use all of it", () => {
+test("ids stay in the vocabulary and cover all of it", () => {
   const ids = new Set(randomPrompts({ ...SHAPE, promptTokens: 4000, vocabSize: 5 }, 0).flatMap((ids) => [...ids]));
   expect([...ids].sort()).toEqual([0, 1, 2, 3, 4]);
 });
 
-test("a shared prefix is the same in all sequences of one seed and in none of another", () => {
+test("a shared prefix is equal in all sequences of one seed and differs for another seed", () => {
   const head = (prompt: Int32Array) => String(prompt.subarray(0, 16));
   const tail = (prompt: Int32Array) => String(prompt.subarray(16));
   const prompts = randomPrompts({ ...SHAPE, sharedPrefix: 16 }, 1);

@@ -5,7 +5,7 @@ import { generator } from "../workload/random.js";
 interface PromptShape {
   readonly batch: number;
   readonly promptTokens: number;
-  /** Number of first tokens that all prompts of the batch share. */
+  /** Number of leading tokens that all prompts of the batch share. */
   readonly sharedPrefix: number;
   readonly vocabSize: number;
 }

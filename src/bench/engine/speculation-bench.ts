@@ -1,5 +1,5 @@
 /**
- * Measures speculation with drafts of a given acceptance: an engine in this process decodes each batch plainly and then with a drafter that knows the
+ * Measures speculation at a given acceptance: an engine in this process decodes each batch without drafts and then with a drafter that knows the
  * output, in alternation. Both must give the same tokens.
  */
 import { MillraceError } from "../../core/errors.js";
@@ -22,7 +22,7 @@ export interface SpeculationBenchSpec {
 
 export interface SpeculationBenchResult {
   readonly batch: number;
-  /** Medians of decoding, without the prompts. */
+  /** Medians for decoding, without the prompts. */
   readonly plainTokensPerS: number;
   readonly tokensPerS: number;
   /** The median ratio, and the ratios of all rounds. */

@@ -14,11 +14,11 @@ import {
 } from "./measure.js";
 
 export interface GatewayBenchSpec {
-  /** Streams at once. */
+  /** Concurrent streams. */
   readonly streams: number;
-  /** Streams of each round. */
+  /** Number of streams per round. */
   readonly streamRequests: number;
-  /** Small requests, through this gateway and through the other one. */
+  /** Number of small requests, through this gateway and through the other one. */
   readonly requests: number;
   readonly peerRequests: number;
   readonly rounds: number;
@@ -29,7 +29,7 @@ export interface GatewayBenchSpec {
 /** One gateway's figures, or those of the server without a gateway. */
 interface MeasuredGateway {
   readonly name: string;
-  /** One for each round. */
+  /** One figure per round. */
   readonly streams: readonly FirstByte[];
   /** Medians over rounds of the time added to the server's own. */
   readonly addedMs: { readonly p50: number; readonly p99: number };
@@ -38,7 +38,7 @@ interface MeasuredGateway {
 
 export interface GatewayReport {
   readonly numStreams: number;
-  /** The server without a gateway comes first. */
+  /** The first entry is the server without a gateway. */
   readonly measured: readonly MeasuredGateway[];
 }
 

@@ -1,4 +1,4 @@
-/** Measures a gateway: time added to the first token of many streams, small requests per second, and memory over many of them. */
+/** Measures a gateway: the time that it adds to the first token of many streams, its small requests per second, and its memory. */
 import { join } from "node:path";
 import { Pool } from "undici";
 import { MillraceError } from "../../core/errors.js";
@@ -9,11 +9,12 @@ import { snapshotOf } from "../measure/process-usage.js";
 import { MOCK_FACTS } from "../mock/self-test.js";
 import { forkServer, type LaunchedServer, launchServer } from "../run/launch.js";
 
-/** Compiled, as every process of its own is. */
+/** The compiled module, because a separate process runs compiled code. */
 const PROXY_PROCESS = "dist/src/bench/gateway/proxy-process.js";
 /**
- * Forty tokens per second, as each client of a busy GPU gets. Tokens may be a millisecond late, with and without a gateway: an exact mock keeps its
- * event loop turning, and would take one of two cores away from the measured program.
+ * Forty tokens per second, the rate for each client of a busy GPU. Tokens may be a millisecond late, with and without a gateway: an exact mock keeps
+ * its
+ * event loop busy and would take one of two cores from the measured program.
  */
 export const STREAM_TIMINGS = { ttftMs: 20, tpotMs: 25, tokensPerChunk: 1, spinMs: 0 };
 const OUTPUT_TOKENS = 32;

@@ -1,4 +1,4 @@
-/** The gateway's proxy in front of one server, in a process of its own, which ends with its parent. */
+/** The gateway's proxy in front of one server, in a separate process that ends with its parent. */
 import { createLogger } from "../../core/log.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../fleet/proxy/options.js";
 import { startProxy } from "../../fleet/proxy/proxy.js";

@@ -1,4 +1,4 @@
-/** `pagedAttention` in decode and in prefill, and the operation that writes the KV memory. */
+/** `pagedAttention` during decode and prefill, and the operation that writes the KV memory. */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../backend/program.js";
@@ -7,7 +7,7 @@ import type { KernelWorkload, Recording } from "./workload.js";
 /** Attention shapes of the benchmarks' 1.1B models. */
 const HEADS = { numHeads: 32, numKvHeads: 4, headDim: 64, blockSize: 16 } as const;
 const SCALE = 0.125;
-/** KV entries that a decode program reads in all: far more than any cache contains. */
+/** Total KV entries that a decode program reads: far more than any cache holds. */
 const KV_BYTES = 128 * 2 ** 20;
 
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);

@@ -1,4 +1,4 @@
-/** Decoding with a whole model in an engine of its own, beside the machine's bandwidth. */
+/** Decodes with a whole model in a separate engine, and compares the result with the machine's bandwidth. */
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { startEngine } from "../../engine/engine.js";

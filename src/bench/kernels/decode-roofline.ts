@@ -11,7 +11,7 @@ import type { Probes } from "./probes.js";
 
 export interface DecodeRoofline {
   readonly tokensPerS: number;
-  /** Weights and KV that one step reads, in bytes. */
+  /** Bytes of weights and KV that one step reads. */
   readonly bytesPerToken: number;
   readonly gbPerS: number;
   readonly ceilingGbPerS: number;
@@ -22,7 +22,7 @@ const PROMPT_TOKENS = 64;
 const GEN_TOKENS = 48;
 const ROUNDS = 5;
 
-/** Bytes of weights that a step reads. Of the embedding table a step reads rows only, unless the table is also the output matrix. */
+/** Bytes of weights that a step reads. A step reads only single rows of the embedding table, unless the table is also the output matrix. */
 export function weightBytesPerStep(gguf: GgufFile): number {
   const isTied = !gguf.tensors.has("output.weight");
   let bytes = 0;

@@ -7,7 +7,7 @@ import type { KernelWorkload } from "./workload.js";
 
 const WORKLOAD: KernelWorkload = { op: "o", shape: "s", macs: 4e9, mix: "wide", bytes: 1e9, record: () => 1 };
 
-describe("the roofline share is of whichever ceiling takes longer", () => {
+describe("the roofline share refers to the ceiling that takes longer", () => {
   test("memory", () => {
     const result = resultOf(WORKLOAD, 0.1, { bytesPerS: 20e9, macsPerS: 100e9 });
     expect(result).toMatchObject({ gbPerS: 10, ceilingGbPerS: 20, gmacPerS: 40, ceilingGmacPerS: 100 });
@@ -25,7 +25,7 @@ describe("the roofline share is of whichever ceiling takes longer", () => {
   });
 });
 
-test("a linear layer's work is that of its matrix", () => {
+test("a linear layer's work equals the work of its matrix", () => {
   expect(linearWorkload("Q4_0", 3)).toMatchObject({ macs: 3 * 5632 * 2048, bytes: (5632 * 2048 * 4.5) / 8 });
   expect(linearWorkload("Q8_0", 1)).toMatchObject({ bytes: (5632 * 2048 * 8.5) / 8, mix: "wide" });
   expect(linearWorkload("F16", 1)).toMatchObject({ bytes: 5632 * 2048 * 2, mix: "float" });

@@ -1,4 +1,4 @@
-/** `millrace bench kernels` without its command line: each workload's speed beside the ceilings measured around it. */
+/** `millrace bench kernels` without its command line: each workload's speed, and the ceilings measured before and after it. */
 
 import { loadKernels } from "../../backend/cpu/library/load.js";
 import type { TensorType } from "../../formats/gguf/types.js";
@@ -27,13 +27,13 @@ export interface KernelBenchResult {
   readonly mix: Mix;
   /** Median time of one run. */
   readonly seconds: number;
-  /** Speed of memory reads and of multiply-adds; absent where the other is the bound. */
+  /** Speed of memory reads and of multiply-adds; absent if the other is the bound. */
   readonly gbPerS?: number;
   readonly gmacPerS?: number;
-  /** The probes' speeds, the better of two readings, before and after. */
+  /** The probes' speeds: the better of the readings before and after. */
   readonly ceilingGbPerS?: number;
   readonly ceilingGmacPerS?: number;
-  /** The least time by the ceilings, of memory or of arithmetic, ÷ the measured time. */
+  /** The least time that the ceilings of memory and arithmetic allow ÷ the measured time. */
   readonly rooflineShare?: number;
 }
 

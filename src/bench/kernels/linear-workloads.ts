@@ -1,4 +1,4 @@
-/** `linear` over each weight type and number of token rows. */
+/** `linear` for each weight type and number of token rows. */
 
 import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
@@ -12,7 +12,7 @@ import type { KernelWorkload, Recording } from "./workload.js";
 const WEIGHT_ROWS = 5632;
 const WEIGHT_COLS = 2048;
 
-/** Weights of a program in all: far more than any cache contains, except with many rows, for which that would take too long. */
+/** Total weights of a program: far more than any cache holds, except for many rows, which would take too long. */
 const WEIGHT_BYTES = 256 * 2 ** 20;
 const MAX_MACS = 8e9;
 const MIN_WEIGHTS = 2;
@@ -59,7 +59,7 @@ export function linearWorkload(type: TensorType, numRows: number): KernelWorkloa
   };
 }
 
-/** Weights in the engine's layout, each in memory of its own: packed if the type has a packed form. */
+/** Weights in the engine's layout, each in separate memory; packed if the type has a packed form. */
 function weightsOf(recording: Recording, type: TensorType, numWeights: number, fileBytes: number): WeightHandle[] {
   const { device } = recording;
   const source = recording.filled(numWeights * fileBytes);

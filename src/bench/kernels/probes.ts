@@ -1,4 +1,4 @@
-/** The machine's ceilings, measured by an addon that servers never load (native/cpu/bench). */
+/** The machine's ceilings, measured by an addon that only benchmarks load (native/cpu/bench). */
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -23,10 +23,10 @@ interface ProbeAddon {
   readonly cellMacs: number;
 }
 
-/** Far more than any cache contains. */
+/** Far more than any cache holds. */
 const READ_BYTES = 256 * 2 ** 20;
 const READ_PASSES = 3;
-/** Some ten milliseconds of work. */
+/** About ten milliseconds of work. */
 const MULTIPLY_CELLS = 6_000_000;
 
 export class Probes {
@@ -48,7 +48,7 @@ export class Probes {
   }
 }
 
-/** Takes some hundred milliseconds. */
+/** Takes a few hundred milliseconds. */
 export function readSpeeds(probes: Probes): MachineSpeeds {
   return {
     bytesPerS: probes.readBytesPerS(),
@@ -58,14 +58,14 @@ export function readSpeeds(probes: Probes): MachineSpeeds {
   };
 }
 
-/** Probes for the instruction set that the kernels use here. Throws kernels_missing when the addon was not built. */
+/** Probes for the instruction set that the kernels use on this machine. Throws kernels_missing if the addon was not built. */
 export function loadProbes(numThreads: number): Probes {
   const device = loadKernels().createDevice({ numThreads: 1 });
   device.destroy();
   return new Probes(createRequire(import.meta.url)(probesFile()) as ProbeAddon, device.isa, numThreads);
 }
 
-/** As `loadProbes`; undefined where the addon was not built, as in packages, whose benches run without ceilings. */
+/** Like `loadProbes`, but undefined if the addon was not built. Published packages lack it, and their benchmarks run without ceilings. */
 export function probesIfBuilt(numThreads: number): Probes | undefined {
   try {
     return loadProbes(numThreads);
@@ -77,7 +77,7 @@ export function probesIfBuilt(numThreads: number): Probes | undefined {
 
 const READINGS_AT_A_TIME = 3;
 
-/** @returns several readings at each call; none where the probes were not built */
+/** @returns several readings per call; none if the probes were not built */
 export function speedReader(numThreads: number): () => MachineSpeeds[] {
   const probes = probesIfBuilt(numThreads);
   return () => (probes === undefined ? [] : Array.from({ length: READINGS_AT_A_TIME }, () => readSpeeds(probes)));

@@ -1,4 +1,4 @@
-/** The small operations of a step, and the sampler over whole vocabularies. Operands are in a cache, as in a step. */
+/** The small operations of a step, and the sampler for whole vocabularies. Operands are in a cache, as during a step. */
 
 import { activationRowBytes } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -9,7 +9,7 @@ import type { KernelWorkload, Recording } from "./workload.js";
 
 const WIDTH = 2048;
 const EPS = 1e-5;
-/** Runs in one program, so that its start costs little in comparison. */
+/** Many runs per program, so that the program's start costs little in comparison. */
 const NUM_RUNS = 16;
 
 const UNBOUND = { macs: 0, mix: "float", bytes: 0 } as const;

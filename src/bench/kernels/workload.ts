@@ -9,13 +9,13 @@ import type { Mix } from "./probes.js";
 export interface KernelWorkload {
   readonly op: string;
   readonly shape: string;
-  /** Multiply-adds of one run; 0 where they are not the bound. */
+  /** Multiply-adds of one run; 0 if they are not the bound. */
   readonly macs: number;
-  /** The instruction mix, whose ceiling bounds the multiply-adds. */
+  /** The instruction mix; its ceiling bounds the multiply-adds. */
   readonly mix: Mix;
-  /** Bytes that one run reads from memory; 0 where they come from a cache. */
+  /** Bytes that one run reads from memory; 0 if they come from a cache. */
   readonly bytes: number;
-  /** Puts operands into the device's memory and records some runs, each with its own operands if they are to come from memory. */
+  /** Puts operands into the device's memory and records some runs, each with its own operands if the workload reads from memory. */
   record(recording: Recording): number;
 }
 

@@ -1,4 +1,4 @@
-/** One request against servers with every kind of answer. */
+/** One request to servers with every kind of answer. */
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "undici";
@@ -34,10 +34,10 @@ const USAGE = {
   usage: { prompt_tokens: 9, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 8 } },
 };
 
-test("token counts come from usage, chunks are arrivals with tokens, and the answer begins after the reasoning", async () => {
+test("tokens are counted from usage, chunks are arrivals with tokens, and the answer begins after the reasoning", async () => {
   const { record, answer } = await answered(async (response) => {
     const pause = () => new Promise((resolve) => setTimeout(resolve, 30));
-    // An event with a role only is no token.
+    // An event that only has a role does not count as a token.
     response.write(events(delta({ role: "assistant", content: "" })));
     await pause();
     response.write(events(delta({ reasoning_content: "hm" }), delta({ reasoning_content: "m" })));
@@ -79,7 +79,7 @@ test.each([
   expect(record.failure).toEqual({ kind, detail: expect.stringContaining(detail) });
 });
 
-test("a closed connection is a broken answer, silence a timeout, and no server a failure to connect", async () => {
+test("a closed connection is a broken answer, silence is a timeout, and a missing server is a connection failure", async () => {
   const cut = await answered((response) => {
     response.write(events(text("a")));
     setTimeout(() => response.destroy(), 20);

@@ -1,4 +1,4 @@
-/** One streamed request: reads the answer as it comes and stamps every arrival. Failures are records, never exceptions. */
+/** One streamed request: reads the answer and records the time of every arrival. Failures become records, never exceptions. */
 import type { Dispatcher } from "undici";
 import type { Turn } from "../workload/session.js";
 import type { Clock } from "./clock.js";
@@ -43,10 +43,10 @@ interface StreamEvent {
   readonly error?: { readonly message?: string } | string;
 }
 
-/** Length of an error body that is kept. */
+/** The kept length of an error body. */
 const DETAIL_CHARS = 300;
 
-/** Follows one answer; `end` makes its record. */
+/** Follows one answer; `end` creates its record. */
 class Answer {
   readonly #reader = new SseReader();
   readonly #chunkAtMs: number[] = [];

@@ -1,4 +1,4 @@
-/** Worker processes and a mock server, each a process of its own: needs the compiled program. */
+/** Worker processes and a mock server run as separate processes, so the tests need the compiled program. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MOCK_FACTS } from "../mock/self-test.js";
 import { type RunningMock, startMock } from "../mock/start-mock.js";
@@ -29,7 +29,7 @@ function job(overrides: Partial<LoadJob>): LoadJob {
   };
 }
 
-test("processes share the clients; chunks are not tokens", async () => {
+test("processes share the clients, and chunks are not counted as tokens", async () => {
   const { records, numWorkers, lag } = await generator.run(job({}));
   expect(numWorkers).toBe(2);
   expect(records.map((record) => record.session).sort((a, b) => a - b)).toEqual(

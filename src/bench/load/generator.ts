@@ -11,7 +11,7 @@ import { type Clock, clockSince, newEpoch } from "./clock.js";
 import { type FromWorker, POLL, type Progress, type ShareResult, type ToWorker } from "./messages.js";
 import type { ShareLoad } from "./share.js";
 
-/** Compiled, as every process of its own is. */
+/** The compiled module, because a separate process runs compiled code. */
 const WORKER = "dist/src/bench/load/worker.js";
 
 /** Streams, or arrivals per second, that one process can follow. */
@@ -55,7 +55,7 @@ export class LoadGenerator {
   /**
    * Resolves when all processes are ready.
    *
-   * @param isPolling each process occupies a core during a run, so that no answer waits for one to wake
+   * @param isPolling each process occupies a core during a run, so that no answer waits for a wake-up
    */
   static async start(numWorkers: number, isPolling = false): Promise<LoadGenerator> {
     const epoch = newEpoch();
@@ -67,7 +67,7 @@ export class LoadGenerator {
     return new LoadGenerator(epoch, workers);
   }
 
-  /** One run at a time. Failed requests are records; rejects only when a worker process dies. */
+  /** Only one run at a time. Failed requests become records; the promise rejects only if a worker process dies. */
   async run(job: LoadJob, onProgress: (progress: Progress) => void = () => {}): Promise<LoadResult> {
     const numStreams = job.load.kind === "closed" ? job.load.concurrency : this.workers.length * STREAMS_PER_WORKER;
     const numWorkers = Math.min(this.workers.length, Math.ceil(numStreams / STREAMS_PER_WORKER));

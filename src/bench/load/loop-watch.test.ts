@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { LoopWatch } from "./loop-watch.js";
 
-test("chunks wait since their turn began; a long stall is in mean and maximum, not in the typical lag", async () => {
+test("a chunk's wait counts from the start of its turn; a long stall affects mean and maximum, but not the typical lag", async () => {
   let nowMs = 0;
   const watch = new LoopWatch(() => nowMs);
   for (let interval = 0; interval < 9; interval++) {

@@ -1,13 +1,14 @@
 /**
- * Measures how long answers waited in this process before they were stamped. Sockets served in one turn of the event loop were ready when the turn
- * began, so a chunk has waited since then. If the turn directly follows another, the chunk may have come during that one, and its start is used: an
- * upper bound. The process's wait for a CPU is added. A run is judged by the median over short intervals: a process held up once, however long,
- * distorts one moment and not the run.
+ * Measures how long answers waited in this process before their time was recorded. Sockets served in one turn of the event loop were ready when the
+ * turn
+ * began, so a chunk waited since then. If the turn directly follows another, the chunk may have arrived during that one, so its start is used as an
+ * upper bound. The process's wait for a CPU is added. A run is judged by the median over short intervals, because a single stall, however long,
+ * distorts one moment only.
  */
 import { readFileSync } from "node:fs";
 import { median } from "../../core/statistics.js";
 
-/** Turns closer together than this had no pause between them. */
+/** Turns with a smaller gap count as consecutive, without a pause. */
 const BACK_TO_BACK_MS = 0.05;
 
 /** Shortest interval over which lag is averaged. */
@@ -15,11 +16,11 @@ const INTERVAL_MS = 50;
 
 export interface LoopLag {
   readonly numChunks: number;
-  /** Lag and CPU wait together, median over intervals. */
+  /** Sum of lag and CPU wait, median over intervals. */
   readonly typicalMs: number;
   readonly meanMs: number;
   readonly maxMs: number;
-  /** Mean wait for a CPU after a wake-up; 0 where the system does not tell. */
+  /** Mean wait for a CPU after a wake-up; 0 if the system does not report it. */
   readonly cpuWaitMs: number;
   /** Share of the time during which the event loop was busy, 0 to 1. */
   readonly utilization: number;
@@ -89,13 +90,13 @@ function waitBetween(from: Schedule, to: Schedule): number {
   return (to.waitMs - from.waitMs) / Math.max(1, to.numWakeUps - from.numWakeUps);
 }
 
-/** The main thread's schedule as Linux counts it: time on a CPU, time waiting for one, turns on a CPU. */
+/** Linux's scheduler statistics of the main thread: time on a CPU, time waiting for a CPU, and time slices. */
 function scheduleOf(): Schedule {
   try {
     const [, waitNs, numWakeUps] = readFileSync("/proc/self/schedstat", "utf8").split(" ").map(Number);
     return { waitMs: waitNs! / 1e6, numWakeUps: numWakeUps! };
   } catch {
-    // Not Linux: no counters.
+    // Other systems than Linux have no such counters.
     return { waitMs: 0, numWakeUps: 0 };
   }
 }

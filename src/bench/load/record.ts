@@ -13,7 +13,7 @@ export interface RequestRecord {
   readonly intendedMs: number;
   /** t1: when the request was handed to the socket; t0 if it never was. */
   readonly sentMs: number;
-  /** Times of arrivals with tokens of any kind, reasoning too; events that came together count once. The first is f. */
+  /** Times of arrivals with tokens of any kind, including reasoning; simultaneous events count once. The first is f. */
   readonly chunkAtMs: readonly number[];
   /** Arrival of the first token after the reasoning. */
   readonly answerAtMs: number | undefined;

@@ -41,7 +41,7 @@ function share(load: ShareLoad, open: OpenSession, stopMs = Number.POSITIVE_INFI
   return { records, share: new Share({ load, stopMs }, open, connection, new Agenda(now), events) };
 }
 
-test("clients take each of their sessions once, and are always busy", async () => {
+test("clients run each of their sessions once, and are always busy", async () => {
   const load = { kind: "clients", startMs: [now(), now() + 5], first: 1, step: 2, count: 10 } as const;
   const run = share(load, sessions(1));
   await run.share.run();
@@ -56,7 +56,7 @@ test("clients take each of their sessions once, and are always busy", async () =
   }
 });
 
-test("a session's turns follow the previous answers", async () => {
+test("each turn of a session follows the previous answer", async () => {
   const answers: string[] = [];
   const run = share({ kind: "clients", startMs: [now()], first: 0, step: 1, count: 1 }, sessions(3, answers));
   await run.share.run();
@@ -64,7 +64,7 @@ test("a session's turns follow the previous answers", async () => {
   expect(run.records.map((record) => record.turn)).toEqual([0, 1, 2]);
 });
 
-test("arrivals are sent when they are due, however long answers take", async () => {
+test("arrivals are sent at their due times, however long answers take", async () => {
   const startMs = now() + 20;
   const times = [0, 3, 3.5, 20];
   const load = { kind: "arrivals", sessions: times.map((atMs, index) => ({ index, atMs: startMs + atMs })) } as const;
@@ -87,7 +87,7 @@ test("no session begins after the stop time, and stopping ends a wait", async ()
   expect(late.records).toEqual([]);
 });
 
-test("a dead server is given up, and every try is a failed record", async () => {
+test("sending to a dead server stops, and every attempt is a failed record", async () => {
   await pool.destroy();
   pool = new Pool("http://127.0.0.1:9");
   const startMs = Array.from({ length: 6 }, now);

@@ -1,4 +1,4 @@
-/** One worker's share of a run: its clients or arrivals, each on time, until their sessions end. */
+/** One worker's share of a run: its clients or arrivals, each at its time, until their sessions end. */
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { OpenSession, Session, Turn } from "../workload/session.js";
 import type { Agenda } from "./agenda.js";
@@ -7,7 +7,7 @@ import type { RequestRecord } from "./record.js";
 
 /** All times on the generator's clock. */
 export type ShareLoad =
-  /** Clients take the sessions `first`, `first + step`, … below `count`, one after another. */
+  /** Clients run the sessions `first`, `first + step`, … below `count`, one after another. */
   | {
       readonly kind: "clients";
       readonly startMs: readonly number[];
@@ -29,14 +29,14 @@ interface ShareEvents {
 }
 
 /**
- * Failures in a row, plus one for each client, after which the server counts as gone and nothing more is sent. Refused arrivals do not count: a
+ * Consecutive failures, plus one for each client, after which the server counts as gone and sending stops. Refused arrivals do not count, because a
  * refusal is an answer.
  */
 const MAX_FAILURES = 10;
 
 const NO_ANSWER: readonly string[] = ["connect", "timeout", "broken"];
 
-/** Pause of a client after a failed request, so that a server that refuses at once is not flooded. */
+/** Pause of a client after a failed request, so that a server that refuses immediately is not flooded. */
 const RETRY_MS = 250;
 
 export class Share {
@@ -47,7 +47,7 @@ export class Share {
   #isStopped = false;
   #nextSession = 0;
   #wakeUp: () => void = () => {};
-  /** Ends all waits for a time. */
+  /** Ends all pending waits. */
   readonly #stopped = new Promise<void>((resolve) => {
     this.#wakeUp = resolve;
   });
@@ -93,7 +93,7 @@ export class Share {
     let freeMs = startMs;
     while (prepared !== undefined && this.#mayBegin()) {
       const running = this.#converse(prepared, freeMs);
-      // Two turns later all clients whose answers came in this turn have sent too; sockets are reused one turn later.
+      // After two turns all clients with answers in this turn have sent their next requests, too; sockets are reused one turn later.
       await nextTurn();
       await nextTurn();
       prepared = take();

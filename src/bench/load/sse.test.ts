@@ -5,7 +5,7 @@ import { SseReader } from "./sse.js";
 const TEXT =
   'event: x\r\ndata: {"a":"é"}\r\n\r\n: comment\ndata:one\ndata: two 🌊\n\nid: 3\n\ndata: [DONE]\n\ndata: unfinished';
 
-test("events are the same wherever their bytes are split, also within characters", () => {
+test("events do not depend on where their bytes are split, even within characters", () => {
   const bytes = Buffer.from(TEXT);
   fc.assert(
     fc.property(fc.uniqueArray(fc.nat(bytes.length), { maxLength: 12 }), (places) => {

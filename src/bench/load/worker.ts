@@ -1,4 +1,4 @@
-/** A process of the load generator: runs the shares that its parent sends, one at a time. Connections are kept between runs. */
+/** A process of the load generator: runs the shares that its parent sends, one at a time. Connections stay open between runs. */
 import { setPriority } from "node:os";
 import { Pool } from "undici";
 import { sessionsOf } from "../workload/traffic.js";
@@ -11,11 +11,11 @@ import { Share } from "./share.js";
 
 const PROGRESS_MS = 250;
 
-/** A worker needs little CPU time, and its own delays would look like the server's. */
+/** Raises the priority: a worker needs little CPU time, and its own delays would look like the server's. */
 const PRIORITY = -10;
 
 const now = clockSince(process.argv[2]!);
-/** Whether the event loop turns without pause during a run, so that no answer waits for a sleeping CPU to wake. */
+/** Whether the event loop spins during a run, so that no answer waits for a sleeping CPU to wake. */
 const isPolling = process.argv[3] === POLL;
 const agenda = new Agenda(now);
 let pool: { readonly key: string; readonly pool: Pool } | undefined;
@@ -72,11 +72,11 @@ process.on("message", (message: ToWorker) => {
 });
 // The parent has ended or needs no more runs.
 process.on("disconnect", () => process.exit(0));
-// The parent decides what Ctrl-C, or a SIGTERM to the process group, ends.
+// The worker ignores Ctrl-C and a SIGTERM to the process group, because the parent decides when it ends.
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
 try {
   setPriority(PRIORITY);
 } catch {
-  // Needs a privilege; without it, lag is measured all the same.
+  // This needs a privilege; lag is also measured without it.
 }
 tell({ kind: "ready" });

@@ -5,14 +5,14 @@ import { geometricMean, pairedDifference, pairedRatio, tQuantile, variation } fr
 
 const positive = fc.double({ min: 1e-3, max: 1e6, noNaN: true });
 
-test("t falls towards the normal's quantile, without a step where its table ends", () => {
+test("t decreases towards the normal quantile, without a step at the end of its table", () => {
   const all = Array.from({ length: 200 }, (_, i) => tQuantile(i + 1));
   expect(all.every((value, i) => i === 0 || value < all[i - 1]!)).toBe(true);
   expect(tQuantile(31)).toBeCloseTo(2.0395, 3);
   expect(tQuantile(120)).toBeCloseTo(1.9799, 3);
 });
 
-test("the reverse ratio is the inverse, with its interval", () => {
+test("the reverse ratio and its interval are the inverse", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(positive, positive), { minLength: 3, maxLength: 12 }), (pairs) => {
       const [a, b] = [pairs.map(([x]) => x), pairs.map(([, y]) => y)];
@@ -25,7 +25,7 @@ test("the reverse ratio is the inverse, with its interval", () => {
   );
 });
 
-test("drift that both share does not widen the interval", () => {
+test("common drift does not widen the interval", () => {
   const drift = [1, 1.5, 0.7, 2];
   const { value, low, high } = pairedRatio(
     drift.map((speed) => 2 * speed),
@@ -46,7 +46,7 @@ test("the interval covers the true ratio in about 95 of 100 experiments", () => 
   expect(numCovered).toBeLessThan(975);
 });
 
-test("one run or two have no interval, none no value, and equal ones no variation", () => {
+test("one or two runs have no interval, no runs have no value, and equal runs have no variation", () => {
   expect(pairedRatio([2, 8], [1, 1])).toEqual({ value: expect.closeTo(4), numRuns: 2 });
   expect(geometricMean([])).toBeUndefined();
   expect(geometricMean([7])).toEqual({ value: expect.closeTo(7), numRuns: 1 });
@@ -54,7 +54,7 @@ test("one run or two have no interval, none no value, and equal ones no variatio
   expect(variation([9, 11])).toBeCloseTo(Math.SQRT2 / 10);
 });
 
-test("a paired difference covers the true one in about 95 of 100 experiments, whatever noise the pairs share", () => {
+test("the interval of a paired difference covers the truth in about 95 of 100 experiments, whatever noise the pairs share", () => {
   const random = new Random(6);
   let numCovered = 0;
   for (let experiment = 0; experiment < 1000; experiment++) {

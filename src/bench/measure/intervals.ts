@@ -1,4 +1,4 @@
-/** Intervals from few runs: of ratios between paired runs, and of one quantity over runs, both on a logarithmic scale. */
+/** Confidence intervals from few runs, for ratios of paired runs and for one quantity over runs, both on a logarithmic scale. */
 import type { Interval } from "./percentiles.js";
 
 /** 97.5th percentile of Student's t with 1, 2, … 30 degrees of freedom. */
@@ -7,7 +7,7 @@ const T_TABLE = [
   2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/** Student's t; beyond the table by the first two terms of its expansion around the normal's 1.96. */
+/** Student's t; beyond the table, the first two terms of its expansion around the normal quantile 1.96. */
 export function tQuantile(degrees: number): number {
   const z = 1.95996;
   return (
@@ -15,7 +15,7 @@ export function tQuantile(degrees: number): number {
   );
 }
 
-/** Fewest runs for an interval. */
+/** The least number of runs for an interval. */
 export const MIN_RUNS = 3;
 
 export interface Estimate extends Partial<Interval> {
@@ -24,7 +24,7 @@ export interface Estimate extends Partial<Interval> {
   readonly numRuns: number;
 }
 
-/** Geometric mean of positive values; undefined without any. */
+/** Geometric mean of positive values; undefined without values. */
 export function geometricMean(values: readonly number[]): Estimate | undefined {
   const numRuns = values.length;
   if (numRuns === 0) return undefined;

@@ -40,7 +40,7 @@ test("percentiles from too few samples are refused", () => {
   expect(distributionOf([])).toBeUndefined();
 });
 
-test("correlated samples count for fewer, independent ones for nearly all, and never for more", () => {
+test("correlated samples count as fewer, independent samples as nearly all, and none as more than they are", () => {
   const random = new Random(3);
   const independent = Array.from({ length: 2000 }, () => random.normal());
   let last = 0;
@@ -50,7 +50,7 @@ test("correlated samples count for fewer, independent ones for nearly all, and n
   });
   expect(effectiveSamples(independent)).toBeGreaterThan(1700);
   expect(effectiveSamples(independent)).toBeLessThanOrEqual(2000);
-  // (1 − 0.8) ÷ (1 + 0.8) of them.
+  // The effective share is (1 − 0.8) ÷ (1 + 0.8).
   expect(effectiveSamples(correlated)).toBeGreaterThan(150);
   expect(effectiveSamples(correlated)).toBeLessThan(300);
   expect(effectiveSamples([5, 5, 5])).toBe(3);

@@ -36,7 +36,7 @@ export function distributionOf(values: readonly number[]): Distribution | undefi
   };
 }
 
-/** Number of independent samples that these are worth, by the correlation of neighbours: n (1 − ρ) ÷ (1 + ρ). */
+/** The equivalent number of independent samples, from the correlation ρ of neighbours: n (1 − ρ) ÷ (1 + ρ). */
 export function effectiveSamples(inOrder: readonly number[]): number {
   const count = inOrder.length;
   const mean = inOrder.reduce((sum, value) => sum + value, 0) / count;
@@ -46,7 +46,7 @@ export function effectiveSamples(inOrder: readonly number[]): number {
     variance += (value - mean) ** 2;
     if (i > 0) covariance += (value - mean) * (inOrder[i - 1]! - mean);
   }
-  // Negative correlation must not count for more samples than there are.
+  // Negative correlation must not raise the number above the actual one.
   const rho = variance === 0 ? 0 : Math.min(0.99, Math.max(0, covariance / variance));
   return (count * (1 - rho)) / (1 + rho);
 }
@@ -56,7 +56,7 @@ export interface Interval {
   readonly high: number;
 }
 
-/** 95 % interval of a percentile from order statistics, at ranks nq ± 1.96 √(nq(1−q)); undefined where the ranks lie outside the samples. */
+/** 95 % interval of a percentile from order statistics, at ranks nq ± 1.96 √(nq(1−q)); undefined if the ranks lie outside the samples. */
 export function percentileInterval(inOrder: readonly number[], q: number): Interval | undefined {
   const count = effectiveSamples(inOrder);
   const spread = (1.96 * Math.sqrt(count * q * (1 - q))) / count;

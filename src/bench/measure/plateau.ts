@@ -1,7 +1,7 @@
 /**
  * The part of a run under the full load, without ramp and drain. With clients: from the first to the last moment at which nine of ten are busy. With
- * arrivals: from the end of the first answer to the last arrival. It counts only if at least as many answers end within it as there were requests at
- * once.
+ * arrivals: from the end of the first answer to the last arrival. It counts only if the number of answers that end within it is at least the
+ * number of concurrent requests.
  */
 
 import { extremesOf } from "../../core/statistics.js";
@@ -27,7 +27,7 @@ export function plateauOf(records: readonly RequestRecord[], numClients: number 
 interface Window {
   readonly startMs: number;
   readonly endMs: number;
-  /** Requests at once. */
+  /** Concurrent requests. */
   readonly most: number;
 }
 

@@ -18,6 +18,6 @@ test.skipIf(process.platform !== "linux")("a busy child counts with its parent, 
   expect(usage.cpuCores).toBeLessThan(2.5);
 });
 
-test("a missing process has no usage", () => {
+test("a missing process has undefined usage", () => {
   expect(new ProcessWatch(2 ** 30).finish()).toBeUndefined();
 });

@@ -11,7 +11,7 @@ interface Snapshot {
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 500;
 
-/** @returns undefined where /proc has no such process */
+/** @returns undefined if /proc has no such process */
 export function snapshotOf(pid: number): Snapshot | undefined {
   try {
     // The command's name, in brackets, may contain anything.
@@ -55,7 +55,7 @@ export class ProcessWatch {
     return snapshot;
   }
 
-  /** Undefined when the process has ended, and on other systems than Linux. */
+  /** Undefined if the process has ended, and on systems other than Linux. */
   finish(): ProcessUsage | undefined {
     clearInterval(this.#timer);
     const after = this.#sample();

@@ -19,7 +19,7 @@ vllm:request_queue_time_seconds_sum 1.5
 vllm:request_queue_time_seconds_count 6
 `;
 
-test("counters are differences, summed over labels; missing metrics are absent", () => {
+test("counters are reported as differences, summed over labels; missing metrics are absent", () => {
   const samples = [0.2, 0.9, 0.4].map((usage, i) =>
     parseMetrics(`vllm:kv_cache_usage_perc ${usage}\nvllm:num_requests_running ${5 - i}\n`),
   );
@@ -47,7 +47,7 @@ test("for a fleet, memory in use is a mean over instances, and running requests 
   expect(serverMetrics(sample, sample, [sample])).toMatchObject({ maxKvUsage: 0.65, maxRunning: 6 });
 });
 
-test("without events there are no shares", () => {
+test("shares are undefined without events", () => {
   const same = parseMetrics(AFTER);
   expect(serverMetrics(same, same, [])).toMatchObject({ acceptance: undefined, queueMs: undefined, preemptions: 0 });
 });

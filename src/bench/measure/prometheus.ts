@@ -1,9 +1,9 @@
-/** Figures of a run from the server's own `/metrics`: counters as differences over the run, gauges as samples. */
+/** Figures of a run from the server's `/metrics`: counters as differences over the run, gauges as samples. */
 
 import { median } from "../../core/statistics.js";
 import type { ServerMetrics } from "../results/schema.js";
 
-/** Sums by metric name, over all labels and so over a fleet's instances. */
+/** Sums by metric name, over all labels and therefore over a fleet's instances. */
 type MetricSums = ReadonlyMap<string, { readonly sum: number; readonly numSeries: number }>;
 
 /** Metric names without prefixes; the first that the server has is used. */
@@ -112,7 +112,7 @@ async function readMetrics(url: string): Promise<MetricSums | undefined> {
     const response = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
     return response.ok ? parseMetrics(await response.text()) : undefined;
   } catch {
-    // No metrics, or the server is gone, which the requests show.
+    // The server has no metrics, or it is gone, in which case the requests fail, too.
     return undefined;
   }
 }

@@ -29,7 +29,7 @@ const CLOSED = { kind: "closed", concurrency: 10, rampMs: 0 } as const;
 const OPEN = { kind: "open", ratePerS: 1, burstiness: 1 } as const;
 const FAILED = { failure: { kind: "status", detail: "503: busy" } } as const;
 
-test("times follow their definitions, also with several tokens in a chunk", () => {
+test("times follow their definitions, also for chunks with several tokens", () => {
   const records = [
     record(100, [20, 30, 60], { numOutputTokens: 9, intendedMs: 95, numCachedTokens: 4 }),
     record(200, [40], { numOutputTokens: 1 }),
@@ -44,7 +44,7 @@ test("times follow their definitions, also with several tokens in a chunk", () =
     tokensPerChunk: 2.5,
     ttftMs: { mean: 30 },
     intendedTtftMs: { mean: 32.5 },
-    // One request has a time per further token: 40 ms over 8.
+    // Only one request has a time per output token: 40 ms over 8.
     tpotMs: { count: 1, mean: 5 },
     itlMs: { count: 2, min: 10, max: 30 },
     e2eMs: { mean: 50 },
@@ -56,17 +56,17 @@ test("times follow their definitions, also with several tokens in a chunk", () =
   expect(metrics.concurrency).toBeCloseTo(100 / 140);
 });
 
-test("gaps are told apart by whether another request waited for its first token when they ended", () => {
+test("gaps are classified by whether another request waited for its first token when they ended", () => {
   const stream = record(0, [10, 20, 30, 80, 150, 160]);
   const late = record(35, [120, 130]);
   const metrics = measureRun([stream, late], OPEN, undefined);
   expect(metrics.itlMs).toMatchObject({ count: 6 });
-  // It came at 35 ms and had its first token at 155 ms.
+  // The other request arrived at 35 ms and had its first token at 155 ms.
   expect(metrics.itlBesidePromptsMs).toMatchObject({ count: 2, min: 50, max: 70 });
   expect(metrics.itlUndisturbedMs).toMatchObject({ count: 4, min: 10, max: 10 });
 });
 
-test("failures miss every objective, and are in no other figure", () => {
+test("failures miss every objective and affect no other figure", () => {
   const records = [record(0, [100, 110]), record(0, [300, 310]), record(0, [50, 200]), record(0, [], FAILED)];
   const metrics = measureRun(records, CLOSED, parseSlo("ttft=200,tpot=50"));
   expect(metrics.failures).toEqual([{ kind: "status", count: 1, example: "503: busy" }]);
@@ -74,7 +74,7 @@ test("failures miss every objective, and are in no other figure", () => {
   expect(metrics.slo).toEqual({ goodRequestsPerS: expect.closeTo(1000 / 310), attainment: 0.25 });
 });
 
-test("a run without answers is void and still reported", () => {
+test("a run without answers is void but still reported", () => {
   const metrics = measureRun([record(5, [], FAILED)], CLOSED, undefined);
   expect(metrics).toMatchObject({ numRequests: 1, outputTokensPerS: 0, ttftMs: undefined, plateau: undefined });
   expect(voidReasons(metrics, 0)).toEqual(["no request was answered"]);
@@ -87,7 +87,7 @@ test("a run is void when the client's lag exceeds a hundredth of the time per to
       CLOSED,
       undefined,
     );
-  // Of 10 ms a token 1 % is below the floor of 0.2 ms, which is below 1 % of the answer's 30 ms.
+  // 1 % of 10 ms per token is below the floor of 0.2 ms, which is below 1 % of the answer's 30 ms.
   expect(voidReasons(run(99.95), 0.19)).toEqual([]);
   expect(voidReasons(run(99.95), 0.21)).toEqual([expect.stringContaining("read answers late")]);
   // Answers take 30 ms.
@@ -97,22 +97,22 @@ test("a run is void when the client's lag exceeds a hundredth of the time per to
 
 test("the floor applies only below 1 % of an answer's time; slow tokens allow 1 % of theirs", () => {
   const run = (chunkAtMs: number[]) => measureRun([record(0, chunkAtMs), record(0, chunkAtMs)], CLOSED, undefined);
-  // Tokens of 0.5 ms, answers of 71 ms and of 5 ms.
+  // Tokens take 0.5 ms, answers 71 ms and 5 ms.
   expect(voidReasons(run([70, 70.5, 71]), 0.19)).toEqual([]);
   expect(voidReasons(run([4, 4.5, 5]), 0.04)).toEqual([]);
   expect(voidReasons(run([4, 4.5, 5]), 0.06)).toEqual([expect.stringContaining("read answers late")]);
-  // Tokens of 100 ms.
+  // Tokens take 100 ms.
   expect(voidReasons(run([100, 200, 300]), 0.9)).toEqual([]);
   expect(voidReasons(run([100, 200, 300]), 1.1)).toEqual([expect.stringContaining("read answers late")]);
 });
 
-test("the plateau leaves ramp and drain out", () => {
+test("the plateau excludes ramp and drain", () => {
   // Ten clients that begin 10 ms apart, each with requests of 100 ms.
   const records = Array.from({ length: 10 }, (_, client) =>
     Array.from({ length: 5 }, (_, i) => record(10 * client + 100 * i, [50, 100])),
   ).flat();
   const plateau = plateauOf(records, 10)!;
-  // The ninth client comes at 80 ms; the first goes at 500, the second at 510.
+  // The ninth client starts at 80 ms; the first ends at 500 ms, the second at 510 ms.
   expect(plateau).toEqual({ startMs: 80, endMs: 510, numDone: expect.any(Number) });
   const { plateau: metrics, ...whole } = measureRun(records, CLOSED, undefined);
   expect(metrics!.outputTokensPerS).toBeCloseTo(200, -1);

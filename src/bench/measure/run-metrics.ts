@@ -12,7 +12,7 @@ import { meets } from "../workload/slo.js";
 import { distributionOf } from "./percentiles.js";
 import { outputTokensIn, plateauOf } from "./plateau.js";
 
-/** Fewest answers for a drift that is more than chance. */
+/** The least number of answers for which a drift is more than chance. */
 const MIN_FOR_DRIFT = 20;
 
 /** Times of one answered request; TPOT is undefined for a single token. */
@@ -79,7 +79,7 @@ export function measureRun(records: readonly RequestRecord[], load: Load, slo: S
   };
 }
 
-/** Whether a time lies in one of the spans, their beginnings excluded. A request's own gaps begin after its own span. */
+/** Whether a time lies in one of the spans, excluding their starts. A request's own gaps begin after its own span. */
 function withinAny(spans: readonly (readonly [fromMs: number, toMs: number])[]): (ms: number) => boolean {
   const sorted = [...spans].sort((a, b) => a[0] - b[0]);
   // For each span, the latest end so far.
@@ -138,9 +138,11 @@ export function throughputOf({ plateau, outputTokensPerS }: Pick<RunMetrics, "pl
 const MAX_DELAY_SHARE = 0.01;
 
 /**
- * Delays up to this limit, in milliseconds, do not void a run by the time per token: a small model's token takes less than a millisecond, and 1 % of
- * that is less than a process needs to wake up. A steady delay cancels out of TPOT, since the first and the last token share it, and is once in TTFT
- * and E2E. So the whole answer's time still bounds it.
+ * Delays up to this limit, in milliseconds, do not void a run because of the time per token: a small model's token takes less than a millisecond, and
+ * 1 % of
+ * that is less than a process needs to wake up. A steady delay cancels out of TPOT, because the first and the last token share it, and counts once in
+ * TTFT
+ * and E2E. So the time of the whole answer still bounds it.
  */
 const DELAY_FLOOR_MS = 0.2;
 
@@ -149,9 +151,11 @@ export const READ_LATE = `the load generator read answers late by more than 1 % 
 export const SENT_LATE = "it sent requests late by more than 1 % of an answer's time";
 
 /**
- * Why a run is void. Late reading delays each token of an answer, so it is held to the time per token. A request is sent once, so late sending is
- * held to the whole answer's time: TTFT begins with the sending, and the rate of a client that waits for answers is lower by that share. Both delays
- * are typical ones; the longest are recorded beside them.
+ * Reasons why a run is void. Late reading delays each token of an answer, so its limit depends on the time per token. A request is sent once, so the
+ * limit for
+ * late sending depends on the time of the whole answer: TTFT begins with the sending, and a client that waits for answers sends less often by that
+ * share. Both delays
+ * are typical values; the longest delays are recorded as well.
  * @param lagMs how long answers waited in the client
  */
 export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {

@@ -1,4 +1,4 @@
-/** The mock server in a process of its own, which ends with its parent. */
+/** The mock server in a separate process that ends with its parent. */
 import { MockServer, type MockTimings } from "./mock-server.js";
 
 const timings = JSON.parse(process.argv[2]!) as MockTimings;

@@ -1,5 +1,6 @@
 /**
- * A server of known timings: every token is due at an absolute time after its request arrived. It speaks just enough HTTP for the load generator, on
+ * A server with known timings: every token is due at an absolute time after its request arrived. It implements just enough HTTP for the load
+ * generator, on
  * bare sockets, so that its own work does not show in the measurement.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
@@ -9,9 +10,9 @@ import { Agenda } from "../load/agenda.js";
 export interface MockTimings {
   readonly ttftMs: number;
   readonly tpotMs: number;
-  /** Tokens of one event, as with speculation. */
+  /** Tokens per event; more than one, as with speculation. */
   readonly tokensPerChunk: number;
-  /** As for the agenda: 0 if the mock shares its cores with the measured program. */
+  /** The agenda's parameter; 0 if the mock shares its cores with the measured program. */
   readonly spinMs?: number;
   /** The process never sleeps, so that no request waits for a wake-up. */
   readonly isAwake?: boolean;
@@ -104,7 +105,7 @@ export class MockServer {
     else json(socket, 404, { error: { message: `no ${path} here` } });
   }
 
-  /** An answer without streaming takes no time: such requests measure what lies between client and server. */
+  /** An answer without streaming takes no time, so that such requests measure only the path between client and server. */
   #complete(socket: Socket, body: CompletionBody, isChat: boolean, nowMs: number): void {
     if (body.stream !== false) this.#stream(socket, body, isChat, nowMs);
     else json(socket, 200, { id: "mock", choices: [{ index: 0, text: "word", finish_reason: "length" }] });

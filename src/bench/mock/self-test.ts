@@ -1,4 +1,4 @@
-/** Checks the load generator: measures a mock server of known timings, and compares medians with them. */
+/** Checks the load generator: measures a mock server with known timings and compares the medians with them. */
 
 import { median } from "../../core/statistics.js";
 import type { LoadGenerator } from "../load/generator.js";
@@ -39,13 +39,13 @@ export interface SelfTestResult {
   readonly ttftError: number;
   readonly tpotError: number;
   readonly isWithinTolerance: boolean;
-  /** The mock's own timings: when they are late, the machine was too busy for the test. */
+  /** The mock's own timings; if they are late, the machine was too busy for the test. */
   readonly mock: MockActual;
   readonly lag: LoopLag;
 }
 
 /**
- * Measures one load after the other; the clients' starts are spread over the length of a request. If the generator polls, the mock stays awake too,
+ * Measures one load after another; the clients' starts are spread over the length of a request. If the generator polls, the mock stays awake, too,
  * so that no process sleeps.
  */
 export async function selfTest(

@@ -4,7 +4,7 @@ import { packageRoot } from "../../core/package-root.js";
 import { forkServer, type LaunchedServer } from "../run/launch.js";
 import type { MockActual, MockTimings } from "./mock-server.js";
 
-/** Compiled, as every process of its own is. */
+/** The compiled module, because a separate process runs compiled code. */
 const PROCESS = "dist/src/bench/mock/mock-process.js";
 
 export interface RunningMock extends LaunchedServer {

@@ -1,4 +1,4 @@
-/** The compared engines: how each is started for a shape, and how its output is read. */
+/** The compared engines: the command of each for a shape, and the parser of its output. */
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
 import { parseBatchedBench, parseResultsJson } from "./parse.js";
@@ -13,7 +13,7 @@ export interface PeerModel {
 export interface Contender {
   readonly name: string;
   command(model: PeerModel, shape: Shape): string[];
-  /** @param output of the process, stdout first */
+  /** @param output the process's output, stdout first */
   parse(output: string): SpeedRow[];
 }
 

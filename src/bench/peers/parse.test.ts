@@ -35,7 +35,7 @@ describe("llama-batched-bench's table", () => {
   });
 });
 
-test("node-llama-cpp's driver and millrace's --json: the line with the results, anywhere", () => {
+test("results of node-llama-cpp's driver and of millrace's --json are found on any line", () => {
   const rows = parseResultsJson(`a warning\n${recorded("node-llama-cpp")}progress\n`);
   expect(rows).toMatchObject([
     { batch: 1, ...LENGTHS },
@@ -47,7 +47,7 @@ test("node-llama-cpp's driver and millrace's --json: the line with the results, 
 describe("rows are checked against the shape", () => {
   const rows = parseBatchedBench(recorded("llama.cpp"));
 
-  test("one for every batch size, in the shape's order", () => {
+  test("one row per batch size is returned, in the shape's order", () => {
     expect(checkedRows("llama.cpp", SHAPE, [...rows].reverse())).toEqual(rows);
   });
 
@@ -64,7 +64,7 @@ describe("rows are checked against the shape", () => {
     expect(() => checkedRows("llama.cpp", shape, rows)).toThrow(message);
   });
 
-  test("a speed of nothing", () => {
+  test("a speed of zero", () => {
     const stopped = rows.map((row) => ({ ...row, decodeTokensPerS: 0 }));
     expect(() => checkedRows("llama.cpp", SHAPE, stopped)).toThrow(
       expect.objectContaining({ code: "peer_failed", message: expect.stringContaining("and 0 tokens/s") }),
@@ -72,6 +72,6 @@ describe("rows are checked against the shape", () => {
   });
 });
 
-test("files of other results are refused", () => {
+test("files with other results are refused", () => {
   expect(() => readRuns(fixture("../../package.json"))).toThrow(/expected saved runs in .*package\.json, got.*runs/s);
 });

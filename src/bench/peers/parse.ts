@@ -1,4 +1,4 @@
-/** Parses the engines' output into rows; other measurements than the one asked for are refused. */
+/** Parses the engines' output into rows and refuses measurements other than the requested one. */
 import { MillraceError } from "../../core/errors.js";
 import type { Shape, SpeedRow } from "./shapes.js";
 
@@ -22,7 +22,7 @@ export function parseBatchedBench(output: string): SpeedRow[] {
     const values = cellsOfLine(line).map(Number);
     if (values.length !== COLUMNS.length || values.some((value) => !Number.isFinite(value))) return [];
     const value = (column: (typeof COLUMNS)[number]): number => values[COLUMNS.indexOf(column)]!;
-    // A row with another number of entries than PP·B + TG·B has a shared prompt, which is another measurement.
+    // A row whose number of entries is not PP·B + TG·B has a shared prompt, which is another measurement.
     if (value("N_KV") !== value("B") * (value("PP") + value("TG"))) return [];
     return {
       batch: value("B"),

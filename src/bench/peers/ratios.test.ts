@@ -36,7 +36,7 @@ const RUNS: readonly PeerRun[] = [
   run("fast", 1, CONTEXT!, [10]),
 ];
 
-test("ratios are of medians, cell by cell, for the peers that measured the cell", () => {
+test("each cell has ratios of medians for the peers that measured it", () => {
   const cells = ratiosOf(RUNS);
   expect(cells.map(({ label, ours, peers }) => [label, ours.median, ...peers.map((p) => [p.name, p.ratio])])).toEqual([
     ["decode, 1 sequence", 33, ["slow", 3], ["fast", 0.825]],
@@ -46,7 +46,7 @@ test("ratios are of medians, cell by cell, for the peers that measured the cell"
   ]);
 });
 
-test("the context shape ends at the stated context", () => {
+test("the context shape ends at the requested context", () => {
   expect(CONTEXT).toMatchObject({ promptTokens: 4080, genTokens: 16, batches: [1] });
 });
 
@@ -59,11 +59,11 @@ test("the Markdown table has a line per cell and leaves unmeasured peers empty",
   expect(lines[4]).toBe("| m-q4_0 | prefill 512 | 90.0 |  |  | 100.0 | **0.90** |");
 });
 
-test("the chart has a bar for each ratio, of its length, and escapes names of models", () => {
+test("the chart has a bar of the right length for each ratio, and escapes names of models", () => {
   const svg = pictureOf(ratiosOf(RUNS.map((each) => ({ ...each, model: 'a<b>&"c' }))));
   expect(svg).toContain("a&lt;b&gt;&amp;&quot;c");
   const bars = [...svg.matchAll(/width="([\d.]+)" height="12" fill="#/g)].map((match) => Number(match[1]));
-  // Two squares of the legend, then slow and fast of both decode cells, then fast of prefill.
+  // First come two squares of the legend, then slow and fast of both decode cells, then fast of prefill.
   expect(bars).toHaveLength(2 + 5);
   expect(bars[2]! / bars[5]!).toBeCloseTo(3 / 1.4, 2);
 });

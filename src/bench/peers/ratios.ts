@@ -1,4 +1,4 @@
-/** From raw runs to ratios of medians, and the Markdown table of them. */
+/** Computes ratios of medians from raw runs, and their Markdown table. */
 import { type Summary, summarize } from "../../core/statistics.js";
 import type { PeerRun } from "./run.js";
 import { cellsOf } from "./shapes.js";
@@ -49,7 +49,7 @@ export function peerNames(cells: readonly CellRatio[]): string[] {
   return [...new Set(cells.flatMap((cell) => cell.peers.map((peer) => peer.name)))];
 }
 
-/** With the range over the rounds, if they differ. */
+/** A median, with the range over the rounds if they differ. */
 const speed = ({ median, min, max }: Summary): string =>
   min === max ? median.toFixed(1) : `${median.toFixed(1)} (${min.toFixed(1)} to ${max.toFixed(1)})`;
 

@@ -1,4 +1,4 @@
-/** Contenders as small processes of their own: order, output and failures. */
+/** Contenders as small separate processes: order, output and failures. */
 import { expect, test } from "vitest";
 import { batchedBench, type Contender, millrace } from "./contenders.js";
 import { parseResultsJson } from "./parse.js";
@@ -28,7 +28,7 @@ test("contenders take turns in alternating order, and may print to stdout or std
   expect(runs[1]).toMatchObject({ model: "m", shape: SHAPE, rows: [{ batch: 2, decodeTokensPerS: 6 }] });
 });
 
-test("words of run-with come before the command", async () => {
+test("the words of run-with come before the command", async () => {
   const runs: PeerRun[] = [];
   const runWith = [process.execPath, "-e", prints("stdout"), "--"];
   const contender = { ...script("ours", ""), command: () => ["/nowhere/tool"] };

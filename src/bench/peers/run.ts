@@ -1,4 +1,4 @@
-/** Runs contenders in turn, one process at a time, and keeps every number they gave. */
+/** Runs contenders in turn, one process at a time, and keeps all their figures. */
 import { spawn } from "node:child_process";
 import { MillraceError } from "../../core/errors.js";
 import { endingWithUs } from "../run/launch.js";
@@ -24,7 +24,7 @@ export interface PeerJob {
   readonly runWith: readonly string[];
 }
 
-/** How much of a failed process's last output goes into the error. */
+/** The length of a failed process's last output in the error. */
 const TAIL_CHARS = 600;
 
 /**
@@ -55,7 +55,7 @@ export function outputOf(name: string, command: readonly string[]): Promise<stri
 }
 
 /**
- * Within a round all contenders measure the same shape one after another, so that drift of the machine's speed affects all alike; the order
+ * Within a round all contenders measure the same shape one after another, so that drift of the machine's speed affects all equally; the order
  * alternates between rounds.
  * @param onRun called after each process
  */

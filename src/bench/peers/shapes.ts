@@ -4,7 +4,7 @@ export interface Shape {
   readonly name: "prefill" | "decode" | "context";
   readonly promptTokens: number;
   readonly genTokens: number;
-  /** Sequences at once; one process measures all of them, one after the other. */
+  /** Batch sizes; one process measures all of them, one after another. */
   readonly batches: readonly number[];
 }
 
@@ -19,7 +19,7 @@ export interface SpeedRow {
 
 export interface ShapeOptions {
   readonly prefillTokens: number;
-  /** Tokens of prompt and output at the end of the long decode. */
+  /** Tokens of prompt and output together at the end of the long decode. */
   readonly context: number;
   readonly decodePrompt: number;
   readonly genTokens: number;

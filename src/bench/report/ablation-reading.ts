@@ -4,7 +4,7 @@ import { type CellRatio, type CellSummary, type Ratios, ratiosBetween, summarize
 
 type AblationPlan = NonNullable<BenchPlan["ablation"]>;
 
-/** Price of half the threads as a share of the whole price: of three threads, half is one. */
+/** Price of half the threads as a share of the full price; half of three threads is one. */
 export const priceOfHalf = ({ numThreads }: AblationPlan): number => (numThreads >> 1) / numThreads;
 
 export class AblationReading {
@@ -49,7 +49,7 @@ export class AblationReading {
     return this.#summaries.find((summary) => summary.cell === cell && summary.target === target)?.server.maxRunning;
   }
 
-  /** first ÷ second over all the cells together: ratio of sums, by round. */
+  /** first ÷ second over all cells together: the ratio of sums, by round. */
   overall(cells: readonly PlannedCell[], first: string, second: string): Ratios {
     const names = new Set(cells.map((cell) => cell.name));
     const ratios = ratiosBetween(

@@ -1,4 +1,4 @@
-/** Published ratios for each layer beside those of an ablation, and why they differ. */
+/** Published ratios for each layer, compared with those of an ablation, and the reasons for differences. */
 
 import {
   CODE_EDIT,

@@ -101,7 +101,7 @@ const sections = ablationSections(REPORT);
 const rowsOf = (title: string) => sections.find((section) => section.title.startsWith(title))!.rows;
 const rowOf = (title: string, first: string) => rowsOf(title).find((row) => row[0]!.startsWith(first))!;
 
-test("a layer alone is a ratio to its baseline, taken away one to all together, and gains are multiplied", () => {
+test("a layer alone is compared with its baseline, a removed layer with all together, and gains are multiplied", () => {
   const title = `Layers: ${LENGTHS}`;
   expect(rowOf(title, "continuous batching").slice(0, 5)).toEqual([
     "continuous batching",
@@ -117,12 +117,12 @@ test("a layer alone is a ratio to its baseline, taken away one to all together, 
   expect(rowOf(title, "product of what they gain on vanilla")[1]).toBe("6.00 ×; together ÷ product: 0.83");
 });
 
-test("the ladder has the gain, the half and what both cost", () => {
+test("the ladder shows the gain, the half and the cost of both", () => {
   const [, row] = rowsOf("By load");
   expect(row!.slice(2)).toEqual(["2.00 ×", "5.00 ×", "0.20 ×", "1.67 ×", "250", "2.50 ×", "-80.0 %", "-80.0 %"]);
 });
 
-test("all loads together are ratios of sums, of the rounds in which none is void", () => {
+test("figures over all loads are ratios of sums, from rounds without void runs", () => {
   const [loads] = CELLS.slice(-1);
   const longer = { ...loads!, name: "ladder 1024/512, 1 at once", workloadName: "ladder 1024/512" };
   const speeds: Readonly<Record<string, number>> = { [VANILLA]: 2 / 3, [ALL]: 4 / 3, [HALF]: 1 };
@@ -143,7 +143,7 @@ test("all loads together are ratios of sums, of the rounds in which none is void
   expect(overall(["late"])[3]).toBe(`${gain.toFixed(2)} × (void)`);
 });
 
-test("reference ratios stand beside ours, and those without a cell are named once below", () => {
+test("reference ratios are next to ours, and those without a cell are named once below", () => {
   const ours = (first: string) => rowOf("Reference ratios", first)[2];
   expect(ours("continuous against static")).toBe("8.00 × padded; 2.00 × where finished rows are dropped");
   expect(ours("requests at once in the same memory, 8-bit")).toBe("5.00 × (8 → 40)");
@@ -157,7 +157,7 @@ test("reference ratios stand beside ours, and those without a cell are named onc
   expect(ours("all together")).toBe("+400 % (512/512, 1 at once)");
 });
 
-test("a reference ratio of void runs says so; requests at once are what they were", () => {
+test("a reference ratio from void runs is marked; concurrent requests do not depend on void runs", () => {
   const runs = REPORT.runs.map((each) => ({ ...each, voidReasons: ["late"] }));
   const rows = ablationSections({ ...REPORT, runs }).find(({ title }) => title === "Reference ratios")!.rows;
   const ours = rows.map((row) => row[2]!);
@@ -165,7 +165,7 @@ test("a reference ratio of void runs says so; requests at once are what they wer
   expect(ours).toContain("5.00 × (8 → 40)");
 });
 
-test("an ablation of which little was measured is a report too", () => {
+test("an ablation with few measurements still gives a report", () => {
   const runs = REPORT.runs.filter(({ target }) => target === VANILLA);
   for (const text of [htmlOf, markdownOf].flatMap((form) => [form(REPORT), form({ ...REPORT, runs })])) {
     expect(text).toContain("Gain of each optimisation: m");

@@ -1,4 +1,4 @@
-/** An ablation's tables: each layer alone and taken away, the ladder of loads, and the reference ratios. */
+/** An ablation's tables: each layer alone and removed, the ladder of loads, and the reference ratios. */
 
 import { isLadderCell, isLayerCell } from "../ablation/cells.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "../ablation/variants.js";
@@ -11,7 +11,7 @@ import { figure, NONE, ratioText, signedPercent, voidMark } from "./words.js";
 export interface Section {
   readonly title: string;
   readonly note: string;
-  /** The first row is the header; empty: there is nothing to show. */
+  /** The first row is the header; empty if there is nothing to show. */
   readonly rows: readonly (readonly string[])[];
 }
 
@@ -41,7 +41,7 @@ export function ablationSections(report: BenchReport): Section[] {
 
 const speed = (ratio: Compared | undefined): string => ratioText(ratio?.throughput) + voidMark(ratio?.isVoid);
 
-/** A layer's gain alone, and its gain on top of all others; undefined where not measured. */
+/** A layer's gain alone and its gain on top of all others; undefined if not measured. */
 interface LayerGain {
   readonly layer: string;
   readonly alone: CellRatio | undefined;

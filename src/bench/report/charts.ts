@@ -21,7 +21,7 @@ export const WIDTH = 460;
 export const HEIGHT = 290;
 const PLOT = { left: 58, right: WIDTH - 18, top: 30, bottom: HEIGHT - 42 };
 
-/** Size of a label beside a point, in the charts' font. */
+/** Size of a point's label, in the charts' font. */
 const LABEL = { charWidth: 7, height: 12, gap: 8 };
 
 interface Point {
@@ -29,7 +29,7 @@ interface Point {
   readonly y: number;
   readonly low?: number | undefined;
   readonly high?: number | undefined;
-  /** Label beside the point. */
+  /** Label next to the point. */
   readonly label?: string;
   /** Void points are hollow. */
   readonly isVoid: boolean;
@@ -42,7 +42,7 @@ export interface Series {
   readonly points: readonly Point[];
 }
 
-/** A limit for a series, at some places. */
+/** A limit for a series, at some points of the horizontal axis. */
 export interface LimitLine {
   readonly name: string;
   readonly index: number;
@@ -59,7 +59,7 @@ interface LineChart {
   readonly limits?: readonly LimitLine[];
 }
 
-/** How far above the measured values a limit stretches the chart; beyond, the limit is cut. */
+/** How far above the measured values the chart extends for a limit; a higher limit is cut off. */
 const LIMIT_ROOM = 1.5;
 
 function svg(title: string, height: number, parts: readonly string[]): string {
@@ -255,10 +255,10 @@ interface Gain {
   readonly away: Estimate | undefined;
 }
 
-/** Figures of ratios below 1 are between the names and the plot. */
+/** Space between the names and the plot for the figures of ratios below 1. */
 const GAIN = { names: 126, left: 166, right: WIDTH - 40, height: 34 };
 
-/** A row for each layer: its gain alone, and below it the loss without it, as ratios on a logarithmic axis around 1. */
+/** A row for each layer: its gain alone and, below, the loss without it, as ratios on a logarithmic axis around 1. */
 export function gainChart(title: string, rows: readonly Gain[]): string {
   const values = rows.flatMap(({ alone, away }) =>
     [alone, away].flatMap((each) => (each === undefined ? [] : each.value)),

@@ -153,7 +153,7 @@ function tableOf([head = [], ...rows]: readonly (readonly string[])[]): string {
   return `<div class="scroll">${table}<thead><tr>${cells(head, "th")}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
-/** From this number of columns on, intervals are below their figures. */
+/** From this number of columns on, intervals are placed below their figures. */
 const WIDE_COLUMNS = 10;
 
 /** Allows a line break only before the interval. @example "4.67 × (3.75 to 5.81)" */

@@ -18,7 +18,7 @@ interface Charted {
   readonly workloads: readonly string[];
 }
 
-/** The part of a report that is drawn against load: for an ablation the ladder, with the servers measured under it. */
+/** The part of a report that is drawn against load; for an ablation, the ladder with its servers. */
 export function chartedOf(report: BenchReport, summaries: readonly CellSummary[]): Charted {
   const isAblation = report.plan.ablation !== undefined;
   const charted = isAblation ? summaries.filter(({ cell }) => isLadderCell(cell)) : summaries;
@@ -134,7 +134,7 @@ function ridges(
   samplesOf: (summary: CellSummary) => readonly number[],
 ): Ridge[] {
   return summaries.map((each, i) => {
-    // Of servers side by side, only the first row has a name.
+    // Only the first of the servers' adjacent rows has a name.
     const isFirst = summaries[i - 1]?.cell.name !== each.cell.name;
     return {
       label: isFirst ? each.cell.name.slice(workload.length + 2) : "",

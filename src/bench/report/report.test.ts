@@ -1,4 +1,4 @@
-/** Every form of the report, from synthetic runs with known figures. */
+/** All forms of the report, from synthetic runs with known figures. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -96,7 +96,7 @@ const SPEEDS = [1, 1.1, 0.9];
 const one = (name: string, factor: number) =>
   [0, 1].flatMap((cell) => SPEEDS.map((speed, i) => run(name, cell, i + 1, factor * speed)));
 
-test("a cell's figures are medians of its runs, its distributions those of all requests, its cost the sums'", () => {
+test("a cell's figures are medians over runs, its distributions cover all requests, and its cost comes from sums", () => {
   const [first] = summarize(report(["a"], one("a", 1)));
   // 5 tokens in 60 ms.
   expect(first!.outputTokensPerS.median).toBeCloseTo(83.3, 0);
@@ -106,13 +106,13 @@ test("a cell's figures are medians of its runs, its distributions those of all r
     percentiles: { p50: expect.closeTo(20), p99: expect.closeTo(20 / 0.9) },
   });
   expect(first).toMatchObject({ attainment: 1, isVoid: false, numRuns: 3, numRequests: 120, numFailed: 0 });
-  // A thousandth of the price every second.
+  // Every second costs a thousandth of the price.
   const seconds = SPEEDS.reduce((sum, speed) => sum + (40 * 0.06) / speed, 0);
   expect(first!.cost!.perMillionOutput).toBeCloseTo((1e6 * seconds * 0.001) / 600, 6);
   expect(first!.cost!.perMillionTotal).toBeCloseTo(first!.cost!.perMillionOutput / 4, 6);
 });
 
-test("void runs are left out while others remain, and shown as void when none does", () => {
+test("void runs are left out while others remain; otherwise they are shown as void", () => {
   const spoilt = { voidReasons: ["late"] };
   const some = report(["a"], [run("a", 0, 1, 1), run("a", 0, 2, 9, spoilt)]);
   expect(summarize(some)[0]).toMatchObject({
@@ -125,7 +125,7 @@ test("void runs are left out while others remain, and shown as void when none do
   expect(markdownOf(none)).toMatch(/\(void\).*VOID: late/s);
 });
 
-test("ratios are of rounds that both have, and drift that both share is not in their interval", () => {
+test("ratios use rounds that both servers have, and common drift does not widen their interval", () => {
   const both = report(["a", "b"], [...one("a", 3), ...one("b", 2), run("a", 0, 4, 99)]);
   const [{ cells, throughput }] = ratiosOf(both) as [Ratios];
   for (const estimate of [throughput, cells[0]!.throughput]) {
@@ -135,7 +135,7 @@ test("ratios are of rounds that both have, and drift that both share is not in t
   expect(ratiosOf(report(["a"], one("a", 1)))).toEqual([]);
 });
 
-test("a server that does more of a cell, since time ends it, is held to the same work", () => {
+test("a server that completes more of a time-limited cell is compared at equal work", () => {
   const repeated = (target: string, cell: number, speed: number, times: number): BenchRun => {
     const made = run(target, cell, 1, speed);
     const { outputTokens, durationMs, plateau: _, ...metrics } = made.metrics;
@@ -148,14 +148,14 @@ test("a server that does more of a cell, since time ends it, is held to the same
   expect(throughput!.value).toBeCloseTo(5, 3);
 });
 
-test("a round with a cell that was not answered has no time to the first token of all cells", () => {
+test("a round with an unanswered cell has no sum of times to the first token", () => {
   const runs = ["a", "b"].flatMap((name) => one(name, name === "a" ? 1 : 2));
   const silent = { ...runs[0]!, metrics: { ...runs[0]!.metrics, ttftMs: undefined } };
   const [{ ttft }] = ratiosOf(report(["a", "b"], [silent, ...runs.slice(1)])) as [Ratios];
   expect(ttft).toMatchObject({ value: expect.closeTo(2, 6), numRuns: 2 });
 });
 
-test("the frontier has the points that count and that no other such point beats in both", () => {
+test("the frontier has the valid points that no other valid point beats in both figures", () => {
   const cellsOnFrontier = (runs: BenchRun[]) => frontierOf(summarize(report(["a"], runs))).map(({ cell }) => cell.name);
   const [first, second] = plan.cells.map((cell) => cell.name);
   expect(cellsOnFrontier([run("a", 0, 1, 1), run("a", 1, 1, 2)])).toEqual([second]);
@@ -163,7 +163,7 @@ test("the frontier has the points that count and that no other such point beats 
   expect(cellsOnFrontier([run("a", 0, 1, 1), run("a", 1, 1, 2, { voidReasons: ["late"] })])).toEqual([first]);
 });
 
-test("headlines come from cells that count for every server, or say which cell is missing", () => {
+test("headlines use cells that count for every server, or name the missing cell", () => {
   const late = { voidReasons: ["late"] };
   const headlines = (runs: BenchRun[]) => resultHeadlines(summarize(report(["a"], runs)));
   const sound = headlines([run("a", 0, 1, 1), run("a", 1, 1, 2)]);
@@ -184,7 +184,7 @@ test("headlines come from cells that count for every server, or say which cell i
   ]);
 });
 
-test("labels beside points lie on nothing, and within the plot", () => {
+test("labels of points overlap nothing and stay within the plot", () => {
   const points = Array.from({ length: 12 }, (_, i) => ({ x: 100 + i, y: 50 + (i % 3), label: "64", isVoid: false }));
   const series = [0, 1].map((index) => ({ name: `s${index}`, index, points }));
   const chart = lineChart({ title: "t", xLabel: "x", yLabel: "y", isDoubling: false, series });
@@ -200,14 +200,14 @@ test("labels beside points lie on nothing, and within the plot", () => {
   }
 });
 
-test("one round has no interval of anything", () => {
+test("one round gives no intervals", () => {
   const [summary] = summarize(report(["a"], [run("a", 0, 1, 1)]));
   expect(summary).toMatchObject({ ttftP50Interval: undefined });
   expect(summary!.outputTokensPerS).not.toHaveProperty("low");
   expect(markdownOf(report(["a", "b"], [run("a", 0, 1, 1), run("b", 0, 1, 2)]))).not.toMatch(/\d to \d/);
 });
 
-test("files are whole reports of this version, or refused", () => {
+test("files other than complete reports of this version are refused", () => {
   const path = join(folder, "a.json");
   const saved = report(["a"], one("a", 1));
   writeReport(path, saved);
@@ -218,7 +218,7 @@ test("files are whole reports of this version, or refused", () => {
   expect(() => readReport(path)).toThrow(/expected results of millrace bench run/);
 });
 
-test("two files become one report that says they were not measured in alternation", () => {
+test("two merged files give one report, with a note that they were not measured in alternation", () => {
   const merged = mergeReports(report(["a"], one("a", 3)), report(["a"], one("a", 2)));
   expect(merged.targets.map((target) => target.name)).toEqual(["a (a)", "a (b)"]);
   expect(merged.notes).toEqual([expect.stringContaining("not in alternation")]);
@@ -230,7 +230,7 @@ test("two files become one report that says they were not measured in alternatio
   expect(() => mergeReports(report(["a"], []), other)).toThrow(/common cells/);
 });
 
-test("the page asks nobody for anything, and nothing in it can become markup", () => {
+test("the page loads nothing from the network, and escapes all text", () => {
   const name = '<img src="https://x.example">&';
   const page = htmlOf(report([name, "b"], [...one(name, 3), ...one("b", 2)]));
   expect(page).not.toMatch(/<img|<script|<link|@import|url\(/);
@@ -240,7 +240,7 @@ test("the page asks nobody for anything, and nothing in it can become markup", (
   expect(page).not.toMatch(/NaN|undefined|Infinity/);
 });
 
-test("the picture stands alone, with a legend and a panel for each workload", () => {
+test("the picture is self-contained, with a legend and a panel for each workload", () => {
   const name = '<b>"&';
   const picture = pictureOf(report([name, "b"], [...one(name, 3), ...one("b", 2)]));
   expect(picture).toMatch(/^<svg xmlns="http:\/\/www.w3.org\/2000\/svg" /);
@@ -249,7 +249,7 @@ test("the picture stands alone, with a legend and a panel for each workload", ()
   expect(picture).toContain("&lt;b&gt;&quot;&amp;");
 });
 
-test("a report of nothing, or of failures only, is still a report", () => {
+test("a report without runs or with failures only is still valid", () => {
   const empty = { ...report(["a"], []), isComplete: false };
   expect(htmlOf(empty)).toContain("Incomplete");
   const failed = run("a", 0, 1, 1, { voidReasons: ["no request was answered"], requests: [] });
@@ -261,7 +261,7 @@ test("a report of nothing, or of failures only, is still a report", () => {
   }
 });
 
-test("a warning that is about many cells counts them, and tells the most of it", () => {
+test("a warning for many cells states their number and the largest effect", () => {
   const noisy = (name: string, factor: number) => [1, factor].map((speed, i) => run(name, 0, i + 1, speed));
   const names = ["a", "b", "c", "d", "e"];
   const [counted, ...others] = warningLines(

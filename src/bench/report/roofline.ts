@@ -1,4 +1,4 @@
-/** The roofline of a server: the longer of the time to read all bytes of a step and the time of all multiply-adds, without any loss. */
+/** The roofline of a server: the longer of the time to read all bytes of a step and the time for all multiply-adds, without any overhead. */
 import { median } from "../../core/statistics.js";
 import type { Ceilings, ModelWork } from "../results/schema.js";
 
@@ -25,7 +25,7 @@ export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traf
     Object.entries(macs).reduce((sum, [mix, count]) => sum + count / middle(({ macsPerS }) => macsPerS[mix] ?? 0), 0);
   const looked = (from: number, to: number) => lookedAt(work, to) - lookedAt(work, from);
   const outputPairs = looked(promptTokens, promptTokens + outputTokens);
-  // A prompt's computed tokens attend to the cached part and to all before them.
+  // A prompt's computed tokens attend to the cached part and to all earlier tokens.
   const promptPairs = looked(promptTokens - computedPromptTokens, promptTokens);
   const attention = work.attentionMacs * (outputPairs + promptPairs);
   const arithmetic =

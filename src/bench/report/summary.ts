@@ -28,7 +28,7 @@ export interface CellSummary {
   readonly isVoid: boolean;
   readonly numRequests: number;
   readonly numFailed: number;
-  /** Throughput on the plateau, or of the whole run without a plateau. */
+  /** Throughput on the plateau or, without a plateau, over the whole run. */
   readonly outputTokensPerS: RunMedian;
   readonly hasPlateau: boolean;
   readonly wholeRunTokensPerS: RunMedian;
@@ -302,7 +302,7 @@ function wholeRounds(pairs: readonly Pair[], numCells: number): Pair[][] {
 
 type Side = "first" | "second";
 
-/** A faster server may produce more tokens before the time is up, so both are compared at the tokens that both produced. */
+/** A faster server may produce more tokens within the time limit, so both are compared at the number of tokens that both produced. */
 function timeForCommonTokens(round: readonly Pair[], side: Side): number {
   return round.reduce((sum, pair) => {
     const { outputTokens, durationMs } = pair[side].metrics;

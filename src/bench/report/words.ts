@@ -68,7 +68,7 @@ const MAX_DRIFT = 0.1;
 
 interface Warning {
   readonly text: string;
-  /** Size of the effect; of several cells, the largest is shown. */
+  /** Size of the effect; for several cells, the largest is shown. */
   readonly share?: number;
 }
 
@@ -91,7 +91,7 @@ const CLIENT_TOO_SLOW =
 
 const MOST_PLACES = 4;
 
-/** Each warning once, with the cells it is about. */
+/** Lists each warning once, with the cells that it concerns. */
 export function warningLines(summaries: readonly CellSummary[]): string[] {
   const about = new Map<string, { readonly place: string; readonly share: number | undefined }[]>();
   for (const summary of summaries) {

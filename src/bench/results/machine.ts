@@ -1,10 +1,10 @@
-/** The machine and the versions of a measurement, which every saved result has. */
+/** The machine and the versions of a measurement; every saved result contains them. */
 import { cpus, totalmem } from "node:os";
 import { packageVersion } from "../../core/package-root.js";
 
 export interface MachineInfo {
   readonly cpu: string;
-  /** Hardware threads the operating system shows. */
+  /** Hardware threads that the operating system reports. */
   readonly numCpus: number;
   readonly memoryBytes: number;
   readonly platform: string;

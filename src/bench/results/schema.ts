@@ -1,6 +1,6 @@
 /**
- * A benchmark's saved results: enough to compute every figure again, and to judge it. Times of requests are milliseconds after their run's start.
- * Files of another version are refused; a new optional field is no new version.
+ * A benchmark's saved results: enough to recompute and judge every figure. Times of requests are milliseconds after their run's start.
+ * Files of another version are refused; a new optional field does not need a new version.
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { z } from "zod";
@@ -8,12 +8,12 @@ import { MillraceError } from "../../core/errors.js";
 
 export const REPORT_VERSION = 1;
 
-/** broken: the stream ended early or with an error; length: another number of tokens than asked for; usage: no count of tokens. */
+/** broken: the stream ended early or with an error; length: a different number of tokens than requested; usage: no count of tokens. */
 const FAILURE_KINDS = ["connect", "status", "broken", "timeout", "cancelled", "length", "usage"] as const;
 
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
-/** The workload; entries are counted and hashed, not saved: they are the user's own. */
+/** The workload. Entries are counted and hashed but not saved, because they are the user's own data. */
 const workload = z.looseObject({ kind: z.string() });
 
 /** The load, with its number of clients or its rate. */
@@ -30,11 +30,11 @@ const cell = z.object({
   load,
   numSessions: z.number().optional(),
   durationMs: z.number().optional(),
-  /** Number of first sessions that are in no figure. */
+  /** Number of initial sessions that do not count in any figure. */
   numUncounted: z.number().optional(),
   /** Names of the targets measured under the cell; absent: all. */
   targets: z.array(z.string()).optional(),
-  /** Share of the output tokens that was asked for: the rest pads a batch. Undefined: all. */
+  /** Share of the output tokens that was requested; the rest pads a batch. Undefined: all. */
   usefulShare: z.number().optional(),
 });
 
@@ -46,7 +46,7 @@ const ablation = z.object({
   numThreads: z.number(),
 });
 
-/** Limits that a good request keeps. */
+/** Limits that a good request meets. */
 const slo = z.object({
   name: z.string(),
   ttftMs: z.number().optional(),
@@ -59,7 +59,7 @@ const plan = z.object({
   cells: z.array(cell),
   rounds: z.number(),
   seed: z.number(),
-  /** Factor on all lengths; shapes are named by the lengths before it. Absent: 1. */
+  /** Factor for all lengths; the names of shapes have the lengths without it. Absent: 1. */
   scale: z.number().optional(),
   slo: slo.optional(),
   pricePerHour: z.number().optional(),
@@ -70,7 +70,7 @@ const plan = z.object({
 
 const macs = z.record(z.string(), z.number());
 
-/** The least work of a token: multiply-adds by instruction mix (kernels/probes.ts). */
+/** The least work per token: multiply-adds by instruction mix (kernels/probes.ts). */
 const modelWork = z.object({
   /** Bytes of weights that a step reads, with any number of rows. */
   weightBytes: z.number(),
@@ -80,11 +80,11 @@ const modelWork = z.object({
   outputMacs: macs,
   /** Multiply-adds of attention, per token attended to. */
   attentionMacs: z.number(),
-  /** Share of the layers that attend to the last tokens only, by window. Absent: none. */
+  /** Share of the layers with a sliding window, by window size. Absent: none. */
   windows: z.array(z.object({ tokens: z.number(), layerShare: z.number() })).optional(),
 });
 
-/** Measured speed of memory and arithmetic of all cores while nothing else ran. */
+/** Measured memory and arithmetic speed of all cores on the idle machine. */
 const ceilings = z.object({
   numThreads: z.number(),
   readings: z.array(z.object({ bytesPerS: z.number(), macsPerS: macs })),
@@ -96,10 +96,13 @@ const target = z.object({
   version: z.string().optional(),
   maxModelLen: z.number().optional(),
   promptsAs: z.enum(["ids", "text", "chat"]),
-  /** Whether answers of random workloads have the exact length asked for. */
+  /** Whether answers of random workloads have exactly the requested length. */
   ignoresEos: z.boolean(),
   tokensPerWord: z.number(),
-  /** Command of a started server, without paths. If servers are restarted for each run, the command under the first cell; runs have their own. */
+  /**
+   * Command of a started server, without paths. If servers are restarted for each run, this is the command for the first cell, and each run has its
+   * own.
+   */
   command: z.string().optional(),
   /** The work of a model whose file is on this machine. */
   work: modelWork.optional(),
@@ -165,7 +168,7 @@ const metrics = z.object({
 const server = z.object({
   /** Mean time of a request in the server's queue. */
   queueMs: z.number().optional(),
-  /** Accepted ÷ draft tokens; and tokens per draft, including the token that is always right. */
+  /** Accepted ÷ draft tokens; and tokens per draft, including the bonus token. */
   acceptance: z.number().optional(),
   acceptedLength: z.number().optional(),
   cacheHitShare: z.number().optional(),
@@ -177,7 +180,7 @@ const server = z.object({
   maxRunning: z.number().optional(),
 });
 
-/** CPU time ÷ wall time, and peak memory, pages of mapped files included. */
+/** CPU time ÷ wall time, and peak memory, including pages of mapped files. */
 const usage = z.object({ cpuCores: z.number(), peakMemoryBytes: z.number() });
 
 const request = z.object({
@@ -203,14 +206,14 @@ const run = z.object({
   /** Command of the server started for this run, without paths. */
   command: z.string().optional(),
   metrics,
-  /** Why the run is void; empty when it counts. */
+  /** Reasons why the run is void; empty if it counts. */
   voidReasons: z.array(z.string()),
   client: z.object({
     numChunks: z.number(),
     meanMs: z.number(),
     maxMs: z.number(),
     cpuWaitMs: z.number(),
-    /** Lag and CPU wait together, median over short intervals: voids the run if too long. Absent in older files. */
+    /** Sum of lag and CPU wait, median over short intervals; voids the run if too long. Absent in older files. */
     typicalMs: z.number().optional(),
     utilization: z.number(),
     numWorkers: z.number(),
@@ -229,9 +232,9 @@ const report = z.object({
   machine: z.object({ cpu: z.string(), numCpus: z.number(), memoryBytes: z.number(), platform: z.string() }),
   versions: z.object({ millrace: z.string(), node: z.string() }),
   plan,
-  /** Read before and after the runs; absent where the probes were not built. */
+  /** Read before and after the runs; absent if the probes were not built. */
   ceilings: ceilings.optional(),
-  /** Notes to show with the figures. */
+  /** Notes that are shown with the figures. */
   notes: z.array(z.string()),
   targets: z.array(target),
   runs: z.array(run),

@@ -1,4 +1,4 @@
-/** `millrace bench ablate`: which servers and which cells an ablation has. */
+/** `millrace bench ablate`: the servers and cells of an ablation. */
 import { MillraceError } from "../../core/errors.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";

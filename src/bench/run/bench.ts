@@ -1,4 +1,4 @@
-/** A benchmark from targets to report: starts servers and load generator, measures, and always stops them again. */
+/** Runs a benchmark from targets to report: starts servers and the load generator, measures, and always stops them again. */
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../../core/errors.js";
 import { LoadGenerator } from "../load/generator.js";
@@ -19,7 +19,7 @@ export interface BenchJob {
   readonly numWorkers: number;
   readonly isPolling: boolean;
   readonly isFreshEachRun: boolean;
-  /** Threads with which the machine's ceilings are read. */
+  /** Number of threads for reading the machine's ceilings. */
   readonly numThreads: number;
   /** Results of an interrupted run of the same plan. */
   readonly resumed?: BenchReport | undefined;
@@ -30,7 +30,7 @@ export interface BenchJob {
 export interface BenchEvents extends RunnerEvents {
   /** Called when all targets have answered, before the first run. */
   onTargets(targets: readonly LiveTarget[]): void;
-  /** Called whenever the report has grown. */
+  /** Called whenever the report has new results. */
   onReport(report: BenchReport): void;
 }
 

@@ -1,4 +1,4 @@
-/** How many threads a benchmark gives the servers that it starts on its own machine. */
+/** The number of threads for the servers that a benchmark starts on its own machine. */
 import { type CpuCores, cpuCores, defaultNumThreads } from "../../core/cpu.js";
 
 /** All physical cores but one, which the load generator needs; at least one. */

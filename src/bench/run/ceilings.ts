@@ -1,4 +1,4 @@
-/** The machine's ceilings, from which the roofline is drawn: read while the servers idle. */
+/** The machine's ceilings for the roofline, read while the servers are idle. */
 import { type Mix, probesIfBuilt } from "../kernels/probes.js";
 import { ATTENTION_MIX } from "../report/roofline.js";
 import type { Ceilings, ModelWork } from "../results/schema.js";
@@ -7,7 +7,7 @@ const READINGS_AT_A_TIME = 5;
 
 type ReadCeilings = () => Ceilings["readings"];
 
-/** @returns undefined without a model to compare with, and where the probes were not built */
+/** @returns undefined without a model to compare with, or if the probes were not built */
 export function ceilingReader(works: readonly ModelWork[], numThreads: number): ReadCeilings | undefined {
   if (works.length === 0) return undefined;
   const mixes = new Set([

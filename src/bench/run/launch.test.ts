@@ -1,4 +1,4 @@
-/** Small scripts as servers: they never become ready, end too early, or outlive their parent. */
+/** The servers are small scripts that never become ready, end too early, or outlive their parent. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -28,7 +28,7 @@ test("started servers end with this process", async () => {
   expect(await once(child, "exit")).toEqual([null, "SIGKILL"]);
 });
 
-test("a process that ends before it listens is an error, and one that has ended is stopped", async () => {
+test("a process that ends before it listens is an error, and stopping an ended process succeeds", async () => {
   const script = (name: string, code: string) => {
     writeFileSync(join(folder, name), code);
     return join(folder, name);

@@ -11,7 +11,7 @@ export interface Launch {
   readonly name: string;
   /** @param shape the size that the cells need; undefined: the server's defaults */
   command(port: number, shape: ServerShape | undefined): readonly string[];
-  /** Absent: ready when /health answers. */
+  /** Absent: the server is ready when /health answers. */
   isReady?(url: string): Promise<boolean>;
   /** The model's work, for the roofline. */
   readonly work?: ModelWork | undefined;
@@ -26,7 +26,10 @@ export interface LaunchedServer {
 const START_SECONDS = 120;
 const HEALTH_MS = 5000;
 
-/** Resolves when the server is ready; else rejects with peer_failed and the end of its output. @param signal aborted: stops the server and rejects */
+/**
+ * Resolves when the server is ready; otherwise rejects with peer_failed and the end of its output. @param signal aborted: stops the server and
+ * rejects
+ */
 export async function launchServer(
   { name, command, isReady = isHealthy }: Launch,
   shape?: ServerShape,

@@ -29,7 +29,7 @@ test("the user's loads and limits replace the scenario's", () => {
   expect(sweep.cells.slice(0, 4).map((cell) => cell.name)).toEqual([1, 2, 4, 8].map((n) => `128/64, ${n} at once`));
 });
 
-test("scaling changes lengths and nothing else", () => {
+test("scaling changes only lengths", () => {
   const { workload } = plan({ scenario: "rag", scale: 0.5 }).cells[0]!;
   expect(workload).toEqual({ kind: "documents", numDocuments: 8, documentTokens: 750, outputTokens: 64 });
 });

@@ -1,4 +1,4 @@
-/** From a scenario and the user's changes to the cells to measure, and to the plan in the report. */
+/** Derives the cells to measure and the report's plan from a scenario and the user's changes. */
 import { createHash } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
 import type { BenchPlan, PlannedCell, Slo } from "../results/schema.js";
@@ -72,7 +72,7 @@ function scenarioFor(wishes: PlanWishes): Scenario {
   const hasOwnBounds = numRequests !== undefined || durationS !== undefined;
   const bounds = hasOwnBounds ? { numRequests, durationS } : base.bounds;
   const loads = loadsFor(wishes) ?? base.loads;
-  // With other lengths, the scenario's name would mislead.
+  // With other lengths, the scenario's name would be misleading.
   const name = wishes.workloads === undefined ? base.name : workloads.map((each) => each.name).join(", ");
   return { ...base, name, workloads, loads, bounds, rounds, ...(slo === undefined ? {} : { slo }) };
 }

@@ -33,7 +33,7 @@ async function serverWith(habits: Habits): Promise<string> {
     const body = JSON.parse(text);
     if (request.url === "/tokenize" && tokenize !== undefined) {
       const given = body[tokenize] as string | undefined;
-      // Two tokens a word.
+      // Each word is two tokens.
       return answer(200, {
         tokens: given === undefined ? [] : Array.from({ length: 2 * words(given) }, (_, i) => i % 50),
       });
@@ -42,7 +42,7 @@ async function serverWith(habits: Habits): Promise<string> {
     const prompt = body.prompt ?? body.messages?.[0].content;
     if (count === undefined || refuses in body || (typeof prompt !== "string" && !takesIds)) return answer(400, {});
     const size = typeof prompt === "string" ? words(prompt) : prompt.length;
-    // A question ends by itself, prose goes on.
+    // The answer to a question ends by itself, prose continues.
     const isLong = String(prompt).includes("?") ? body.ignore_eos === true && !dropsIgnoreEos : true;
     const usage = { prompt_tokens: count(size), completion_tokens: isLong ? body.max_tokens : 1 };
     const events = [{ choices: [{ text: "x", finish_reason: isLong ? "length" : "stop" }] }, { choices: [], usage }];
@@ -88,7 +88,7 @@ test("a chat alone, without ignore_eos", async () => {
 test.each([
   COMPLETIONS,
   CHAT,
-])("a server that accepts ignore_eos without effect does not have it (%s)", async (path) => {
+])("a server that accepts ignore_eos without effect counts as not supporting it (%s)", async (path) => {
   const paths = { [path]: (size: number) => size };
   const drops = await probeServer(address(await serverWith({ paths, dropsIgnoreEos: true })));
   expect(drops.ignoresEos).toBe(false);
@@ -99,7 +99,7 @@ test.each([
   '{"tokens":null}',
   "null",
   '{"tokens":["a"]}',
-])("an answer of /tokenize without ids, such as %s, is no tokenizer", async (tokenizeBody) => {
+])("an answer of /tokenize without ids, such as %s, does not count as a tokenizer", async (tokenizeBody) => {
   const paths = { [COMPLETIONS]: (size: number) => size };
   const facts = await probeServer(address(await serverWith({ paths, takesIds: true, tokenizeBody })));
   expect(facts).toMatchObject({ tokenIds: [], tokensPerWord: 1, ignoresEos: true });
@@ -117,7 +117,7 @@ test("a stopped probe does not wait for the current answer", async () => {
   await expect(probing).rejects.toMatchObject({ code: "peer_failed" });
 });
 
-test("an unusable server is an error with its answer", async () => {
+test("an unusable server is an error that contains its answer", async () => {
   await expect(probeServer(address("http://127.0.0.1:9"))).rejects.toMatchObject({ code: "peer_failed" });
   await expect(probeServer(address(await serverWith({ paths: {} })))).rejects.toThrow(/completions: 400/);
 });
@@ -138,7 +138,7 @@ test("the self-test's facts equal a probe of the mock", async () => {
 test.each([
   [{}, "401 from /v1/models without a key"],
   [{ authorization: "Bearer wrong" }, "401 from /v1/models for the key that was sent"],
-])("a server that refuses the key %j differs from one without models", async (headers, got) => {
+])("with headers %j, a refused key is reported differently from a server without models", async (headers, got) => {
   server = createServer((_, response) => void response.writeHead(401).end("{}"));
   await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -1,4 +1,4 @@
-/** Probes a server with a few small requests: its endpoints, prompts as ids or text, the length of its tokens, and its fields. */
+/** Probes a server with a few small requests: its endpoints, its kinds of prompts (ids or text), the length of its tokens, and its fields. */
 import { Pool } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -18,9 +18,9 @@ export interface ServerAddress {
   readonly timeoutMs: number;
 }
 
-/** Words enough to contain most of the benchmark's vocabulary. */
+/** Enough words to contain most of the benchmark's vocabulary. */
 const VOCABULARY_WORDS = 3000;
-/** Two prompt sizes, whose difference gives the tokens per word. */
+/** Two prompt sizes; their difference gives the tokens per word. */
 const FEW_WORDS = 32;
 const MANY_WORDS = 224;
 const PROBE_IDS = 64;
@@ -168,7 +168,7 @@ class Prober {
 
   /**
    * Whether a one-word answer continues to its limit with ignore_eos. An answer that also does so without the field proves nothing: the field then
-   * counts as supported, since lengths are checked, and answers that end early would be failed requests rather than wrong figures.
+   * counts as supported, because lengths are checked, and answers that end early would be failed requests rather than wrong figures.
    */
   async #ignoresEos(model: string, hasChat: boolean): Promise<boolean> {
     const [path, asked] = hasChat

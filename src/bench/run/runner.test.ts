@@ -1,4 +1,4 @@
-/** Runs with a fake generator: which are void, and that nothing is left behind. */
+/** Runs with a fake generator: void runs, and cleanup. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { LoadGenerator, LoadResult } from "../load/generator.js";
 import type { RequestRecord } from "../load/record.js";
@@ -55,7 +55,7 @@ const result = (records: readonly RequestRecord[], hasGivenUp = false): LoadResu
   numWorkers: 1,
 });
 
-test("a run with a failed request counts; one that gave up, or whose server is gone, does not", async () => {
+test("a run with a failed request counts; a run that was abandoned or lost its server does not", async () => {
   const records = [RECORD, FAILED];
   const counted = { isComplete: true, reasons: [[], []], isCut: [false, false] };
   expect(await runOf(async () => result(records))).toEqual(counted);
@@ -65,7 +65,7 @@ test("a run with a failed request counts; one that gave up, or whose server is g
   expect(await runOf(async () => result(records), false)).toEqual(gone);
 });
 
-test("a generator that dies leaves no watch behind", async () => {
+test("a generator that dies leaves no watches behind", async () => {
   let numRuns = 0;
   const dies = async (): Promise<LoadResult> => {
     if (numRuns++ === 0) return result([RECORD]);

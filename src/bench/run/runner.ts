@@ -1,6 +1,6 @@
 /**
- * Runs a plan: in every round of a cell all targets in turn, in the opposite order in the next round (ABBA). All targets get the same prompts, which
- * are new in each round. Finished runs are in the report, whatever happens.
+ * Runs a plan: each round of a cell measures all targets in turn, and the next round in reverse order (ABBA). All targets get the same prompts, which
+ * are new in each round. Finished runs are in the report even after an error.
  */
 import type { LoadGenerator, LoadJob, LoadResult } from "../load/generator.js";
 import type { Progress } from "../load/messages.js";
@@ -51,7 +51,7 @@ export const isCutShort = ({ voidReasons }: BenchRun): boolean =>
 /** A workload's cells end with the first one that gains less than this over the one before. */
 const SATURATION_GAIN = 1.05;
 
-/** Warm-up requests before a cell's first round, with prompts of their own. */
+/** Warm-up requests before a cell's first round, with separate prompts. */
 const MAX_WARM_UP_REQUESTS = 8;
 const WARM_UP_ROUND = 0;
 

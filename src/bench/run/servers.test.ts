@@ -1,4 +1,4 @@
-/** The work of a started server: KV type by its flags, and windows by its file. */
+/** The work of a started server: the KV type from its flags, and windows from its file. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

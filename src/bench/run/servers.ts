@@ -1,4 +1,4 @@
-/** Command lines of servers to measure: this one, llama.cpp's, and node-llama-cpp behind a small server; and one size for all of them. */
+/** Command lines of the servers to measure (this one, llama.cpp's, and node-llama-cpp behind a small server), and their common size. */
 import { join } from "node:path";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { packageRoot } from "../../core/package-root.js";
@@ -13,7 +13,7 @@ interface ServedModel {
   readonly numThreads?: number | undefined;
   /** Turns a cell's KV tokens into bytes, so that all servers get the same memory. */
   readonly kvBytesPerToken?: number | undefined;
-  /** The KV type, where the flags depend on the size; otherwise it is read from the flags. */
+  /** The KV type, if the flags depend on the size; otherwise it is read from the flags. */
   readonly kvType?: KvType | undefined;
 }
 
@@ -52,7 +52,7 @@ export function millraceServer(
   };
 }
 
-/** The KV type among the flags, of which the last counts; undefined: the server's default. */
+/** The KV type from the flags, of which the last takes effect; undefined: the server's default. */
 function kvTypeOf(flags: readonly string[]): KvType | undefined {
   const [, last] = /.*--kv-cache-dtype[ =](\S+)/.exec(flags.join(" ")) ?? [];
   return KV_TYPES.find((type) => type === last);
@@ -107,7 +107,7 @@ const USUAL_SEATS = 64;
 /** Tokens for a chat template, and for the inexact length of texts. */
 const ROOM = 256;
 
-/** A seat for each client of the largest load, and memory for all seats at the longest request. */
+/** A seat for each client of the largest load, and memory for the longest request in every seat. */
 export function shapeFor(cells: readonly Cell[], contextLength: number): ServerShape {
   const seats = Math.max(...cells.map(({ load }) => (load.kind === "closed" ? load.concurrency : USUAL_SEATS)));
   const longest = cells.map(({ workload }) =>

@@ -1,4 +1,4 @@
-/** `millrace bench run`: the servers that are started for it, all with the same model, and of one size where there are several. */
+/** The servers that `millrace bench run` starts: all with the same model and, if there are several, of the same size. */
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
 import { benchedThreads } from "./benched-threads.js";
@@ -19,14 +19,14 @@ export interface StartedOptions {
   readonly nodeLlamaCpp?: string;
 }
 
-/** @param hasPeers whether running servers are measured beside them */
+/** @param hasPeers whether running servers are measured as well */
 export function startedServers(
   { name, modelPath, threads = benchedThreads(), extra, llamaServer: binary, nodeLlamaCpp }: StartedOptions,
   planned: Planned,
   hasPeers: boolean,
 ): { readonly launches: readonly Launch[]; readonly planned: Planned } {
   const isAlone = !hasPeers && binary === undefined && nodeLlamaCpp === undefined;
-  // Alone, the server keeps its own defaults.
+  // A single server keeps its own defaults.
   if (isAlone) return { launches: [millraceServer(name, { path: modelPath, numThreads: threads }, extra)], planned };
   const { config } = openModel(modelPath);
   const model = { path: modelPath, numThreads: threads, kvBytesPerToken: kvBytesPerToken(config, "f16") };

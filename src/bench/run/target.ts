@@ -1,4 +1,4 @@
-/** A server to measure, running already or started for the benchmark, and the facts needed before the first run. */
+/** A server to measure, already running or started for the benchmark, and the facts that the first run needs. */
 import { basename } from "node:path";
 import type { BenchTarget, ModelWork } from "../results/schema.js";
 import type { ServerShape } from "../workload/scenarios.js";
@@ -36,7 +36,7 @@ export interface LiveTarget {
 /**
  * Throws peer_failed when the server cannot be started or measured.
  * @param signal aborted: throws, and nothing is left running
- * @param known facts of an earlier probe, in place of a new one
+ * @param known facts of an earlier probe, which replace a new probe
  */
 export async function openTarget(
   target: ServerUnderTest,
@@ -94,7 +94,7 @@ async function versionOf({ url }: ServerAddress): Promise<string | undefined> {
   }
 }
 
-/** The abilities that all compared servers share, so that all get the same requests. Token lengths and ids stay each server's own. */
+/** The abilities that all compared servers share, so that all get the same requests. Each server keeps its own token lengths and ids. */
 export function inCommon(all: readonly ProbedServer[]): ProbedServer[] {
   const every = (has: (facts: ProbedServer) => boolean) => all.every(has);
   const hasCompletions = every((facts) => facts.hasCompletions);

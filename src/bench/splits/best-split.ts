@@ -1,4 +1,4 @@
-/** `--instances auto`: measures once how many instances serve a model fastest on this machine, and keeps the answer in the cache folder. */
+/** `--instances auto`: measures once how many instances serve a model fastest on this machine, and stores the result in the cache folder. */
 import { createHash } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -17,7 +17,7 @@ interface SplitAnswer {
 
 const FINGERPRINT_BYTES = 1 << 20;
 
-/** Hashes a file's size, first and last MiB: reading all of a large file would take longer than the measurement. */
+/** Hashes a file's size, first and last MiB, because reading all of a large file would take longer than the measurement. */
 function fingerprint(path: string): string {
   const hash = createHash("sha256");
   const { size, mtimeMs } = statSync(path);
@@ -36,7 +36,7 @@ function fingerprint(path: string): string {
   return hash.digest("hex");
 }
 
-/** Hashes everything that the answer depends on. */
+/** Hashes everything that the result depends on. */
 function keyOf({ modelPath, cores, concurrency, engineFor }: SplitQuestion): string {
   const parts = [
     fingerprint(modelPath),
@@ -56,7 +56,7 @@ function readKept(file: string): readonly MeasuredSplit[] {
       ["instances", "coresPerInstance", "tokensPerS"].every((key) => Number.isFinite((each as never)?.[key]));
     return Array.isArray(kept) && kept.every(isSplit) ? kept : [];
   } catch {
-    // Missing or half written: measured again.
+    // If the file is missing or incomplete, the split is measured again.
     return [];
   }
 }
@@ -70,14 +70,14 @@ function keep(file: string, measured: readonly MeasuredSplit[]): void {
 
 const fileOf = (question: SplitQuestion): string => join(cacheFolder(), "plans", `${keyOf(question)}.json`);
 
-/** The answer of an earlier measurement, if there is one. */
+/** The result of an earlier measurement, if there is one. */
 export function keptSplit(question: SplitQuestion): SplitAnswer | undefined {
   const measured = readKept(fileOf(question));
   const chosen = chooseSplit(measured);
   return chosen === undefined ? undefined : { chosen, measured, wasKnown: true };
 }
 
-/** The kept answer, or a new measurement, which needs a machine that does nothing else. @param onMeasured called after each split */
+/** The stored result, or a new measurement, which needs an otherwise idle machine. @param onMeasured called after each split */
 export async function bestSplit(
   question: SplitQuestion,
   onMeasured: (measured: MeasuredSplit) => void,
@@ -85,7 +85,7 @@ export async function bestSplit(
   const known = keptSplit(question);
   if (known !== undefined) return known;
   const measured: MeasuredSplit[] = [];
-  // One after the other: splits compete for the same cores.
+  // Splits are measured one after another, because they compete for the same cores.
   for (const split of splitsOf(question.cores.length, question.concurrency)) {
     measured.push(await measureSplit(question, split));
     onMeasured(measured.at(-1)!);

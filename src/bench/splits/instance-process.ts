@@ -1,4 +1,4 @@
-/** A process that measures one instance beside others: it gets one job over IPC, sends one reply and ends. */
+/** A process that measures one instance while others run: it receives one job over IPC, sends one reply and ends. */
 import { toMillraceError } from "../../core/errors.js";
 import type { EngineOptions } from "../../engine/api/options.js";
 import { startEngine } from "../../engine/engine.js";
@@ -29,6 +29,6 @@ process.on("message", async (job: InstanceJob) => {
   const reply = await measure(job);
   process.send?.(reply, () => process.exit(0));
 });
-// The parent decides what a Ctrl-C in the terminal ends.
+// The process ignores Ctrl-C, because the parent decides when it ends.
 process.on("SIGINT", () => {});
 process.on("disconnect", () => process.exit(1));

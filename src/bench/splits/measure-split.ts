@@ -1,4 +1,4 @@
-/** Measures a split of the cores: all its instances at the same time, each in a process of its own, as they will serve. */
+/** Measures a split of the cores: all its instances run at the same time, each in a separate process, as when serving. */
 import { fork } from "node:child_process";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
@@ -8,10 +8,10 @@ import type { MeasuredSplit, Split } from "../../fleet/scaling/instance-plan.js"
 import { endingWithUs } from "../run/launch.js";
 import type { InstanceJob, InstanceReply } from "./instance-process.js";
 
-/** Compiled, as every process of its own is. */
+/** The compiled module, because a separate process runs compiled code. */
 const INSTANCE_PROCESS = "dist/src/bench/splits/instance-process.js";
 
-/** Short enough to wait for, long enough for both phases to show. */
+/** Short enough to wait for, and long enough to measure both prefill and decode. */
 const PROMPT_TOKENS = 128;
 const GEN_TOKENS = 48;
 const REPETITIONS = 3;
@@ -22,13 +22,13 @@ export interface SplitQuestion {
   readonly modelPath: string;
   /** CPUs of each physical core that may be used; an empty core: the system chooses its CPU. */
   readonly cores: readonly (readonly number[])[];
-  /** Requests at once, on all instances together. */
+  /** Concurrent requests on all instances together. */
   readonly concurrency: number;
   /** The engine's options for an instance with this many sequences. */
   engineFor(numSeqs: number): Omit<EngineOptions, "modelPath">;
 }
 
-/** Each instance runs on its own cores with its part of the requests. */
+/** Each instance runs on its own cores with its share of the requests. */
 export async function measureSplit(
   question: SplitQuestion,
   { instances, coresPerInstance }: Split,
@@ -40,7 +40,7 @@ export async function measureSplit(
     // One thread for each physical core.
     const cpus = own.flatMap(([first]) => first ?? []);
     const place = { numThreads: own.length, cpuAffinity: cpus.length > 0 ? cpus : undefined };
-    // Steps of any length: prompts at full speed.
+    // Steps may have any length, so that prompts run at full speed.
     const engine = { ...question.engineFor(batch), ...place, maxStepMs: 0 };
     return tokensPerS({ ...engine, modelPath: question.modelPath }, batch, failing.signal);
   });
@@ -48,7 +48,7 @@ export async function measureSplit(
     const speeds = await Promise.all(runs);
     return { instances, coresPerInstance, tokensPerS: speeds.reduce((sum, each) => sum + each, 0) };
   } finally {
-    // After a failure the other instances would only measure for nobody.
+    // After a failure the other instances' results are useless, so they are stopped.
     failing.abort();
   }
 }

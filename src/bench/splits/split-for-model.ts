@@ -1,4 +1,4 @@
-/** How many instances a model with `instances: auto` gets. */
+/** Determines the number of instances of a model with `instances: auto`. */
 import { toMillraceError } from "../../core/errors.js";
 import type { StartStage } from "../../core/stages.js";
 import type { ModelEntry } from "../../fleet/config/schema.js";
@@ -6,20 +6,20 @@ import type { Split } from "../../fleet/scaling/instance-plan.js";
 import { bestSplit, keptSplit } from "./best-split.js";
 import type { SplitQuestion } from "./measure-split.js";
 
-/** Requests at once that a split is measured with, unless the configuration has a number. */
+/** The number of concurrent requests for measuring a split, unless the configuration has one. */
 const EXPECTED_REQUESTS = 16;
 
 export interface SplitPlace {
   /** CPUs of each physical core of the machine. */
   readonly cores: readonly (readonly number[])[];
-  /** Nothing is measured then: the measurement and the requests would slow each other down, and the result would be kept. */
+  /** If true, nothing is measured: measurement and requests would slow each other down, and the wrong result would be stored. */
   readonly isServing: boolean;
 }
 
 const shown = ({ instances, coresPerInstance, tokensPerS }: Split & { readonly tokensPerS: number }): string =>
   `${instances} × ${coresPerInstance} cores: ${Math.round(tokensPerS)} tokens/s`;
 
-/** One instance where nothing can be measured: a server with too few instances is better than none. */
+/** One instance if nothing can be measured, because a server with too few instances is better than none. */
 export async function splitForModel(
   model: ModelEntry,
   modelPath: string,

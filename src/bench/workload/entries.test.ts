@@ -13,7 +13,7 @@ function entriesOf(...lines: readonly unknown[]) {
   return readEntries(path, 64);
 }
 
-test("prompts and traces are ordered by time, from the first one on", () => {
+test("prompts and traces are ordered by time, and times start at the first entry", () => {
   const messages = [{ role: "user", content: "hi" }];
   expect(
     entriesOf(

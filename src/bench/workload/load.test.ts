@@ -12,7 +12,7 @@ function gapsOf(times: readonly number[]): { mean: number; variation: number } {
   return { mean, variation: Math.sqrt(variance) / mean };
 }
 
-test("even arrivals are exactly even", () => {
+test("even arrivals have exactly equal gaps", () => {
   expect(arrivalTimes(open(4, undefined), { numSessions: 3, durationMs: 1e9 }, 1)).toEqual([0, 250, 500]);
   expect(arrivalTimes(open(4, undefined), { numSessions: 99, durationMs: 1000 }, 1)).toHaveLength(4);
 });

@@ -1,4 +1,4 @@
-/** How requests arrive: from clients that wait for answers, or at times independent of the server. */
+/** The arrival of requests: from clients that wait for answers, or at times independent of the server. */
 import { Random } from "./random.js";
 
 export type Load =

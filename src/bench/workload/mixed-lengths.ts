@@ -1,4 +1,4 @@
-/** Answers of mixed lengths, and the same padded as a static batch computes them. */
+/** Answers of mixed lengths, and the same answers padded as in a static batch. */
 import type { Entry } from "./workload.js";
 
 const NUM_LENGTHS = 48;
@@ -6,7 +6,9 @@ const PROMPT_TOKENS = 32;
 const SHORTEST = 16;
 const RANGE = 32;
 
-/** Outputs of 16 to 512 tokens, evenly spread on a logarithmic scale and mixed, as 5 and 48 are coprime. All lengths are multiplied by `scale`. */
+/**
+ * Outputs of 16 to 512 tokens, evenly spread on a logarithmic scale and mixed, because 5 and 48 are coprime. All lengths are multiplied by `scale`.
+ */
 export function mixedLengths(scale = 1): Entry[] {
   const tokens = (count: number) => Math.max(2, Math.round(scale * count));
   return Array.from({ length: NUM_LENGTHS }, (_, i) => ({
@@ -24,7 +26,7 @@ export function padded(entries: readonly Entry[], batchSize: number): Entry[] {
   });
 }
 
-/** Share of the tokens of padded batches that was asked for. */
+/** Share of the tokens of padded batches that was requested. */
 export function usefulShare(entries: readonly Entry[], batchSize: number): number {
   const totalOf = (all: readonly Entry[]) => all.reduce((sum, entry) => sum + entry.outputTokens, 0);
   return totalOf(entries) / totalOf(padded(entries, batchSize));

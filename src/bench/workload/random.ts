@@ -1,4 +1,4 @@
-/** Reproducible randomness: a benchmark sends the same requests to every server in every run. */
+/** Reproducible randomness, so that a benchmark sends the same requests to every server in every run. */
 
 /** A generator of 32-bit values (mulberry32). */
 export function generator(seed: number): () => number {
@@ -11,7 +11,7 @@ export function generator(seed: number): () => number {
   };
 }
 
-/** Combines several numbers into one seed; other numbers, or another order, give another seed. */
+/** Combines several numbers into one seed; other numbers or another order give another seed. */
 export function seedFrom(...parts: readonly number[]): number {
   return parts.reduce((seed, part) => generator(Math.imul(seed + part + 1, 0x9e3779b1))(), 0);
 }

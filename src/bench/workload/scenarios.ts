@@ -22,7 +22,7 @@ export interface Bounds {
 
 /** The size that a scenario's started server gets. */
 export interface ServerShape {
-  /** Requests at once. */
+  /** Concurrent requests. */
   readonly seats: number;
   /** Longest request. */
   readonly maxModelLen: number;
@@ -58,7 +58,7 @@ export interface Cell {
   readonly shape?: ServerShape | undefined;
   /** Names of the targets measured under the cell; undefined: all. */
   readonly targets?: readonly string[] | undefined;
-  /** Share of the output tokens that was asked for: the rest pads a batch. Undefined: all. */
+  /** Share of the output tokens that was requested; the rest pads a batch. Undefined: all. */
   readonly usefulShare?: number | undefined;
 }
 

@@ -59,7 +59,7 @@ const LONG_ARRIVAL: readonly Entry[] = [
   { promptTokens: 3000, outputTokens: 16, atMs: 5000 },
 ];
 
-/** Scenarios of `millrace bench serving`, whose servers are restarted for each run. */
+/** Scenarios of `millrace bench serving`, which restarts the servers for each run. */
 export const SERVING_SCENARIOS: readonly Scenario[] = [
   serving(
     "8 clients, 24 requests, a common system prompt of 250 tokens, 25 of their own, 32 out",

@@ -1,11 +1,11 @@
-/** A client's session: requests one after another, each made when the previous answer is known. */
+/** A client's session: consecutive requests, each generated from the previous answer. */
 
 export interface Turn {
   /** Path after the server's URL. */
   readonly path: string;
   /** JSON, with `stream` and `stream_options.include_usage`. */
   readonly body: string;
-  /** Replace the server's headers of the same names. */
+  /** Headers that replace the server's headers of the same names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The exact length of the answer; another length is a failure. Undefined: any length. */
   readonly numTokensAsked: number | undefined;

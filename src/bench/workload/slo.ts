@@ -2,14 +2,14 @@
 import { MillraceError } from "../../core/errors.js";
 import type { Slo } from "../results/schema.js";
 
-/** As guidellm's documentation has them. */
+/** The presets of guidellm's documentation. */
 const SLO_PRESETS: readonly Slo[] = [
   { name: "chat", ttftMs: 200, tpotMs: 50 },
   { name: "rag", ttftMs: 300, tpotMs: 100 },
   { name: "code", ttftMs: 500, tpotMs: 150 },
 ];
 
-/** @example parseSlo("chat") or parseSlo("ttft=200ms,tpot=50,e2e=5s"): milliseconds where no unit says otherwise */
+/** @example parseSlo("chat") or parseSlo("ttft=200ms,tpot=50,e2e=5s"): numbers without a unit are milliseconds */
 export function parseSlo(text: string): Slo {
   const preset = SLO_PRESETS.find((each) => each.name === text);
   if (preset !== undefined) return preset;
@@ -27,7 +27,7 @@ export function parseSlo(text: string): Slo {
   };
 }
 
-/** Whether all limits are met; times that a request lacks are ignored: a single token has no TPOT. */
+/** Whether all limits are met. Missing times are ignored, because a single token has no TPOT. */
 export function meets(
   slo: Slo,
   times: { readonly ttftMs: number; readonly tpotMs: number | undefined; readonly e2eMs: number },

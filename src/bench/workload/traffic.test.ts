@@ -27,7 +27,7 @@ function bodies(workload: Workload, server: ProbedServer, seed: number, session:
 
 const RANDOM: Workload = { kind: "random", promptTokens: 40, sharedTokens: 10, outputTokens: 7 };
 
-test("random prompts have the length asked for, minus the server's overhead, and begin with the shared part", () => {
+test("random prompts have the requested length minus the server's overhead, and begin with the shared part", () => {
   const [first] = bodies(RANDOM, FACTS, 1, 0);
   const [second] = bodies(RANDOM, FACTS, 1, 1);
   const [otherRun] = bodies(RANDOM, FACTS, 2, 0);
@@ -42,7 +42,7 @@ test("random prompts have the length asked for, minus the server's overhead, and
   expect(otherRun!.body.prompt.slice(0, 10)).not.toEqual(first!.body.prompt.slice(0, 10));
 });
 
-test("a server without token ids gets words of as many tokens; one without completions gets a chat", () => {
+test("a server without token ids gets words with the same number of tokens; a server without completions gets a chat", () => {
   const workload: Workload = { kind: "random", promptTokens: 31, sharedTokens: 0, outputTokens: 7 };
   expect(bodies(workload, TEXT_ONLY, 1, 0)[0]!.body.prompt.split(" ")).toHaveLength(20);
   const chatOnly = { ...TEXT_ONLY, hasCompletions: false, ignoresEos: false };
@@ -52,7 +52,7 @@ test("a server without token ids gets words of as many tokens; one without compl
   expect(turn!.body.messages[0].content.split(" ")).toHaveLength(15);
 });
 
-test("lengths spread over the whole range", () => {
+test("lengths cover the whole range", () => {
   const workload: Workload = { kind: "random", promptTokens: { min: 8, max: 512 }, sharedTokens: 0, outputTokens: 1 };
   const lengths = Array.from({ length: 300 }, (_, i) => bodies(workload, FACTS, 1, i)[0]!.body.prompt.length + 1);
   expect(Math.min(...lengths)).toBeLessThan(12);
@@ -62,7 +62,7 @@ test("lengths spread over the whole range", () => {
   expect(numShort).toBeLessThan(190);
 });
 
-test("a conversation's history grows by its answers, under a shared system prompt", () => {
+test("a conversation's history grows by its answers, after a shared system prompt", () => {
   const workload: Workload = {
     kind: "conversation",
     systemTokens: 30,
@@ -113,7 +113,7 @@ test("entries are sent unchanged; a trace's pieces are shared by id", () => {
   expect(a.slice(512, 1024)).not.toEqual(b.slice(512, 1024));
 });
 
-test("every scenario's requests depend on server, seed and session only, and sessions differ", () => {
+test("every scenario's requests depend only on server, seed and session, and sessions differ", () => {
   const workloads = SCENARIOS.flatMap((scenario) => scenario.workloads.map(({ workload }) => workload));
   const sessions = Array.from({ length: 20 }, (_, i) => i);
   fc.assert(
@@ -121,7 +121,7 @@ test("every scenario's requests depend on server, seed and session only, and ses
       const server = isText ? TEXT_ONLY : FACTS;
       const asked = sessions.map((session) => bodies(workload, server, seed, session)[0]);
       expect(bodies(workload, server, seed, 7)[0]).toEqual(asked[7]);
-      // Two sessions can ask the same about the same document.
+      // Two sessions may ask the same question about the same document.
       expect(new Set(asked.map((each) => JSON.stringify(each))).size).toBeGreaterThan(16);
     }),
     { numRuns: 20 },

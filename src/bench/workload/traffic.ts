@@ -158,7 +158,7 @@ class Writer {
     return Math.max(1, Math.round(numTokens / this.server.tokensPerWord));
   }
 
-  /** Random tokens if the server accepts ids, else words of about as many tokens. The server's overhead is subtracted from the last piece. */
+  /** Random tokens if the server accepts ids, otherwise words of about as many tokens. The server's overhead is subtracted from the last piece. */
   #pieces(pieces: readonly { readonly random: Random; readonly numTokens: number }[], limit: Limit): Turn {
     const { tokenIds, hasCompletions, promptOverhead, chatOverhead } = this.server;
     const overhead = hasCompletions ? promptOverhead : chatOverhead;

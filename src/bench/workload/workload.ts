@@ -32,7 +32,7 @@ export type Workload =
       readonly sharedTokens: number;
       readonly outputTokens: Length;
     }
-  /** A shared system prompt, then turns with growing history. With JSON, the user's part is a tool's result and the answer is to be an object. */
+  /** A shared system prompt, then turns with growing history. With JSON, the user's part is a tool's result and the answer must be an object. */
   | {
       readonly kind: "conversation";
       readonly systemTokens: number;
@@ -69,7 +69,7 @@ export const hasOwnText = (workload: Workload): boolean =>
   workload.kind === "entries" &&
   workload.entries.some((entry) => entry.prompt !== undefined || entry.messages !== undefined);
 
-/** A similar workload without given texts, which must not be in a cache before they count. */
+/** A similar workload without given texts, for warm-up: given texts must not be cached before they count. */
 export function warmUpOf(workload: Workload): Workload {
   if (workload.kind !== "entries") return workload;
   const entries = workload.entries.map(({ prompt, messages, ...rest }) =>

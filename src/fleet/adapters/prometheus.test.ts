@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { metricsByName, NO_METRICS, PrometheusText, vllmMetricNames } from "./prometheus.js";
 
 describe("a metrics text", () => {
-  it("is summed or averaged over labels, whatever is quoted in them", () => {
+  it("is summed or averaged over labels, whatever their quoted values contain", () => {
     const text = new PrometheusText(
       [
         "# HELP x one } brace",
@@ -26,13 +26,13 @@ describe("a metrics text", () => {
     expect(text.label("x", "name")).toBe('a} \\" {b');
   });
 
-  it("gives what it has, and nothing for the rest", () => {
+  it("gives undefined for missing metrics", () => {
     const names = vllmMetricNames("vllm:");
     const text = 'vllm:num_requests_running{engine="0"} 2.0\nvllm:num_requests_running{engine="1"} 1.0\n';
     expect(metricsByName(text, names)).toEqual({ ...NO_METRICS, numRunning: 3 });
   });
 
-  it("may be anything", () => {
+  it("may be arbitrary without a crash", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         expect(new PrometheusText(text).sum(["x"]) ?? 0).not.toBeNaN();
@@ -40,7 +40,7 @@ describe("a metrics text", () => {
     );
   });
 
-  it("is read back as it was written", () => {
+  it("is read back unchanged", () => {
     const labels = fc.dictionary(fc.stringMatching(/^[a-z_]\w{0,5}$/), fc.string({ unit: "grapheme-ascii" }), {
       maxKeys: 3,
     });

@@ -24,7 +24,7 @@ function wrong(text: string, environment: NodeJS.ProcessEnv = {}): string[] {
   );
 }
 
-describe("what holds without being said", () => {
+describe("defaults", () => {
   test("one model is enough", () => {
     const config = valid(MODELS);
     expect(config).toMatchObject({ host: "127.0.0.1", port: 8000, apiKeys: [] });
@@ -38,7 +38,7 @@ describe("what holds without being said", () => {
     expect(config.models[0]).toMatchObject({ name: "m", engine: "millrace", args: [], attach: [], options: {} });
   });
 
-  test("keys become camelCase, except those that are names themselves", () => {
+  test("keys become camelCase, except user-defined names", () => {
     const config = valid(
       `${MODELS}    options: { max-num-seqs: 4, kv-cache-memory-bytes: 1GiB, speculative-config: { num-x: 1 } }\n`.replace(
         "  - { name: m, model: m.gguf }",
@@ -175,7 +175,7 @@ describe("mistakes", () => {
     for (const [index, expected] of problems.entries()) expect(got[index]).toContain(expected);
   });
 
-  test("anchors that hold each other are refused, not followed", () => {
+  test("anchors that contain each other are refused, not expanded", () => {
     const bomb = ["a: &a [x]", ...Array.from({ length: 12 }, (_, i) => `b${i}: &b${i} [${"*a, ".repeat(20)}]`)].join(
       "\n",
     );
@@ -186,14 +186,14 @@ describe("mistakes", () => {
 describe("secrets", () => {
   const TEXT = `admin-key: env:ADMIN\napi-keys: [{ tenant: t, key: sk-plain }]\n${MODELS}`;
 
-  test("are read from the environment and shown nowhere", () => {
+  test("are read from the environment and never shown", () => {
     const config = valid(TEXT, { ADMIN: "sk-secret" });
     expect(config.adminKey?.reveal()).toBe("sk-secret");
     expect(config.apiKeys[0]?.key.reveal()).toBe("sk-plain");
     expect(`${inspect(config, { depth: 9 })}${JSON.stringify(config)}${String(config.adminKey)}`).not.toMatch(/sk-/);
   });
 
-  test("that are missing are named by their variable", () => {
+  test("that are missing are reported with their variable", () => {
     expect(wrong(TEXT)[0]).toContain('1:1 admin-key config_secret: expected the environment variable "ADMIN"');
   });
 
@@ -208,7 +208,7 @@ describe("secrets", () => {
     "admin-key: sk-oops\napi-keys: [{ tenant: t, key: sk-oops }]",
     "admin-key: 'sk-oops a'",
     "admin-key: !sk-oops x",
-  ])("stay out of the complaint about %s", (text) => {
+  ])("are left out of the error about %s", (text) => {
     const got = wrong(`${text}\n${MODELS}`);
     expect(got.length).toBeGreaterThan(0);
     expect(got.join()).not.toContain("sk-oops");
@@ -239,7 +239,7 @@ describe("files of the documentation", () => {
     ["SEARCH", "SUPPORT", "ADMIN", "LARGE"].map((name) => [`${name}_KEY`, `key-of-${name}`]),
   );
 
-  test("the example is valid, also as a file", () => {
+  test("the example is valid, both as text and as a file", () => {
     const file = join(packageRoot(), "docs/reference/millrace.example.yaml");
     expect(readConfig(file, { ...environment, HF_TOKEN: "t" }).models.map(({ name }) => name)).toHaveLength(4);
     expect(() => readConfig(file, {})).toThrow(/millrace\.example\.yaml:9:.*SEARCH_KEY.*and 5 more/s);
@@ -252,7 +252,7 @@ describe("files of the documentation", () => {
     expect(readFileSync(file, "utf8")).toBe(text);
   });
 
-  test("docs/reference/configuration.md has every key (UPDATE_DOCS=1 writes them)", async () => {
+  test("docs/reference/configuration.md lists every key (UPDATE_DOCS=1 writes them)", async () => {
     const file = join(packageRoot(), "docs/reference/configuration.md");
     const marked = `<!-- keys -->\n${keyTable()}\n<!-- /keys -->`;
     const text = readFileSync(file, "utf8");
@@ -307,7 +307,7 @@ describe("no input crashes it", () => {
     }
   };
 
-  test("structures with our keys in the wrong places", () => {
+  test("structures with known keys in the wrong places", () => {
     fc.assert(
       fc.property(fc.dictionary(key, value, { maxKeys: 6 }), (root) => holds(JSON.stringify(root))),
       { numRuns: 100 },

@@ -87,7 +87,7 @@ test("requests are counted by model, instance and outcome, under the model's own
   }
 });
 
-test("engines' figures have one set of names, and go with their instance", async () => {
+test("metrics of all engines have the same names, and disappear with their instance", async () => {
   const metrics = create();
   const text = await metrics.render();
   expect(text).toContain('millrace:num_requests_running{model="m",instance="m-0",engine="vllm"} 3');

@@ -74,7 +74,7 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
   expect(durations).toContainEqual(expect.objectContaining({ "error.type": "no_instance_ready" }));
 });
 
-test("a collector that is not there stops nothing", async () => {
+test("a missing collector does not affect requests", async () => {
   const options = {
     endpoint: "http://127.0.0.1:9",
     serviceName: "fleet",
@@ -91,6 +91,6 @@ test.each([
   "00-0-0-00",
   `00-${"0".repeat(32)}-${PARENT}-01`,
   `01-${TRACE}-${PARENT}-01`,
-])("the trace header %j is nobody's", (header) => {
+])("the invalid trace header %j is ignored", (header) => {
   expect(parseTraceparent(header)).toBeUndefined();
 });

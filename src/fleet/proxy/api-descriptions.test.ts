@@ -56,7 +56,7 @@ describe.each([
     expect(response.status).toBe(status);
   });
 
-  it("shows the API's description to everybody", async () => {
+  it("returns the API description without a key", async () => {
     const response = await fetch(`${await open()}/openapi.json`);
     expect(response.headers.get("content-type")).toBe("application/json");
     expect(await response.json()).toMatchObject({
@@ -72,7 +72,7 @@ const codeOf = async (response: Response) => {
   return [response.status, error.code];
 };
 
-test("each process is asked once, without anybody's key", async () => {
+test("each process is asked once, without a client's key", async () => {
   const fleet = await start([answerJson({ openapi: "3.1.0" })]);
   const target = { url: fleet.standIns[0]!.url, apiKey: "instance's own", modelName: undefined };
   fleet.pool.change("a", { target });
@@ -84,7 +84,7 @@ test("each process is asked once, without anybody's key", async () => {
   expect(fleet.standIns[0]!.received).toHaveLength(2);
 });
 
-test("it takes no seat and starts no model", async () => {
+test("a request for a description takes no seat and starts no model", async () => {
   const started: string[] = [];
   const demand = (model: string) => started.push(model) > 0;
   const options: FleetOptions = { proxy: { demand }, limits: { maxWaiting: 0 } };
@@ -96,7 +96,7 @@ test("it takes no seat and starts no model", async () => {
   expect(started).toEqual([]);
 });
 
-test("an engine without one, one that fails and a model that is none are said, and asked again", async () => {
+test("a missing description, a failing engine and an unknown model are reported, and the next request asks again", async () => {
   const fleet = await start([answerJson({}, 404)]);
   const [standIn] = fleet.standIns;
   expect(await codeOf(await ask(fleet))).toEqual([404, "not_found"]);
@@ -109,7 +109,7 @@ test("an engine without one, one that fails and a model that is none are said, a
   expect(await codeOf(await ask(fleet, "?model=other"))).toEqual([404, "model_not_found"]);
 });
 
-test("a description may have eight mebibytes, and no more", async () => {
+test("a description may have at most eight mebibytes", async () => {
   const text = (numBytes: number) => JSON.stringify({ x: "" }).replace('""', `"${"x".repeat(numBytes - 8)}"`);
   const fleet = await start([answerJson({})]);
   const [standIn] = fleet.standIns;
@@ -119,7 +119,7 @@ test("a description may have eight mebibytes, and no more", async () => {
   expect((await (await ask(fleet)).text()).length).toBe(2 ** 23);
 });
 
-test("an engine gets ten seconds to send its description", async () => {
+test("an engine has ten seconds to send its description", async () => {
   const limits: number[] = [];
   vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
     limits.push(ms);

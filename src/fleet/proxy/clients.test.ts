@@ -26,7 +26,7 @@ async function startOwn(): Promise<string> {
   return server.url;
 }
 
-describe("the official clients get the same through the proxy as without it", () => {
+describe("the official clients get the same answers with and without the proxy", () => {
   test("OpenAI's", async () => {
     const direct = new OpenAI({ apiKey: "k", baseURL: `${await startOwn()}/v1` });
     const ask = (client: OpenAI, model: string) =>
@@ -94,7 +94,7 @@ describe("the official clients throw when a stream breaks off", () => {
   });
 });
 
-test("OpenAI's client knows errors of the gateway by their kind", async () => {
+test("OpenAI's client maps errors of the gateway to its error types", async () => {
   fleet = await startFleet([answerJson({})]);
   fleet.pool.change("a", { state: "starting" });
   const ask = (model: string) => openai().chat.completions.create({ model, messages });

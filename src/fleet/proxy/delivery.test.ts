@@ -40,12 +40,12 @@ const codeOf = async (response: Response) => {
   return [response.status, error.code];
 };
 
-describe("an instance that falls silent", () => {
+describe("an instance that stops responding", () => {
   test.each([
     ["nothing at all", never],
     ["headers", onlyHeaders],
     ["half an event", halfAnEvent],
-  ])("loses the request to which it has answered %s", async (_, behaviour) => {
+  ])("loses a request after sending %s", async (_, behaviour) => {
     const { post, pool, proxy, standIns, watched } = await start([behaviour, ok]);
     const response = post(chat, request);
     await until(() => standIns[0]!.received.length === 1);
@@ -59,7 +59,7 @@ describe("an instance that falls silent", () => {
     expect(proxy.breakerState("a")).toBe("closed");
   });
 
-  test("keeps the stream that it has begun", async () => {
+  test("keeps a stream that it has begun", async () => {
     let go = () => {};
     const stalls: Behaviour = (_, outgoing) => {
       beginStream(outgoing);
@@ -75,7 +75,7 @@ describe("an instance that falls silent", () => {
     expect(standIns[1]!.received).toEqual([]);
   });
 
-  test("keeps its requests while there is no other one, and may still answer them; they go when one comes", async () => {
+  test("keeps its requests and may still answer them while there is no other instance; they move when one becomes ready", async () => {
     const { post, pool, standIns } = await start([never, ok]);
     pool.change("b", { state: "starting", isComing: true });
     const stays = post(chat, request);
@@ -90,7 +90,7 @@ describe("an instance that falls silent", () => {
     expect(standIns[1]!.received).toHaveLength(2);
   });
 
-  test("is left within max-attempts", async () => {
+  test("loses a request only within max-attempts", async () => {
     const { post, pool, standIns, watched } = await start([never, never, ok], { limits: { maxAttempts: 2 } });
     pool.change("c", { state: "stopped" });
     post(chat, request).catch(() => {});
@@ -105,7 +105,7 @@ describe("an instance that falls silent", () => {
     expect(watched.routed).toEqual(["a", "b", "c"]);
   });
 
-  test("may have the request again when it is well and the others are busy", async () => {
+  test("may get the request again when it has recovered and the others are busy", async () => {
     const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
     let numRequests = 0;
     const second: Behaviour = (...exchange) => (numRequests++ === 0 ? never : ok)(...exchange);
@@ -121,7 +121,7 @@ describe("an instance that falls silent", () => {
 });
 
 describe("a retry", () => {
-  test("waits for the only instance while it is started again, and not for a dead port", async () => {
+  test("waits for the only instance during its restart, but not for a dead port", async () => {
     const { post, pool, standIns, watched } = await start([ok]);
     const { url } = standIns[0]!;
     const target = (to: string) => ({ url: to, apiKey: undefined, modelName: undefined });
@@ -136,7 +136,7 @@ describe("a retry", () => {
     expect(watched.routed).toEqual(["a", "a"]);
   });
 
-  test("goes to the process that is started in place of the one that crashed, where the other instance is busy", async () => {
+  test("goes to the process that replaces the crashed one if the other instance is busy", async () => {
     const capacity = { seats: 4, kvTokens: undefined, blockSize: undefined };
     const { post, pool, proxy, standIns } = await start([never, never, ok], { upstream: { capacity } });
     pool.change("c", { state: "stopped" });
@@ -154,14 +154,14 @@ describe("a retry", () => {
     expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(4);
   });
 
-  test("ends at once when that instance is not coming back", async () => {
+  test("fails at once if that instance will not come back", async () => {
     const { post, pool, standIns } = await start([ok]);
     await standIns[0]!.die();
     pool.onReport = async () => pool.change("a", { state: "failed" });
     expect(await codeOf(await post(chat, request))).toEqual([502, "upstream_failed"]);
   });
 
-  test("that waits ends when its client leaves", async () => {
+  test("ends while waiting when its client leaves", async () => {
     const { post, pool, standIns, proxy, watched } = await start([ok]);
     await standIns[0]!.die();
     pool.onReport = async () => pool.change("a", { state: "failed", isComing: true });
@@ -173,7 +173,7 @@ describe("a retry", () => {
     expect([watched.ended[0]!.outcome, proxy.numWaiting("m")]).toEqual(["cancelled", 0]);
   });
 
-  test("follows a first byte that came too late, elsewhere", async () => {
+  test("goes to another instance after a first-byte timeout", async () => {
     const { post, pool, watched } = await start([never, ok], { timeouts: { firstByteMs: 30 } });
     await isWhole(post(chat, request));
     expect([watched.retried, pool.failures]).toEqual([["a"], ["a"]]);
@@ -186,7 +186,7 @@ describe("with hedge-after", () => {
     proxy: { routing: () => ({ ...DEFAULT_ROUTING, policy: "round-robin", hedgeAfterMs }) },
   });
 
-  test("a slow request goes to a second instance with the same seed; the first answer wins, and the loser is cut", async () => {
+  test("a slow request also goes to a second instance with the same seed; the first answer wins, and the other is cancelled", async () => {
     const { post, proxy, standIns, watched } = await start([never, ok], hedged(20));
     await isWhole(post(chat, request));
     await until(() => standIns[0]!.numCut === 1);
@@ -199,7 +199,7 @@ describe("with hedge-after", () => {
     expect(proxy.breakerState("a")).toBe("closed");
   });
 
-  test("the first may still win, and what the second says in vain is nobody's answer", async () => {
+  test("the first instance may still win, and the second one's answer is discarded", async () => {
     let answer = () => {};
     const slow: Behaviour = (received, outgoing) => {
       answer = () => ok(received, outgoing);
@@ -215,7 +215,7 @@ describe("with hedge-after", () => {
     }
   });
 
-  test("both are cut when the client leaves", async () => {
+  test("both attempts are cancelled when the client leaves", async () => {
     const { post, standIns, watched, proxy } = await start([never, never], hedged(20));
     const leaving = new AbortController();
     post(chat, request, { signal: leaving.signal }).catch(() => {});
@@ -226,14 +226,14 @@ describe("with hedge-after", () => {
     expect(["a", "b"].map((id) => proxy.numInFlight(id))).toEqual([0, 0]);
   });
 
-  test("max-attempts counts the second instance too", async () => {
+  test("max-attempts counts the second instance, too", async () => {
     const late: Behaviour = (received, outgoing) => void setTimeout(() => ok(received, outgoing), 50);
     const { post, watched } = await start([late, late], { ...hedged(1), limits: { maxAttempts: 1 } });
     await isWhole(post(chat, request));
     expect([watched.hedged, watched.routed]).toEqual([[], ["a"]]);
   });
 
-  test("a path that might leave something behind is sent once", async () => {
+  test("a request to a path with possible side effects is sent once", async () => {
     const late: Behaviour = (received, outgoing) => void setTimeout(() => ok(received, outgoing), 50);
     const { post, standIns, watched } = await start([late, late], hedged(1));
     await isWhole(post("/v1/responses", request));
@@ -242,7 +242,7 @@ describe("with hedge-after", () => {
     expect(standIns.map(({ received }) => received.length)).toEqual([1, 1]);
   });
 
-  test("a stream that has begun is not asked for again", async () => {
+  test("a stream that has begun is not repeated", async () => {
     const slow: Behaviour = (_, outgoing) => {
       beginStream(outgoing);
       outgoing.write(sse({ n: 1 }));

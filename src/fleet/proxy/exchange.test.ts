@@ -63,12 +63,12 @@ async function leaveWhileRunning({ heard, post, standIns }: Awaited<ReturnType<t
 
 const failures = () => fleet.lines.map(({ level, fields: { code } }) => [level, code]);
 
-describe("the observer hears", () => {
+describe("the observer is told", () => {
   test.each([
     ["a stream", { stream: true }, true],
     ["a whole answer", { stream: false }, false],
     ["a whole answer, as nothing is said", {}, false],
-  ])("whether a request asks for %s, and whose it is", async (_, fields, isStream) => {
+  ])("that a request asks for %s, and its tenant", async (_, fields, isStream) => {
     const { heard, post } = await start(ok, { proxy: { authorize: () => ({ tenant: "mine" }) } });
     await post(PATH, { ...request, ...fields });
     expect(heard.started).toMatchObject([{ path: PATH, model: "m", tenant: "mine", isStream }]);
@@ -77,7 +77,7 @@ describe("the observer hears", () => {
     expect(failures()).toEqual([]);
   });
 
-  test("of a refusal before the model is known the path alone, and of a failure after it the request's end", async () => {
+  test("only the path of a refusal before the model is known, and the end of a request that fails later", async () => {
     const { heard, pool, post } = await start(ok);
     expect((await post(PATH, { ...request, model: "other" })).status).toBe(404);
     pool.change("a", { state: "failed" });
@@ -90,13 +90,13 @@ describe("the observer hears", () => {
     ]);
   });
 
-  test("of a client that leaves while its request runs that it is cancelled", async () => {
+  test("that a request is cancelled if its client leaves while it runs", async () => {
     const started = await start(never);
     await leaveWhileRunning(started);
     expect(started.heard.ended).toEqual([["cancelled", 499, "client_closed"]]);
   });
 
-  test("of a client that leaves while its prompt is tokenized that it is cancelled", async () => {
+  test("that a request is cancelled if its client leaves while its prompt is tokenized", async () => {
     const tokenized: string[] = [];
     const keysOf: KeySource["keysOf"] = (_body, _path, _numBytes, _scope, owner) =>
       new Promise((_, reject) => {
@@ -113,7 +113,7 @@ describe("the observer hears", () => {
     expect(standIns[0]!.received).toEqual([]);
   });
 
-  test("of an answer that breaks off that it is broken, and so do the log and the pool", async () => {
+  test("that an interrupted answer is broken, and so are the log and the pool", async () => {
     const { heard, pool, post } = await start(breakOff);
     await (await post(PATH, { ...request, stream: true })).text();
     await until(() => heard.ended.length === 1);
@@ -122,7 +122,7 @@ describe("the observer hears", () => {
     expect(failures()).toEqual([["warn", "upstream_failed"]]);
   });
 
-  test("of a gateway that goes while a request waits that the request has failed", async () => {
+  test("that a request failed if the gateway ends while it waits", async () => {
     const { heard, post, proxy, standIns } = await start(never, { timeouts: { drainMs: 0 } });
     const response = post(PATH, request);
     await until(() => standIns[0]!.received.length === 1);
@@ -132,7 +132,7 @@ describe("the observer hears", () => {
   });
 });
 
-test("a fleet that nobody observes answers, fails and refuses as any other", async () => {
+test("a fleet without an observer answers, fails and refuses like any other", async () => {
   const { pool, post } = await start(ok, { proxy: { observer: undefined } as FleetOptions["proxy"] & object });
   expect((await post(PATH, request)).status).toBe(200);
   expect((await post(PATH, { ...request, model: "other" })).status).toBe(404);
@@ -140,7 +140,7 @@ test("a fleet that nobody observes answers, fails and refuses as any other", asy
   expect((await post(PATH, request)).status).toBe(503);
 });
 
-test("who tokenizes a prompt hears no more of its client once that is done", async () => {
+test("a client's departure after tokenization is not reported to the tokenizer", async () => {
   let hasLeft = 0;
   const keysOf: KeySource["keysOf"] = async (body, path, numBytes, scope, owner) => {
     const endWatch = owner!.watch!(() => hasLeft++);
@@ -151,7 +151,7 @@ test("who tokenizes a prompt hears no more of its client once that is done", asy
   expect(hasLeft).toBe(0);
 });
 
-test("an instance gets the whole conversation that a request continues, and its count of tokens is no answer to keep", async () => {
+test("an instance gets the whole conversation that a request continues, and a token count is not stored as a response", async () => {
   const text = { type: "output_text", text: "aye", annotations: [] };
   const output = [{ type: "message", id: "msg_1", role: "assistant", status: "completed", content: [text] }];
   const { post, standIns } = await start(answerJson({ id: "resp_1", object: "response", status: "completed", output }));
@@ -176,7 +176,7 @@ describe("a GET names its model in the query", () => {
     expect((await get("?model=other")).status).toBe(404);
   });
 
-  test("or leaves it out where the fleet has only one", async () => {
+  test("or omits it if the fleet has only one model", async () => {
     const { standIns } = await start(ok);
     expect((await get("")).status).toBe(200);
     expect(standIns[0]!.received).toHaveLength(1);
@@ -185,8 +185,8 @@ describe("a GET names its model in the query", () => {
 
 test.each<[string, number | undefined, readonly string[]]>([
   ["its own", undefined, ["urgent", "patient"]],
-  ["its key's, whatever it says itself", 3, ["patient", "urgent"]],
-])("a request waits for a seat by the priority that is %s", async (_, priority, order) => {
+  ["its key's instead of its own", 3, ["patient", "urgent"]],
+])("a request waits for a seat with %s priority", async (_, priority, order) => {
   const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
   const authorize = () => ({ tenant: "", priority });
   const answers: (() => void)[] = [];

@@ -87,7 +87,7 @@ async function isolationSeen(path: string): Promise<string> {
   return "cache_salt";
 }
 
-test("two tenants are told apart, or refused, on each path of each engine, as the documentation says", async () => {
+test("each path of each engine isolates two tenants or refuses them, as documented", async () => {
   const columns = new Map<EngineName, readonly string[]>();
   for (const engine of ENGINE_NAMES) {
     fleet = await startWith(engine);
@@ -105,13 +105,13 @@ test("two tenants are told apart, or refused, on each path of each engine, as th
   expect(/<!-- isolation -->\n([\s\S]*?)\n<!-- \/isolation -->/.exec(docs)?.[1]).toBe(table);
 });
 
-test("a path that we know either runs a prompt or is listed as one that does not", () => {
+test("every known path either runs a prompt or is listed as one that does not", () => {
   const withoutPrompt = KNOWN_PATHS.filter((path) => routeOf(path)?.runsPrompt !== true);
   expect(withoutPrompt.sort()).toEqual([...WITHOUT_PROMPT].sort());
 });
 
 describe("a refusal", () => {
-  it("names the paths where the tenants are apart, and how they may share", async () => {
+  it("names the paths that isolate tenants, and the option to share", async () => {
     fleet = await startWith("tensorrt-llm");
     const { status, text } = await ask("/v1/completions", "one");
     expect(status).toBe(403);
@@ -128,7 +128,7 @@ describe("a refusal", () => {
     expect((await ask("/v1/chat/completions", "one")).status).toBe(403);
   });
 
-  it("is in the way of a message to an instance, whoever sends it", () => {
+  it("also applies when a message to an instance is built", () => {
     const lease = { upstream: { engine: "tgi" }, target: {} } as never;
     const arrival = { incoming: { headers: {} }, route: routeOf("/v1/completions"), path: "/v1/completions" } as never;
     const sendable = { bytes: Buffer.from("{}"), body: {}, cacheScope: () => SCOPES.one } as never;
@@ -137,7 +137,7 @@ describe("a refusal", () => {
     );
   });
 
-  it("is not there where nobody is kept apart, or nothing is cached", async () => {
+  it("does not happen without isolation or without caching", async () => {
     fleet = await startWith("tgi");
     expect((await ask("/v1/completions", "somebody")).received?.body).toMatchObject({ cache_salt: SCOPES.two });
     await fleet.stop();
@@ -145,7 +145,7 @@ describe("a refusal", () => {
     expect((await ask("/v1/completions", "one")).status).toBe(200);
   });
 
-  it("holds for a request that waits while caching is turned on", async () => {
+  it("also applies to a request that waits while caching is turned on", async () => {
     let caches = false;
     fleet = await startWith("vllm", () => caches);
     const { target } = fleet.pool.upstreams("m")[0]!;
@@ -158,7 +158,7 @@ describe("a refusal", () => {
   });
 });
 
-test("paths are listed by whether tenants can be kept apart there", () => {
+test("paths are listed by whether they can isolate tenants", () => {
   expect(promptPathsOf("sglang")).toEqual({
     isolated: ["/v1/chat/completions", "/v1/completions", "/v1/responses"],
     refused: ["/v1/messages", "/v1/embeddings"],

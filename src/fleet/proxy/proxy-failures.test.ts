@@ -48,7 +48,7 @@ describe("a client that leaves", () => {
   test.each([
     ["while it waits for a whole answer", never],
     ["in the middle of a stream", stall],
-  ])("%s: the instance stops at once", async (_, behaviour) => {
+  ])("%s: the instance stops immediately", async (_, behaviour) => {
     const { post, standIns, watched, pool, proxy } = await start([behaviour]);
     const leaving = new AbortController();
     const response = post(chat, request, { signal: leaving.signal });
@@ -63,7 +63,7 @@ describe("a client that leaves", () => {
     expect(pool.failures).toEqual([]);
   });
 
-  test("while its prompt waits to be tokenized: it gives up its tenant's turn", async () => {
+  test("while its prompt waits to be tokenized: the tenant's turn is freed", async () => {
     const authorize = () => ({ tenant: "mine" });
     const tenants: string[] = [];
     const keysOf: KeySource["keysOf"] = (body, path, numBytes, scope, owner) => {
@@ -84,7 +84,7 @@ describe("a client that leaves", () => {
     expect(standIns[0]!.received).toEqual([]);
   });
 
-  test("while its large body waits to be read: it is not, and other keys' are read in turn", async () => {
+  test("while its large body waits to be read: the body is dropped, and other keys' bodies are read in turn", async () => {
     const authorize = (headers: { authorization?: string | undefined }) => ({ tenant: headers.authorization ?? "" });
     const { post, standIns, watched } = await start([ok], { proxy: { authorize } });
     const held = holdBodies();
@@ -109,7 +109,7 @@ describe("a client that leaves", () => {
     expect(standIns[0]!.received).toHaveLength(3);
   });
 
-  test("while it waits for a seat: it never reaches an instance", async () => {
+  test("while it waits for a seat: the request never reaches an instance", async () => {
     const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
     const { post, standIns, proxy, watched } = await start([never], { upstream: { capacity } });
     void post(chat, request).catch(() => {});
@@ -124,7 +124,7 @@ describe("a client that leaves", () => {
   });
 });
 
-test("a drain that takes too long tells whoever still waits, in a stream as its last event, and ends", async () => {
+test("a drain that takes too long ends with an error for waiting clients, which is the last event of a stream", async () => {
   const capacity = { seats: 2, kvTokens: undefined, blockSize: undefined };
   const behaviour: Behaviour = (...exchange) => (exchange[0].body.stream ? stall : never)(...exchange);
   const options = { upstream: { capacity }, timeouts: { drainMs: 0 } };
@@ -174,7 +174,7 @@ test("an instance's headers may have 60 kB", async () => {
   expect([response.statusCode, response.headers["x-big"]?.length]).toEqual([200, 60_000]);
 });
 
-describe("an instance that does not take a request: another does, and the client does not notice", () => {
+describe("another instance takes over a request that an instance does not accept, unnoticed by the client", () => {
   test.each<[string, Behaviour]>([
     ["it closes the connection", cut],
     ["it is starting", answerJson({ error: "loading" }, 503)],
@@ -203,14 +203,14 @@ describe("an instance that does not take a request: another does, and the client
     expect([watched.routed, watched.retried]).toEqual([["a", "b"], ["a"]]);
   });
 
-  test("it is not there", async () => {
+  test("the instance does not exist", async () => {
     const { post, standIns, pool } = await start([ok, ok]);
     await standIns[0]!.die();
     expect((await post(chat, request)).status).toBe(200);
     expect(pool.failures).toEqual(["a"]);
   });
 
-  test("a failover repeats the same request, seed included", async () => {
+  test("a failover repeats the same request, including its seed", async () => {
     const { post, standIns } = await start([cut, ok], { upstream: { engine: "millrace" } });
     await post(chat, request);
     const [first, second] = standIns.map(({ received }) => received[0]!.body);
@@ -219,7 +219,7 @@ describe("an instance that does not take a request: another does, and the client
   });
 });
 
-test("an error that would be the same everywhere is passed on, not repeated", async () => {
+test("an error that every instance would return is passed on, and the request is not repeated", async () => {
   const { post, watched } = await start([answerJson({ error: "bug" }, 500), ok]);
   expect((await post(chat, request)).status).toBe(500);
   expect(watched.routed).toEqual(["a"]);
@@ -236,20 +236,20 @@ test.each([
   expect(proxy.breakerState("a")).toBe(state);
 });
 
-test.each([1, 2, 3])("with max-attempts %i, that many instances are tried and no more", async (maxAttempts) => {
+test.each([1, 2, 3])("with max-attempts %i, at most that many instances are tried", async (maxAttempts) => {
   const busy = answerJson({ error: "busy" }, 429);
   const { post, watched } = await start([busy, busy, busy, busy], { limits: { maxAttempts } });
   expect((await post(chat, request)).status).toBe(429);
   expect(watched.routed).toHaveLength(maxAttempts);
 });
 
-test("a request that breaks the connections of two instances is sent to no third", async () => {
+test("a request that breaks the connections of two instances is not sent to a third", async () => {
   const { post, watched } = await start([cut, cut, cut, cut], { limits: { maxAttempts: 10 } });
   expect(await code(await post(chat, request))).toEqual([502, "upstream_failed"]);
   expect(watched.routed).toHaveLength(2);
 });
 
-test("an instance that refuses connections does not count towards those two", async () => {
+test("an instance that refuses connections does not count as one of the two", async () => {
   const { post, standIns, watched } = await start([cut, ok, ok], { limits: { maxAttempts: 10 } });
   // Turns go to the first, the third, the second.
   await standIns[2]!.die();
@@ -257,14 +257,14 @@ test("an instance that refuses connections does not count towards those two", as
   expect(watched.routed).toEqual(["a", "c", "b"]);
 });
 
-test("the only instance is asked again when its connection was closed under a request", async () => {
+test("a request to the only instance is repeated after its connection was closed", async () => {
   let numRequests = 0;
   const { post, watched } = await start([(...exchange) => (numRequests++ === 0 ? cut : ok)(...exchange)]);
   expect((await post(chat, request)).status).toBe(200);
   expect(watched.routed).toEqual(["a", "a"]);
 });
 
-test("when all are busy the last one's own refusal goes to the client", async () => {
+test("if all instances are busy, the client gets the last one's refusal", async () => {
   const busy: Behaviour = (_, outgoing) => {
     outgoing.writeHead(429, { "Retry-After": "7" });
     outgoing.end("{}");
@@ -274,7 +274,7 @@ test("when all are busy the last one's own refusal goes to the client", async ()
   expect([response.status, response.headers.get("retry-after")]).toEqual([429, "7"]);
 });
 
-test("no instance ready: 503 with a time to come back", async () => {
+test("without a ready instance: 503 with a retry time", async () => {
   const { post, pool } = await start([ok]);
   pool.change("a", { state: "starting" });
   const response = await post(chat, request);
@@ -282,7 +282,7 @@ test("no instance ready: 503 with a time to come back", async () => {
   expect(await code(response)).toEqual([503, "no_instance_ready"]);
 });
 
-test("all seats taken and the queue full: 429 with a time to come back", async () => {
+test("with all seats taken and the queue full: 429 with a retry time", async () => {
   const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
   const { post, standIns, proxy } = await start([never], { upstream: { capacity }, limits: { maxWaiting: 1 } });
   for (let i = 0; i < 2; i++) post(chat, request).catch(() => {});
@@ -292,7 +292,7 @@ test("all seats taken and the queue full: 429 with a time to come back", async (
   expect(await code(response)).toEqual([429, "queue_full"]);
 });
 
-describe("a stream that breaks off ends with an error event and no [DONE], and is not begun again", () => {
+describe("an interrupted stream ends with an error event and no [DONE], and is not restarted", () => {
   test.each([
     [
       "OpenAI",
@@ -316,7 +316,7 @@ describe("a stream that breaks off ends with an error event and no [DONE], and i
     expect(pool.failures).toEqual(["a"]);
   });
 
-  test("garbage within a stream", async () => {
+  test("garbage inside a stream", async () => {
     const { post } = await start([
       (_, outgoing) => {
         beginStream(outgoing);
@@ -327,7 +327,7 @@ describe("a stream that breaks off ends with an error event and no [DONE], and i
     expect(text).toMatch(/^data: {"n":1}\n\ndata: {"error":.*"upstream_failed"}}\n\n$/);
   });
 
-  test("an answer that is no stream is cut, so that it cannot pass for a whole one", async () => {
+  test("an interrupted answer that is not a stream is cut off, so that it cannot pass for a complete one", async () => {
     const { post } = await start([
       (_, outgoing) => {
         outgoing.writeHead(200, { "Content-Length": 100 });
@@ -339,7 +339,7 @@ describe("a stream that breaks off ends with an error event and no [DONE], and i
   });
 });
 
-describe("times", () => {
+describe("timeouts", () => {
   test("to the first byte", async () => {
     const { post, standIns, pool } = await start([never], { timeouts: { firstByteMs: 30 } });
     const response = await post(chat, request);
@@ -349,14 +349,14 @@ describe("times", () => {
     expect(pool.failures).toEqual(["a"]);
   });
 
-  test("between bytes, which does not count towards the first", async () => {
+  test("between bytes, which does not apply to the first byte", async () => {
     const { post, standIns } = await start([stall], { timeouts: { firstByteMs: 60_000, idleMs: 30 } });
     const text = await (await post(chat, request)).text();
     expect(text).toMatch(/{"n":2}\n\ndata: {"error":.*"upstream_timeout"}}\n\n$/);
     await until(() => standIns[0]!.numCut === 1);
   });
 
-  test("a slow stream is no stalled one", async () => {
+  test("a slow stream does not count as stalled", async () => {
     const { post } = await start(
       [
         (_, outgoing) => {
@@ -376,7 +376,7 @@ describe("times", () => {
   });
 });
 
-test("a client that does not read pauses its instance; memory stays bounded, and nothing is lost", async () => {
+test("a client that does not read pauses its instance; memory stays bounded, and no data is lost", async () => {
   const event = sse("x".repeat(16_000));
   const numEvents = 4000;
   let numWritten = 0;
@@ -423,14 +423,14 @@ async function quiet(count: () => number): Promise<void> {
   }
 }
 
-test("an instance that keeps answering with errors does not draw all requests to itself", async () => {
+test("an instance that keeps answering with errors does not attract all requests", async () => {
   const { post, watched } = await start([answerJson({}, 500), ok]);
   for (let i = 0; i < 20; i++) await post(chat, request);
   // Three, and one more for each second that this takes.
   expect(watched.ended.filter(({ status }) => status === 500).length).toBeLessThan(8);
 });
 
-test("a body that never ends is refused, and its connection is cut when the client does not stop", async () => {
+test("a body that never ends is refused, and its connection is closed if the client does not stop", async () => {
   const { proxy } = await start([ok], { limits: { maxBodyBytes: 1000 } });
   const socket: Socket = connect(proxy.port, "127.0.0.1");
   let answer = "";
@@ -445,7 +445,7 @@ test("a body that never ends is refused, and its connection is cut when the clie
   expect(answer).toMatch(/^HTTP\/1.1 413 .*"body_too_large"}}$/s);
 });
 
-test("a connection that is silent ends, unless its answer is being made", async () => {
+test("an idle connection ends, unless its answer is in progress", async () => {
   let answer = () => {};
   const slow: Behaviour = (received, outgoing) => {
     answer = () => ok(received, outgoing);
@@ -459,7 +459,7 @@ test("a connection that is silent ends, unless its answer is being made", async 
   expect(await (await response).json()).toEqual({ ok: true });
 });
 
-test("requests before nonsense are answered, and so are those of a client that has ended its side", async () => {
+test("requests before invalid data are answered, and so are those of a half-closed connection", async () => {
   const { proxy } = await start([ok]);
   const body = JSON.stringify(request);
   const one = `POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
@@ -494,7 +494,7 @@ test("pipelined requests are answered in order, and cancelled together", async (
   await until(() => standIns[0]!.numCut === 2);
 });
 
-test("a port that speaks no HTTP at all", async () => {
+test("a port without HTTP", async () => {
   const server = createServer((socket) => socket.end("\0\0\0"));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as { port: number };

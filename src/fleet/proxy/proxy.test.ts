@@ -52,7 +52,7 @@ test("body, path, query and headers reach the instance; status, headers and body
   expect(received!.headers).not.toHaveProperty("accept-encoding");
 });
 
-test("a stream comes through byte for byte, event by event", async () => {
+test("a stream is passed on byte for byte and event by event", async () => {
   let more = () => {};
   const { post, watched } = await start([
     (_, outgoing) => {
@@ -76,7 +76,7 @@ test("a stream comes through byte for byte, event by event", async () => {
   expect(watched.ended).toEqual([{ outcome: "answered", status: 200 }]);
 });
 
-test("an instance's own name for the model and its key take the place of the client's", async () => {
+test("an instance's own model name and key replace the client's", async () => {
   const { post, standIns, pool } = await start([ok]);
   const { url } = standIns[0]!;
   pool.change("a", { target: { url, apiKey: "secret", modelName: "org/real" } });
@@ -87,13 +87,13 @@ test("an instance's own name for the model and its key take the place of the cli
   expect(received!.headers).not.toHaveProperty("x-api-key");
 });
 
-test("clients' keys do not leave the house", async () => {
+test("clients' keys are not sent to instances", async () => {
   const { post, standIns } = await start([ok], { upstream: { engine: "openai" } });
   await post("/v1/chat/completions", { model: "m" }, { headers: { Authorization: "Bearer client's" } });
   expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("authorization");
 });
 
-test("instances of our own get a seed where the request has none, others do not", async () => {
+test("millrace instances get a seed if the request has none, others do not", async () => {
   const { post, standIns, pool } = await start([ok, ok]);
   pool.change("b", { engine: "millrace" });
   for (let i = 0; i < 2; i++) await post("/v1/completions", { model: "m", prompt: "x" });
@@ -107,7 +107,7 @@ test("instances of our own get a seed where the request has none, others do not"
   expect(Number.isSafeInteger(own![0])).toBe(true);
 });
 
-describe("what is refused at the door", () => {
+describe("refused on arrival", () => {
   test.each([
     ["no JSON", "/v1/completions", "{", [400, "invalid_json"]],
     ["no object", "/v1/completions", "[]", [400, "invalid_json"]],
@@ -138,7 +138,7 @@ describe("what is refused at the door", () => {
     expect(await code(response)).toEqual([431, "invalid_request"]);
   });
 
-  test("whoever may not, in the dialect of the route", async () => {
+  test("an unauthorised client, in the dialect of the route", async () => {
     const { post, watched } = await start([ok], {
       proxy: {
         authorize: () => {
@@ -153,7 +153,7 @@ describe("what is refused at the door", () => {
     expect(watched.refused).toEqual(["invalid_api_key"]);
   });
 
-  test("a name of a request that would harm a log is replaced", async () => {
+  test("a request id that would corrupt a log is replaced", async () => {
     const { post, standIns } = await start([ok]);
     const response = await post("/v1/completions", { model: "m" }, { headers: { "X-Request-Id": 'a"b' } });
     const id = response.headers.get("x-request-id");
@@ -162,12 +162,12 @@ describe("what is refused at the door", () => {
   });
 });
 
-test("a fleet of one model takes requests that name none", async () => {
+test("a fleet of one model accepts requests that name none", async () => {
   const { post } = await start([ok]);
   expect((await post("/v1/completions", { prompt: "x" })).status).toBe(200);
 });
 
-test("health tells of each model once, whatever its aliases", async () => {
+test("health lists each model once, whatever its aliases", async () => {
   const modelOf = (name: string) => (name === "alias" ? "m" : name);
   fleet = await startFleet([ok], { proxy: { modelOf } });
   fleet.pool.add(upstreamOf("alias of a", { model: "alias" }));
@@ -216,7 +216,7 @@ describe("pages of other origins", () => {
   };
   const allowsAll = answerJson({ ok: true });
 
-  test("may call, streams included, and read what they need", async () => {
+  test("may send requests, including streams, and read the headers that they need", async () => {
     const { proxy, post } = await start([
       (_, outgoing) => {
         outgoing.setHeader("Access-Control-Allow-Origin", "http://engine");
@@ -230,7 +230,7 @@ describe("pages of other origins", () => {
     expect(response.headers.get("access-control-expose-headers")).toContain("X-Request-Id");
   });
 
-  test("may not where others are named", async () => {
+  test("are refused if only others are configured", async () => {
     const { proxy } = await start([ok], {
       proxy: { pages: () => ({ origins: ["http://own"], refusesOthers: false, listensOn: "127.0.0.1" }) },
     });
@@ -239,7 +239,7 @@ describe("pages of other origins", () => {
   });
 });
 
-test("paths of others are handed on", async () => {
+test("paths of other handlers are passed on", async () => {
   const { proxy } = await start([ok], {
     proxy: {
       handleOther: ({ url }, outgoing) => {
@@ -253,7 +253,7 @@ test("paths of others are handed on", async () => {
   expect((await fetch(`${proxy.url}/metric`)).status).toBe(404);
 });
 
-test("draining finishes what runs and refuses what comes", async () => {
+test("draining finishes running requests and refuses new ones", async () => {
   let finish = () => {};
   const { proxy, post, standIns } = await start([
     (_, outgoing) => {
@@ -270,7 +270,7 @@ test("draining finishes what runs and refuses what comes", async () => {
   await expect(post("/v1/completions", { model: "m" })).rejects.toThrow();
 });
 
-test("what a whole answer says of its tokens is told, of those that make any", async () => {
+test("the token usage of a complete answer is observed, if the request generates tokens", async () => {
   const { post, watched } = await start([answerJson({ usage: { prompt_tokens: 3, completion_tokens: 2 } })]);
   for (const path of ["/v1/completions", "/v1/embeddings", "/v1/rerank"]) await post(path, { model: "m" });
   await until(() => watched.ended.length === 3);
@@ -278,18 +278,18 @@ test("what a whole answer says of its tokens is told, of those that make any", a
   expect(watched.used).toEqual([usage, usage]);
 });
 
-describe("a tenant that has cached prefixes of its own", () => {
+describe("an isolated tenant", () => {
   const scope = "0123456789abcdef0123456789abcdef";
   const authorize = () => ({ tenant: "t", cacheScope: scope });
   const body = { model: "m", prompt: "p" };
 
-  test("is told to our own engine in a header, which clients cannot set", async () => {
+  test("is sent to millrace's engine in a header that clients cannot set", async () => {
     const { post, standIns } = await start([ok], { upstream: { engine: "millrace" }, proxy: { authorize } });
     await post("/v1/messages", body, { headers: { "X-Millrace-Cache-Scope": "f".repeat(32) } });
     expect(standIns[0]!.received[0]!.headers["x-millrace-cache-scope"]).toBe(scope);
   });
 
-  test("is told to engines that know cache_salt in that field, with the client's own", async () => {
+  test("is sent in cache_salt to engines that support it, combined with the client's own salt", async () => {
     const { post, standIns } = await start([ok], { proxy: { authorize } });
     await post("/v1/completions", body);
     await post("/v1/chat/completions", { ...body, cache_salt: "own" });
@@ -298,7 +298,7 @@ describe("a tenant that has cached prefixes of its own", () => {
     expect(salts).toEqual([hashed(`${scope}:`), hashed(`${scope}:own`)]);
   });
 
-  test("where all share them, nothing is told", async () => {
+  test("is not sent if all tenants share prefixes", async () => {
     const { post, standIns } = await start([ok], { upstream: { engine: "millrace" } });
     await post("/v1/completions", body, { headers: { "X-Millrace-Cache-Scope": scope } });
     expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("x-millrace-cache-scope");
@@ -306,7 +306,7 @@ describe("a tenant that has cached prefixes of its own", () => {
   });
 });
 
-test("a page that may not call is refused before anything is read or sent, whatever it asks", async () => {
+test("a page of a refused origin is refused before anything is read or sent, for any request", async () => {
   const pages = () => pagePolicy(undefined, false, "127.0.0.1");
   const { post, proxy, standIns } = await start([ok], { proxy: { pages } });
   const simple = { headers: { Origin: "http://evil.example", "Content-Type": "text/plain" } };
@@ -319,7 +319,7 @@ test("a page that may not call is refused before anything is read or sent, whate
   expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("origin");
 });
 
-test("a page whose name was pointed at the gateway is refused, and the engine is told of no browser", async () => {
+test("a page with a rebound DNS name is refused, and browser headers are not sent to the engine", async () => {
   const pages = () => pagePolicy(undefined, false, "0.0.0.0");
   const { proxy, standIns } = await start([ok], { proxy: { pages } });
   // Unlike fetch it lets its caller choose the Host.

@@ -23,7 +23,7 @@ function termsOf(body: RequestBody, path = "/v1/chat/completions", headers: Reco
   return routedRequest("m", terms, { ...DEFAULT_ROUTING, policy: "session" });
 }
 
-test("tokens to come are what is asked for, within reason", async () => {
+test("the expected output is the requested number of tokens, within bounds", async () => {
   expect((await termsOf({ messages: [] })).outputTokens).toBe(256);
   expect((await termsOf({ max_tokens: 20 })).outputTokens).toBe(20);
   expect((await termsOf({ max_tokens: 20, max_completion_tokens: 30 })).outputTokens).toBe(30);
@@ -66,7 +66,7 @@ describe("sessions", () => {
   });
 });
 
-test("a model is taken by its name, or as the only one", () => {
+test("a request selects a model by its name, or the only model", () => {
   expect(modelOf({ model: "b" }, ["a", "b"])).toBe("b");
   expect(modelOf({}, ["a"])).toBe("a");
   for (const body of [{ model: "c" }, { model: null }, {}]) {
@@ -76,7 +76,7 @@ test("a model is taken by its name, or as the only one", () => {
   }
 });
 
-test("whatever a body holds, the terms are numbers that routing can count with", async () => {
+test("for any body, the terms are numbers that routing can use", async () => {
   const field = fc.constantFrom(
     "messages",
     "prompt",

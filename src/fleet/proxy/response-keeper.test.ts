@@ -13,7 +13,7 @@ function setUp() {
   return { finish, keeper: new ResponseKeeper(turn, false) };
 }
 
-test("an answer of 32 MiB is held until its end, and stored", () => {
+test("an answer of 32 MiB is held until its end and stored", () => {
   const { finish, keeper } = setUp();
   expect(keeper.push(responseOf(MAX_BYTES))).toHaveLength(0);
   expect(JSON.parse(keeper.end().toString())).toMatchObject({ status: "completed", store: true });

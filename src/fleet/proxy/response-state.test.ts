@@ -64,7 +64,7 @@ describe.each([
   ["an engine's own door", openEngine],
   ["the gateway", openGateway],
 ] as const)("%s", (_, open) => {
-  it("goes on from a stored answer, whole or streamed", async () => {
+  it("continues a stored answer, complete or streamed", async () => {
     const { fake, model, client } = await open();
     const first = await client().responses.create({ model, input: "one", instructions: "be brief" });
     expect(first).toMatchObject({ store: true, previous_response_id: null, output_text: "aye" });
@@ -85,7 +85,7 @@ describe.each([
     expect(counted.input_tokens).toBe(third.usage?.input_tokens);
   });
 
-  it("gives what is stored, and forgets it when it is told to", async () => {
+  it("returns stored answers and deletes them on request", async () => {
     const { model, client } = await open();
     const first = await client().responses.create({ model, input: "one" });
     expect(await client().responses.retrieve(first.id)).toEqual(first);
@@ -98,7 +98,7 @@ describe.each([
     expect(await failure(gone)).toMatchObject({ status: 404, param: "previous_response_id" });
   });
 
-  it("keeps one key's from another's", async () => {
+  it("keeps one key's answers hidden from other keys", async () => {
     const { model, client } = await open();
     const mine = await client().responses.create({ model, input: "one" });
     const { responses } = client("theirs");
@@ -112,7 +112,7 @@ describe.each([
     expect((await client().responses.retrieve(mine.id)).id).toBe(mine.id);
   });
 
-  it("says of an answer that is too long to be kept that it is not, when it is whole", async () => {
+  it("reports at the end of an answer that is too long that it is not stored", async () => {
     // Room for the input, but not for the answer beside it.
     const { model, client } = await open({ responseLimits: { ...DEFAULT_STORE_LIMITS, maxConversationBytes: 100 } });
     const { responses } = client();
@@ -136,7 +136,7 @@ describe.each([
     }
   });
 
-  it("says of an answer that failed that it is not kept", async () => {
+  it("reports that a failed answer is not stored", async () => {
     const { fake, model, client } = await open();
     const said: [string, unknown][] = [];
     for await (const event of await client().responses.create({ model, input: "endless", stream: true })) {
@@ -146,7 +146,7 @@ describe.each([
     expect(said.at(-1)).toEqual(["response.failed", false]);
   });
 
-  it("keeps nothing that is not to be kept, nor an answer that broke off", async () => {
+  it("stores neither answers with store: false nor interrupted answers", async () => {
     const { fake, model, client } = await open();
     const unstored = await client().responses.create({ model, input: "one", store: false });
     expect(unstored).toMatchObject({ store: false });

@@ -34,7 +34,7 @@ const ANSWERS: readonly (readonly [string, string])[] = [
 ];
 
 describe.each(ANSWERS)("%s", (_, answer) => {
-  test("says its tokens, however it is cut", () => {
+  test("gives its usage, however it is cut into chunks", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 3000 }), { minLength: 1, maxLength: 20 }), (sizes) => {
         const reader = new UsageReader();
@@ -56,19 +56,19 @@ test.each([
   JSON.stringify({ content: text }),
   `${event({ choices: [], usage: null })}data: [DONE]\n\n`,
   '{"usage":{"prompt_tokens":}}',
-])("%j says nothing", (answer) => {
+])("%j gives no usage", (answer) => {
   const reader = new UsageReader();
   reader.push(Buffer.from(answer));
   expect(reader.read()).toBeUndefined();
 });
 
-test("what is no number is not counted", () => {
+test("counts that are not numbers are ignored", () => {
   const reader = new UsageReader();
   reader.push(Buffer.from('{"usage":{"prompt_tokens":"many","completion_tokens":-1}}'));
   expect(reader.read()).toEqual({ inputTokens: undefined, outputTokens: undefined });
 });
 
-test("counts are looked for in the last four kibibytes", () => {
+test("usage is searched in the last four kibibytes", () => {
   for (const [numBytes, outputTokens] of [
     [4096, 7],
     [4097, undefined],

@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { WholeEvents } from "./whole-events.js";
 
-test("a chunk of whole events is passed on as it is", () => {
+test("a chunk of complete events is passed on unchanged", () => {
   const chunk = Buffer.from("data: 1\n\ndata: 2\n\n");
   expect(new WholeEvents().push(chunk)).toBe(chunk);
 });
 
-test("however a stream is cut, only whole events come out, and all of it in the end", () => {
+test("for any chunks of a stream, only complete events are passed on, and in the end all bytes", () => {
   const lineEnd = fc.constantFrom("\n", "\r\n");
   const texts = fc.array(fc.string({ unit: fc.constantFrom("a", "é", ":", " "), maxLength: 20 }), { maxLength: 12 });
   fc.assert(
@@ -29,7 +29,7 @@ test("however a stream is cut, only whole events come out, and all of it in the 
   );
 });
 
-test("the rest comes out at the end, and an endless event is not held for ever", () => {
+test("the rest is passed on at the end, and an endless event is not held for ever", () => {
   const events = new WholeEvents();
   expect(events.push(Buffer.from("data: 1\n\ndata: ")).toString()).toBe("data: 1\n\n");
   expect(events.flush().toString()).toBe("data: ");
@@ -38,7 +38,7 @@ test("the rest comes out at the end, and an endless event is not held for ever",
   expect(numOut).toBeGreaterThan(700_000);
 });
 
-test("an unfinished event of up to 256 KiB is held, a longer one passes in pieces", () => {
+test("an incomplete event of up to 256 KiB is held, a longer one is passed on in pieces", () => {
   const events = new WholeEvents();
   expect(events.push(Buffer.alloc(256 * 1024, 97))).toHaveLength(0);
   expect(events.push(Buffer.from("a"))).toHaveLength(256 * 1024 + 1);

@@ -8,13 +8,13 @@ const failed = (times: number, nowMs: number, from: Breaker = CLOSED): Breaker =
   return breaker;
 };
 
-test("three failures in a row open it, fewer do not", () => {
+test("three consecutive failures open the breaker, fewer do not", () => {
   expect(mayTry(failed(2, 0), 0)).toBe(true);
   expect(mayTry(failed(3, 0), 0)).toBe(false);
   expect(mayTry(onFailure(onSuccess(), 0), 0)).toBe(true);
 });
 
-test("after a second it lets one request through, whose success closes it", () => {
+test("after a second the breaker lets one request through, and its success closes the breaker", () => {
   const open = failed(3, 0);
   expect(mayTry(open, 999)).toBe(false);
   expect(mayTry(open, 1000)).toBe(true);
@@ -34,17 +34,17 @@ test("a failed probe doubles the pause, up to thirty seconds", () => {
   expect(pauses).toEqual([2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000, 30_000]);
 });
 
-test("a probe whose client left makes room for the next one at once", () => {
+test("a probe whose client leaves is replaced by the next request at once", () => {
   const probing = onTry(failed(3, 0));
   expect(mayTry(onNothingLearnt(probing), 1000)).toBe(true);
 });
 
-test("requests under way when it opened do not lengthen the pause", () => {
+test("requests that were running when the breaker opened do not lengthen the pause", () => {
   const open = failed(3, 0);
   expect(onFailure(open, 500)).toBe(open);
 });
 
-test("whatever happens, time alone lets a request through again unless a probe is out", () => {
+test("after any events, time alone lets a request through again, unless a probe is running", () => {
   const event = fc.constantFrom("try", "success", "failure", "nothing");
   fc.assert(
     fc.property(fc.array(fc.tuple(event, fc.nat(5000)), { maxLength: 60 }), (events) => {
@@ -62,7 +62,7 @@ test("whatever happens, time alone lets a request through again unless a probe i
   );
 });
 
-test("nothing but failures changes a closed breaker, and nothing but time or success an open one", () => {
+test("only failures change a closed breaker, and only time or success an open one", () => {
   const doubted = failed(2, 0);
   const open = failed(3, 0);
   expect([onTry(doubted), onFirstByte(doubted), onNothingLearnt(doubted)]).toEqual([doubted, doubted, doubted]);

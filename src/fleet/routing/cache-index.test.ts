@@ -34,14 +34,14 @@ describe.each<[string, () => { index: CacheIndex; compute: (keys: readonly numbe
   ["guessed", guessed],
   ["told", told],
 ])("%s", (_, create) => {
-  test("knows nothing at first, then what was computed, from the first block on", () => {
+  test("is empty at first, and then matches computed blocks from the first on", () => {
     const { index, compute } = create();
     expect(index.numMatched([1, 2, 3])).toBe(0);
     compute([1, 2, 3]);
     expect([[1, 2, 3, 4], [1, 9, 3], [9, 1], []].map((keys) => index.numMatched(keys))).toEqual([3, 1, 0, 0]);
   });
 
-  test("knows a prompt from when it was sent", () => {
+  test("matches a prompt as soon as it is sent", () => {
     const { index, compute } = create();
     const end = index.credit([1, 2, 3]);
     expect(index.numMatched([1, 2, 3, 4])).toBe(3);
@@ -50,7 +50,7 @@ describe.each<[string, () => { index: CacheIndex; compute: (keys: readonly numbe
     expect(index.numMatched([1, 2, 3, 4])).toBe(3);
   });
 
-  test("whatever is sent, computed and ended, in whatever order: a prompt under way is known, and memory is bounded", () => {
+  test("after any sequence of events, running prompts are matched and memory is bounded", () => {
     const step = fc.tuple(fc.constantFrom("compute", "credit", "end"), node, fc.nat(20));
     fc.assert(
       fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
@@ -76,7 +76,7 @@ describe.each<[string, () => { index: CacheIndex; compute: (keys: readonly numbe
   });
 });
 
-test("a prompt that was sent and never computed is forgotten with its request, by who is told", () => {
+test("an exact index forgets a prompt that was sent but never computed when its request ends", () => {
   const { index } = told();
   const [first, second] = [index.credit([1, 2]), index.credit([1, 2, 3])];
   second();
@@ -85,7 +85,7 @@ test("a prompt that was sent and never computed is forgotten with its request, b
   expect([index.numMatched([1, 2, 3]), index.size]).toEqual([0, 0]);
 });
 
-test("of a sliding window only the last blocks must be there", () => {
+test("with a sliding window only the last blocks need to be cached", () => {
   const blocks = new CachedBlocks([0, 32], 16);
   const index = new ExactIndex(() => blocks);
   blocks.apply([1, 1, 2, 1, 3, 3, 4, 3, 5, 1]);

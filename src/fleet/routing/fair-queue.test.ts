@@ -13,7 +13,7 @@ function drain(queue: FairQueue<Waiter>): Waiter[] {
   return order;
 }
 
-test("classes before all else, then turns between tenants, then arrival", () => {
+test("requests are ordered by class, then by turns between tenants, then by arrival", () => {
   const queue = new FairQueue<Waiter>();
   const [a1, a2, a3, b1, urgent] = [waiter("a"), waiter("a"), waiter("a"), waiter("b"), waiter("c", -1)];
   for (const each of [a1, a2, a3, b1, urgent]) queue.push(each);
@@ -28,7 +28,7 @@ test("a tenant with large requests gets fewer of them", () => {
   expect(first.filter(({ tenant }) => tenant === "large")).toHaveLength(2);
 });
 
-test("who comes late starts level, not with what it did not use", () => {
+test("a new tenant starts level, without credit for the past", () => {
   const queue = new FairQueue<Waiter>();
   for (let i = 0; i < 20; i++) queue.push(waiter("early"));
   for (let i = 0; i < 10; i++) queue.serve(queue.peek()!);
@@ -37,7 +37,7 @@ test("who comes late starts level, not with what it did not use", () => {
   expect(next.filter(({ tenant }) => tenant === "late")).toHaveLength(5);
 });
 
-test("who comes back while others still wait starts level, not with what it did not use", () => {
+test("a tenant that returns while others wait starts level, without credit for the past", () => {
   const queue = new FairQueue<Waiter>();
   for (let i = 0; i < 40; i++) queue.push(waiter("stays"));
   queue.push(waiter("back"));
@@ -47,7 +47,7 @@ test("who comes back while others still wait starts level, not with what it did 
   expect(next.filter(({ tenant }) => tenant === "back")).toHaveLength(5);
 });
 
-test("everybody is served once, lower classes never before higher ones", () => {
+test("every request is served once, and lower classes never before higher ones", () => {
   const arbitrary = fc.record({ tenant: fc.constantFrom("a", "b", "c"), priority: fc.integer(), cost: fc.nat(100) });
   fc.assert(
     fc.property(fc.array(arbitrary, { maxLength: 60 }), (waiters) => {

@@ -6,7 +6,7 @@ import { GuessedIndex, indexBlocks } from "./guessed-index.js";
 const chainOf = (node: string): number[] => Array.from(node, (_, i) => Number(`1${node.slice(0, i + 1)}`));
 const node = fc.string({ unit: fc.constantFrom("0", "1", "2"), minLength: 1, maxLength: 8 });
 
-test("knows what was added, from the first block on", () => {
+test("matches added blocks from the first on", () => {
   const index = new GuessedIndex(100);
   index.add([1, 2, 3]);
   expect(index.numMatched([1, 2, 3, 4])).toBe(3);
@@ -16,7 +16,7 @@ test("knows what was added, from the first block on", () => {
   expect(index.numMatched([1, 2, 3])).toBe(0);
 });
 
-test("the least recently used goes first", () => {
+test("the least recently used block is evicted first", () => {
   const index = new GuessedIndex(8);
   index.add([1, 2, 3, 4]);
   index.add([5, 6, 7, 8]);
@@ -27,13 +27,13 @@ test("the least recently used goes first", () => {
   expect(index.numMatched([9, 10])).toBe(2);
 });
 
-test("a chain longer than the index keeps its beginning", () => {
+test("the index keeps the beginning of a chain that is longer than itself", () => {
   const index = new GuessedIndex(4);
   index.add([1, 2, 3, 4, 5, 6]);
   expect(index.numMatched([1, 2, 3, 4, 5, 6])).toBe(4);
 });
 
-test("never more than an eighth over its bound, and no block without the one it hangs from", () => {
+test("the index never exceeds its bound by more than an eighth and has no block without its parent", () => {
   fc.assert(
     fc.property(fc.array(node, { maxLength: 200 }), fc.integer({ min: 8, max: 64 }), (nodes, maxBlocks) => {
       const index = new GuessedIndex(maxBlocks);
@@ -52,13 +52,13 @@ test("never more than an eighth over its bound, and no block without the one it 
   );
 });
 
-test("ten thousand distinct prefixes of a hundred blocks do not outgrow it", () => {
+test("ten thousand distinct prefixes of a hundred blocks do not exceed the bound", () => {
   const index = new GuessedIndex(16_384);
   for (let prefix = 0; prefix < 10_000; prefix++) index.add(Array.from({ length: 100 }, (_, i) => prefix * 100 + i));
   expect(index.size).toBeLessThanOrEqual(16_384 * 1.125);
 });
 
-test("an index has as many blocks as the engine's KV memory holds, and 16,384 where that is unknown", () => {
+test("an index has as many blocks as the engine's KV memory holds, or 16,384 if that is unknown", () => {
   const capacity = { seats: undefined, blockSize: undefined };
   expect(indexBlocks({ ...capacity, kvTokens: undefined }, 32)).toBe(16_384);
   expect(indexBlocks({ ...capacity, kvTokens: 1000 }, 32)).toBe(31);

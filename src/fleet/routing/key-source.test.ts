@@ -12,7 +12,7 @@ const sharedBlocks = (a: readonly number[], b: readonly number[]): number => {
   return n;
 };
 
-test("a conversation's next turn begins with the blocks of its last one", () => {
+test("a conversation's next turn begins with the blocks of its previous turn", () => {
   const first = source.keysOf(chat("x".repeat(1000), "y".repeat(300)));
   const next = source.keysOf(chat("x".repeat(1000), "y".repeat(300), "and then?"));
   // The last block of the shorter one ends with the bracket that closes its list.
@@ -20,7 +20,7 @@ test("a conversation's next turn begins with the blocks of its last one", () => 
   expect(first.keys.length).toBe(Math.floor(first.numBlocks));
 });
 
-test("what is said, by whom, and with which tools decides the keys; sampling does not", () => {
+test("the keys depend on texts, roles and tools, but not on sampling", () => {
   const keys = (body: RequestBody) => source.keysOf(body).keys;
   const body = chat("tell me of mills ".repeat(20));
   expect(keys({ ...body, temperature: 1, max_tokens: 3 })).toEqual(keys(body));
@@ -29,7 +29,7 @@ test("what is said, by whom, and with which tools decides the keys; sampling doe
   expect(keys({ prompt: "tell me of mills ".repeat(20) })[0]).not.toBe(keys(body)[0]);
 });
 
-test("texts share exactly the whole blocks that they have in common", () => {
+test("texts share exactly the complete blocks that they have in common", () => {
   const text = fc.string({ unit: fc.constantFrom("a", "b", "é", "水"), maxLength: 600 });
   fc.assert(
     fc.property(text, text, text, (common, a, b) => {
@@ -44,13 +44,13 @@ test("texts share exactly the whole blocks that they have in common", () => {
   );
 });
 
-test("of a prompt beyond a mebibyte only that much is hashed, and all of it is counted", () => {
+test("only the first mebibyte of a prompt is hashed, but the whole prompt is counted", () => {
   const { keys, numBlocks } = source.keysOf({ ...chat("z".repeat(3 << 20)), system: "w".repeat(100) });
   expect(keys).toHaveLength(8192);
   expect(numBlocks).toBeGreaterThan(3 * 8192);
 });
 
-test("only as much of a long conversation is written out as is hashed, and its keys are those of its beginning", () => {
+test("only the hashed part of a long conversation is serialised, and its keys are those of its beginning", () => {
   const turn = "tell me of mills ".repeat(4000);
   const stringify = vi.spyOn(JSON, "stringify");
   const many = source.keysOf(chat(...Array.from({ length: 80 }, () => turn)));

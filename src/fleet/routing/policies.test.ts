@@ -21,11 +21,11 @@ const ids = (count: number) => Array.from({ length: count }, (_, i) => `instance
 describe("prefix", () => {
   const pick = POLICIES.prefix;
 
-  test("goes where the prompt is known, even past a slightly busier instance", () => {
+  test("chooses the instance with the cached prompt, even if it is slightly busier", () => {
     expect(pick(ask([candidate(), candidate({ matchedFraction: 0.9, load: 0.1 })]))).toBe(1);
   });
 
-  test("leaves an instance that is a mean's worth busier than another", () => {
+  test("avoids an instance that exceeds another's load by the mean load", () => {
     const busy = candidate({ matchedFraction: 1, load: 2.1 });
     expect(pick(ask([candidate({ load: 0.1 }), busy, candidate({ load: 0.8 })]))).toBe(0);
   });
@@ -41,7 +41,7 @@ describe("prefix", () => {
   });
 });
 
-test("ties go round, whatever the policy", () => {
+test("ties are broken round-robin for every policy", () => {
   const equal = ids(4).map((id) => candidate({ id }));
   for (const name of ["prefix", "least-load", "round-robin"] as const) {
     const picks = Array.from({ length: 8 }, (_, turn) => POLICIES[name](ask(equal, { turn })));
@@ -49,7 +49,7 @@ test("ties go round, whatever the policy", () => {
   }
 });
 
-test("least-load takes the least busy", () => {
+test("least-load chooses the least busy instance", () => {
   const candidates = [candidate({ load: 2 }), candidate({ load: 0.5 }), candidate({ load: 1 })];
   for (let turn = 0; turn < 3; turn++) expect(POLICIES["least-load"](ask(candidates, { turn }))).toBe(1);
 });
@@ -58,14 +58,14 @@ describe("session", () => {
   const pick = POLICIES.session;
   const idle = (count: number) => ids(count).map((id) => candidate({ id }));
 
-  test("stays with its instance, whoever's turn it is and however the list is ordered", () => {
+  test("stays with its instance, independent of turns and of the order of the list", () => {
     const candidates = idle(5);
     const home = candidates[pick(ask(candidates, { session: "s" }))]!.id;
     const reversed = [...candidates].reverse();
     expect(reversed[pick(ask(reversed, { session: "s", turn: 3 }))]!.id).toBe(home);
   });
 
-  test("an instance that goes moves its own sessions only, and all share alike", () => {
+  test("removing an instance moves only its own sessions, evenly to the others", () => {
     const [all, fewer] = [idle(5), idle(4)];
     const counts = new Map<string, number>();
     for (let i = 0; i < 2000; i++) {
@@ -87,7 +87,7 @@ describe("session", () => {
     expect(pick(ask(fair, { session: "s" }))).toBe(home);
   });
 
-  test("stays below 1.25 times its instance's share of all sequences, its own among them", () => {
+  test("stays while its instance has at most 1.25 times its share of all sequences, including the session's own", () => {
     const candidates = idle(2);
     const home = pick(ask(candidates, { session: "s" }));
     const atHome = (numInFlight: number) => {
@@ -97,12 +97,12 @@ describe("session", () => {
     expect([atHome(24), atHome(25)]).toEqual([true, false]);
   });
 
-  test("without a session it goes by load", () => {
+  test("a request without a session is routed by load", () => {
     expect(pick(ask([candidate({ load: 1 }), candidate({ load: 0 })]))).toBe(1);
   });
 });
 
-test("every policy answers with one of the candidates", () => {
+test("every policy returns one of the candidates", () => {
   const arbitrary = fc.record({
     id: fc.string(),
     matchedFraction: fc.double({ min: 0, max: 1, noNaN: true }),

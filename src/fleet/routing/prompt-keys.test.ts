@@ -21,7 +21,7 @@ function keysWith(load: (spec: ModelSpec) => Promise<PromptReader | undefined>) 
   return { keys, ask, notes };
 }
 
-test("by text until the reader is there, then by the engine's blocks", async () => {
+test("keys come from the text until the tokenizer is loaded, then from the engine's blocks", async () => {
   const { ask, notes } = keysWith(async () => read);
   expect(await Promise.all([ask(), ask()])).toMatchObject([{ numBlocks: 307 / 128 }, { numBlocks: 307 / 128 }]);
   // The last token is always computed: four of its 33/8 blocks can be found.
@@ -29,7 +29,7 @@ test("by text until the reader is there, then by the engine's blocks", async () 
   expect(notes).toEqual(["routed by tokens"]);
 });
 
-test("by text where nothing is to choose, of other engines, of long requests, and where prompts cannot be read", async () => {
+test("keys come from the text for single instances, other engines, long requests and unreadable prompts", async () => {
   const { ask } = keysWith(async () => read);
   await ask();
   for (const keys of [ask(spec, 1), ask({ ...spec, engine: "vllm" }), ask(spec, 2, 300_000)]) {
@@ -48,7 +48,7 @@ test("by text where nothing is to choose, of other engines, of long requests, an
   }
 });
 
-test("a model that is set up anew is read anew, whatever came of the old one", async () => {
+test("the tokenizer of a reconfigured model is loaded again, whatever the outcome of the old one", async () => {
   let finish: (reader: PromptReader) => void = () => {};
   let numLoads = 0;
   const { keys, ask } = keysWith(() => {
@@ -69,7 +69,7 @@ test("a model that is set up anew is read anew, whatever came of the old one", a
   expect((await ask()).blockSize).toBe(8);
 });
 
-test("the reader of a model that went is ended", async () => {
+test("the tokenizer of a removed model is ended", async () => {
   const end = vi.fn();
   const { keys, ask } = keysWith(async () =>
     Object.assign((...asked: Parameters<PromptReader>) => read(...asked), { end }),

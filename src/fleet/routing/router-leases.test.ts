@@ -67,7 +67,7 @@ describe("an instance's load", () => {
     expect([isLessThan(tokens - 0.5, world), isLessThan(tokens + 0.5, world)]).toEqual([false, true]);
   }
 
-  test("counts a prompt once as held and once as to be computed, until the answer begins", () => {
+  test("counts a prompt both as held and as pending computation, until the answer begins", () => {
     const world = setUpByLoad();
     const lease = world.takeOf("a", { prefix: PROMPT, outputTokens: 100 });
     expectLoad(641 + 100 + 641, world);
@@ -88,7 +88,7 @@ describe("an instance's load", () => {
     second.end("answered");
   });
 
-  test("counts what is cached of a prompt once only", () => {
+  test("counts the cached part of a prompt only once", () => {
     const world = setUpByLoad();
     world.takeOf("a", { prefix: { keys: [1], numBlocks: 1, promptTokens: 10 } }).end("answered");
     const lease = world.takeOf("a", { prefix: PROMPT });
@@ -99,7 +99,7 @@ describe("an instance's load", () => {
     expectLoad(641, world);
   });
 
-  test("counts others' sequences as the mean request so far, which starts at 512 tokens", () => {
+  test("counts other clients' sequences as mean requests; the mean starts at 512 tokens", () => {
     const world = setUpByLoad();
     world.pool.change("a", { metrics: metrics(1) });
     expect([isLessThan(511.5, world), isLessThan(512.5, world)]).toEqual([false, true]);
@@ -116,14 +116,14 @@ describe("an instance's load", () => {
   });
 });
 
-test("a prompt without blocks matches nothing, and one of a single block is matched whole", () => {
+test("a prompt without blocks matches nothing, and a prompt of a single block matches as a whole", () => {
   const { takeOf } = setUp();
   expect(takeOf("a").matchedFraction).toBe(0);
   const prefix = { keys: [7], numBlocks: 1, promptTokens: 32 };
   expect([takeOf("a", { prefix }).matchedFraction, takeOf("a", { prefix }).matchedFraction]).toEqual([0, 1]);
 });
 
-test("requests take a second at first; answers move that by a twentieth of the difference, failures do not", () => {
+test("the expected duration starts at one second; answers move it by a twentieth of the difference, failures do not", () => {
   const { clock, router, takeOf } = setUp();
   expect(router.meanSeconds("m")).toBe(1);
   clock.nowMs = 10_000;
@@ -141,16 +141,16 @@ describe("a breaker learns", () => {
     return router.breakerState("a");
   };
 
-  test("nothing from requests that show nothing", () => {
+  test("nothing from requests without a conclusive outcome", () => {
     expect(states(["unknown", "unknown", "unknown", "unknown"])).toBe("closed");
     expect(states(["failed", "failed", "unknown", "failed"])).toBe("open");
   });
 
-  test("from an answer that failures before it are past", () => {
+  test("from an answer that earlier failures no longer count", () => {
     expect(states(["failed", "failed", "answered", "failed", "failed"])).toBe("closed");
   });
 
-  test("nothing from a probe that shows nothing, so that another one may go", () => {
+  test("nothing from an inconclusive probe, so that another probe may start", () => {
     const { clock, router, takeOf } = setUp();
     for (let n = 0; n < 3; n++) takeOf("a").end("failed");
     clock.nowMs = 1000;
@@ -161,7 +161,7 @@ describe("a breaker learns", () => {
   });
 });
 
-describe("whether there is a place", () => {
+describe("availability", () => {
   test("depends on seats for `hasRoom`, and on readiness alone for `hasReady`", () => {
     const { pool, router, takeOf } = setUp({}, { capacity: seats(1) });
     expect([router.hasRoom(requestOf()), router.hasReady("m", [])]).toEqual([true, true]);
@@ -175,21 +175,21 @@ describe("whether there is a place", () => {
     expect(router.hasReady("m", [])).toBe(false);
   });
 
-  test("it is coming as soon as one instance is on its way", () => {
+  test("is expected as soon as one instance is starting", () => {
     const { pool, router } = setUp();
     expect(router.isComing("m")).toBe(false);
     pool.change("b", { state: "starting", isComing: true });
     expect(router.isComing("m")).toBe(true);
   });
 
-  test("an instance without an address is none", () => {
+  test("excludes an instance without an address", () => {
     const { pool, router } = setUp();
     pool.change("a", { target: undefined });
     expect(router.acquire(requestOf(), ["b 1"])).toBe("none");
   });
 });
 
-describe("a request whose instance is doubted is told, while it has no answer", () => {
+describe("an unanswered request on a doubtful instance is notified", () => {
   function watch(lease: Lease) {
     const told = { times: 0 };
     lease.onLost(() => told.times++);
@@ -208,7 +208,7 @@ describe("a request whose instance is doubted is told, while it has no answer", 
     expect(told.map(({ times }) => times)).toEqual([1, 0, 0, 0]);
   });
 
-  test("again when another instance becomes ready, as long as it is doubted", () => {
+  test("again when another instance becomes ready while its own is still doubtful", () => {
     const { pool, takeOf } = setUp();
     const told = watch(takeOf("a"));
     pool.change("b", { state: "starting" });
@@ -224,17 +224,17 @@ describe("a request whose instance is doubted is told, while it has no answer", 
   });
 });
 
-describe("what is known of an instance", () => {
+describe("the state of an instance", () => {
   const prefix = { keys: [1, 2], numBlocks: 2, promptTokens: 64 };
 
-  test("stays when its metrics change", () => {
+  test("is kept when its metrics change", () => {
     const { pool, takeOf } = setUp();
     takeOf("a", { prefix }).end("answered");
     pool.change("a", { metrics: metrics(0) });
     expect(takeOf("a", { prefix }).matchedFraction).toBe(1);
   });
 
-  test.each(["stopped", "failed"] as const)("goes when it has %s while nothing was under way", (state) => {
+  test.each(["stopped", "failed"] as const)("is dropped when it has %s without running requests", (state) => {
     const { pool, takeOf } = setUp();
     takeOf("a", { prefix }).end("answered");
     pool.change("a", { state });
@@ -242,7 +242,7 @@ describe("what is known of an instance", () => {
     expect(takeOf("a", { prefix }).matchedFraction).toBe(0);
   });
 
-  test("is not the old process's to forget once a new one is there", () => {
+  test("is not affected by old requests once a new process has started", () => {
     const { pool, router, takeOf } = setUp();
     const old = takeOf("a");
     pool.change("a", { state: "failed", starts: 2 });
@@ -252,7 +252,7 @@ describe("what is known of an instance", () => {
     expect(router.numInFlight("a")).toBe(1);
   });
 
-  test("is another process's where the process was replaced without a word", () => {
+  test("is dropped if the process was replaced without notice", () => {
     const { pool, takeOf } = setUp();
     takeOf("a", { prefix }).end("answered");
     pool.remove("a");
@@ -260,7 +260,7 @@ describe("what is known of an instance", () => {
     expect(takeOf("a", { prefix }).matchedFraction).toBe(0);
   });
 
-  test("includes every scrape, those between two requests too", () => {
+  test("includes every scrape, even between two requests", () => {
     const { pool, router, takeOf } = setUp({}, { capacity: seats(4) });
     for (const lease of [takeOf("a"), takeOf("a"), takeOf("a")]) lease.end("answered");
     // The first scrape may still show ours; what the second shows is others'.
@@ -271,7 +271,7 @@ describe("what is known of an instance", () => {
   });
 });
 
-test("changes of the fleet are news for those who wait for a place, until the router is closed", () => {
+test("changes of the fleet notify waiting requests, until the router is closed", () => {
   const { pool, rooms, router } = setUp();
   pool.change("a", { state: "draining" });
   pool.change("a", { state: "ready" });

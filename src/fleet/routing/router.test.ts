@@ -48,7 +48,7 @@ function setUp(ids: readonly string[], options: Partial<RoutingOptions> = {}, se
   return { pool, clock, router, take, numRooms: () => numRooms };
 }
 
-test("a known prefix brings a request back; the match is told", () => {
+test("a known prefix routes a request to the same instance, and the match is reported", () => {
   const { take } = setUp(["a", "b", "c"]);
   const homes = [1, 2, 3].map((group) => {
     const lease = take(group);
@@ -66,7 +66,7 @@ test("a known prefix brings a request back; the match is told", () => {
   }
 });
 
-test("an instance's own word about its cache counts, for prompts named by tokens, and while it is heard", () => {
+test("an instance's cache events are used for prompts with token keys, while the events arrive", () => {
   const pool = new TestPool([upstreamOf("a")]);
   let blocks: CachedBlocks | undefined = new CachedBlocks([0], 16);
   const router = new Router(
@@ -105,7 +105,7 @@ test("an instance's own word about its cache counts, for prompts named by tokens
   expect(take(16).matchedFraction).toBe(1);
 });
 
-test("a process that started anew knows nothing, one that slept neither", () => {
+test("the cache of a restarted process or one that slept counts as empty", () => {
   const { pool, take } = setUp(["a"]);
   take(1).end("answered");
   pool.change("a", { starts: 2 });
@@ -116,7 +116,7 @@ test("a process that started anew knows nothing, one that slept neither", () => 
   expect(take(1).matchedFraction).toBe(0);
 });
 
-test("instances that are not ready get nothing, and excluded ones neither", () => {
+test("instances that are not ready or are excluded get no requests", () => {
   const { pool, router, take } = setUp(["a", "b"]);
   pool.change("a", { state: "draining" });
   for (let i = 0; i < 4; i++) expect(take(i).upstream.id).toBe("b");
@@ -125,7 +125,7 @@ test("instances that are not ready get nothing, and excluded ones neither", () =
   expect(router.acquire(request(1), [])).toBe("none");
 });
 
-test("work of a process that died is forgotten with it, and ending its leases harms nothing", () => {
+test("the work of a dead process no longer counts, and ending its leases is harmless", () => {
   const { pool, router, take } = setUp(["a", "b"]);
   const leases = Array.from({ length: 4 }, (_, i) => take(i));
   pool.change("a", { state: "failed" });
@@ -136,7 +136,7 @@ test("work of a process that died is forgotten with it, and ending its leases ha
   expect(numInFlight()).toEqual([0, 0]);
 });
 
-test("work of a process that is only unwell is still counted; what is known of it goes with its last request", () => {
+test("the work of an unhealthy process still counts; its state is dropped with its last request", () => {
   const { pool, router, take } = setUp(["a"]);
   const [first, second] = [take(1), take(2)];
   pool.change("a", { state: "failed" });
@@ -154,7 +154,7 @@ test("work of a process that is only unwell is still counted; what is known of i
   expect(take(3).matchedFraction).toBe(0);
 });
 
-test("instances that vanish without a word are forgotten once their last request has ended", () => {
+test("instances that vanish without notice are dropped when their last request ends", () => {
   const { pool, router, take } = setUp(["a", "b"]);
   const [last] = [take(1), take(2)];
   const restart = () => {
@@ -170,7 +170,7 @@ test("instances that vanish without a word are forgotten once their last request
   expect(take(1, ["b 1"]).matchedFraction).toBe(0);
 });
 
-test("an instance with two names is one: its seats and what it knows are shared", () => {
+test("an instance with two names shares its seats and its cached prefixes", () => {
   const upstream = upstreamOf("a", { capacity: capacity(1) });
   const pool = new TestPool([upstream]);
   const aliased: UpstreamPool = {
@@ -194,7 +194,7 @@ test("an instance with two names is one: its seats and what it knows are shared"
 });
 
 describe("seats", () => {
-  test("full when all are taken, by ours or by others' requests; an end makes room and says so", () => {
+  test("are full when this gateway's or other clients' requests take all; the end of a request frees a seat and notifies", () => {
     const { pool, router, numRooms, take } = setUp(["a", "b"], {}, 2);
     pool.change("b", { metrics: metrics(1, 1) });
     const first = take(1);
@@ -206,7 +206,7 @@ describe("seats", () => {
     expect(take(3).upstream.id).toBe("a");
   });
 
-  test("are heeded even when an instance tells of them after its first request", () => {
+  test("apply even if an instance reports them after its first request", () => {
     const { pool, router, take } = setUp(["a"]);
     take(1);
     pool.change("a", { capacity: capacity(2) });
@@ -214,7 +214,7 @@ describe("seats", () => {
     expect(router.acquire(request(3), [])).toBe("full");
   });
 
-  test("a request of more sequences than seats goes to an instance that does nothing else", () => {
+  test("are all given to a request with more sequences than seats if the instance is idle", () => {
     const { router } = setUp(["a"], {}, 2);
     const lease = router.acquire(request(1, { numSequences: 5 }), []) as Lease;
     expect(lease.upstream.id).toBe("a");
@@ -222,7 +222,7 @@ describe("seats", () => {
   });
 });
 
-test("a scrape's requests of ours are not taken for others', even when they have ended since", () => {
+test("this gateway's own requests in a scrape do not count as other clients', even if they have ended since", () => {
   const { pool, router, take } = setUp(["a"], {}, 4);
   const leases = [take(1), take(2), take(3)];
   for (const lease of leases) lease.end("answered");
@@ -231,7 +231,7 @@ test("a scrape's requests of ours are not taken for others', even when they have
   expect(seats).toEqual(["object", "object", "object", "object", "string"]);
 });
 
-test("a scrape that no other one follows is believed for half a minute", () => {
+test("the last scrape is valid for half a minute", () => {
   const { pool, clock, router, take } = setUp(["a"], {}, 2);
   pool.change("a", { metrics: metrics(2) });
   for (const nowMs of [0, 30_000]) {
@@ -242,13 +242,13 @@ test("a scrape that no other one follows is believed for half a minute", () => {
   expect(take(2).upstream.id).toBe("a");
 });
 
-test("others' work counts as load", () => {
+test("other clients' work counts as load", () => {
   const { pool, take } = setUp(["a", "b"], { policy: "least-load" }, 8);
   pool.change("a", { metrics: metrics(5) });
   for (let i = 0; i < 2; i++) expect(take(i).upstream.id).toBe("b");
 });
 
-test("an instance that keeps failing is left alone for a second, then tried", () => {
+test("an instance that keeps failing is avoided for a second and then tried", () => {
   const { clock, router, take } = setUp(["a", "b"]);
   for (let i = 0; i < 3; i++) take(100 + i, ["b 1"]).end("failed");
   expect([router.breakerState("a"), router.breakerState("b")]).toEqual(["open", "closed"]);
@@ -263,7 +263,7 @@ test("an instance that keeps failing is left alone for a second, then tried", ()
   expect(take(5).upstream.id).toBe("a");
 });
 
-test("an instance that is tried is trusted with the first byte of an answer that is no failure's", () => {
+test("a trial succeeds with the first byte of a successful answer", () => {
   const { clock, router, take } = setUp(["a", "b"]);
   for (let i = 0; i < 3; i++) take(100 + i, ["b 1"]).end("failed");
   clock.nowMs = 1000;
@@ -286,7 +286,7 @@ test("an instance that is tried is trusted with the first byte of an answer that
   expect(router.breakerState("b")).toBe("open");
 });
 
-test("a request larger than all seats goes where one is free, and waits where none is", () => {
+test("a request larger than all seats goes to an instance with a free seat, or waits for one", () => {
   const { router, take } = setUp(["a"], {}, 2);
   const large = { ...request(1), numSequences: 5 };
   const first = take(1);
@@ -299,7 +299,7 @@ test("a request larger than all seats goes where one is free, and waits where no
   first.end("answered");
 });
 
-test("when all fail, all are tried", () => {
+test("if all instances fail, all are tried", () => {
   const { take } = setUp(["a", "b"]);
   const failOn = (id: string) => {
     for (let i = 0; i < 3; i++) take(100 + i, id === "a" ? ["b 1"] : ["a 1"]).end("failed");
@@ -314,7 +314,7 @@ test("when all fail, all are tried", () => {
   expect(new Set([take(201), take(202)].map(({ upstream }) => upstream.id))).toEqual(new Set(["a", "b"]));
 });
 
-test("in flight never goes below zero and ends at zero, whatever the order", () => {
+test("the number in flight is never negative and ends at zero, in any order of events", () => {
   const step = fc.tuple(fc.constantFrom("take", "prompt", "end", "restart"), fc.nat(9));
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {

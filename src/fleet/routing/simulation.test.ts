@@ -28,7 +28,7 @@ function requestsOf(traffic: Traffic, seed = 1): SimulatedRequest[] {
 
 const worst = (values: readonly number[]) => Math.max(...values);
 
-describe("thirty long system prompts over three instances, more than one instance's cache holds", () => {
+describe("thirty long system prompts on three instances, too many for one instance's cache", () => {
   const requests = requestsOf({
     numRequests: 3000,
     everyMs: 60,
@@ -40,18 +40,18 @@ describe("thirty long system prompts over three instances, more than one instanc
   const roundRobin = simulate(requests, { policy: "round-robin", numInstances: 3 });
   const prefix = simulate(requests, { policy: "prefix", numInstances: 3 });
 
-  test("prefix routing finds most of them cached, round robin does not", () => {
+  test("are mostly found cached with prefix routing, but not with round-robin", () => {
     expect(prefix.hitRate).toBeGreaterThan(0.85);
     expect(roundRobin.hitRate).toBeLessThan(0.6);
     expect(prefix.meanFirstTokenMs).toBeLessThan(roundRobin.meanFirstTokenMs / 2);
   });
 
-  test("and does not pay with balance", () => {
+  test("are served without loss of balance", () => {
     expect(worst(prefix.relativeLoad)).toBeLessThan(1.3);
   });
 });
 
-describe("one prefix in 60 % of all requests", () => {
+describe("with one prefix in 60 % of all requests", () => {
   const skewed = (everyMs: number) =>
     requestsOf({
       numRequests: 3000,
@@ -73,14 +73,14 @@ describe("one prefix in 60 % of all requests", () => {
     expect(result.hitRate).toBeGreaterThan(0.8);
   });
 
-  test("matching without load makes the monopoly that β is there against", () => {
+  test("matching without load gives one instance a monopoly, which β prevents", () => {
     expect(worst(simulate(skewed(28), { policy: "prefix", numInstances: 3, beta: 0 }).relativeLoad)).toBeGreaterThan(
       1.7,
     );
   });
 });
 
-test("traffic without shared prefixes is spread as least-load spreads it", () => {
+test("traffic without shared prefixes is spread as with least-load", () => {
   const requests = requestsOf({
     numRequests: 2000,
     everyMs: 40,
@@ -97,7 +97,7 @@ test("traffic without shared prefixes is spread as least-load spreads it", () =>
   expect(Math.abs(prefix.meanFirstTokenMs / leastLoad.meanFirstTokenMs - 1)).toBeLessThan(0.1);
 });
 
-describe("an instance that starts among warm ones", () => {
+describe("a new instance among warm ones", () => {
   const requests = requestsOf({
     numRequests: 3000,
     everyMs: 45,
@@ -107,7 +107,7 @@ describe("an instance that starts among warm ones", () => {
     groupOf: (random) => Math.floor(random() * 20),
   });
 
-  test("gets its share, although it knows nothing", () => {
+  test("gets its share, although its cache is empty", () => {
     const readyAtMs = requests[1000]!.arrivalMs;
     const result = simulate(requests, { policy: "prefix", numInstances: 3, lastReadyAtMs: readyAtMs });
     const later = result.chosen.slice(1500);
@@ -117,7 +117,7 @@ describe("an instance that starts among warm ones", () => {
     expect(result.hitRate).toBeGreaterThan(0.85);
   });
 
-  test("is not run over by the herd in its first second", () => {
+  test("is not overloaded in its first second", () => {
     const readyAtMs = requests[1000]!.arrivalMs;
     const { chosen } = simulate(requests, { policy: "least-load", numInstances: 3, lastReadyAtMs: readyAtMs });
     const first = chosen.filter(({ atMs }) => atMs >= readyAtMs && atMs < readyAtMs + 1000);
@@ -126,7 +126,7 @@ describe("an instance that starts among warm ones", () => {
   });
 });
 
-test("gateways that see each other only in scrapes a second apart do not pile up on whoever looked idle", () => {
+test("gateways that see each other only in scrapes every second do not all choose the same idle instance", () => {
   const requests = requestsOf({
     numRequests: 3000,
     everyMs: 28,

@@ -5,7 +5,7 @@ import { TokenKeySource } from "./token-keys.js";
 
 const messages = (count: number) => Array.from({ length: count }, () => ({ role: "user", content: "hi" }));
 
-test("prompts of many bytes, or of many messages or items, are named by their text", async () => {
+test("prompts with many bytes, messages or items get keys from their text", async () => {
   let numRead = 0;
   const read = async () => {
     numRead++;
@@ -26,7 +26,7 @@ test("prompts of many bytes, or of many messages or items, are named by their te
   expect(numRead).toBe(6);
 });
 
-test("the reader hears whose request it is, also where prefixes are everybody's", async () => {
+test("the tokenizer gets the request's tenant, even if all tenants share prefixes", async () => {
   const read = vi.fn(async () => undefined);
   const owner = { tenant: "mine", watch: () => () => {} };
   await new TokenKeySource(read, 16, new TextKeySource()).keysOf({ prompt: "a" }, "/v1/completions", 10, "", owner);

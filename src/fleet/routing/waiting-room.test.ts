@@ -55,7 +55,7 @@ function setUp(
   return { pool, room, order, enter };
 }
 
-test("a refused request is told to come back after a minute at most", async () => {
+test("a refused request gets a retry time of at most one minute", async () => {
   for (const [meanSeconds, retryAfterSeconds] of [
     [0.2, 1],
     [59.5, 60],
@@ -73,7 +73,7 @@ test("a refused request is told to come back after a minute at most", async () =
   }
 });
 
-test("with a seat free nobody waits; without one, whoever is next gets the seat that comes free", async () => {
+test("no request waits while a seat is free; otherwise the next in line gets the next free seat", async () => {
   const { room, order, enter } = setUp(1);
   const first = await enter("first", entrant("t"));
   const waiting = [
@@ -90,7 +90,7 @@ test("with a seat free nobody waits; without one, whoever is next gets the seat 
   expect(room.numWaiting("m")).toBe(0);
 });
 
-test("who has tried the instance that has room lets others pass, and takes its turn once that is a new process", async () => {
+test("a retry that has tried the only free instance lets others pass, and takes its turn after the instance restarts", async () => {
   const { pool, room, order, enter } = setUp(1, { ids: ["a", "b"] });
   const [onA, onB] = [await enter("first", entrant("t")), await enter("second", entrant("t"))];
   expect([onA.upstream.id, onB.upstream.id]).toEqual(["a", "b"]);
@@ -111,7 +111,7 @@ test("who has tried the instance that has room lets others pass, and takes its t
   expect(order).toEqual(["first", "second", "later", "direct", "retry", "last"]);
 });
 
-test("a full room refuses with a time to come back", async () => {
+test("a full room refuses with a retry time", async () => {
   const { enter } = setUp(1, { maxWaiting: 2 });
   await enter("first", entrant("t"));
   void enter("second", entrant("t"));
@@ -119,7 +119,7 @@ test("a full room refuses with a time to come back", async () => {
   await expect(enter("fourth", entrant("t"))).rejects.toMatchObject({ code: "queue_full", retryAfterSeconds: 1 });
 });
 
-test("who waits too long is told so, and is out of the queue", async () => {
+test("a request that waits too long is refused and leaves the queue", async () => {
   const { room, enter } = setUp(1);
   await enter("first", entrant("t"));
   const second = expect(enter("second", entrant("t"))).rejects.toMatchObject({ code: "queue_full" });
@@ -128,7 +128,7 @@ test("who waits too long is told so, and is out of the queue", async () => {
   expect(room.numWaiting("m")).toBe(0);
 });
 
-test("who leaves makes room in the queue and takes no seat", async () => {
+test("a request whose client leaves frees its place in the queue and takes no seat", async () => {
   const { room, enter } = setUp(1);
   const first = await enter("first", entrant("t"));
   let leave = () => {};
@@ -143,7 +143,7 @@ test("who leaves makes room in the queue and takes no seat", async () => {
   expect(room.numWaiting("m")).toBe(0);
 });
 
-test("without a ready instance a request is refused, unless one is going to be started for it", async () => {
+test("without a ready instance a request is refused, unless one is started on demand", async () => {
   const { pool, enter } = setUp(1);
   pool.change("a", { state: "starting" });
   await expect(enter("x", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready", retryAfterSeconds: 1 });
@@ -157,7 +157,7 @@ test("without a ready instance a request is refused, unless one is going to be s
   expect((await waiting).upstream.id).toBe("a");
 });
 
-test("who waited for an instance that did not come is told so", async () => {
+test("a request is refused if the instance it waits for does not start in time", async () => {
   const { pool, enter } = setUp(1, { demand: () => true });
   pool.change("a", { state: "starting" });
   const waiting = expect(enter("x", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
@@ -165,7 +165,7 @@ test("who waited for an instance that did not come is told so", async () => {
   await waiting;
 });
 
-test("who waits, and who comes, waits for an instance that is coming, and is refused as soon as none is", async () => {
+test("waiting and new requests wait for a starting instance, and are refused as soon as none is starting", async () => {
   const { pool, room, enter } = setUp(1);
   await enter("first", entrant("t"));
   const second = enter("second", entrant("t"));
@@ -181,7 +181,7 @@ test("who waits, and who comes, waits for an instance that is coming, and is ref
   await expect(enter("fourth", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
 });
 
-test("who waits for a model that turns out to be impossible is told so", async () => {
+test("a request for a model that turns out to be too large is refused while it waits", async () => {
   let isPossible = true;
   const demand = (): boolean => {
     if (isPossible) return true;
@@ -195,7 +195,7 @@ test("who waits for a model that turns out to be impossible is told so", async (
   await waiting;
 });
 
-test("who was let in before goes first, even when the queue is full", async () => {
+test("a retry goes first, even if the queue is full", async () => {
   const { order, enter } = setUp(1, { maxWaiting: 1 });
   const first = await enter("first", entrant("t"));
   const second = enter("second", entrant("t", { priority: -5 }));
@@ -206,7 +206,7 @@ test("who was let in before goes first, even when the queue is full", async () =
   expect(order).toEqual(["first", "again", "second"]);
 });
 
-test("a model under two names has one queue, and a name that moves takes its requests along", async () => {
+test("a model with two names has one queue, and a reassigned name moves its requests", async () => {
   const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
   const pool = new NamedPool(new TestPool([upstreamOf("a", { capacity }), upstreamOf("b", { capacity, model: "n" })]));
   pool.configure(new Map([["m", ["m", "alias"]]]));

@@ -87,7 +87,7 @@ const TRACES = {
 };
 
 describe("recorded traces", () => {
-  test("a burst is met by more instances, which stay ten minutes and go one by one", () => {
+  test("a burst adds instances, which stay ten minutes and are removed one by one", () => {
     const moments = simulate(TRACES.burst);
     expect(most(moments)).toBeGreaterThan(3);
     expect(turns(moments)).toBe(1);
@@ -103,26 +103,26 @@ describe("recorded traces", () => {
     expect(turns(moments)).toBeLessThanOrEqual(2);
   });
 
-  test("a sawtooth shorter than the patience down never takes instances away", () => {
+  test("a sawtooth shorter than the delay for scaling down never removes instances", () => {
     const moments = simulate(TRACES.sawtooth);
     expect(turns(moments)).toBe(0);
     expect(moments.at(-1)!.waiting).toBeLessThanOrEqual(0.8 * SEATS * most(moments));
   });
 
-  test("a flash crowd doubles its steps: all instances are on their way in two minutes", () => {
+  test("a flash crowd doubles the steps: all instances are starting within two minutes", () => {
     const moments = simulate(TRACES.flashCrowd, { startS: 180 });
     const [first, all] = [2, 8].map((count) => moments.find(({ target }) => target >= count)!.atS);
     expect(first! - 60).toBeLessThanOrEqual(40);
     expect(all! - first!).toBeLessThanOrEqual(70);
   });
 
-  test("with nobody asking, one goes every ten minutes, down to min", () => {
+  test("without requests one instance is removed every ten minutes, down to min", () => {
     expect(simulate(TRACES.idle, { instances: 4 }).at(-1)).toMatchObject({ ready: 1, target: 1 });
     const toZero = simulate(TRACES.idle, { instances: 2, rules: { ...RULES, min: 0 } });
     expect(toZero.find(({ target }) => target === 0)?.atS).toBeGreaterThanOrEqual(1200);
   });
 
-  test("from zero the first request starts one at once, which is not taken back while it loads", () => {
+  test("from zero the first request starts one instance at once, which is not removed while it loads", () => {
     const rules = { ...RULES, min: 0, downAfterMs: 10_000 };
     const moments = simulate([...repeat(10, 0), 1, ...repeat(300, 0)], { rules, instances: 0, startS: 200 });
     expect(moments.find(({ target }) => target > 0)?.atS).toBe(10);
@@ -132,13 +132,13 @@ describe("recorded traces", () => {
   });
 });
 
-test("a queue that those on their way can seat adds none", () => {
+test("a queue that the starting instances can seat adds no further instance", () => {
   const sample = { nowMs: 90_000, running: 8, waiting: 10, seats: 8, ready: 1, starting: 1 };
   expect(scale(RULES, { ...NO_MEMORY, saturatedSinceMs: 0 }, sample).target).toBe(2);
   expect(scale(RULES, { ...NO_MEMORY, saturatedSinceMs: 0 }, { ...sample, waiting: 30 }).target).toBe(3);
 });
 
-describe("whatever the load", () => {
+describe("under any load", () => {
   const bounds = fc
     .tuple(fc.nat(4), fc.integer({ min: 1, max: 8 }))
     .map(([min, more]) => ({ ...RULES, min, max: min + more }));
@@ -148,7 +148,7 @@ describe("whatever the load", () => {
     serviceS: fc.integer({ min: 1, max: 60 }),
   });
 
-  test("never outside of min and max, never down while one is starting", () => {
+  test("the target stays between min and max and never decreases while an instance starts", () => {
     const trace = fc.array(fc.tuple(fc.integer({ min: 1, max: 900 }), fc.double({ min: 0, max: 20, noNaN: true })), {
       minLength: 1,
       maxLength: 6,
@@ -169,7 +169,7 @@ describe("whatever the load", () => {
     );
   });
 
-  test("a constant load is answered by going one way only", () => {
+  test("a constant load changes the target in one direction only", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 400 }), fc.nat(8), (demand, from) => {
         // Whoever is answered asks again, so that the same number is there all the time.

@@ -8,7 +8,7 @@ test.each([
   [7, 32, ["1×7", "7×1"]],
   [8, 1, ["1×8"]],
   [1, 16, ["1×1"]],
-])("%d cores for %d requests at once", (cores, concurrency, expected) => {
+])("%d cores for %d concurrent requests", (cores, concurrency, expected) => {
   expect(splitsOf(cores, concurrency).map((split) => `${split.instances}×${split.coresPerInstance}`)).toEqual(expected);
 });
 
@@ -25,11 +25,11 @@ test.each([
   expect(chooseSplit(measured(...speeds).reverse())?.instances).toBe(instances);
 });
 
-test("nothing measured, nothing chosen", () => {
+test("without measurements there is no choice", () => {
   expect(chooseSplit([])).toBeUndefined();
 });
 
-test("the choice is never slower than any other by more than noise", () => {
+test("the choice is slower than any other by at most the noise", () => {
   fc.assert(
     fc.property(fc.array(fc.double({ min: 1, max: 1e4, noNaN: true }), { minLength: 1, maxLength: 6 }), (speeds) => {
       expect(chooseSplit(measured(...speeds))!.tokensPerS * 1.0501).toBeGreaterThanOrEqual(Math.max(...speeds));

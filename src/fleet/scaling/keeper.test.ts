@@ -122,7 +122,7 @@ describe("models on demand", () => {
     expect(fleet.log).toEqual(["a 0→1", "a 1→0"]);
   });
 
-  test("another model's request takes the place of an idle one, once it is gone", () => {
+  test("another model's request replaces an idle model, once that has ended", () => {
     const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
     keeper.demand("a");
     fleet.load.set("a", { waiting: 0, inFlight: 1 });
@@ -138,7 +138,7 @@ describe("models on demand", () => {
     expect(keeper.target("b")).toBe(1);
   });
 
-  test("one that is given up holds no memory and keeps nobody waiting", () => {
+  test("a model that was given up holds no memory and keeps no request waiting", () => {
     const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
     keeper.demand("a");
     Object.assign(fleet.running.get("a")![0]!, { state: "failed", isGivenUp: true });
@@ -148,7 +148,7 @@ describe("models on demand", () => {
     expect(keeper.demand("a")).toBe(false);
   });
 
-  test("another file under the same name is not taken for as large as the one before", () => {
+  test("another file with the same name does not inherit the measured size", () => {
     const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
     keeper.demand("a");
     keeper.configure([model("a", 0, 1, 30), model("b", 0, 1, 60)], budget(100));
@@ -157,7 +157,7 @@ describe("models on demand", () => {
     expect([keeper.target("a"), keeper.target("b")]).toEqual([1, 1]);
   });
 
-  test("one that sleeps has given its memory back", () => {
+  test("a sleeping model has released its memory", () => {
     const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
     keeper.demand("a");
     fleet.advance(keeper, 60);
@@ -168,19 +168,19 @@ describe("models on demand", () => {
     expect(keeper.target("b")).toBe(1);
   });
 
-  test("what can never fit is refused with its size", () => {
+  test("a model that can never fit is refused with its size", () => {
     const keeper = keep([model("a", 1, 1, 60), model("b", 0, 1, 60)], 100);
     expect(() => keeper.demand("b")).toThrow(/expected b to fit into the memory budget of 100 bytes, got 60/);
   });
 
-  test("a measurement takes the estimate's place", () => {
+  test("a measurement replaces the estimate", () => {
     const keeper = keep([model("a", 1, 1, 10), model("b", 0, 1, 60)], 100);
     fleet.bytesOfPid.set(1, 50);
     fleet.advance(keeper, 10);
     expect(() => keeper.demand("b")).toThrow(/got 60/);
   });
 
-  test("a model that gave up is not waited for", () => {
+  test("requests do not wait for a model that was given up", () => {
     const keeper = keep([model("a", 1, 1)]);
     expect(keeper.demand("a")).toBe(true);
     for (const instance of fleet.running.get("a") ?? []) Object.assign(instance, { state: "failed", isGivenUp: true });
@@ -188,7 +188,7 @@ describe("models on demand", () => {
     expect(keeper.demand("nobody")).toBe(false);
   });
 
-  test("one may be missing where it is loaded on demand, unless it gave up", () => {
+  test("only a model that loads on demand may have no instance, unless it was given up", () => {
     const keeper = keep([model("a", 0, 1), model("b", 1, 1)]);
     expect(["a", "b", "nobody"].map((name) => keeper.startsOnDemand(name))).toEqual([true, false, false]);
     keeper.demand("a");
@@ -199,7 +199,7 @@ describe("models on demand", () => {
 });
 
 describe("scaling", () => {
-  test("a queue brings another instance", () => {
+  test("a queue adds another instance", () => {
     const keeper = keep([model("a", 1, 3)]);
     fleet.advance(keeper, 10);
     fleet.load.set("a", { waiting: 20, inFlight: 8 });
@@ -207,7 +207,7 @@ describe("scaling", () => {
     expect(fleet.log).toEqual(["a 1→2"]);
   });
 
-  test("but none that memory has no room for", () => {
+  test("a queue adds no instance that does not fit in memory", () => {
     const keeper = keep([model("a", 1, 3, 40)], 100);
     fleet.advance(keeper, 10);
     fleet.load.set("a", { waiting: 90, inFlight: 8 });
@@ -231,7 +231,7 @@ describe("scaling", () => {
     expect(fleet.log).toEqual(["a 1→2"]);
   });
 
-  test("full KV memory leaves fewer seats than the engine says", () => {
+  test("full KV memory leaves fewer seats than the engine reports", () => {
     const keeper = keep([model("a", 1, 3)]);
     fleet.advance(keeper, 10);
     // Two long sequences fill it; four wait, which is half of eight seats, and twice as many as two.
@@ -244,7 +244,7 @@ describe("scaling", () => {
     expect(fleet.log).toEqual(["a 1→2"]);
   });
 
-  test("the administrator's number holds until the queue says otherwise", () => {
+  test("the administrator's number holds until the queue requires another", () => {
     const keeper = keep([model("a", 1, 3)]);
     fleet.advance(keeper, 10);
     keeper.scaleTo("a", 3);
@@ -254,7 +254,7 @@ describe("scaling", () => {
     expect(keeper.target("a")).toBe(1);
   });
 
-  test("new bounds hold at the next look, and what is known of a model stays", () => {
+  test("new bounds apply at the next check, and the model's state is kept", () => {
     const keeper = keep([model("a", 1, 1)]);
     fleet.advance(keeper, 10);
     keeper.configure([model("a", 2, 4)], budget(1e9));
@@ -265,7 +265,7 @@ describe("scaling", () => {
   });
 });
 
-test("instances that are given up keep the others neither running nor from being more", () => {
+test("instances that are given up neither keep others running nor prevent new ones", () => {
   const keeper = keep([model("a", 1, 4)]);
   keeper.scaleTo("a", 4);
   fleet.advance(keeper, 10);

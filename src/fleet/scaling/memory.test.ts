@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { estimateBytes, modelFileBytes, residentBytes } from "./memory.js";
 
-test("a process counts with its children and theirs", () => {
+test("a process counts with all its descendants", () => {
   const status = (kibibytes: number): string => `Name:\tnode\nVmRSS:\t   ${kibibytes} kB\n`;
   const root = tempTree({
     "proc/10/status": status(100),
@@ -19,11 +19,11 @@ test("a process counts with its children and theirs", () => {
   expect(residentBytes(99, root)).toBeUndefined();
 });
 
-test("this process has memory", () => {
+test("the memory of this process is measured", () => {
   expect(residentBytes(process.pid)).toBeGreaterThan(1e7);
 });
 
-test("files, folders and all shards of a split file count", () => {
+test("files, folders and all shards of a split file are counted", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-memory-"));
   const write = (name: string, size: number): string => {
     const path = join(folder, name);

@@ -106,13 +106,13 @@ const every = (stepMs: number, untilMs: number, ...models: string[]): Arrival[] 
   }));
 
 describe("under simulated requests", () => {
-  test("what fits is loaded once", () => {
+  test("models that fit together are loaded once", () => {
     const { loads, numLeft } = simulate(every(1000, 300_000, "a", "b"), { budgetBytes: 10, bytes: { a: 4, b: 6 } });
     expect(loads.sort()).toEqual(["a", "b"]);
     expect(numLeft).toBe(0);
   });
 
-  test("two models in alternation with room for one are served in turns, not swapped per request", () => {
+  test("two alternating models with room for one are served in turns, not swapped per request", () => {
     const requests = every(250, 600_000, "a", "b");
     const { loads, waitsMs, numLeft } = simulate(requests, { budgetBytes: 10, bytes: { a: 8, b: 8 } });
     expect(numLeft).toBe(0);
@@ -122,20 +122,20 @@ describe("under simulated requests", () => {
     expect(Math.max(...waitsMs)).toBeLessThanOrEqual(2 * 18_000 + 3000);
   });
 
-  test("slow loads have longer turns, but nobody waits longer than a minute's stay", () => {
+  test("slow loads have longer turns, but no turn lasts longer than a minute", () => {
     const requests = every(500, 1_200_000, "a", "b");
     const { loads, waitsMs } = simulate(requests, { budgetBytes: 10, bytes: { a: 8, b: 8 }, loadMs: 30_000 });
     expect(loads.length).toBeLessThanOrEqual(1200 / 90 + 2);
     expect(Math.max(...waitsMs)).toBeLessThanOrEqual(60_000 + 2 * 30_000 + 2000);
   });
 
-  test("one who asks in turn, and waits for each answer, gets a swap after the other was idle as long as a load takes", () => {
+  test("a client that alternates and waits for each answer gets a swap once the other model was idle for as long as a load", () => {
     const requests = [0, 20_000, 40_000, 60_000].map((atMs, i) => ({ atMs, model: "ab"[i % 2]! }));
     const { waitsMs } = simulate(requests, { budgetBytes: 10, bytes: { a: 8, b: 8 } });
     for (const waitMs of waitsMs) expect(waitMs).toBeLessThanOrEqual(3000 + 2 * TICK_MS);
   });
 
-  test("the least recently used one goes", () => {
+  test("the least recently used model is unloaded", () => {
     const order = [..."abc"].map((model, i) => ({ atMs: i * 30_000, model }));
     const used = [
       { atMs: 45_000, model: "a" },
@@ -156,7 +156,7 @@ describe("under simulated requests", () => {
     expect(numLeft).toBe(0);
   });
 
-  test("what can never fit is refused at once, also beside models that stay", () => {
+  test("a model that can never fit is refused at once, also next to models that stay loaded", () => {
     const { refused, loads } = simulate([{ atMs: 0, model: "b" }], {
       budgetBytes: 10,
       bytes: { a: 6, b: 5 },
@@ -165,7 +165,7 @@ describe("under simulated requests", () => {
     expect([refused[0], loads]).toEqual(["b", []]);
   });
 
-  test("whatever comes: within the budget, nobody starves, and loads take a bounded share of the time", () => {
+  test("any requests stay within the budget, none starves, and loads take a bounded share of the time", () => {
     const names = ["a", "b", "c", "d"];
     const host = fc.record({
       budgetBytes: fc.constant(10),
@@ -191,7 +191,7 @@ describe("under simulated requests", () => {
   });
 });
 
-test("spare memory is what nobody holds, and nothing while somebody is in line", () => {
+test("spare memory is the unused memory, and zero while a request waits", () => {
   const base = { isPinned: false, waitingSinceMs: 0, inFlight: 0, lastUsedMs: 0, loadedAtMs: 0, loadMs: 1 };
   const loaded: ModelResidence = { ...base, name: "a", state: "loaded", numBytes: 4, waiting: 0 };
   const asked: ModelResidence = { ...base, name: "b", state: "unloaded", numBytes: 9, waiting: 1 };

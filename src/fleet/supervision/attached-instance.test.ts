@@ -48,7 +48,7 @@ async function fakeServer(): Promise<FakeServer> {
 const QUICK = { scrapeMs: 10, healthMs: 10 };
 
 describe("an attached server", () => {
-  it("is ready when it is healthy, with its metrics, and a new start each time it comes back", async () => {
+  it("is ready with its metrics when it is healthy, and counts a new start each time it returns", async () => {
     await using server = await fakeServer();
     await using fleet = testFleet({ timing: QUICK });
     fleet.supervisor.addModel(modelSpec({ instances: 0, attach: [server.target] }));
@@ -68,7 +68,7 @@ describe("an attached server", () => {
     expect(server.asked).toContain("GET /health Bearer sk");
   });
 
-  it("may be busy for a while, but not unhealthy for long", async () => {
+  it("may be busy for a while, but fails if it stays unhealthy", async () => {
     await using server = await fakeServer();
     await using fleet = testFleet({ timing: QUICK });
     fleet.supervisor.addModel(modelSpec({ instances: 0, attach: [server.target] }));
@@ -83,7 +83,7 @@ describe("an attached server", () => {
     expect(checks() - before).toBeGreaterThanOrEqual(3);
   });
 
-  it("is asked at once when the proxy doubts it", async () => {
+  it("is checked at once when the proxy doubts it", async () => {
     await using server = await fakeServer();
     await using fleet = testFleet({ timing: { scrapeMs: 3_600_000, healthMs: 3_600_000 } });
     fleet.supervisor.addModel(modelSpec({ instances: 0, attach: [server.target] }));
@@ -94,7 +94,7 @@ describe("an attached server", () => {
     await fleet.supervisor.reportFailure("nobody");
   });
 
-  it("that is not there is waited for", async () => {
+  it("that does not exist yet is awaited", async () => {
     await using server = await fakeServer();
     await server.down();
     await using fleet = testFleet({ timing: QUICK });
@@ -104,7 +104,7 @@ describe("an attached server", () => {
     await fleet.supervisor.whenReady("m");
   });
 
-  it("of any kind is known by its list of models", async () => {
+  it("of any engine is recognised by its list of models", async () => {
     await using server = await fakeServer();
     await using fleet = testFleet({ timing: QUICK });
     const { program: _, ...spec } = modelSpec({ engine: "openai", instances: 0, attach: [server.target] });
@@ -117,7 +117,7 @@ describe("an attached server", () => {
     expect(new Set(server.asked)).toEqual(new Set(["GET /v1/models Bearer sk"]));
   });
 
-  it("is left alone when it is taken out, and can be taken back", async () => {
+  it("is left running when it is removed, and can be added again", async () => {
     await using server = await fakeServer();
     await using fleet = testFleet({ timing: QUICK });
     fleet.supervisor.addModel(modelSpec({ instances: 0, attach: [server.target] }));
@@ -133,7 +133,7 @@ describe("an attached server", () => {
 });
 
 describe("a supervisor", () => {
-  it("refuses what cannot be", async () => {
+  it("refuses impossible settings", async () => {
     await using fleet = testFleet();
     const { supervisor } = fleet;
     supervisor.addModel(modelSpec({ instances: 0 }));

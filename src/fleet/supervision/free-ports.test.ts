@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import { reservePorts } from "./free-ports.js";
 
-it("ports promised at the same time are all different and free, and can be promised again", async () => {
+it("ports reserved at the same time are all different and free, and can be reserved again", async () => {
   const all = await Promise.all(Array.from({ length: 40 }, () => reservePorts("127.0.0.1", 3)));
   const ports = all.flatMap((each) => each.ports);
   expect(new Set(ports).size).toBe(120);
@@ -14,6 +14,6 @@ it("ports promised at the same time are all different and free, and can be promi
   for (const each of all) each.release();
 });
 
-it("an address that is not here is an error", async () => {
+it("an address of another machine is an error", async () => {
   await expect(reservePorts("192.0.2.1", 1)).rejects.toThrow("EADDRNOTAVAIL");
 });

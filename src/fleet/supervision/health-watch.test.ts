@@ -50,7 +50,7 @@ async function secondsUntil(holds: () => boolean): Promise<number> {
   return tenths / 10;
 }
 
-it("asks for health and for metrics every second, each for itself", async () => {
+it("checks health and metrics every second, independently of each other", async () => {
   const { told, numAsked } = await watched((path) => (path === "/metrics" ? undefined : 200));
   const seconds = await secondsUntil(() => told.length === 5);
   expect(told).toEqual(Array(5).fill("well"));
@@ -59,7 +59,7 @@ it("asks for health and for metrics every second, each for itself", async () => 
   expect(numAsked("/metrics")).toBeLessThanOrEqual(2);
 });
 
-it("doubts an engine that does not answer within three seconds, and is sure after the third time", async () => {
+it("suspects an engine that does not answer within three seconds, and considers it dead after the third time", async () => {
   let isStopped = false;
   const { told } = await watched(() => (isStopped ? undefined : 200));
   await secondsUntil(() => told.length === 1);
@@ -72,7 +72,7 @@ it("doubts an engine that does not answer within three seconds, and is sure afte
   await secondsUntil(() => told.at(-1) === "well");
 });
 
-it("whoever doubts it hears of a check that began after the doubt", async () => {
+it("a doubt is answered by a check that began after it", async () => {
   let isUp = true;
   const { watch, told } = await watched(() => (isUp ? 200 : 500));
   isUp = false;
@@ -80,7 +80,7 @@ it("whoever doubts it hears of a check that began after the doubt", async () => 
   expect(told).toEqual(["expected 200 from GET /health, got 500"]);
 });
 
-it("keeps nobody waiting who doubts an engine that has ended, or ends meanwhile", async () => {
+it("answers a doubt at once if the engine has ended or ends meanwhile", async () => {
   const { watch, end } = await watched(() => undefined);
   const doubt = watch.nudge();
   end.abort();
@@ -89,7 +89,7 @@ it("keeps nobody waiting who doubts an engine that has ended, or ends meanwhile"
   await watch.nudge();
 });
 
-it("asks nothing of an engine that sleeps, not even when it is doubted", async () => {
+it("does not check a sleeping engine, even after a doubt", async () => {
   const { watch, asked } = await watched(() => 200);
   watch.isResting = true;
   await watch.nudge();

@@ -11,7 +11,7 @@ const fail = (error: unknown): never => {
 };
 
 describe("a log", () => {
-  it("keeps its newest bytes in two files of bounded size, and goes on where an earlier one ended", async () => {
+  it("keeps its newest bytes in two files of bounded size, and continues an earlier log", async () => {
     const chunks = fc.array(fc.string({ minLength: 1, maxLength: 60 }), { maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(chunks, chunks, async (first, second) => {
@@ -35,7 +35,7 @@ describe("a log", () => {
     );
   });
 
-  it("can be read by nobody else", async () => {
+  it("is readable only by its owner", async () => {
     const path = join(tempTree({}), "m-0.log");
     const log = new InstanceLog(path, fail);
     await log.write("text");
@@ -43,7 +43,7 @@ describe("a log", () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  it("tells its last lines, readable and without the key", async () => {
+  it("returns its last lines, readable and without the key", async () => {
     const log = new InstanceLog(join(tempTree({}), "m-0.log"), fail);
     await log.write("\u001b[31mfirst\u001b[0m\r\n");
     await log.write(Buffer.from([0xff, 0x00, 0x07]));
@@ -56,7 +56,7 @@ describe("a log", () => {
     await log.close();
   });
 
-  it("reports a disk that takes nothing, and lives on", async () => {
+  it("reports a full disk and continues", async () => {
     const errors: unknown[] = [];
     const log = new InstanceLog(join(tempTree({ file: "" }), "file", "m-0.log"), (error) => errors.push(error));
     await log.write("text\n");

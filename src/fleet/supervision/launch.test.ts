@@ -31,7 +31,7 @@ function launch(model: ModelSpec, slot = 0, folder = tempTree({})) {
 }
 
 describe("a command line", () => {
-  it("has a folder for TGI's sockets, which is there", async () => {
+  it("has an existing folder for TGI's sockets", async () => {
     const folder = join(tempTree({}), "m-0");
     const { command } = await launch(spec("tgi", {}), 0, folder);
     expect(command).toContain(join(folder, "shard"));
@@ -54,13 +54,13 @@ describe("a command line", () => {
     expect(notices).toEqual([]);
   });
 
-  it("says which options an engine has no flag for", async () => {
+  it("reports options for which an engine has no flag", async () => {
     const { command, notices } = await launch(spec("ollama", { quantization: "awq" }));
     expect(command).toEqual(["engine"]);
     expect(notices).toEqual(["ollama has no flag for quantization: it uses its own default"]);
   });
 
-  it("opens vLLM's sleep mode where instances are to sleep, and warns where others reach it", async () => {
+  it("enables vLLM's sleep mode if instances may sleep, and warns if other machines can reach it", async () => {
     const sleepy = await launch(spec("vllm", {}, { scaleDown: "sleep", host: "0.0.0.0" }));
     expect(sleepy.command).toContain("--enable-sleep-mode");
     expect(sleepy.env.VLLM_SERVER_DEV_MODE).toBe("1");
@@ -69,7 +69,7 @@ describe("a command line", () => {
     expect((await launch(spec("millrace", {}, { scaleDown: "sleep" }))).notices).toEqual([]);
   });
 
-  it("puts into TensorRT-LLM's file what has no flag", async () => {
+  it("puts options without a flag into TensorRT-LLM's file", async () => {
     const folder = tempTree({});
     const { command } = await launch(
       spec("tensorrt-llm", {
@@ -87,12 +87,12 @@ describe("a command line", () => {
     );
   });
 
-  it("lets the lower priority go first in SGLang as in vLLM", async () => {
+  it("makes SGLang serve lower priority values first, like vLLM", async () => {
     const { command } = await launch(spec("sglang", { schedulingPolicy: "priority" }));
     expect(command.join(" ")).toContain("--enable-priority-scheduling --schedule-low-priority-values-first");
   });
 
-  it("draws SGLang's draft of one branch", async () => {
+  it("limits SGLang's draft to one branch", async () => {
     const { command } = await launch(
       spec("sglang", { speculativeConfig: { method: "eagle", model: "d", num_speculative_tokens: 3 } }),
     );
@@ -101,7 +101,7 @@ describe("a command line", () => {
     );
   });
 
-  it("speaks to a llama-server as its --help does", () => {
+  it("uses the flags that llama-server's --help lists", () => {
     const options = { model: "a", kvCacheDtype: "int8", speculativeConfig: { model: "d", num_speculative_tokens: 5 } };
     const place = { host: "h", port: 1, sparePorts: [2, 3], folder: "f" } as const;
     const words = (help: string | undefined) =>
@@ -119,7 +119,7 @@ describe("a command line", () => {
     expect(words(old)).toBe("-ctk q8_0 -ctv q8_0 -fa --model-draft d --draft-max 5");
   });
 
-  it("keeps the server's own keys from the engine", async () => {
+  it("hides the server's own keys from the engine", async () => {
     process.env.MILLRACE_API_KEY = "sk-of-the-gateway";
     try {
       expect((await launch(spec("millrace", {}))).env.MILLRACE_API_KEY).toBeUndefined();
@@ -129,7 +129,7 @@ describe("a command line", () => {
     }
   });
 
-  it("cannot be made for servers that are only attached", async () => {
+  it("does not exist for servers that are only attached", async () => {
     await expect(launch(spec("openai", {}))).rejects.toMatchObject({ code: "invalid_option" });
   });
 });
@@ -146,14 +146,14 @@ describe("cores and GPUs", () => {
     ).toBe("0,1,2,3");
   });
 
-  it("stay whole, and cores without CPUs pin nobody", async () => {
+  it("stay whole, and cores without CPUs do not pin an instance", async () => {
     const cores = [[0, 3], [1, 4], [2]];
     const { command } = await launch(spec("millrace", {}, { cores, coresPerInstance: 1 }), 1);
     if (process.platform === "linux") expect(command.slice(0, 3)).toEqual(["taskset", "-c", "1,4"]);
     expect((await launch(spec("millrace", {}, { cores: [[], []] }))).command[0]).toBe("engine");
   });
 
-  it("belong to one instance each, as long as they last", () => {
+  it("belong to one instance each, while there are enough", () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(), { minLength: 1 }), fc.integer({ min: 0, max: 9 }), (all, perInstance) => {
         const size = Math.max(1, Math.min(perInstance, all.length));

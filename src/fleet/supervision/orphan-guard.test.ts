@@ -23,7 +23,7 @@ function startSleeper(env: NodeJS.ProcessEnv = {}): ChildProcess {
 const endOf = async (child: ChildProcess) => (await once(child, "exit")) as [number | null, string | null];
 
 describe("a guard whose server ends", () => {
-  it("kills the groups it was told of last, and no others", async () => {
+  it("kills exactly the process groups that it currently watches", async () => {
     const [first, second, forgotten] = [startSleeper(), startSleeper(), startSleeper()];
     const guard = startGuard();
     for (const { pid } of [first, second, forgotten]) guard.watch(pid!);
@@ -36,7 +36,7 @@ describe("a guard whose server ends", () => {
     expect(forgotten.exitCode ?? forgotten.signalCode).toBeNull();
   });
 
-  it.runIf(process.platform === "linux")("kills whatever carries its mark, and nobody else's", async () => {
+  it.runIf(process.platform === "linux")("kills every process with its mark and no others", async () => {
     const guard = startGuard();
     const marked = startSleeper({ [MARK_VARIABLE]: `${guard.fleetId}:m-0:1` });
     const other = startSleeper({ [MARK_VARIABLE]: "another-fleet:m-0:1" });

@@ -7,7 +7,7 @@ import { DEFAULT_TIMING } from "./timing.js";
 const { maxCrashes, crashWindowMs, restartMs, maxRestartMs, giveUpMs } = DEFAULT_TIMING;
 
 describe("a crashed instance", () => {
-  it("is started again after pauses that double, spread over their upper half", () => {
+  it("is restarted after doubling pauses with jitter in their upper half", () => {
     const longest = new RestartPolicy(DEFAULT_TIMING, () => 0.999_999);
     const shortest = new RestartPolicy(DEFAULT_TIMING, () => 0);
     const delays = [longest, shortest].map((policy) =>
@@ -22,7 +22,7 @@ describe("a crashed instance", () => {
     ]);
   });
 
-  it("is left alone for a while with its fifth crash within two minutes, and not with the fifth in a longer time", () => {
+  it("is paused at its fifth crash within two minutes, but not at a fifth crash over a longer time", () => {
     const times = (spacingMs: number) => [0, 1, 2, 3, 4].map((index) => index * spacingMs);
     const verdicts = (spacingMs: number) => {
       const policy = new RestartPolicy(DEFAULT_TIMING);
@@ -32,7 +32,7 @@ describe("a crashed instance", () => {
     expect(verdicts(crashWindowMs / 4)).toEqual(Array(5).fill("retry"));
   });
 
-  it("is left alone when it never becomes ready, however slowly it fails", () => {
+  it("is paused if it never becomes ready, however slowly it fails", () => {
     const policy = new RestartPolicy(DEFAULT_TIMING, () => 1);
     const hour = 3_600_000;
     const verdicts = [0, 1, 2, 3, 4].map((index) => policy.crashed(index * hour, false));
@@ -40,7 +40,7 @@ describe("a crashed instance", () => {
     expect(verdicts.at(-1)).toEqual({ kind: "pause", delayMs: giveUpMs, reason });
   });
 
-  it("has one trial after a crash loop, each after twice the pause, until it lasts", () => {
+  it("gets single trials after a crash loop, each after twice the pause, until it stays up", () => {
     const policy = new RestartPolicy(DEFAULT_TIMING, () => 1);
     let nowMs = 0;
     for (let i = 1; i < maxCrashes; i++) expect(policy.crashed(nowMs++, true).kind).toBe("retry");
@@ -56,14 +56,14 @@ describe("a crashed instance", () => {
     expect(policy.crashed(nowMs + crashWindowMs, true).kind).toBe("retry");
   });
 
-  it("has no past after somebody asked for a start", () => {
+  it("has no crash history after a requested start", () => {
     const policy = new RestartPolicy(DEFAULT_TIMING);
     for (let time = 0; time < maxCrashes; time++) policy.crashed(time, false);
     policy.forget();
     expect(policy.crashed(maxCrashes, false).kind).toBe("retry");
   });
 
-  it("waits within the bounds; a first loop is one exactly when the window is full or the starts in a row are", () => {
+  it("waits within the bounds; a crash loop begins exactly when the window or the number of failed starts is full", () => {
     const crash = fc.record({ afterMs: fc.integer({ min: 0, max: crashWindowMs }), wasReady: fc.boolean() });
     fc.assert(
       fc.property(

@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { modelSpec, testFleet } from "../../../test/helpers/fleet.js";
 
-test("a model that is being removed starts nothing more, whoever asks, and can be added again", async () => {
+test("a model that is being removed starts no more instances and can be added again", async () => {
   let inFlight = 1;
   await using fleet = testFleet({ inFlight: () => inFlight });
   const { supervisor } = fleet;

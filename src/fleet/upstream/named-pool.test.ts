@@ -30,7 +30,7 @@ function pool() {
   return { named, change: () => listeners.forEach((listener) => void listener(instance)) };
 }
 
-test("an alias is a name of the same instances", () => {
+test("an alias refers to the same instances", () => {
   const { named } = pool();
   expect(named.models()).toEqual(["m", "alias"]);
   expect(named.upstreams("alias")).toEqual([{ ...instance, model: "alias" }]);
@@ -39,7 +39,7 @@ test("an alias is a name of the same instances", () => {
   expect(named.modelOf("alias")).toBe("m");
 });
 
-test("a change is told under each name, or who waits for an alias would wait for ever", () => {
+test("a change is reported under each name, so that requests for an alias do not wait for ever", () => {
   const { named, change } = pool();
   const told: string[] = [];
   named.onChange(({ model, id }) => told.push(`${model} ${id}`));
@@ -47,7 +47,7 @@ test("a change is told under each name, or who waits for an alias would wait for
   expect(told).toEqual(["m m-0", "alias m-0"]);
 });
 
-test("a name that is gone is not offered, but requests that came under it still find their way", () => {
+test("a removed name is not listed, but its running requests still complete", () => {
   const { named, change } = pool();
   const told: string[] = [];
   named.onChange(({ model }) => told.push(model));

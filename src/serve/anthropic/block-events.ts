@@ -1,4 +1,4 @@
-/** An answer's content blocks: whole, and as stream events. A block is opened before its first delta, and closed before the next one opens. */
+/** An answer's content blocks, complete or as stream events. A block opens before its first delta and closes before the next one opens. */
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 import { readArguments } from "../../text/answer/read-arguments.js";
 import { type AnswerItem, addPart, textOfPart } from "../generation/answer-items.js";
@@ -9,14 +9,14 @@ export function streamEvent(type: string, fields: object): string {
 
 export const PING = streamEvent("ping", {});
 
-/** Name of a block's deltas, and their text field. */
+/** The type of a block's deltas and the name of their text field. */
 const DELTAS: Readonly<Record<AnswerItem["kind"], { readonly type: string; readonly field: string }>> = {
   content: { type: "text_delta", field: "text" },
   reasoning: { type: "thinking_delta", field: "thinking" },
   call: { type: "input_json_delta", field: "partial_json" },
 };
 
-/** Thoughts carry no real signature: a client that has the prompts could write them itself. */
+/** Thinking blocks carry no real signature, because a client could write thoughts into its prompt anyway. */
 const SIGNATURE = "";
 
 export function contentBlock({ kind, id, name, text }: AnswerItem, hidesThoughts: boolean): object {
@@ -33,10 +33,10 @@ export function contentBlock({ kind, id, name, text }: AnswerItem, hidesThoughts
 export class BlockEvents {
   readonly #hidesThoughts: boolean;
   readonly #items: AnswerItem[] = [];
-  /** Of the block that was opened last. */
+  /** The index of the block that was opened last. */
   #index = -1;
   #isOpen = false;
-  /** Everything of a delta event of the open block up to its text. */
+  /** The serialised delta event of the open block, up to its text. */
   #deltaHead = "";
 
   constructor(hidesThoughts: boolean) {

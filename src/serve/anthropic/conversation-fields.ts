@@ -1,4 +1,4 @@
-/** The fields of the prompt, shared by answering and counting. */
+/** The fields that determine the prompt, shared by /v1/messages and count_tokens. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
@@ -8,7 +8,7 @@ import { type FieldRules, isEmptyArray, never } from "../openai/fields.js";
 import { integerIn, modelField } from "../openai/schema-parts.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
 
-/** Blocks are checked by type later, so that one of a kind that is not served is named as such. */
+/** Blocks are checked by type later, so that the error can name an unsupported type. */
 const anyBlock = z.looseObject({ type: z.string() });
 export type AnyBlock = z.output<typeof anyBlock>;
 
@@ -16,7 +16,7 @@ const contentField = z.union([z.string(), z.array(anyBlock)]);
 const messageSchema = z.object({ role: z.enum(["user", "assistant", "system"]), content: contentField });
 export type MessageField = z.output<typeof messageSchema>;
 
-/** Thoughts cannot be summed up here: `summarized` shows all of them. How long they get is the model's own doing. */
+/** The server cannot summarise thoughts, so `summarized` shows all of them. It does not limit their length. */
 const displayField = z.enum(["summarized", "omitted"]).nullish();
 const thinkingField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("disabled") }),
@@ -26,15 +26,15 @@ const thinkingField = z.discriminatedUnion("type", [
 
 const jsonFormatField = z.strictObject({ type: z.literal("json_schema"), schema: schemaField });
 
-/** How much a model thinks is its own doing; templates that take an effort are given it. */
+/** The effort is passed to templates that accept one; otherwise the model decides how much it thinks. */
 const outputConfigField = z.strictObject({
   effort: z.enum(["low", "medium", "high", "xhigh", "max"]).nullish(),
   format: jsonFormatField.nullish(),
-  // What all turns of a task may cost together, which nothing here counts.
+  // Ignored: the server does not count the cost of all turns of a task.
   task_budget: z.unknown().optional(),
 });
 
-/** Edits of long conversations, none of which is made: the answer says so. */
+/** Edits of long conversations. The server makes none, and the answer says so. */
 const contextManagementField = z.strictObject({ edits: z.array(z.looseObject({ type: z.string() })).nullish() });
 
 export const conversationShape = {
@@ -52,7 +52,7 @@ export const conversationShape = {
 
 export type ConversationFields = z.output<z.ZodObject<typeof conversationShape, z.core.$strict>>;
 
-/** About the provider's bookkeeping: prefixes are always cached here. */
+/** Fields for the provider's bookkeeping; this server always caches prefixes. */
 export const CONVERSATION_INERT: readonly string[] = [
   "cache_control",
   "billing_policy",
@@ -71,13 +71,13 @@ export const CONVERSATION_UNSUPPORTED: FieldRules<z.ZodRawShape>["unsupported"] 
 
 type Effort = NonNullable<ChatPlanFields["reasoning_effort"]>;
 
-/** OpenAI's word for the same, whose scale ends a step earlier. */
+/** Converts the effort to OpenAI's scale, whose highest step is one lower. */
 export function effortOf({ output_config: config }: ConversationFields): Effort | undefined {
   const effort = config?.effort ?? undefined;
   return effort === "max" ? "xhigh" : effort;
 }
 
-/** Undefined: the answer is free. */
+/** Undefined: the answer has no required form. */
 export function answerFormOf({
   output_config: config,
   output_format: format,
@@ -97,8 +97,8 @@ export function answerFormOf({
 }
 
 /**
- * Variables of the template. Only an explicit wish is passed on: without one the model does as it was trained. `adaptive` leaves it to the model,
- * which may be one that never thinks.
+ * Variables of the template. Only an explicit setting is passed on; without one, the template's default applies. `adaptive` leaves the choice to the
+ * model, which may never think.
  */
 export function thinkingKwargs(
   thinking: ConversationFields["thinking"],

@@ -1,4 +1,4 @@
-/** What the template is given for Anthropic's messages, and what is refused on the way. */
+/** The template's input for Anthropic's messages, and the refused messages. */
 import { describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../../test/helpers/fake-server.js";
 import type { AnthropicErrorBody } from "../../core/error-body.js";
@@ -34,7 +34,7 @@ const assistant = (content: unknown) => ({ role: "assistant", content });
 const text = (value: string) => ({ type: "text", text: value });
 
 describe("messages", () => {
-  it("of one role in a row become one, as do blocks", async () => {
+  it("of one role in a row are joined, and so are text blocks", async () => {
     const { input } = await ask({
       system: [text("be"), { ...text("brief"), cache_control: { type: "ephemeral" } }],
       messages: [user("a"), user([text("b"), text("c")]), assistant("d"), assistant([text("e")]), user("f")],
@@ -73,7 +73,7 @@ describe("messages", () => {
     ]);
   });
 
-  it("carry earlier thoughts beside the text", async () => {
+  it("pass earlier thoughts along with the text", async () => {
     const { input } = await ask({
       messages: [
         user("a"),
@@ -115,7 +115,7 @@ describe("a last assistant message", () => {
     expect(prompt).toBe("[user] a\n[assistant] The answer is");
   });
 
-  it("that is empty is none", async () => {
+  it("that is empty is dropped", async () => {
     const { input } = await ask({ messages: [user("a"), assistant("")] });
     expect(input?.messages).toEqual([{ role: "user", content: "a" }]);
     expect(input?.addGenerationPrompt).toBe(true);
@@ -131,7 +131,7 @@ describe("a last assistant message", () => {
 describe("fields", () => {
   const messages = [user("a")];
 
-  it("that ask for nothing are taken, others refused", async () => {
+  it("without effect are accepted, others are refused", async () => {
     const neutral = { tools: [], tool_choice: { type: "auto" }, metadata: {}, service_tier: "auto", thinking: null };
     expect((await ask({ messages, ...neutral })).status).toBe(200);
     expect(await refusal({ messages, thinking: { type: "enabled", budget_tokens: 1024 } })).toContain(
@@ -145,7 +145,7 @@ describe("fields", () => {
     expect(await refusal({ messages, max_tokens: undefined })).toContain("max_tokens: expected an integer");
   });
 
-  it("tell the template when thinking is switched off", async () => {
+  it("tell the template that thinking is disabled", async () => {
     expect((await ask({ messages, thinking: { type: "disabled" } })).input?.kwargs).toEqual({ enable_thinking: false });
     expect((await ask({ messages, thinking: { type: "adaptive" } })).input?.kwargs).toEqual({});
     expect((await ask({ messages })).input?.kwargs).toEqual({});

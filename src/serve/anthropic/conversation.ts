@@ -1,4 +1,4 @@
-/** From Anthropic's messages and content blocks to the template's messages, and through the template to token ids. */
+/** Converts Anthropic's messages and content blocks to the template's messages, and renders these to token ids. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
@@ -17,7 +17,7 @@ import { readTools } from "./tool-fields.js";
 
 type Path = readonly PropertyKey[];
 
-/** Fields that are not named here are dropped: they hold nothing that a text model reads. */
+/** Other fields are dropped, because a text model does not read them. */
 const textBlock = z.object({ type: z.literal("text"), text: z.string() });
 
 const toolUseBlock = z.object({
@@ -45,7 +45,7 @@ function invalid(param: string, message: string): MillraceError {
   return new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
 }
 
-/** A message being put together. */
+/** A message under construction. */
 interface Turn {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly texts: string[];
@@ -58,7 +58,7 @@ function newTurn(role: Turn["role"]): Turn {
   return { role, texts: [], thoughts: [], toolCalls: [] };
 }
 
-/** Texts that follow each other, as blocks or as messages of one role, are lines of one text. */
+/** Consecutive texts, as blocks or as messages of one role, become lines of one text. */
 function toPlainMessage({ role, texts, thoughts, toolCalls, toolCallId }: Turn): PlainMessage {
   return {
     role,
@@ -90,7 +90,7 @@ class ConversationReader {
     return this.#turns.map(toPlainMessage);
   }
 
-  /** Anthropic takes messages of the same role in a row as one. */
+  /** Like Anthropic, joins consecutive messages of the same role. */
   #turnOf(role: MessageField["role"]): Turn {
     const last = this.#turns.at(-1);
     if (last?.role === role) return last;
@@ -109,16 +109,16 @@ class ConversationReader {
       if (role === "user" && block.type === "tool_result") this.#addToolResult(block, at);
       else if (role === "assistant" && block.type === "tool_use") this.#addToolUse(block, at);
       else if (role === "assistant" && block.type === "thinking") this.#addThought(block, at);
-      // It is encrypted for another server.
+      // Redacted thinking is encrypted for another server, so it is dropped.
       else if (role === "assistant" && block.type === "redacted_thinking") return;
       else this.#addText(this.#turnOf(role).texts, block, at);
     });
   }
 
-  /** Each result is a message of its own, in the blocks' order. */
+  /** Each result becomes a separate message, in the order of the blocks. */
   #addToolResult(block: AnyBlock, path: Path): void {
     const { tool_use_id, content } = parseNested(this.#c, this.#context, toolResultBlock, block, path);
-    // The user message that was begun for the block has nothing to say so far.
+    // The user message that was begun for the block is still empty.
     const last = this.#turns.at(-1);
     if (last?.role === "user" && last.texts.length === 0) this.#turns.pop();
     const texts = this.#texts(content ?? "", [...path, "content"]);
@@ -131,7 +131,7 @@ class ConversationReader {
     this.#turnOf("assistant").toolCalls.push({ id, type: "function", function: call });
   }
 
-  /** Earlier thoughts, which templates show to models that were trained to see them. */
+  /** Earlier thoughts are kept, because some templates show them to the model. */
   #addThought(block: AnyBlock, path: Path): void {
     const { thinking } = parseNested(this.#c, this.#context, thinkingBlock, block, path);
     if (thinking !== "") this.#turnOf("assistant").thoughts.push(thinking);
@@ -192,7 +192,7 @@ export async function planConversation(
   const lastIndex = fields.messages.length - 1;
   let continuesFinalMessage = isPrefilled(messages, `messages[${lastIndex}].content`);
   if (continuesFinalMessage && messages.at(-1)?.content === "") {
-    // Nothing to continue: the same as no message.
+    // An empty assistant message leaves nothing to continue, so it is dropped.
     messages.pop();
     if (messages.length === 0) throw noMessages();
     continuesFinalMessage = false;

@@ -1,4 +1,4 @@
-/** The JSON of /v1/messages: the whole message, and the sequence of stream events. */
+/** The JSON of /v1/messages: the complete message and the sequence of stream events. */
 
 import { anthropicErrorBody } from "../../core/error-body.js";
 import { type AnswerItem, itemsOf, partsOf } from "../generation/answer-items.js";
@@ -11,9 +11,9 @@ export interface MessageFacts {
   readonly id: string;
   readonly model: string;
   readonly numPromptTokens: number;
-  /** Thinking blocks are to be empty. */
+  /** Whether thinking blocks are returned empty. */
   readonly hidesThoughts: boolean;
-  /** The request asked for edits of the conversation, of which none is made. */
+  /** Whether the request asked for edits of the conversation; the answer then reports that none were made. */
   readonly managesContext: boolean;
 }
 
@@ -32,7 +32,7 @@ function stopOf(
   return { stop_reason: "end_turn", stop_sequence: null };
 }
 
-/** Input tokens count the computed ones; tokens found in the prefix cache are reported beside them. */
+/** `input_tokens` counts the computed tokens; tokens from the prefix cache are reported in a separate field. */
 function usageObject(facts: MessageFacts, numCachedTokens: number, numOutputTokens: number) {
   return {
     input_tokens: facts.numPromptTokens - numCachedTokens,
@@ -58,7 +58,7 @@ function envelope(facts: MessageFacts, content: readonly object[]) {
   return { id: facts.id, type: "message", role: "assistant", model: facts.model, content };
 }
 
-/** An answer without text has no block, as its stream opens none. */
+/** An answer without text has no block, like its stream. */
 export function messageObject(facts: MessageFacts, result: ChoiceResult, totals: JobTotals) {
   const items = itemsOf(result);
   const blocks = items.map((item) => contentBlock(item, facts.hidesThoughts));

@@ -1,4 +1,4 @@
-/** Anthropic's fields about tools, in the words of OpenAI's, which the rest of the server knows. */
+/** Converts Anthropic's tool fields to OpenAI's, which the rest of the server uses. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
@@ -6,7 +6,7 @@ import { parseNested } from "../openai/fields.js";
 import { objectField } from "../openai/schema-parts.js";
 import { assertDistinctNames, longNameField, parametersField, type ToolFields } from "../openai/tool-fields.js";
 
-/** Tools that the provider runs are named as such before anything else is said of them. */
+/** Tools are checked by type later, so that the error can name one that only the provider can run. */
 export const toolsField = z.array(objectField).max(128);
 const typeOfTool = z.object({ type: z.string().nullish() });
 
@@ -15,7 +15,7 @@ const toolSchema = z.strictObject({
   name: longNameField,
   description: z.string().nullish(),
   input_schema: parametersField,
-  // Templates have no place for them.
+  // Accepted and ignored, because templates cannot show examples.
   input_examples: z.array(z.unknown()).nullish(),
   strict: z.boolean().nullish(),
   eager_input_streaming: z.boolean().nullish(),

@@ -1,4 +1,4 @@
-/** Tools and thinking of Anthropic's messages: what is refused, what the template is given, what the answer says. */
+/** Tools and thinking in Anthropic's messages: refusals, the template's input, and the answer. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { strangeToolTemplate, thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
@@ -71,7 +71,7 @@ describe("refusals", () => {
 });
 
 describe("tools", () => {
-  it("are given to the template in its own form, and counted", async () => {
+  it("are passed to the template in its own form, and count_tokens counts them", async () => {
     const { prompt } = await post({ tools });
     const shown = { name: "weather", description: "Weather", parameters: input_schema };
     expect(JSON.parse(prompt.split("\n")[0]!)).toEqual([
@@ -82,7 +82,7 @@ describe("tools", () => {
     expect(body.input_tokens).toBeGreaterThan(prompt.length - 50);
   });
 
-  it("are called in blocks beside the text", async () => {
+  it("are called in blocks next to the text", async () => {
     const { body } = await post({ tools }, `I look.\n${CALL}\n${CALL}`);
     const block = {
       type: "tool_use",
@@ -96,7 +96,7 @@ describe("tools", () => {
     expect(body.content[1].id).not.toBe(body.content[2].id);
   });
 
-  it("are called once where that is asked", async () => {
+  it("are called at most once if the request says so", async () => {
     const choice = { type: "auto", disable_parallel_tool_use: true };
     const { body } = await post({ tools, tool_choice: choice }, `${CALL}${CALL}`);
     expect(body.content).toHaveLength(1);
@@ -113,13 +113,13 @@ describe("tools", () => {
     expect(named.body.content).toMatchObject([{ type: "tool_use", name: "weather", input: { city: "Rome" } }]);
   });
 
-  it("are neither shown nor called under none", async () => {
+  it("are neither shown to the model nor called with tool_choice none", async () => {
     const { prompt, body } = await post({ tools, tool_choice: { type: "none" } }, CALL);
     expect(prompt).not.toContain("weather");
     expect(body).toMatchObject({ content: [{ type: "text", text: CALL }], stop_reason: "end_turn" });
   });
 
-  it("tell of an answer that was cut off, and of one that a stop sequence ended", async () => {
+  it("report an answer that was cut off and one that a stop sequence ended", async () => {
     const cut = await post({ tools, max_tokens: CALL.length - 20 }, CALL);
     expect(cut.body).toMatchObject({
       content: [{ type: "tool_use", input: { city: "P" } }],
@@ -133,7 +133,7 @@ describe("tools", () => {
 describe("thinking", () => {
   const thinking = { chatTemplate: thinkingTemplate };
 
-  it("is a block of its own, and counted", async () => {
+  it("is a separate block, and its tokens are counted", async () => {
     const asked = { thinking: { type: "enabled", budget_tokens: 1024, display: "summarized" } };
     const { body, prompt } = await post(asked, "hm\n</think>\n\nyes", thinking);
     expect(prompt.endsWith("<think>\n")).toBe(true);
@@ -144,7 +144,7 @@ describe("thinking", () => {
     expect(body.usage.output_tokens_details).toEqual({ thinking_tokens: "hm\n</think>".length });
   });
 
-  it("comes before calls, and goes back to the template with them", async () => {
+  it("comes before calls and is passed back to the template with them", async () => {
     const { body } = await post({ tools, thinking: { type: "adaptive" } }, `hm</think>${CALL}`, thinking);
     expect(body.content).toMatchObject([{ type: "thinking", thinking: "hm" }, { type: "tool_use" }]);
     const result = { type: "tool_result", tool_use_id: body.content[1].id, content: "sunny" };
@@ -154,7 +154,7 @@ describe("thinking", () => {
     expect(prompt).toContain(`sunny FOR ${body.content[1].id}`);
   });
 
-  it("is left empty where it is to be omitted", async () => {
+  it("is empty if the request omits it", async () => {
     const { body } = await post({ thinking: { type: "adaptive", display: "omitted" } }, "hm</think>yes", thinking);
     expect(body.content).toEqual([
       { type: "thinking", thinking: "", signature: "" },
@@ -162,7 +162,7 @@ describe("thinking", () => {
     ]);
   });
 
-  it("is switched off in the template", async () => {
+  it("is disabled in the template", async () => {
     const { body, prompt } = await post({ thinking: { type: "disabled" } }, "yes", thinking);
     expect(prompt.endsWith("<think></think>")).toBe(true);
     expect(body.content).toEqual([{ type: "text", text: "yes" }]);

@@ -76,7 +76,7 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
   },
 };
 
-/** Which of the two fields counts, for complaints. */
+/** The name of the limit's field in the request, for error messages. */
 function maxTokensFieldOf(request: ChatRequest): string {
   return request.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
 }
@@ -101,11 +101,11 @@ function assertConsistent(request: ChatRequest): void {
 interface ChatGenerations {
   readonly requests: readonly GenerationRequest[];
   readonly promptIds: Int32Array;
-  /** Answers come in parts: reasoning, content and calls. */
+  /** Answers consist of parts: reasoning, content and calls. */
   readonly isTakenApart: boolean;
 }
 
-/** The request's prompt, and nothing of what else it asks for. */
+/** The token ids of the request's prompt; its other fields are ignored. */
 export async function chatPromptIds(context: PromptContext, request: ChatRequest): Promise<Int32Array> {
   const messages = toChatMessages(request.messages);
   const { promptIds } = await chatPrompt(context, messages, request, isConstrained(request));

@@ -1,4 +1,4 @@
-/** The streamed form of a chat answer. The parts that stay the same in all chunks are serialised once. */
+/** The streamed form of a chat answer. Parts that are the same in all chunks are serialised once. */
 
 import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
@@ -8,7 +8,7 @@ import { finishReason, newCallId, reasoningFields } from "./chat-message.js";
 import type { StreamUsage } from "./schema-parts.js";
 import { ChunkUsage, usageOf } from "./usage.js";
 
-/** What every object of one answer begins with. */
+/** The fields at the beginning of every object of one answer. */
 export interface Envelope {
   readonly id: string;
   readonly created: number;
@@ -19,10 +19,10 @@ export interface Envelope {
 interface ChatStreamOptions {
   readonly numChoices: number;
   readonly numPromptTokens: number;
-  /** Set where chunks have their tokens' ids, and the first the prompt's. */
+  /** Set if chunks contain their tokens' ids; the first chunk then contains the prompt's ids. */
   readonly promptTokenIds: readonly number[] | undefined;
   readonly showsReasoning: boolean;
-  /** Answers come in parts, and may have no content. */
+  /** Answers consist of parts and may have no content. */
   readonly isTakenApart: boolean;
   readonly usage: StreamUsage;
   /** The `logprobs` of a chunk with these tokens. */
@@ -50,7 +50,7 @@ function deltaOf(part: AnswerPart): string {
   }
 }
 
-/** Tokens without text still bring their log-probabilities. */
+/** An update without text still needs a delta for its log-probabilities and ids. */
 function deltasOf({ text, parts, scored, tokenIds }: GenerationUpdate, showsReasoning: boolean): string[] {
   const hasNews = scored.length > 0 || tokenIds.length > 0;
   if (parts === undefined) return text === "" && !hasNews ? [] : [deltaOf({ kind: "content", text })];
@@ -68,7 +68,7 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
   );
   const firstDelta = `{"role":"assistant","content":${options.isTakenApart ? "null" : '""'}}`;
   const hasBegun = new Array<boolean>(numChoices).fill(false);
-  /** The calls of each choice, which decide how it ends. */
+  /** The calls of each choice, which determine its finish reason. */
   const calls = Array.from({ length: numChoices }, (): AnswerPart[] => []);
   const { promptTokenIds } = options;
   const beginning = promptTokenIds === undefined ? "" : `"prompt_token_ids":${JSON.stringify(promptTokenIds)},`;
@@ -85,7 +85,7 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
         text = chunk(index, firstDelta, `,"logprobs":null,"finish_reason":null`);
         if (beginning !== "") text = text.replace('"choices":', () => `${beginning}"choices":`);
       }
-      // The update's log-probabilities and ids go out once, with its first delta.
+      // The first delta of an update carries its log-probabilities and ids; later ones carry none.
       let logprobs = JSON.stringify(options.logprobs(update.scored));
       let ids = idsOf(update);
       for (const delta of deltasOf(update, options.showsReasoning)) {

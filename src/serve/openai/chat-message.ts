@@ -1,4 +1,4 @@
-/** What one choice of a chat answer says: the assistant's message of a whole answer, and why it ended. */
+/** The assistant's message and the finish reason of one choice in a complete chat answer. */
 import { randomUUID } from "node:crypto";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 import type { GenerationEnd } from "../generation/generation.js";
@@ -8,13 +8,13 @@ export function newCallId(): string {
   return `call_${randomUUID().replaceAll("-", "")}`;
 }
 
-/** An answer cut off by its length says so, whatever was called before. */
+/** An answer that was cut off has the finish reason `length`, even if it has calls. */
 export function finishReason(end: GenerationEnd, parts: readonly AnswerPart[] | undefined): string {
   const hasCalls = parts?.some((part) => part.kind === "call") === true;
   return hasCalls && end.reason === "stop" ? "tool_calls" : end.reason;
 }
 
-/** Both names that clients know reasoning by: DeepSeek's, and the one vLLM took up after it. */
+/** Reasoning has both names that clients know: DeepSeek's and vLLM's later one. */
 export function reasoningFields(text: string) {
   return { reasoning_content: text, reasoning: text };
 }

@@ -1,4 +1,4 @@
-/** Chat messages: their schema, their flattening to plain text, and their way through the chat template to token ids. */
+/** Chat messages: their schema, the flattening to plain text, and the conversion to token ids with the chat template. */
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -7,7 +7,7 @@ import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds 
 import { checked } from "./schema-parts.js";
 import { toolCallsField } from "./tool-fields.js";
 
-/** A message whose content is flattened to one text. */
+/** A message with its content flattened to one text. */
 export interface PlainMessage {
   readonly role: string;
   readonly content: string;
@@ -24,12 +24,12 @@ export interface PlainToolCall {
 }
 
 const textPart = z.object({ type: z.literal("text"), text: z.string() });
-/** A refusal counts as the content of its message. */
+/** A refusal is treated as the content of its message. */
 const refusalPart = z.object({ type: z.literal("refusal"), refusal: z.string() });
-/** Parts are checked for their type first, so that a picture is named as such. */
+/** Parts are checked for their type first, so that the error can name a picture as such. */
 const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
-/** Fields that are not named here are dropped: clients send back what other servers, and they themselves, added to an answer. */
+/** Other fields are dropped, because clients send back fields that they or other servers added to an answer. */
 const messageSchema = z.object({
   role: z.enum(["system", "developer", "user", "assistant", "tool"]),
   content: contentField.nullish(),
@@ -38,7 +38,7 @@ const messageSchema = z.object({
   tool_call_id: z.string().nullish(),
   reasoning_content: z.string().nullish(),
   reasoning: z.string().nullish(),
-  // What these say would be lost, so that only their absence may be said.
+  // The server cannot use these fields, so only null is accepted.
   audio: z.null().optional(),
   function_call: z.null().optional(),
 });
@@ -53,7 +53,7 @@ function isShallow(value: unknown, depth: number): boolean {
   return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));
 }
 
-/** Arguments the template may read. Some are the server's own to give. */
+/** Further arguments for the template. The names of the server's own arguments are refused. */
 export const templateKwargsField = checked<Record<string, unknown>>(
   `an object nested at most ${MAX_KWARGS_DEPTH} deep`,
   (value) => typeof value === "object" && value !== null && !Array.isArray(value) && isShallow(value, MAX_KWARGS_DEPTH),
@@ -103,7 +103,7 @@ export function toChatMessages(messages: readonly MessageField[]): PlainMessage[
   });
 }
 
-/** Calls belong to assistants, and to every result its call's id. */
+/** Only assistant messages may have calls, and every result needs its call's id. */
 function toolCallsOf(message: MessageField, at: string): Pick<PlainMessage, "tool_calls" | "tool_call_id"> {
   const refuse = (param: string, message: string): never => {
     throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
@@ -124,22 +124,22 @@ function toolCallsOf(message: MessageField, at: string): Pick<PlainMessage, "too
   };
 }
 
-/** The fields of a request that its prompt's text and tokens depend on, beside its messages and tools. */
+/** The fields of a request, other than messages and tools, that its prompt depends on. */
 export interface RenderFields {
   readonly add_generation_prompt?: boolean | undefined;
   readonly continue_final_message?: boolean | undefined;
   readonly chat_template_kwargs?: Readonly<Record<string, unknown>> | undefined;
-  /** Adds BOS and EOS around the template's text; templates write their own. */
+  /** Whether BOS and EOS are added around the template's text; off by default, because templates write their own. */
   readonly add_special_tokens?: boolean | undefined;
-  /** The caller keeps the prompt's last tokens only. */
+  /** Set if the caller keeps only the prompt's last tokens. */
   readonly truncate_prompt_tokens?: number | undefined;
-  /** Not a field of requests: the field that errors about the prompt's length name; messages by default. */
+  /** Not a request field: the field name in errors about the prompt's length; `messages` by default. */
   readonly promptField?: string;
 }
 
 /**
  * The prompt's text.
- * @param tools as templates take them
+ * @param tools in the form that templates use
  */
 export function renderChat(
   context: PromptContext,
@@ -179,7 +179,7 @@ export function renderChat(
   return continues ? renderUpToFinalText(render, messages) : render(messages);
 }
 
-/** Some templates refuse call ids that are not of their own form. */
+/** Some templates refuse call ids of other forms, so ids are converted. */
 function withTemplateIds(context: PromptContext, messages: readonly PlainMessage[]): readonly PlainMessage[] {
   const toId = context.chatFormat.toolCalls?.templateCallId;
   if (toId === undefined) return messages;
@@ -193,8 +193,8 @@ function withTemplateIds(context: PromptContext, messages: readonly PlainMessage
 }
 
 /**
- * The last message stays open: what the template wrote after its text is cut off. A marker at the text's end shows where that is, which a search
- * for the text would not where the template writes the same again, and keeps white space there from being trimmed.
+ * The last message stays open: the template's text after it is cut off. A marker at the message's end shows the place; a search for the message
+ * would fail if the template repeats it. The marker also keeps the template from trimming white space there.
  */
 function renderUpToFinalText(
   render: (messages: readonly PlainMessage[]) => string,

@@ -1,4 +1,4 @@
-/** From a chat request to its prompt and the way its answer is read. */
+/** Derives the prompt of a chat request, and how to read its answer. */
 import { MillraceError } from "../../core/errors.js";
 import { AnswerReader } from "../../text/answer/answer-reader.js";
 import { type AnswerRecipe, recipeText } from "../../text/answer/answer-recipe.js";
@@ -14,18 +14,18 @@ export const REASONING_EFFORTS = ["none", "minimal", "low", "medium", "high", "x
 
 export interface ChatPlan {
   readonly promptIds: Int32Array;
-  /** undefined: the answer's text is all there is. */
+  /** Undefined: the answer is plain text. */
   readonly reading: AnswerReading | undefined;
-  /** The required form of the answer, as a recipe; undefined: free. */
+  /** The required form of the answer, as a recipe; undefined: none. */
   readonly recipe: string | undefined;
 }
 
-/** The fields of a chat request that its prompt and the reading of its answer depend on; a validated request fits. */
+/** The fields of a chat request that its prompt and the reading of its answer depend on; a validated request has this type. */
 export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
 }
 
-/** The template's arguments: those of the request win over the one that its reasoning_effort becomes. */
+/** The template's arguments: the request's own take precedence over the argument derived from its reasoning_effort. */
 function templateKwargs(context: PromptContext, fields: ChatPlanFields): RenderFields["chat_template_kwargs"] {
   const { reasoning_effort: effort, chat_template_kwargs: kwargs } = fields;
   if (effort === undefined) return kwargs;
@@ -60,7 +60,9 @@ function readingOf(
   };
 }
 
-/** A call that is forced is valid, and so is one beside a form; one that is neither is where a strict function may be called. */
+/**
+ * The recipe for calls. The grammar enforces forced calls and calls next to a form; it enforces other calls only if a strict function may be called.
+ */
 function callRecipe(
   { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
   toolUse: ToolUse,
@@ -86,7 +88,7 @@ function partForm(form: AnswerForm): PartForm {
   );
 }
 
-/** @param hasForm the answer's form is prescribed; without tools that may be called, from its first character to its last, so that none of it is reasoning */
+/** @param hasForm the answer's form is prescribed; if no tools may be called, the form covers the whole answer and leaves no room for reasoning */
 export async function chatPrompt(
   context: PromptContext,
   messages: readonly PlainMessage[],
@@ -104,7 +106,7 @@ export async function chatPrompt(
   return { promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside };
 }
 
-/** @param form required form of an answer without calls; a forced call overrides it */
+/** @param form the required form of an answer without calls; a forced call overrides it */
 export async function planChat(
   context: PromptContext,
   messages: readonly PlainMessage[],

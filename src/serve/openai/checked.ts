@@ -1,10 +1,10 @@
-/** A schema piece whose complaint reads "expected …, got …". */
+/** A schema piece with an error message of the form "expected …, got …". */
 import { z } from "zod";
 import { describeValue } from "./describe-value.js";
 
 /**
  * A value for which `isValid` holds.
- * @param schema what a JSON schema can say of it, beside the words
+ * @param schema JSON Schema keywords for the API description, in addition to the text
  */
 export function checked<T>(expected: string, isValid: (value: unknown) => boolean, schema: object = {}) {
   return z

@@ -12,7 +12,7 @@ export type PromptField = string | readonly string[] | readonly number[] | reado
 
 export interface Prompt {
   readonly ids: Int32Array;
-  /** What echo gives back. */
+  /** The prompt's text that `echo` returns. */
   readonly text: string;
 }
 
@@ -34,7 +34,7 @@ function emptyPrompt(param: string): MillraceError {
   });
 }
 
-/** @param given as the client sent them */
+/** @param given the tokens as the client sent them */
 function fromIds(context: PromptContext, given: readonly number[], options: PromptOptions, param: string): Prompt {
   const { keepSpecial } = options;
   const { maxModelLen, vocabSize } = context.engine.info;
@@ -55,7 +55,7 @@ function assertText(context: PromptContext, text: string, options: PromptOptions
   if (options.truncate === undefined) assertTextMayFit(context, text, param);
 }
 
-/** A prompt here is already formatted, so special tokens written in it count, as in other engines. */
+/** A completion prompt is already formatted, so special tokens in its text are recognised, as in other engines. */
 async function fromTexts(
   context: PromptContext,
   texts: readonly string[],
@@ -75,11 +75,11 @@ async function fromTexts(
 interface PromptOptions {
   readonly addSpecial: boolean;
   readonly keepSpecial: boolean;
-  /** The field's name; prompt by default. */
+  /** The field's name; `prompt` by default. */
   readonly param?: string;
-  /** How many of a prompt's last tokens are kept (-1: what the context has beside the answer); all where absent. */
+  /** How many of a prompt's last tokens are kept (-1: as many as the context holds in addition to the answer). Absent: all. */
   readonly truncate?: number | undefined;
-  /** Tokens of the answer. */
+  /** The number of tokens for the answer. */
   readonly numWanted?: number;
 }
 
@@ -87,7 +87,7 @@ function isTexts(list: Exclude<PromptField, string>): list is readonly string[] 
   return typeof list[0] === "string";
 }
 
-/** Characters of all prompts that are texts. */
+/** The total number of characters of the prompts that are texts. */
 function textLengthOf(field: PromptField): number {
   if (typeof field === "string") return field.length;
   if (isTokenIdArray(field)) return 0;
@@ -146,7 +146,7 @@ export async function infillPrompts(
   });
 }
 
-/** Where each prompt token's text begins, in code points of the prompt's text. */
+/** The offset of each prompt token's text, in code points of the prompt's text. */
 export function promptOffsets(tokenizer: Tokenizer, prompt: Prompt, keepSpecial: boolean): number[] {
   const decoder = new StreamDecoder(tokenizer, { keepSpecial });
   let offset = 0;

@@ -85,18 +85,18 @@ function assertConsistent(request: CompletionRequest): void {
 
 type PromptScores = GenerationUpdate["promptLogprobs"];
 
-/** A prompt's log-probabilities may hold more candidates than a field asked for. */
+/** Truncates the candidates, because another field may have requested more. */
 function withTop(scores: PromptScores, numTop: number): PromptScores {
   return scores?.map((score) => (score === null ? null : { ...score, top: score.top.slice(0, numTop) }));
 }
 
-/** Turns one choice's news into its `text` and `logprobs`, putting the echoed prompt in front of the first. */
+/** Converts a choice's updates to `text` and `logprobs`, and puts the echoed prompt before the first. */
 class ChoiceWriter {
   readonly #context: ServeContext;
   readonly #request: CompletionRequest;
   readonly #prompt: Prompt;
   readonly #outputStart: number;
-  /** Set as soon as they come, which is with or before the first token. */
+  /** Set when they arrive, which is with or before the first token. */
   promptScores: PromptScores;
 
   constructor(context: ServeContext, request: CompletionRequest, prompt: Prompt) {
@@ -119,7 +119,7 @@ class ChoiceWriter {
     return legacyLogprobs(this.#context.tokenizer, entries, this.#request.return_tokens_as_token_ids === true);
   }
 
-  /** The ids of the prompt and of the new tokens, where they were asked for. */
+  /** The ids of the prompt and of the new tokens, if the request asks for them. */
   tokenIds(tokenIds: readonly number[], isFirst: boolean): object | undefined {
     if (this.#request.return_token_ids !== true) return undefined;
     return isFirst ? { prompt_token_ids: Array.from(this.#prompt.ids), token_ids: tokenIds } : { token_ids: tokenIds };
@@ -143,7 +143,7 @@ interface Envelope {
   readonly system_fingerprint: string;
 }
 
-/** The streamed form; see chatFrames for why strings are put together by hand. */
+/** The streamed form. JSON is concatenated from strings for the same reason as in chatFrames. */
 function completionFrames(
   envelope: Envelope,
   request: CompletionRequest,
@@ -162,7 +162,7 @@ function completionFrames(
       const writer = writers[index]!;
       usage.add(index, update.numNewTokens);
       writer.promptScores ??= update.promptLogprobs;
-      // Prompt scores may come before the first token; the echo waits for that one.
+      // Prompt scores may arrive before the first token; the echo waits for the first token.
       const isNews = update.text !== "" || update.numNewTokens > 0 || update.end !== undefined;
       const isFirst = !hasBegun[index] && isNews;
       const text = isNews ? writer.text(update.text, isFirst) : "";

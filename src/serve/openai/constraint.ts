@@ -27,7 +27,7 @@ const responseFormatField = z.discriminatedUnion("type", [
       name: z.string(),
       description: z.string().nullish(),
       schema: schemaField,
-      // A schema is kept to either way.
+      // Ignored: the schema is enforced in either case.
       strict: z.boolean().nullish(),
     }),
   }),
@@ -68,10 +68,10 @@ export function isConstrained({ response_format: format, structured_outputs: str
   return structured !== undefined || (format !== undefined && format.type !== "text");
 }
 
-/** @param param the request's field that asks for an object */
+/** @param param the request's field that requires an object */
 export const anyObjectForm = (param: string): AnswerForm => ({ kind: "schema", schema: ANY_OBJECT, param });
 
-/** Undefined: the answer is free. */
+/** Undefined: the answer has no required form. */
 export function formOf(fields: ConstraintFields): AnswerForm | undefined {
   const { response_format: format, structured_outputs: structured } = fields;
   if (!isConstrained(fields)) return undefined;

@@ -1,4 +1,4 @@
-/** /v1/embeddings: the kinds of input and output, by the official client where it has them. */
+/** /v1/embeddings: all kinds of input and output, through the official client if it supports them. */
 import OpenAI, { BadRequestError } from "openai";
 import { afterEach, describe, expect, it } from "vitest";
 import { fakePooled } from "../../../test/helpers/fake-engine.js";
@@ -26,10 +26,10 @@ function unitVector(promptIds: readonly number[], numDimensions = 8): number[] {
 }
 
 describe("embeddings", () => {
-  it("are of length 1, the same as numbers and as base64", async () => {
+  it("have length 1, and are the same as numbers and as base64", async () => {
     const client = await connect();
     const request = { model: "fake", input: "a text" };
-    // Left to itself the client asks for base64 and decodes it.
+    // By default the client requests base64 and decodes it.
     const decoded = await client.embeddings.create(request);
     const floats = await client.embeddings.create({ ...request, encoding_format: "float" });
     expect(decoded).toEqual(floats);
@@ -48,7 +48,7 @@ describe("embeddings", () => {
     ["texts", ["ab", "c"], [idsOf("ab"), idsOf("c")]],
     ["ids", [5, 6, 7], [[5, 6, 7]]],
     ["lists of ids", [[5, 6], [7]], [[5, 6], [7]]],
-  ])("take %s", async (_, input, prompts) => {
+  ])("accept %s", async (_, input, prompts) => {
     const client = await connect();
     const answer = await client.embeddings.create({ model: "fake", input });
     expect(answer.data.map(({ embedding }) => embedding)).toEqual(prompts.map((ids) => unitVector(ids)));
@@ -56,7 +56,7 @@ describe("embeddings", () => {
     expect(answer.usage.prompt_tokens).toBe(prompts.flat().length);
   });
 
-  it("are cut to the wanted dimensions and made long again", async () => {
+  it("are truncated to the requested dimensions and normalised again", async () => {
     const client = await connect();
     const answer = await client.embeddings.create({ model: "fake", input: "ab", dimensions: 3 });
     expect(answer.data[0]?.embedding).toEqual(unitVector(idsOf("ab"), 3));

@@ -29,7 +29,7 @@ export const EMBEDDING_RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: {},
 };
 
-/** The first `numDimensions` values at length 1. */
+/** The first `numDimensions` values, normalised to length 1. */
 function toUnitVector(pooled: Float64Array, numDimensions: number): Float32Array {
   const kept = pooled.subarray(0, numDimensions);
   const length = Math.sqrt(kept.reduce((sum, value) => sum + value * value, 0));

@@ -1,4 +1,7 @@
-/** Turns a JSON body into a typed request: null means absent (of unknown fields too), inert fields are dropped, unsupported and unknown ones are named, the rest is checked by the schema. */
+/**
+ * Converts a JSON body to a typed request. Null means absent, for unknown fields as well; inert fields are dropped, unsupported and unknown fields
+ * are reported, and the schema checks the others.
+ */
 import type { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
@@ -6,13 +9,13 @@ import { describeValue } from "./describe-value.js";
 
 export interface FieldRules<Shape extends z.ZodRawShape> {
   readonly schema: z.ZodObject<Shape, z.core.$strict>;
-  /** Accepted and ignored: they change nothing here. */
+  /** Fields that are accepted and have no effect. */
   readonly inert: ReadonlySet<string>;
-  /** Known fields that would change the answer if they were honoured, and the values that ask for nothing. */
+  /** Known fields that the server does not support, with a test for values without effect. */
   readonly unsupported: Readonly<Record<string, (value: unknown) => boolean>>;
 }
 
-/** OpenAI fields that are about the provider's bookkeeping, not about the answer. */
+/** OpenAI fields for the provider's bookkeeping, which do not affect the answer. */
 export const INERT_FIELDS: readonly string[] = [
   "user",
   "store",
@@ -41,7 +44,7 @@ export function pathText(path: readonly PropertyKey[]): string {
   return text;
 }
 
-/** Field names come from the client and are sent back, so a huge one is cut. */
+/** Field names come from the client and are sent back, so huge ones are truncated. */
 function shorten(name: string): string {
   return name.length <= 80 ? name : `${name.slice(0, 77)}...`;
 }
@@ -62,7 +65,7 @@ function unknownField(name: string): MillraceError {
   });
 }
 
-/** The deepest complaint of a union tells more than "no alternative fits". */
+/** For a union, the deepest error is more helpful than "no alternative fits". */
 function expectedOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case "invalid_type":
@@ -125,8 +128,8 @@ function selectFields<Shape extends z.ZodRawShape>(
 }
 
 /**
- * Takes unknown fields inside others out where the schema found them.
- * @param isDropped of a field's value
+ * Removes unknown nested fields at the places where the schema found them.
+ * @param isDropped whether a field with this value is dropped
  */
 function dropNestedUnknown(
   issues: readonly z.core.$ZodIssue[],
@@ -137,7 +140,7 @@ function dropNestedUnknown(
   for (const issue of issues) {
     const holder = valueAt(root, issue.path);
     if (issue.code === "invalid_union") {
-      // Paths inside an alternative begin where the union is.
+      // Paths inside an alternative are relative to the union.
       for (const alternative of issue.errors) {
         hasDropped = dropNestedUnknown(alternative, holder, isDropped) || hasDropped;
       }
@@ -162,10 +165,10 @@ export function parseFields<Shape extends z.ZodRawShape>(
   return parseNested(c, context, rules.schema, selected, []);
 }
 
-/** Elements of a list that are checked at once. */
+/** The number of list elements that are checked at once. */
 const PIECE = 256;
 
-/** Each element that is wrong costs a note of the schema's, so a long list is checked in pieces up to the first that has one. */
+/** The schema reports an issue for each wrong element, so a long list is checked in pieces, up to the first piece with an issue. */
 function checkInPieces<Shape extends z.ZodRawShape>(
   c: Asker,
   context: PromptContext,
@@ -180,14 +183,14 @@ function checkInPieces<Shape extends z.ZodRawShape>(
       try {
         parseNested(c, context, shape[name]!, value.slice(start, end), [name]);
       } catch {
-        // With what comes before it the fault is named by its place.
+        // Checking the list from its start gives the error the right index.
         parseNested(c, context, schema, { ...selected, [name]: value.slice(0, end) }, []);
       }
     }
   }
 }
 
-/** Checks a part of a body that lies at `path`. */
+/** Checks the part of a body at `path`. */
 export function parseNested<Schema extends z.ZodType>(
   c: Asker,
   context: PromptContext,
@@ -201,7 +204,7 @@ export function parseNested<Schema extends z.ZodType>(
     parsed = schema.safeParse(value);
     return true;
   };
-  // Clients send null for fields without a value.
+  // Clients send null for absent fields.
   again((field) => field === null);
   if (context.unknownFields === "warn" && again(() => true)) {
     const fields = { requestId: c.get("requestId"), code: "unknown_field" };

@@ -4,7 +4,7 @@ import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { ScoredToken } from "../generation/generation.js";
 
-/** JSON has no -Infinity; vLLM's floor is used. */
+/** JSON has no -Infinity, so vLLM's floor replaces it. */
 const LOWEST_LOGPROB = -9999;
 
 function finite(logprob: number): number {
@@ -44,13 +44,13 @@ export interface LegacyEntry {
   readonly textOffset: number;
 }
 
-/** `choices[].logprobs` of completions. The token itself is always among its top_logprobs, so they may be one more than asked for. */
+/** `choices[].logprobs` of completions. top_logprobs always includes the token itself, so there may be one more than requested. */
 export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEntry[], isAsId: boolean) {
   const top = (logprob: TokenLogprob) => {
     const byText = new Map<string, number>();
     for (const candidate of [...logprob.top, logprob]) {
       const text = nameOf(tokenizer, candidate.tokenId, isAsId);
-      // Two tokens may read the same; the likelier one comes first and stays.
+      // Two tokens may have the same text; the likelier one comes first and is kept.
       if (!byText.has(text)) byText.set(text, finite(candidate.logprob));
     }
     return Object.fromEntries(byText);

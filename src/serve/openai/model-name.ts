@@ -1,4 +1,4 @@
-/** Resolves a request's `model`: one of the served names, or the first when none is sent. */
+/** Resolves a request's `model`: one of the served names, or the first if the request names none. */
 import { MillraceError } from "../../core/errors.js";
 import type { ServeContext } from "../http/context.js";
 

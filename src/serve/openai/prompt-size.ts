@@ -1,20 +1,20 @@
-/** Refuses prompts that cannot fit the context, before the work of tokenizing, decoding or rendering them holds up everybody else. */
+/** Refuses prompts that cannot fit the context, before tokenizing, decoding or rendering them delays other requests. */
 import { MillraceError } from "../../core/errors.js";
 import type { Encoded } from "../../text/tokenizer-job.js";
 import type { PromptContext } from "../http/context.js";
 
-/** OpenAI's words: clients find them and shorten the conversation, or send it to a model with a longer context. */
+/** The message uses OpenAI's wording, which clients recognise to shorten the conversation or to choose a model with a longer context. */
 function limitOf(maxModelLen: number): string {
   return `this model's maximum context length is ${maxModelLen} tokens`;
 }
 
-/** The ids of a text. Throws where it has clearly more than the context holds: then it was not tokenized to its end. */
+/** The ids of a text. Throws if it was not tokenized to its end because it clearly exceeds the context. */
 export function wholeIds({ ids, atLeast }: Encoded, { engine }: PromptContext, param: string): Int32Array {
   if (atLeast === undefined) return ids;
   throw contextExceeded(engine.info.maxModelLen, `at least ${atLeast}`, 0, param);
 }
 
-/** @param numWantedTokens output tokens asked for; only whether there are any counts */
+/** @param numWantedTokens the requested output tokens; only zero or non-zero matters */
 export function contextExceeded(
   maxModelLen: number,
   numPromptTokens: number | string,
@@ -29,10 +29,10 @@ export function contextExceeded(
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
-/** Of a request's prompts together, in characters: text is tokenized whole although only its end will be kept. */
+/** The limit for all prompts of a request, in characters, because a text is tokenized as a whole even if only its end is kept. */
 export const MAX_TRUNCATED_LENGTH = 256 * 1024;
 
-/** In place of assertTextMayFit where only the last tokens of each prompt will be kept. @param length of all of the request's texts */
+/** Replaces assertTextMayFit if only the last tokens of each prompt are kept. @param length the total length of the request's texts */
 export function assertMayBeTruncated(length: number, param: string): void {
   if (length <= MAX_TRUNCATED_LENGTH) return;
   throw new MillraceError(
@@ -55,8 +55,8 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
 }
 
 /**
- * The prompt's last tokens, as many as `truncate` says (vLLM's truncate_prompt_tokens); -1: as many as the context has beside the answer.
- * @param numWanted tokens of the answer
+ * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens); -1: as many as the context holds in addition to the answer.
+ * @param numWanted the number of tokens for the answer
  */
 export function truncated(
   ids: Int32Array,
@@ -69,7 +69,7 @@ export function truncated(
   return ids.length <= numKept ? ids : ids.slice(ids.length - numKept);
 }
 
-/** Every message takes a token at least. */
+/** Refuses more messages than the context has tokens, because every message takes at least one token. */
 export function assertMessagesMayFit(context: PromptContext, numMessages: number, param: string): void {
   const { maxModelLen } = context.engine.info;
   if (numMessages <= maxModelLen) return;

@@ -1,6 +1,6 @@
 /**
- * What each endpoint accepts, refuses (with which code and field) and answers, without a socket.
- * size: tables of cases, a line or two each; beside each other they show what is missing
+ * The accepted fields, refusals (with code and field) and answers of each endpoint, without a socket.
+ * size: tables of cases, a line or two each; side by side they show gaps
  */
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../test/helpers/ask.js";
@@ -18,7 +18,7 @@ const post: typeof ask = async (...request) => {
   return answer;
 };
 
-/** The codes that somebody sees who did not ask for everything. */
+/** The codes of the log lines above the debug level. */
 const aboveDebug = (lines: readonly LogLine[]) =>
   lines.filter(({ level }) => level !== "debug").map(({ fields }) => fields.code);
 
@@ -227,16 +227,16 @@ describe("refusals", () => {
     expect(answer.fake.engine.submitted).toHaveLength(0);
   });
 
-  it("spares brackets in strings and siblings, which do not nest", async () => {
+  it("accept brackets in strings and in siblings, which do not nest", async () => {
     const metadata = { a: '"'.repeat(3) + "[{".repeat(100), "\\": Array.from({ length: 100 }, () => [{}]) };
     expect((await post(COMPLETIONS, completion({ metadata }))).status).toBe(200);
   });
 
-  it("of prompts that cannot fit come before the work of tokenizing or decoding them", async () => {
+  it("of prompts that cannot fit come before tokenizing or decoding", async () => {
     const noWork = (): never => {
       throw new Error("tokenized");
     };
-    // Markers of tools and reasoning are looked up when the server is made.
+    // The server looks up the markers of tools and reasoning when it is created.
     const encode: typeof fakeTokenizer.encode = (text) => (text.length < 20 ? [] : noWork());
     const tokenizer = { ...fakeTokenizer, encode, decode: noWork };
     // The longest token has 12 characters, so 64 tokens hold 768.
@@ -255,7 +255,7 @@ describe("refusals", () => {
     }
   });
 
-  it("names neither prompt nor key in log or answer", async () => {
+  it("contain neither the prompt nor the key in log or answer", async () => {
     const secret = "a-secret-prompt-that-nobody-may-read-in-any-log-or-answer";
     const bodies = [
       `{"messages": "${secret}`,
@@ -270,7 +270,7 @@ describe("refusals", () => {
   });
 });
 
-describe("a token that cannot be turned into text", () => {
+describe("a token that cannot be decoded", () => {
   it.each([CHAT, COMPLETIONS])("fails its own request only (%s)", async (path) => {
     const tokenBytes = (): never => {
       throw new Error("no such token");
@@ -298,7 +298,7 @@ describe("unknown fields as warnings", () => {
 });
 
 describe("accepted and ignored", () => {
-  it("OpenAI's bookkeeping fields, nulls, and values that ask for nothing", async () => {
+  it("OpenAI's bookkeeping fields, nulls, and values without effect", async () => {
     const inert = {
       user: "u",
       store: true,
@@ -357,14 +357,14 @@ describe("sampling parameters", () => {
     });
   });
 
-  it("have OpenAI's defaults, and what the context leaves as max_tokens in chat", async () => {
+  it("have OpenAI's defaults; max_tokens in chat defaults to the rest of the context", async () => {
     const { fake } = await post(CHAT, { messages: [{ role: "user", content: "hi" }] }, { maxModelLen: 100 });
     const { sampling, promptIds } = fake.engine.submitted[0]!;
     expect(sampling).toMatchObject({ temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, minTokens: 0 });
     expect(sampling.maxTokens).toBe(100 - promptIds.length);
   });
 
-  it("draw a seed each time none is sent, and give every choice its own", async () => {
+  it("without a seed get a random one, and every choice gets its own", async () => {
     const { fake } = await post(CHAT, chat({ n: 3 }));
     const seeds = fake.engine.submitted.map((request) => request.sampling.seed);
     expect(new Set(seeds).size).toBe(3);
@@ -375,18 +375,18 @@ describe("sampling parameters", () => {
     expect(batch.fake.engine.submitted[0]?.sampling.seed).toBe(5n);
   });
 
-  it("ask for so many log-probabilities of prompts as one answer can hold", async () => {
+  it("are limited to as many log-probabilities of prompts as one answer can hold", async () => {
     const prompt = Array.from({ length: 1000 }, () => Array.from({ length: 600 }, () => 104));
     const { body } = await post(COMPLETIONS, completion({ prompt, prompt_logprobs: 20, max_tokens: 1 }));
     expect(body.error).toMatchObject({ code: "invalid_parameter", message: expect.stringContaining("got 12600000") });
   });
 
-  it("turn negative seeds into 64 bits and an empty nucleus into the likeliest token", async () => {
+  it("convert negative seeds to 64 bits and an empty nucleus to the likeliest token", async () => {
     const { fake } = await post(CHAT, chat({ seed: -1, top_p: 0 }));
     expect(fake.engine.submitted[0]?.sampling).toMatchObject({ seed: 2n ** 64n - 1n, topK: 1, topP: 1 });
   });
 
-  it("leave the model's stop tokens out with ignore_eos", async () => {
+  it("omit the model's stop tokens with ignore_eos", async () => {
     const script = () => [97, EOS_ID, 98, 99];
     const { body, fake } = await post(COMPLETIONS, completion({ ignore_eos: true }), { script });
     expect(fake.engine.submitted[0]?.sampling.stopTokenIds).toEqual([]);
@@ -413,7 +413,7 @@ describe("chat", () => {
     );
   });
 
-  it("names the first of many faults, and does not look at the others", () => {
+  it("reports the first of many errors without checking the others", () => {
     const seen = { count: 0 };
     const later = {
       get role() {
@@ -426,11 +426,11 @@ describe("chat", () => {
     const context = fakeAppOptions().options as unknown as PromptContext;
     const asker = { get: () => "", req: { path: "" } };
     expect(() => parseFields(asker, context, CHAT_RULES, { messages })).toThrow("messages[300].role: expected");
-    // Their piece's, twice.
+    // Only the piece with the first error is checked, twice.
     expect(seen.count).toBeLessThan(5 * 256);
   });
 
-  it("takes a part's cache_control and what else lies beside a text, and refuses a million parts as one", async () => {
+  it("accepts cache_control and other fields next to a text part, and refuses a million parts with one error", async () => {
     const send = async (content: unknown) => {
       const { status, body } = await post(CHAT, chat({ messages: [{ role: "user", content }] }));
       return [status, body.error?.code, body.error?.param];
@@ -447,7 +447,7 @@ describe("chat", () => {
     expect(fake.engine.submitted.map(({ sampling }) => sampling.numPromptLogprobs)).toEqual([1, undefined, undefined]);
   });
 
-  it("leaves the last message open when it is to be continued", async () => {
+  it("leaves the last message open if the answer continues it", async () => {
     const messages = [
       { role: "user", content: "count" },
       { role: "assistant", content: "one, two" },
@@ -457,13 +457,13 @@ describe("chat", () => {
     expect(text.endsWith("<|im_start|>assistant\none, two")).toBe(true);
   });
 
-  it("needs a template", async () => {
+  it("is refused without a template", async () => {
     const { body, status } = await post(CHAT, chat(), {}, { chatTemplate: undefined });
     expect(status).toBe(400);
     expect(body.error.code).toBe("template_missing");
   });
 
-  it("cuts at a stop string and counts no token after it", async () => {
+  it("ends at a stop string and counts no token after it", async () => {
     const script = () => [...Buffer.from("one STOP two")];
     const { body, fake } = await post(CHAT, chat({ stop: ["STOP"], max_tokens: 50 }), { script });
     expect(body.choices[0].message.content).toBe("one ");
@@ -480,7 +480,7 @@ describe("chat", () => {
     expect(body.choices[0].message.content).toBe("xax");
   });
 
-  it("shows special tokens only when asked to", async () => {
+  it("shows special tokens only on request", async () => {
     const script = () => [97, BOS_ID, 98, EOS_ID];
     const hidden = await post(CHAT, chat({ max_tokens: 9 }), { script });
     expect(hidden.body.choices[0].message.content).toBe("ab");
@@ -514,12 +514,12 @@ describe("completions", () => {
     expect(body.usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 8, total_tokens: 13 });
   });
 
-  it("gives vLLM's prompt_logprobs", async () => {
+  it("returns vLLM's prompt_logprobs", async () => {
     const { body } = await post(COMPLETIONS, completion({ prompt: [97, 98], prompt_logprobs: 1 }));
     expect(body.choices[0].prompt_logprobs).toEqual([null, { 98: { logprob: -0.375, rank: 1, decoded_token: "b" } }]);
   });
 
-  it("offsets are code points, also behind an echo", async () => {
+  it("returns offsets in code points, also after an echo", async () => {
     const request = completion({ prompt: "😀", echo: true, logprobs: 0, max_tokens: 8 });
     const { body } = await post(COMPLETIONS, request);
     expect(body.choices[0].text).toBe("😀😀😀");
@@ -528,7 +528,7 @@ describe("completions", () => {
 });
 
 describe("responses", () => {
-  it("takes messages and instructions", async () => {
+  it("accepts messages and instructions", async () => {
     const input = [{ role: "user", content: [{ type: "input_text", text: "hey" }] }];
     const { body, fake } = await post(RESPONSES, { input, instructions: "short", max_output_tokens: 3 });
     const text = fake.options.tokenizer.decode(fake.engine.submitted[0]!.promptIds);
@@ -543,7 +543,7 @@ describe("responses", () => {
 });
 
 describe("tokenize and detokenize", () => {
-  it("go there and back", async () => {
+  it("are inverse to each other", async () => {
     const tokens = await post("/tokenize", { prompt: "hé", return_token_strs: true });
     expect(tokens.body).toEqual({
       count: 4,
@@ -555,7 +555,7 @@ describe("tokenize and detokenize", () => {
     expect(text.body).toEqual({ prompt: "hé" });
   });
 
-  it("render chats", async () => {
+  it("accept chats", async () => {
     const { body } = await post("/tokenize", { messages: [{ role: "user", content: "a" }] });
     const { fake, ...rest } = await post("/detokenize", { tokens: body.tokens });
     expect(rest.body.prompt).toBe("<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n");

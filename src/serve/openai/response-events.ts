@@ -1,4 +1,7 @@
-/** The stream events of /v1/responses: each output item is opened before its first delta and done before the next one opens. Every event carries its number. */
+/**
+ * The stream events of /v1/responses: each output item opens before its first delta and is done before the next one opens. Every event has a sequence
+ * number.
+ */
 
 import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
@@ -31,9 +34,9 @@ class ResponseEvents {
   readonly #items: AnswerItem[] = [];
   #sequenceNumber = 0;
   #logprobs: object[] = [];
-  /** The items before this one are done. */
+  /** The index of the current item; earlier items are done. */
   #openIndex = -1;
-  /** Everything of a delta event of the open item up to its number. */
+  /** The serialised delta event of the open item, up to its sequence number. */
   #deltaHead = "";
 
   constructor(facts: ResponseFacts) {
@@ -49,7 +52,7 @@ class ResponseEvents {
     return this.#event("response.created", { response }) + this.#event("response.in_progress", { response });
   }
 
-  /** Tokens whose text is still to come, or has none, go with the next that is said. */
+  /** Scores of tokens without text so far are sent with the next text. */
   score(scored: readonly ScoredToken[]): void {
     for (const logprob of this.#facts.logprobs(scored)) this.#logprobs.push(logprob);
   }
@@ -63,7 +66,7 @@ class ResponseEvents {
     return `${begin}${this.#deltaHead},${rest}}\n\n`;
   }
 
-  /** Text since the last delta, which belongs to the same item. */
+  /** The log-probabilities since the last delta, for the next delta of the same item. */
   #takeLogprobs(): readonly object[] {
     const logprobs = this.#logprobs;
     this.#logprobs = [];
@@ -92,7 +95,7 @@ class ResponseEvents {
     return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
   }
 
-  /** Opens the item after the one that was open. */
+  /** Opens the next item. */
   #open(): string {
     const index = ++this.#openIndex;
     const item = this.#items[index]!;
@@ -106,7 +109,7 @@ class ResponseEvents {
     return begin + this.#event("response.content_part.added", { ...this.#position(item), part });
   }
 
-  /** Ends the item that is open, if any. */
+  /** Ends the open item, if any. */
   #done(status: ItemStatus): string {
     const item = this.#items[this.#openIndex];
     if (item === undefined) return "";
@@ -131,7 +134,7 @@ class ResponseEvents {
   }
 }
 
-/** Takes the whole answer before its last event goes out, and returns it as that event tells it. */
+/** Receives the complete response before the last event is sent, and returns the response for that event. */
 type StoreResponse = (response: WholeResponse) => WholeResponse;
 
 export function responseFrames(facts: ResponseFacts, requestId: string, store: StoreResponse): StreamFrames {

@@ -1,4 +1,4 @@
-/** The input of /v1/responses, a text or the items of earlier answers and what was said to them, as the template's messages. */
+/** Converts the input of /v1/responses (a text, or items of the conversation) to the template's messages. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
@@ -6,13 +6,13 @@ import type { PlainMessage, PlainToolCall } from "./chat-messages.js";
 import { describeValue } from "./describe-value.js";
 import { parseNested, pathText } from "./fields.js";
 
-/** Items are checked by type later, so that one of a kind that is not served is named as such. */
+/** Items are checked by type later, so that the error can name an unsupported type. */
 export const inputField = z.union([z.string(), z.array(z.looseObject({ type: z.string().nullish() }))]);
 
 const anyPart = z.looseObject({ type: z.string(), text: z.string().nullish(), refusal: z.string().nullish() });
 type AnyPart = z.output<typeof anyPart>;
 
-/** Fields that are not named here are dropped: ids, states, and what clients add to items of earlier answers. */
+/** Other fields are dropped: ids, states, and fields that clients add to items of earlier answers. */
 const messageItem = z.object({
   type: z.literal("message").nullish(),
   role: z.enum(["system", "developer", "user", "assistant"]),
@@ -32,7 +32,7 @@ const resultItem = z.object({
   output: z.union([z.string(), z.array(anyPart)]),
 });
 
-/** Neither summaries nor encrypted contents can be read here; answers of this server have none. */
+/** The server can use neither summaries nor encrypted contents; its own answers have none. */
 const reasoningItem = z.object({
   type: z.literal("reasoning"),
   content: z.array(z.object({ type: z.literal("reasoning_text"), text: z.string() })).nullish(),
@@ -41,7 +41,7 @@ const reasoningItem = z.object({
 const TEXT_PARTS: readonly string[] = ["input_text", "output_text", "text"];
 
 function partText(part: AnyPart, path: readonly PropertyKey[]): string {
-  // A refusal counts as the content of its message.
+  // A refusal is treated as the content of its message.
   if (part.type === "refusal" && part.refusal != null) return part.refusal;
   if (!TEXT_PARTS.includes(part.type)) {
     throw new MillraceError(
@@ -60,7 +60,7 @@ function contentText(content: string | readonly AnyPart[], path: readonly Proper
   return content.map((part, index) => partText(part, [...path, index])).join("\n");
 }
 
-/** A message being put together: an answer comes back as several items. */
+/** A message under construction, because an answer is sent back as several items. */
 interface Turn {
   readonly role: string;
   content: string;
@@ -95,7 +95,7 @@ class InputReader {
 
   say(role: string, content: string): void {
     const last = this.#turns.at(-1);
-    // The text of a turn whose reasoning came before it.
+    // This item is the text of a turn that began with its reasoning.
     const isBegun = role === "assistant" && last?.role === role && last.content === "" && last.calls.length === 0;
     if (isBegun) last.content = content;
     else this.#turns.push({ role, content, reasoning: "", calls: [] });

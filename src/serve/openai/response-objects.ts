@@ -4,7 +4,7 @@ import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
 import type { JobTotals } from "../generation/job.js";
 import type { ChoiceResult } from "../http/respond.js";
 
-/** The request's fields, as responses repeat them. */
+/** The request's fields that responses repeat. */
 export interface ResponseFacts {
   readonly id: string;
   readonly createdAtSeconds: number;
@@ -20,11 +20,11 @@ export interface ResponseFacts {
   readonly textFormat: object;
   readonly numPromptTokens: number;
   readonly truncation: "auto" | "disabled";
-  /** Most likely tokens shown beside each; undefined: no log-probabilities are. */
+  /** The number of likeliest tokens to show for each token; undefined: no log-probabilities. */
   readonly numTopLogprobs: number | undefined;
-  /** The answer it goes on from. */
+  /** The id of the response that this one continues. */
   readonly previousId: string | null;
-  /** Echoed until the answer is whole; the store then decides. */
+  /** Repeated until the answer is complete; the store then determines the value. */
   readonly isToBeStored: boolean;
   readonly metadata: object;
   readonly logprobs: (scored: readonly ScoredToken[]) => object[];
@@ -44,7 +44,7 @@ export function contentPart(kind: "content" | "reasoning", text: string, logprob
   return { type: "output_text", text, annotations: [], logprobs };
 }
 
-/** An item in progress has nothing in it yet. */
+/** An item in progress is still empty. */
 export function itemObject(item: AnswerItem, status: ItemStatus): object {
   const { kind, id, name } = item;
   const head = { id: itemId(item), status };
@@ -91,12 +91,12 @@ function baseObject(facts: ResponseFacts) {
   };
 }
 
-/** Cut short by a length limit, an answer is "incomplete", and so is its last item. */
+/** An answer that a length limit cut off is "incomplete", and so is its last item. */
 export function statusOf(end: GenerationEnd): "completed" | "incomplete" {
   return end.reason === "length" ? "incomplete" : "completed";
 }
 
-/** An answer of nothing is a message without text. */
+/** An empty answer is a message without text. */
 export const emptyAnswerItem = (): AnswerItem => newItem("content");
 
 export function responseObject(
@@ -119,7 +119,7 @@ export type WholeResponse = ReturnType<typeof responseObject>;
 export function wholeResponse(facts: ResponseFacts, result: ChoiceResult, totals: JobTotals) {
   const found = itemsOf(result);
   const items = found.length === 0 ? [emptyAnswerItem()] : found;
-  // Beside log-probabilities there are no calls, so the content is one item.
+  // Answers with log-probabilities have no calls, so the content is one item.
   const said = items.find(({ kind }) => kind === "content");
   for (const logprob of facts.logprobs(result.scored)) said?.logprobs.push(logprob);
   return responseObject(facts, { items, end: result.end, totals });

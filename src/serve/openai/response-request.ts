@@ -23,7 +23,7 @@ import {
   termsShape,
 } from "./schema-parts.js";
 
-/** Reasoning comes whole, so that no summary of it is made. */
+/** Accepted and ignored: reasoning is returned in full, not as a summary. */
 const summaryField = z.enum(["auto", "concise", "detailed"]).nullish();
 const reasoningField = z.strictObject({
   effort: z.enum(REASONING_EFFORTS).nullish(),
@@ -33,7 +33,7 @@ const reasoningField = z.strictObject({
 
 const LOGPROBS = "message.output_text.logprobs";
 
-/** Most are about the provider's own tools, whose items no answer here has. Reasoning is there in plain text. */
+/** Most values concern the provider's own tools, whose items never occur in answers of this server. Reasoning is returned as plain text. */
 const includeField = z.array(
   z.enum([
     LOGPROBS,
@@ -87,7 +87,7 @@ function refuse(param: string, message: string): never {
   throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
 }
 
-/** The arguments that chatPrompt and planChat share. */
+/** The shared arguments of chatPrompt and planChat. */
 function conversationOf(c: Asker, context: PromptContext, request: ResponseRequest) {
   return [
     context,
@@ -100,7 +100,7 @@ function conversationOf(c: Asker, context: PromptContext, request: ResponseReque
   ] as const;
 }
 
-/** The request's prompt, and nothing of what else it asks for. */
+/** The token ids of the request's prompt; its other fields are ignored. */
 export async function responsePromptIds(
   c: Asker,
   context: PromptContext,
@@ -110,7 +110,7 @@ export async function responsePromptIds(
   return promptIds;
 }
 
-/** Most likely tokens to show beside each; undefined: no log-probabilities are wanted. */
+/** The number of likeliest tokens to show for each token; undefined: no log-probabilities. */
 export function numTopLogprobsOf(request: ResponseRequest): number | undefined {
   const { top_logprobs: numTop = 0, include = [] } = request;
   return numTop > 0 || include.includes(LOGPROBS) ? numTop : undefined;
@@ -155,10 +155,10 @@ function planConversation(c: AppContext, context: ServeContext, request: Respons
   return withinContext(messages, plan, maxModelLen - wanted);
 }
 
-/** Tokens that a conversation is shortened by for an answer that names no limit. */
+/** The number of tokens that truncation leaves for an answer if the request has no limit. */
 const DEFAULT_ROOM = 256;
 
-/** The conversation without its oldest turns, as few as need be. Instructions stay, and a turn goes as a whole, from what the user says on. */
+/** Drops as few of the oldest turns as necessary. Instructions stay, and a turn is dropped as a whole, beginning with its user message. */
 async function withinContext(
   messages: readonly PlainMessage[],
   plan: (kept: readonly PlainMessage[]) => Promise<ChatPlan>,
@@ -190,6 +190,6 @@ async function withinContext(
     if (made === undefined) low = middle + 1;
     else [best, high] = [made, middle];
   }
-  // Even the last turn alone is too long: it is told as it always is.
+  // If even the last turn alone is too long, planning it reports the usual error.
   return best ?? (cuts.length === 0 ? plan(messages) : cutAt(cuts.at(-1)!));
 }

@@ -1,4 +1,4 @@
-/** The field `text` of /v1/responses: what form the answer has. */
+/** The field `text` of /v1/responses: the required form of the answer. */
 import { z } from "zod";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { anyObjectForm, schemaField } from "./constraint.js";
@@ -11,14 +11,14 @@ const formatField = z.discriminatedUnion("type", [
     name: z.string(),
     description: z.string().nullish(),
     schema: schemaField,
-    // A schema is kept to either way.
+    // Ignored: the schema is enforced in either case.
     strict: z.boolean().nullish(),
   }),
 ]);
 
 export const textField = z.strictObject({
   format: formatField.nullish(),
-  // Nothing that a model here could be told.
+  // Ignored, because models here accept no verbosity.
   verbosity: z.unknown().optional(),
 });
 
@@ -26,7 +26,7 @@ export function isFormPrescribed(text: z.output<typeof textField> | undefined): 
   return text?.format != null && text.format.type !== "text";
 }
 
-/** Undefined: the answer is free. */
+/** Undefined: the answer has no required form. */
 export function formOfText(text: z.output<typeof textField> | undefined): AnswerForm | undefined {
   const format = text?.format;
   if (format == null || format.type === "text") return undefined;

@@ -1,4 +1,4 @@
-/** The tool fields of /v1/responses, whose functions lie flat in their tools, in the form of chat completions. */
+/** Converts the tool fields of /v1/responses, whose tools hold functions without nesting, to the form of chat completions. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
@@ -7,7 +7,7 @@ import { parseNested } from "./fields.js";
 import { objectField } from "./schema-parts.js";
 import { assertDistinctNames, nameField, parametersField, type ToolFields } from "./tool-fields.js";
 
-/** Tools that the provider runs are named as such before anything else is said of them. */
+/** Tools are checked by type later, so that the error can name one that only the provider can run. */
 export const flatToolsField = z.array(objectField).max(128);
 const typeOfTool = z.object({ type: z.string() });
 

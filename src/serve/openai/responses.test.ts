@@ -1,4 +1,4 @@
-/** Tools and reasoning of /v1/responses: what is refused, what the template is given, what the answer says. */
+/** Tools and reasoning of /v1/responses: refusals, the template's input, and the answer. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
@@ -67,7 +67,7 @@ describe("refusals", () => {
 });
 
 describe("the output", () => {
-  it("of a call is an item of its own", async () => {
+  it("of a call is a separate item", async () => {
     const { body, prompt } = await post({ tools }, `I look.\n${CALL}\n${CALL}`);
     const functions = tools.map(({ type, strict: _, ...rest }: { type: string; strict?: boolean }) => ({
       type,
@@ -90,7 +90,7 @@ describe("the output", () => {
     expect(body).toMatchObject({ status: "completed", tools, tool_choice: "auto", parallel_tool_calls: true });
   });
 
-  it("of reasoning is an item of its own, and counted", async () => {
+  it("of reasoning is a separate item, and its tokens are counted", async () => {
     const asked = { reasoning: { effort: "high", summary: "auto" }, include: ["reasoning.encrypted_content"] };
     const { body, prompt } = await post(asked, "hm\n</think>\n\nyes", thinking);
     expect(prompt).toContain("high");
@@ -107,7 +107,7 @@ describe("the output", () => {
     expect(body.usage.output_tokens_details).toEqual({ reasoning_tokens: "hm\n</think>".length });
   });
 
-  it("has log-probabilities where they are asked for, of what is said", async () => {
+  it("has log-probabilities of its text on request", async () => {
     const { body } = await post({ top_logprobs: 2 }, "hm</think>yes", thinking);
     const [, message] = body.output as unknown as {
       content: { logprobs: { token: string; top_logprobs: object[] }[] }[];
@@ -121,7 +121,7 @@ describe("the output", () => {
     expect(JSON.stringify((await post({}, "yes")).body.output)).not.toContain('"logprob":');
   });
 
-  it("of a conversation that is too long is an answer to its end, where that is asked for", async () => {
+  it("answers the end of a conversation that is too long, if the request allows truncation", async () => {
     const turn = (n: number) => [
       { role: "user", content: `question ${n} ${"x".repeat(400)}` },
       { role: "assistant", content: `answer ${n}` },
@@ -133,24 +133,24 @@ describe("the output", () => {
     expect(body).toMatchObject({ status: "completed", truncation: "auto" });
     expect(prompt).toMatch(/^<\|im_start\|>system\nbe brief<\|im_end\|>\n<\|im_start\|>user\nquestion (3\d) /);
     expect(prompt).toContain("last");
-    // One turn more would not have left room for the answer.
+    // One more turn would leave no room for the answer.
     expect(prompt.length + 480 + 256).toBeGreaterThan(4096);
     const one = await post({ input: "x".repeat(5000), truncation: "auto" }, "yes");
     expect(one.body.error.code).toBe("context_length_exceeded");
   });
 
-  it("of nothing is an empty message", async () => {
+  it("is an empty message if the answer is empty", async () => {
     const { body } = await post({ tools }, "");
     expect(body.output).toMatchObject([{ type: "message", status: "completed", content: [{ text: "" }] }]);
   });
 
-  it("that was cut off says so of its last item", async () => {
+  it("has an incomplete last item if it was cut off", async () => {
     const { body } = await post({ tools, max_output_tokens: `I look.\n${CALL}`.length - 20 }, `I look.\n${CALL}`);
     expect(body.output).toMatchObject([{ status: "completed" }, { status: "incomplete", arguments: '{"city": "P' }]);
     expect(body).toMatchObject({ status: "incomplete", incomplete_details: { reason: "max_output_tokens" } });
   });
 
-  it("can be forced, or kept to one call, or to none", async () => {
+  it("can be forced to calls, or limited to one call or none", async () => {
     const forced = await post({ tools, tool_choice: tool("weather") }, ' {"city": "Rome"}}\n</tool_call>');
     expect(forced.body.output).toMatchObject([{ name: "weather", arguments: '{"city": "Rome"}' }]);
     const single = await post({ tools, parallel_tool_calls: false }, `${CALL}${CALL}`);
@@ -171,7 +171,7 @@ describe("the form of the answer", () => {
     expect(body.text).toEqual(format(schema));
   });
 
-  it("is free when nothing, or text, is asked for", async () => {
+  it("is unconstrained by default and for text", async () => {
     for (const text of [{}, { verbosity: "low" }, { format: { type: "text" } }, { format: null }]) {
       const { grammar, body } = await post({ text });
       expect(grammar).toBeUndefined();
@@ -179,7 +179,7 @@ describe("the form of the answer", () => {
     }
   });
 
-  it("stands beside tools, called or not", async () => {
+  it("works with tools, whether they are called or not", async () => {
     const none = await post({ tools, tool_choice: "none", text: format(schema) }, '{"a":1}');
     expect(none.grammar).not.toContain("weather");
     const said = await post({ tools, text: format(schema) }, '{"a":1}');
@@ -191,7 +191,7 @@ describe("the form of the answer", () => {
 });
 
 describe("the input", () => {
-  it("takes an answer's items back as one turn, with the results", async () => {
+  it("accepts an answer's items as one turn, together with the results", async () => {
     const first = await post({ tools }, `hm</think>I look.${CALL}`, thinking);
     const call = first.body.output[2];
     expect(call.type).toBe("function_call");
@@ -209,7 +209,7 @@ describe("the input", () => {
     expect(prompt).toContain(`<|im_start|>tool\nsunny FOR ${call.call_id}<|im_end|>`);
   });
 
-  it("takes calls without a text before them", async () => {
+  it("accepts calls without a text before them", async () => {
     const calls = ["a", "b"].map((id) => ({ type: "function_call", call_id: id, name: "now", arguments: "{}" }));
     const results = ["a", "b"].map((id) => ({ type: "function_call_output", call_id: id, output: `12 ${id}` }));
     const { prompt } = await post({ input: [{ role: "user", content: "hi" }, ...calls, ...results], tools });

@@ -43,7 +43,7 @@ function factsOf(context: ServeContext, request: ResponseRequest): Facts {
   };
 }
 
-/** Log-probabilities of the content; this API has none for thoughts. */
+/** Log-probabilities of the content; this API has none for reasoning. */
 function spokenLogprobs(context: ServeContext, scored: readonly ScoredToken[]): object[] {
   const said = scored.filter(({ isThought }) => !isThought);
   return chatLogprobs(context.tokenizer, said, false).content;

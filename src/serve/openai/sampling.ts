@@ -1,4 +1,4 @@
-/** From validated request fields to the engine's sampling parameters and the generation's text rules. */
+/** Converts validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineRequest, type Pooling, type SamplingParams } from "../../engine/api/request.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
@@ -11,26 +11,26 @@ import type { ChatPlan } from "./chat-plan.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
-/** One prompt, and all that its choices share. */
+/** One prompt, and the settings that its choices share. */
 interface GenerationPlan extends ChatPlan {
   readonly fields: SamplingFields;
   readonly terms: RequestTerms;
-  /** undefined: as many as the context leaves. */
+  /** Undefined: as many as the context leaves. */
   readonly maxTokens: number | undefined;
-  /** Which field a complaint about maxTokens names. */
+  /** The field name in errors about maxTokens. */
   readonly maxTokensField: string;
-  /** Which field a complaint about the prompt names. */
+  /** The field name in errors about the prompt. */
   readonly promptField: string;
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
-  /** The first choice alone brings the prompt's log-probabilities, which are the same for all. */
+  /** Only the first choice computes the prompt's log-probabilities, because they are the same for all choices. */
   readonly scoresPromptOnce?: boolean;
-  /** Asks for the prompt as one vector instead of an answer. */
+  /** Requests an embedding of the prompt instead of an answer. */
   readonly pooling?: Pooling;
 }
 
 /**
- * How many tokens may come: what was asked for, at most what the context leaves; when nothing was asked for, at most what the KV memory holds
+ * The limit of output tokens: the requested number, at most the rest of the context; without a request, at most the capacity of the KV memory
  * as well. The prompt itself is never cut.
  */
 function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
@@ -45,7 +45,7 @@ function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
   return Math.min(wanted, tokensLeft);
 }
 
-/** Each as it is written at the beginning of a text, and behind a blank where that makes another token of it. */
+/** The tokens of each word at the beginning of a text and, if different, after a blank. */
 function badWordsOf(tokenizer: Tokenizer, words: readonly string[] | undefined): number[][] | undefined {
   return words?.flatMap((word) => {
     const encode = (text: string) => tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
@@ -69,7 +69,7 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
     );
   }
   const logitBias = Object.entries(fields.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias] as const);
-  // A nucleus of no mass still holds the likeliest token.
+  // An empty nucleus still contains the likeliest token.
   const topP = fields.top_p ?? defaults.top_p ?? 1;
   const isTopOnly = topP === 0;
   const modelStops = fields.ignore_eos === true ? [] : context.tokenizer.stopIds;
@@ -93,7 +93,10 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
   };
 }
 
-/** Log-probabilities of prompt tokens that one request may ask for, the most likely tokens at each place counted: all are kept until the answer is whole. */
+/**
+ * The limit for log-probabilities of prompt tokens in one request, counting all candidates per position, because all are kept until the answer is
+ * complete.
+ */
 const MAX_PROMPT_LOGPROBS = 10_000_000;
 
 export function assertFewLogprobs(requests: readonly GenerationRequest[]): void {
@@ -108,7 +111,7 @@ export function assertFewLogprobs(requests: readonly GenerationRequest[]): void 
   );
 }
 
-/** The request to the engine of one choice. */
+/** The engine request of one choice. */
 function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): EngineRequest {
   const { promptIds, pooling, recipe } = plan;
   const { tenant, priority, cacheSalt } = plan.terms;
@@ -125,7 +128,7 @@ function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): Engine
 
 /**
  * The n generations of one prompt.
- * @param firstChoice of the prompt, among those of all prompts of the request: each draws for itself
+ * @param firstChoice the index of the prompt's first choice among all choices of the request; each choice has a seed of its own
  */
 export function planChoices(
   context: ServeContext,
@@ -163,7 +166,7 @@ export function planChoices(
   }));
 }
 
-/** Each sequence takes a copy to the engine. */
+/** The limit for all recipes of a request together, because each sequence sends a copy to the engine. */
 const MAX_RECIPES_LENGTH = 16 * MAX_RECIPE_LENGTH;
 
 export function assertShortRecipes(requests: readonly GenerationRequest[]): void {

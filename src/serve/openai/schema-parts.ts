@@ -1,10 +1,10 @@
-/** Schema pieces the endpoints share. Every message reads "expected …, got …"; the field's name is put in front by the caller. */
+/** Schema pieces that the endpoints share. Every message has the form "expected …, got …"; the caller puts the field's name before it. */
 import { z } from "zod";
 import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api/request.js";
 import { checked } from "./checked.js";
 import { constraintShape } from "./constraint.js";
 
-/** Words are made tokens of before anything else of the request is looked at. */
+/** The limit exists because words are tokenized before the rest of the request is checked. */
 const MAX_BAD_WORD_CHARACTERS = 256;
 
 export { checked };
@@ -33,13 +33,13 @@ export function integerIn(min: number, max: number) {
   );
 }
 
-/** A long list of a large body comes as an Int32Array; readers accept both. */
+/** A long list in a large body arrives as an Int32Array; readers accept both. */
 export function isTokenIdArray(value: unknown): value is number[] {
   if (value instanceof Int32Array) return true;
   return Array.isArray(value) && value.every((id) => typeof id === "number" && Number.isInteger(id));
 }
 
-/** An object as it came, every member with it: zod's own copies of objects leave out a member called __proto__. */
+/** An object without changes: zod's copies of objects lack a member named __proto__. */
 export const objectField = checked<Readonly<Record<string, unknown>>>(
   "an object",
   (value) => typeof value === "object" && value !== null && !Array.isArray(value),
@@ -121,7 +121,7 @@ export const samplingShape = {
   ...constraintShape,
 } as const;
 
-/** When a request runs, and how long it may; the same on every endpoint that asks the engine for something. */
+/** A request's priority and time limits, the same on every endpoint that uses the engine. */
 export const termsShape = {
   priority: integerIn(-(2 ** 31), 2 ** 31 - 1).optional(),
   timeout: numberAbove(0, 86_400).optional(),
@@ -129,15 +129,15 @@ export const termsShape = {
 
 export type SamplingFields = z.output<z.ZodObject<typeof samplingShape>>;
 
-/** n's upper limit is the server's and is checked with it. */
+/** The upper limit of `n` is a server setting and is checked later. */
 export const maxTokensField = integerIn(0, 2 ** 31 - 1);
 export const numChoicesField = integerIn(1, 2 ** 31 - 1);
 
 export const streamOptionsField = z.strictObject({
   include_usage: z.boolean().nullish(),
-  // vLLM's: beside include_usage, every chunk has the usage so far.
+  // vLLM's field: together with include_usage, every chunk has the usage so far.
   continuous_usage_stats: z.boolean().nullish(),
-  // Padding against traffic analysis; none is added here.
+  // Padding against traffic analysis; the server adds none.
   include_obfuscation: z.boolean().nullish(),
 });
 

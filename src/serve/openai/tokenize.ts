@@ -41,7 +41,7 @@ export const DETOKENIZE_RULES: FieldRules<(typeof detokenizeSchema)["shape"]> = 
   unsupported: {},
 };
 
-/** The text whose tokens are asked for: a prompt, or a chat as its template writes it. */
+/** The text to tokenize: a prompt, or a chat rendered by its template. */
 function textOf(context: ServeContext, request: z.output<typeof tokenizeSchema>): string {
   const { prompt, messages } = request;
   if (prompt !== undefined && messages === undefined) {
@@ -73,7 +73,7 @@ export async function tokenize(c: AppContext, context: ServeContext): Promise<Re
   const { count, ids, texts } = await context.asyncTokenizer.list(text, { addSpecial, parseSpecial: true }, withTexts);
   const { maxModelLen } = context.engine.info;
   const head = `{"count":${count},"max_model_len":${maxModelLen},"tokens":`;
-  // As bytes: writing a million ids here would hold up everybody.
+  // The ids arrive as JSON bytes, because serialising a million ids on this thread would delay other requests.
   const body = Buffer.concat([Buffer.from(head), ids, Buffer.from(',"token_strs":'), texts, Buffer.from("}")]);
   return c.body(body, 200, { "Content-Type": "application/json" });
 }
@@ -93,7 +93,10 @@ export async function detokenize(c: AppContext, context: ServeContext): Promise<
   return c.json({ prompt: await context.asyncTokenizer.decode(request.tokens) });
 }
 
-/** What evaluation tools need to render chats and to cut texts themselves. Nothing is padded here: the end token stands in. */
+/**
+ * The facts that evaluation tools need to render chats and truncate texts themselves. The server pads nothing, so the end token is reported as the
+ * padding token.
+ */
 export function tokenizerInfo(c: AppContext, context: ServeContext): Response {
   const { tokenizer, chatTemplate, engine } = context;
   const { bosId, eosId } = tokenizer;

@@ -1,4 +1,4 @@
-/** The tool fields of a request: their schema, and the wishes they express. */
+/** The tool fields of a request: their schema and meaning. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
@@ -17,7 +17,7 @@ const nameUpTo = (maxLength: number) =>
   );
 
 export const nameField = nameUpTo(64);
-/** Anthropic's clients put a server's name before each of its tools'. */
+/** Longer, because Anthropic's clients prefix each tool's name with its server's name. */
 export const longNameField = nameUpTo(128);
 
 export const parametersField = checked<Record<string, unknown>>(
@@ -40,7 +40,7 @@ export const toolsField = z.array(toolSchema).max(MAX_TOOLS);
 
 const namedChoice = z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: nameField }) });
 
-/** Fewer tools than there are. */
+/** Restricts calls to some of the tools. */
 const allowedChoice = z.strictObject({
   type: z.literal("allowed_tools"),
   allowed_tools: z.strictObject({ mode: z.enum(["auto", "required"]), tools: z.array(namedChoice).min(1) }),
@@ -48,7 +48,7 @@ const allowedChoice = z.strictObject({
 
 export const toolChoiceField = z.union([z.enum(["none", "auto", "required"]), namedChoice, allowedChoice]);
 
-/** An assistant's calls, sent back, with whatever clients put beside them. */
+/** An assistant's calls that the client sends back, with any fields that clients add. */
 export const toolCallsField = z.array(
   z.object({
     id: z.string(),
@@ -59,28 +59,28 @@ export const toolCallsField = z.array(
 
 export interface ToolFields {
   readonly tools?: readonly ToolField[] | undefined;
-  /** Where a tool of the request has its schema; "function.parameters" when missing. */
+  /** The path of the schema in a tool of the request; "function.parameters" by default. */
   readonly schemaField?: string;
   readonly tool_choice?: z.output<typeof toolChoiceField> | undefined;
   readonly parallel_tool_calls?: boolean | undefined;
 }
 
-/** A request's wishes about tools. */
+/** How a request uses tools. */
 export interface ToolUse {
   readonly format: ToolCallFormat;
-  /** As templates take them. */
+  /** Tools in the form that templates use. */
   readonly tools: readonly object[];
   /** Functions that may be called. */
   readonly functions: readonly GrammarFunction[];
-  /** The answer is to end with its first call. */
+  /** Whether the answer ends with its first call. */
   readonly isSingle: boolean;
-  /** The answer is to be a call: of the one function there is, or of any. */
+  /** Whether the answer must be a call: "named" of the only function, "any" of any function. */
   readonly forced: "named" | "any" | undefined;
-  /** Text that a forced call begins the answer with; "" where the model is free. */
+  /** The text at the beginning of an answer with a forced call; "" if no call is forced. */
   readonly opening: string;
 }
 
-/** @param pathOf a function's name in the request */
+/** @param pathOf gives the path of a function's name in the request */
 export function assertDistinctNames(
   functions: readonly { readonly name: string }[],
   pathOf: (index: number) => string,
@@ -97,7 +97,7 @@ export function assertDistinctNames(
   }
 }
 
-/** The tools as a template takes them; undefined where there are none. */
+/** The tools in the form that templates use; undefined if there are none. */
 export function templateTools(
   context: PromptContext,
   tools: readonly ToolField[] | undefined,
@@ -133,7 +133,7 @@ interface Choice {
   readonly mode: "none" | "auto" | "required";
   /** The functions that may be called; undefined: all. */
   readonly names: ReadonlySet<string> | undefined;
-  /** The one that must be. */
+  /** The function that must be called. */
   readonly forcedName: string | undefined;
 }
 
@@ -151,7 +151,7 @@ function choiceOf({ tool_choice: choice = "auto", tools = [] }: ToolFields): Cho
   return { mode: "required", names, forcedName: choice.function.name };
 }
 
-/** undefined: the answer is text, whatever it looks like. */
+/** Undefined: the answer is plain text, even if it looks like a call. */
 export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse | undefined {
   const { mode, names, forcedName } = choiceOf(fields);
   const isForced = mode === "required";
@@ -164,9 +164,9 @@ export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse |
       },
     );
   }
-  // Without a template there is no chat at all, which is the better complaint.
+  // Without a template chat is unavailable; another check reports that with a better error.
   if (mode === "none" || context.chatTemplate === undefined) return undefined;
-  // A model that must call a certain function sees all of them; one that is free sees only those that it may call.
+  // If a certain function must be called, the prompt shows all functions; otherwise only those that may be called.
   const isShown = ({ function: { name } }: ToolField) => forcedName !== undefined || names?.has(name) !== false;
   const tools = templateTools(context, fields.tools, isShown);
   if (tools === undefined) return undefined;

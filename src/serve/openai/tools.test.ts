@@ -1,6 +1,6 @@
 /**
- * Tools and reasoning of chat completions: what is refused, what the template is given, what the answer says.
- * size: cases are requests and answers, written out as JSON
+ * Tools and reasoning of chat completions: refusals, the template's input, and the answer.
+ * size: the cases are requests and answers as JSON
  */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
@@ -20,7 +20,7 @@ const tools = [
   tool("get_weather", { description: "Weather", parameters: { type: "object", properties: {} }, strict: true }),
   tool("now"),
 ];
-/** A schema that no grammar keeps. */
+/** A schema that no grammar can enforce. */
 const keptNot = (strict: boolean) => ({
   strict,
   parameters: { type: "object", properties: { a: { type: "string", pattern: "(?<=a)b" } } },
@@ -93,7 +93,7 @@ describe("refusals", () => {
 });
 
 describe("the template", () => {
-  it("is given the tools without what only the server reads", async () => {
+  it("receives the tools without fields for the server only", async () => {
     const { prompt } = await post({ tools });
     const shown = JSON.parse(prompt.split("\n")[0]!);
     expect(shown).toEqual([
@@ -102,7 +102,7 @@ describe("the template", () => {
     ]);
   });
 
-  it("is given calls with their arguments as objects, results with their ids, and reasoning", async () => {
+  it("receives calls with arguments as objects, results with their ids, and reasoning", async () => {
     const call = {
       id: "call_1",
       type: "function",
@@ -120,7 +120,7 @@ describe("the template", () => {
     expect(prompt).toContain("tool\nsun FOR call_1<|im_end|>");
   });
 
-  it("is given tools by /tokenize too", async () => {
+  it("receives tools from /tokenize, too", async () => {
     const { options } = fakeAppOptions({}, { chatTemplate: toolTemplate });
     const count = async (fields: object): Promise<number> => {
       const request = { method: "POST", body: JSON.stringify({ messages, ...fields }) };
@@ -130,7 +130,7 @@ describe("the template", () => {
     expect(await count({ tools })).toBeGreaterThan((await count({ tools: [] })) + 50);
   });
 
-  it("of Mistral is given ids of nine characters", async () => {
+  it("of Mistral receives ids of nine characters", async () => {
     const call = { id: "call_0123456789abcdef", function: { name: "now", arguments: "" } };
     const results = [{ role: "tool", tool_call_id: call.id, content: "12" }];
     const { prompt } = await post({ messages: [...messages, ...assistant(call), ...results] }, "", {
@@ -140,16 +140,16 @@ describe("the template", () => {
     expect(prompt).toContain("12 FOR 789abcdef");
   });
 
-  it("is given no tools when none may be called, and the answer is text", async () => {
+  it("receives no tools if none may be called, and the answer is text", async () => {
     const { prompt, choice } = await post({ tools, tool_choice: "none" }, CALL);
     expect(prompt).not.toContain("get_weather");
     expect(choice).toMatchObject({ finish_reason: "stop", message: { content: CALL } });
     expect(choice.message).not.toHaveProperty("tool_calls");
-    // A template without tools is asked for nothing it has not.
+    // A template without support for tools is accepted, because tool_choice none needs no support.
     expect((await post({ tools, tool_choice: "none" }, "ok", { chatTemplate: chatMl })).status).toBe(200);
   });
 
-  it("is told the effort, and to leave out the reasoning where it can", async () => {
+  it("receives the effort, and the request to skip reasoning if it supports that", async () => {
     const none = await post({ reasoning_effort: "none" }, "", { chatTemplate: thinkingTemplate });
     expect(none.prompt.endsWith("none<think></think>")).toBe(true);
     const low = await post({ reasoning_effort: "low" }, "", { chatTemplate: thinkingTemplate });
@@ -160,7 +160,7 @@ describe("the template", () => {
 });
 
 describe("calls", () => {
-  it("come out of the text", async () => {
+  it("are extracted from the text", async () => {
     const { choice, body } = await post({ tools, logprobs: true }, `I look.\n${CALL}\n${CALL}`);
     expect(choice.finish_reason).toBe("tool_calls");
     expect(choice.message.content).toBe("I look.");
@@ -180,7 +180,7 @@ describe("calls", () => {
     expect((await post({ tools }, CALL)).choice.message.content).toBeNull();
   });
 
-  it("of strict functions are held to their schemas, wherever they begin", async () => {
+  it("of strict functions follow their schemas, wherever they begin", async () => {
     const { grammar } = await post({ tools }, "", { reasoningParser: "none" });
     expect(grammar).toContain('TagDispatch(("<tool_call>", ');
     expect(grammar).not.toContain("</think>");
@@ -196,7 +196,7 @@ describe("calls", () => {
     expect(choice).toMatchObject({ finish_reason: "stop", message: { content: CALL } });
   });
 
-  it("end the answer after the first when they may not be parallel", async () => {
+  it("end the answer after the first if parallel calls are disabled", async () => {
     const { choice, body, fake } = await post({ tools, parallel_tool_calls: false }, `${CALL}${CALL}`);
     expect(choice.message.tool_calls).toHaveLength(1);
     expect(choice).toMatchObject({ finish_reason: "tool_calls", stop_reason: null });
@@ -213,7 +213,7 @@ describe("calls", () => {
     expect(short.choice.message.tool_calls[0].function.arguments).toBe('{"city": "Pa');
   });
 
-  it("are seen behind a special token, and other special tokens are not", async () => {
+  it("are recognised after a special token, and other special tokens stay hidden", async () => {
     const script = [97, BOS_ID, TOOL_CALLS_ID, ...Buffer.from('[{"name": "now", "arguments": {}}]'), EOS_ID];
     const { choice } = await post({ tools }, script, { chatTemplate: mistralTemplate });
     expect(choice.message).toMatchObject({
@@ -224,7 +224,7 @@ describe("calls", () => {
     expect(plain.message.content).toBe('a[{"name": "now", "arguments": {}}]');
   });
 
-  it("are read as the flag says", async () => {
+  it("are parsed in the format of the flag", async () => {
     const options = { chatTemplate: strangeToolTemplate, toolCallParser: "llama3_json" } as const;
     const { choice } = await post({ tools }, '{"name": "now", "parameters": {}}', options);
     expect(choice.message.tool_calls).toHaveLength(1);
@@ -254,19 +254,19 @@ describe("forced calls", () => {
     expect(names).toEqual(["now", "get_weather"]);
   });
 
-  it("that the model does not make are content, opening included", async () => {
+  it("that the model does not complete are content, including the opening", async () => {
     const { choice } = await post({ tools, tool_choice: "required" }, "no");
     expect(choice).toMatchObject({ finish_reason: "stop", message: { content: '<tool_call>\n{"name": "no' } });
   });
 
-  it("are held to the function's name and schema", async () => {
+  it("follow the function's name and schema", async () => {
     const grammarOf = async (fields: object) => (await post(fields, "")).grammar;
     const any = await grammarOf({ tools, tool_choice: "required" });
     expect(any).toContain('"get_weather\\", \\"arguments\\":"');
     expect(any).toContain('"now\\", \\"arguments\\":"');
     const named = await grammarOf({ tools, tool_choice: forced("now") });
     expect(named).not.toContain("get_weather");
-    // What cannot be kept for a function that is not strict is left open.
+    // A schema that cannot be enforced is ignored for a function that is not strict.
     for (const lax of [tool("f", keptNot(false)), textual(false)]) {
       expect(await grammarOf({ tools: [lax], tool_choice: "required" })).toContain('"f\\"');
       expect(await grammarOf({ tools: [lax] })).toBeUndefined();
@@ -274,7 +274,7 @@ describe("forced calls", () => {
     expect(await grammarOf({ tools, tool_choice: "none" })).toBeUndefined();
   });
 
-  it("close the reasoning that a template opens", async () => {
+  it("end the reasoning that a template opens", async () => {
     const fields = { tools, tool_choice: forced("now") };
     const { choice, prompt } = await post(fields, "{}}", { chatTemplate: thinkingTemplate });
     expect(prompt.endsWith('<think>\n\n</think>\n\n<tool_call>\n{"name": "now", "arguments":')).toBe(true);
@@ -285,12 +285,12 @@ describe("forced calls", () => {
   });
 });
 
-describe("tools beside a form", () => {
+describe("tools together with a form", () => {
   const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"], additionalProperties: false };
   const response_format = { type: "json_schema", json_schema: { name: "f", schema, strict: true } };
   const lax = [tool("now")];
 
-  it("leave the answer to be a call or of the form", async () => {
+  it("allow the answer to be a call or of the form", async () => {
     for (const fields of [{ tools }, { tools: lax, parallel_tool_calls: false }, { tools, tool_choice: "auto" }]) {
       const said = await post({ ...fields, response_format }, '{"a":1}');
       expect(said.choice).toMatchObject({ finish_reason: "stop", message: { content: '{"a":1}' } });
@@ -306,7 +306,7 @@ describe("tools beside a form", () => {
     });
   });
 
-  it("decide it alone where a call is forced, and not at all where none may be made", async () => {
+  it("replace the form if a call is forced, and do not affect it if no call is allowed", async () => {
     const call = await post({ tools, response_format, tool_choice: forced("now") }, " {}}\n</tool_call>");
     expect(call.choice.message).toMatchObject({ tool_calls: [{ function: { name: "now", arguments: "{}" } }] });
     expect(call.grammar).not.toContain('"\\"a\\""');
@@ -315,7 +315,7 @@ describe("tools beside a form", () => {
     expect(none.grammar).not.toContain("now");
   });
 
-  it("take regular expressions and choices, but no grammar of one's own", async () => {
+  it("accept regular expressions and choices, but not a custom grammar", async () => {
     for (const structured of [{ regex: "a+" }, { choice: ["a", "b"] }, { json_object: true }, { json: schema }]) {
       const { status, grammar } = await post({ tools, structured_outputs: structured }, "a");
       expect(status).toBe(200);
@@ -325,12 +325,12 @@ describe("tools beside a form", () => {
     expect(refused.error).toMatchObject({ code: "invalid_parameter", param: "tools" });
   });
 
-  it("may be thought about first", async () => {
+  it("allow reasoning first", async () => {
     const thinking = { chatTemplate: thinkingTemplate };
     const { choice, prompt, grammar } = await post({ tools, response_format }, 'why\n</think>\n\n{"a":1}', thinking);
     expect(prompt.endsWith("<think>\n")).toBe(true);
     expect(choice.message).toMatchObject({ reasoning: "why", content: '{"a":1}' });
-    // The answer does not end with its reasoning.
+    // The answer does not end after its reasoning.
     expect(grammar).not.toContain("stop_eos=true");
   });
 });
@@ -356,12 +356,12 @@ describe("reasoning", () => {
     expect(choice.message.tool_calls).toHaveLength(1);
   });
 
-  it("is all there is when the length ends it", async () => {
+  it("is the whole answer if the length limit ends it", async () => {
     const { choice } = await post({ max_tokens: 3 }, "because", thinking);
     expect(choice).toMatchObject({ finish_reason: "length", message: { content: null, reasoning: "bec" } });
   });
 
-  it("is the flag's choice", async () => {
+  it("follows the flag", async () => {
     const text = "<think>a</think>b";
     const off = await post({}, text, { ...thinking, reasoningParser: "none" });
     expect(off.choice.message.content).toBe(text);
@@ -371,7 +371,7 @@ describe("reasoning", () => {
     expect((await post({}, text, { chatTemplate: chatMl })).choice.message.content).toBe(text);
   });
 
-  it("is expected where the vocabulary has tokens for it", async () => {
+  it("is expected if the vocabulary has tokens for it", async () => {
     const idByText: Readonly<Record<string, number>> = { "<think>": 7, "</think>": 8 };
     const encode: AppOptions["tokenizer"]["encode"] = (text, options) =>
       idByText[text] === undefined ? fakeTokenizer.encode(text, options) : [idByText[text]];

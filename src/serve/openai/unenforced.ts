@@ -1,13 +1,13 @@
-/** Says in an answer's headers which keywords of its schema were not kept. */
+/** Lists the unenforced keywords of a schema in the answer's headers. */
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { unenforcedKeywords } from "../../text/grammar/unenforced.js";
 import type { AppContext } from "../http/context.js";
 import { UNENFORCED_HEADER } from "../http/respond.js";
 
-/** Of streams, whose headers are written past Hono, as well. */
+/** Also sets the header of streams, whose headers bypass Hono. */
 export function sayUnenforced(c: AppContext, form: AnswerForm | undefined): void {
   if (form?.kind !== "schema") return;
-  // Names come from the client: nothing that could end a header's line.
+  // Names come from the client, so characters that could end a header's line are removed.
   const names = unenforcedKeywords(form.schema).map((name) => name.replace(/[^\w$-]/g, "?"));
   if (names.length === 0) return;
   c.set("unenforced", names.join(", "));

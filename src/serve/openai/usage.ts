@@ -1,4 +1,4 @@
-/** The `usage` block: prompts counted once each, choices summed. */
+/** The `usage` block: each prompt counts once, and the tokens of all choices are summed. */
 import type { JobTotals } from "../generation/job.js";
 import type { StreamUsage } from "./schema-parts.js";
 
@@ -10,7 +10,7 @@ interface Usage {
   readonly completion_tokens_details?: { readonly reasoning_tokens: number };
 }
 
-/** `promptLengths` has one entry per prompt; the totals have `numChoices` generations for each, in order. */
+/** `promptLengths` has one entry per prompt; `totals` has `numChoices` generations per prompt, in order. */
 export function usageOf(promptLengths: readonly number[], numChoices: number, totals: JobTotals): Usage {
   const promptTokens = promptLengths.reduce((sum, length) => sum + length, 0);
   const { numReasoningTokens } = totals;
@@ -27,7 +27,7 @@ export function usageOf(promptLengths: readonly number[], numChoices: number, to
   };
 }
 
-/** JSON of the `usage` in a stream's chunks but its last: of one choice, as far as it has come. */
+/** The JSON of `usage` in all chunks of a stream but the last: the usage of one choice so far. */
 export class ChunkUsage {
   readonly #usage: StreamUsage;
   readonly #numOutputTokens: number[];
@@ -49,7 +49,7 @@ export class ChunkUsage {
     this.#numOutputTokens[index]! += numNewTokens;
   }
 
-  /** The field with its comma; "" where there is none. */
+  /** The field with its comma; "" if the chunk has none. */
   field(index: number): string {
     if (this.#usage === "none") return "";
     if (this.#usage === "last") return `,"usage":null`;

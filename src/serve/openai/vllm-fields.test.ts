@@ -1,4 +1,4 @@
-/** Fields that vLLM added to OpenAI's, whole and streamed. */
+/** vLLM's additions to OpenAI's fields, complete and streamed. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { thinkingTemplate } from "../../../test/helpers/chat-templates.js";
@@ -26,7 +26,7 @@ async function chunksOf(path: string, body: object, text: string, chatTemplate =
 describe("return_token_ids", () => {
   const asked = { return_token_ids: true };
 
-  it("gives the ids of chats, whole and streamed", async () => {
+  it("returns the ids of chats, complete and streamed", async () => {
     const { body, fake } = await ask(CHAT, chat(asked), writing("aye"));
     const prompt = Array.from(fake.engine.submitted[0]!.promptIds);
     expect(prompt[0]).toBe(IM_START_ID);
@@ -37,7 +37,7 @@ describe("return_token_ids", () => {
     expect(JSON.stringify((await ask(CHAT, chat({}), writing("aye"))).body)).not.toContain("token_ids");
   });
 
-  it("gives the ids of completions, whole and streamed, also where they have no text", async () => {
+  it("returns the ids of completions, complete and streamed, also for tokens without text", async () => {
     const { body } = await ask(COMPLETIONS, { prompt: [[1, 2], [3]], ...asked }, writing("é"));
     expect(body.choices).toMatchObject([{ prompt_token_ids: [1, 2] }, { prompt_token_ids: [3] }]);
     const chunks = await chunksOf(COMPLETIONS, { prompt: [1, 2], ...asked }, "é");
@@ -46,7 +46,7 @@ describe("return_token_ids", () => {
   });
 });
 
-it("include_reasoning: false leaves reasoning out, whole and streamed", async () => {
+it("include_reasoning: false omits reasoning, complete and streamed", async () => {
   const text = "hm</think>yes";
   const options = { chatTemplate: thinkingTemplate };
   const shown = await ask(CHAT, chat({}), writing(text), options);
@@ -69,7 +69,7 @@ describe("truncate_prompt_tokens", () => {
     expect((await ask(path, { ...body, truncate_prompt_tokens: 30 })).prompt).toBe("abcdef");
   });
 
-  it("keeps what the context has room for, of prompts that are too long for it", async () => {
+  it("keeps as much of a prompt as the context holds", async () => {
     const prompt = "x".repeat(100_000);
     const { fake, status } = await ask(COMPLETIONS, { prompt, truncate_prompt_tokens: -1, max_tokens: 6 });
     expect([status, fake.engine.submitted[0]?.promptIds.length]).toEqual([200, 4090]);
@@ -81,7 +81,7 @@ describe("truncate_prompt_tokens", () => {
     expect(embedded.fake.engine.submitted[0]?.promptIds.length).toBe(4096);
   });
 
-  it("tokenizes a bounded amount of text for it, of all prompts together", async () => {
+  it("tokenizes a bounded amount of text, for all prompts together", async () => {
     const truncate_prompt_tokens = 1;
     const half = "x".repeat(MAX_TRUNCATED_LENGTH / 2);
     expect((await ask(COMPLETIONS, { prompt: [half, half], truncate_prompt_tokens })).status).toBe(200);
@@ -98,12 +98,12 @@ describe("truncate_prompt_tokens", () => {
     }
   });
 
-  it("echoes what is left", async () => {
+  it("echoes the tokens that are kept", async () => {
     const body = { prompt: "abcdef", truncate_prompt_tokens: 2, echo: true };
     expect((await ask(COMPLETIONS, body, writing("g"))).body.choices[0].text).toBe("efg");
   });
 
-  it("takes no other numbers, nor ids that are none", async () => {
+  it("refuses other numbers and invalid ids", async () => {
     for (const truncate_prompt_tokens of [0, -2, 1.5, "3"]) {
       const { body } = await ask(COMPLETIONS, { prompt: "a", truncate_prompt_tokens });
       expect(body.error).toMatchObject({ code: "invalid_parameter", param: "truncate_prompt_tokens" });
@@ -117,7 +117,7 @@ describe("suffix", () => {
   const [prefix, suffix, middle] = [1, 2, 3];
   const tokenizer = { ...fakeTokenizer, infill: { prefix, suffix, middle } };
 
-  it("is filled in by a model that was trained to", async () => {
+  it("is accepted for a model that was trained for infilling", async () => {
     const { fake, status } = await ask(COMPLETIONS, { prompt: "ab", suffix: "cd" }, writing("x"), { tokenizer });
     expect(status).toBe(200);
     expect(Array.from(fake.engine.submitted[0]!.promptIds)).toEqual([
@@ -132,7 +132,7 @@ describe("suffix", () => {
     expect(plain.prompt).toBe("<s>ab");
   });
 
-  it("is refused by one that was not, and beside echo", async () => {
+  it("is refused for other models, and together with echo", async () => {
     const { body } = await ask(COMPLETIONS, { prompt: "ab", suffix: "cd" });
     expect(body.error).toMatchObject({ code: "unsupported_field", param: "suffix" });
     const echoed = await ask(COMPLETIONS, { prompt: "ab", suffix: "cd", echo: true }, {}, { tokenizer });
@@ -140,8 +140,8 @@ describe("suffix", () => {
   });
 });
 
-describe("what may come", () => {
-  it("reaches the engine", async () => {
+describe("allowed tokens", () => {
+  it("reach the engine", async () => {
     const fields = { allowed_token_ids: [97, 98], bad_words: ["ab", " c"] };
     const { fake } = await ask(CHAT, chat(fields), writing("a"));
     const { allowedTokenIds, badWords } = fake.engine.submitted[0]!.sampling;
@@ -149,11 +149,11 @@ describe("what may come", () => {
     expect(badWords).toEqual([bytes("ab"), bytes("c")]);
   });
 
-  it("is refused where it is nothing", async () => {
+  it("are refused if the list is empty or invalid", async () => {
     const codeOf = async (fields: object) => (await ask(CHAT, chat(fields))).body.error?.code;
     expect(await codeOf({ bad_words: [""] })).toBe("invalid_parameter");
     expect(await codeOf({ bad_words: "a" })).toBe("invalid_parameter");
-    // Megabytes would be made tokens of, while everybody waits.
+    // Tokenizing megabytes would delay all other requests.
     expect(await codeOf({ bad_words: ["a".repeat(257)] })).toBe("invalid_parameter");
     expect(await codeOf({ allowed_token_ids: ["a"] })).toBe("invalid_parameter");
   });

@@ -1,14 +1,14 @@
-/** The pieces an answer's text is split into. Put together in order they are the answer; markers and the white space around them are left out. */
+/** The parts of an answer's text. Joined in order they are the answer without its markers and the white space around them. */
 
 export type AnswerPart =
   | { readonly kind: "content"; readonly text: string }
   | { readonly kind: "reasoning"; readonly text: string }
   /** A call begins; `index` counts the answer's calls. */
   | { readonly kind: "call"; readonly index: number; readonly name: string }
-  /** More of that call's arguments: JSON exactly as the model wrote it. */
+  /** The next piece of that call's arguments: JSON exactly as the model wrote it. */
   | { readonly kind: "arguments"; readonly index: number; readonly text: string };
 
-/** Appends a part, joined with the last one where both are text of the same kind. */
+/** Appends a part; text joins the last part if that is text of the same kind. */
 export function appendPart(parts: AnswerPart[], part: AnswerPart): void {
   const last = parts.at(-1);
   if (last === undefined || last.kind !== part.kind || last.kind === "call" || part.kind === "call") {

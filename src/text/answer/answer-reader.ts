@@ -5,9 +5,9 @@ import { ReasoningSplitter } from "./reasoning.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
 interface AnswerReaderOptions {
-  /** Absent: nothing is taken for reasoning. */
+  /** Absent: the reader splits off no reasoning. */
   readonly reasoning?: { readonly startsInside: boolean } | undefined;
-  /** Absent: nothing is taken for a call. */
+  /** Absent: the reader splits off no calls. */
   readonly toolCalls?: (ToolCallParserOptions & { readonly format: ToolCallFormat }) | undefined;
 }
 
@@ -25,7 +25,7 @@ export class AnswerReader {
     return this.#reasoning?.isReasoning === true;
   }
 
-  /** Nothing that follows would be read. */
+  /** The reader ignores all further text. */
   get isComplete(): boolean {
     return this.#calls?.isComplete === true;
   }

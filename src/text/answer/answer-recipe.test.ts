@@ -7,7 +7,7 @@ import { hermes } from "./hermes.js";
 const written = (recipe: Parameters<typeof recipeText>[0]) => grammarOfRecipe(recipeText(recipe));
 const schema = { type: "object", properties: { ü: { enum: [1, "日"] } }, required: ["ü"] };
 
-test("what travels as text is written as it would be on the spot", () => {
+test("a recipe sent as text gives the same grammar as a direct conversion", () => {
   const grammar = grammarOfSchema(schema, "json");
   expect(written({ kind: "schema", schema, param: "json" })).toBe(grammar);
   expect(written({ kind: "schemaText", text: JSON.stringify(schema), param: "json" })).toBe(grammar);
@@ -16,7 +16,7 @@ test("what travels as text is written as it would be on the spot", () => {
   expect(written({ ...options, kind: "forcedCalls", isNamed: false })).toBe(forcedCallGrammar(options, false));
 });
 
-test("what is too long to travel is refused by its length", () => {
+test("a recipe that is too long to send is refused before it is serialised", () => {
   const recipe = { kind: "schema", schema: { description: "x".repeat(MAX_RECIPE_LENGTH) }, param: "json" } as const;
   const stringify = vi.spyOn(JSON, "stringify");
   expect(() => recipeText(recipe)).toThrow(
@@ -28,7 +28,7 @@ test("what is too long to travel is refused by its length", () => {
   expect(() => recipeText(escaped)).toThrow("expected schemas, patterns, choices and grammars");
 });
 
-test("a client's own grammar is held to the bound of what may be compiled", () => {
+test("a client's own grammar is refused above the size limit for compiling", () => {
   const text = 'root ::= ((("a7"{1,1000}){1,1000}){1,1000})';
   expect(() => written({ kind: "grammar", text, param: "grammar" })).toThrow("once its repetitions are written out");
 });
@@ -36,6 +36,6 @@ test("a client's own grammar is held to the bound of what may be compiled", () =
 test.each([
   ["deep", `${'{"items":'.repeat(3000)}true${"}".repeat(3000)}`, "expected JSON nested at most 64 deep, got more"],
   ["broken", "{", "expected a JSON schema, got text that is not JSON"],
-])("a schema's text is read with care: %s", (_, text, problem) => {
+])("a faulty schema text is refused: %s", (_, text, problem) => {
   expect(() => written({ kind: "schemaText", text, param: "json" })).toThrow(`json: ${problem}`);
 });

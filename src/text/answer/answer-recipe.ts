@@ -1,6 +1,6 @@
 /**
- * The required form of an answer, as data that travels as text: endpoints make it, and the thread that compiles grammars writes it out in EBNF, since writing a client's
- * schema can take long.
+ * The required form of an answer, as data that can be sent as text. An endpoint makes the recipe; the thread that compiles grammars converts it to
+ * EBNF, because converting a client's schema can take long.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerForm, grammarOfForm, type PartForm } from "../grammar/answer-form.js";
@@ -13,7 +13,7 @@ import {
   type ReasoningStart,
 } from "./call-grammar.js";
 
-/** Calls: forced (of a named function or any), free, or allowed in place of a form. */
+/** Calls are forced (of a named function or of any), free, or an alternative to a form. */
 type CallRecipe = CallGrammarOptions &
   (
     | { readonly kind: "forcedCalls"; readonly isNamed: boolean }
@@ -23,19 +23,19 @@ type CallRecipe = CallGrammarOptions &
 
 export type AnswerRecipe = AnswerForm | CallRecipe;
 
-/** Characters of JSON, at most: twice the limit of a grammar. */
+/** The limit in characters of JSON: twice the limit for a grammar. */
 export const MAX_RECIPE_LENGTH = 512 * 1024;
 
-/** The recipe as text. Equal ones are equal texts, so that their grammar is compiled once. */
+/** The recipe as text. Equal recipes give equal texts, so that their grammar is compiled once. */
 export function recipeText(recipe: AnswerRecipe): string {
-  // Writing millions of characters only to count them would take its time, too.
+  // The length is estimated first, because serialising millions of characters only to count them is slow.
   if (leastLength(recipe, MAX_RECIPE_LENGTH) > MAX_RECIPE_LENGTH) throw tooLong();
   const text = JSON.stringify(recipe);
   if (text.length > MAX_RECIPE_LENGTH) throw tooLong();
   return text;
 }
 
-/** Characters of the value's names and texts, or of those by which it comes beyond `most`. */
+/** The number of characters in the value's names and texts; counting stops above `most`. */
 function leastLength(value: unknown, most: number): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 1;

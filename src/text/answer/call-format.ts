@@ -1,8 +1,8 @@
 /** A format of tool calls, as the parser needs it. */
 
-/** Where calls go as they are read. */
+/** Receives calls while they are read. */
 export interface CallSink {
-  /** Names a call may have; anything else is no call. */
+  /** The functions that may be called; text with another name is not a call. */
   readonly toolNames: ReadonlySet<string>;
   begin(name: string): void;
   arguments(text: string): void;
@@ -10,8 +10,8 @@ export interface CallSink {
 }
 
 /**
- * What one more character means. held: it fits so far. taken: it and all that was held belong to a call and will not be text again. ended: taken, and
- * the calls are over. rejected: it does not fit, so whatever is held was text.
+ * The result of one more character. held: the text still fits. taken: the character and all held text belong to a call for good. ended: taken, and
+ * the calls are complete. rejected: the character does not fit, so the held text is plain text.
  */
 export type CallStep = "held" | "taken" | "ended" | "rejected";
 
@@ -21,7 +21,7 @@ export interface CallRegion {
 }
 
 /**
- * How calls are written, text by text: `start`, then for each call `beforeName`, its name, `beforeArguments`, its arguments, `afterArguments`, with
+ * The spelling of calls: `start`, then for each call `beforeName`, its name, `beforeArguments`, its arguments, `afterArguments`, with
  * `between` before each call but the first, then `end`.
  */
 interface CallSpelling {
@@ -35,20 +35,20 @@ interface CallSpelling {
 
 export interface ToolCallFormat {
   readonly name: string;
-  /** Texts that calls begin with, wherever they stand. */
+  /** Texts that begin calls at any place in the answer. */
   readonly openers: readonly string[];
-  /** Texts that calls begin with only where nothing but white space came before. */
+  /** Texts that begin calls only at the start of the answer, after optional white space. */
   readonly startOpeners: readonly string[];
-  /** Texts of the format that may be special tokens, which a decoder would leave out. */
+  /** Texts of the format that may be special tokens; the decoder must keep them. */
   readonly markers: readonly string[];
-  /** As models are taught to write; the parser reads more than that. */
+  /** The spelling that models are trained on; the parser also accepts others. */
   readonly spelling: CallSpelling;
   startRegion(opener: string, sink: CallSink): CallRegion;
-  /** What templates of this format take as a call's id, where they do not take any. */
+  /** Converts a call's id to the form that this format's templates require. Absent: they accept any id. */
   templateCallId?(id: string): string;
 }
 
-/** How a turn begins that calls this function, or any where no name is given. */
+/** The beginning of a turn that calls this function, or any function if no name is given. */
 export function callOpening({ spelling }: ToolCallFormat, functionName: string | undefined): string {
   const { start, beforeName, beforeArguments } = spelling;
   return `${start}${beforeName}${functionName === undefined ? "" : `${functionName}${beforeArguments}`}`;

@@ -7,7 +7,7 @@ import { mistral } from "./mistral.js";
 export const TOOL_CALL_PARSERS = ["auto", "hermes", "llama3_json", "mistral"] as const;
 export type ToolCallParserName = (typeof TOOL_CALL_PARSERS)[number];
 
-/** Models that wrap something else than JSON in Hermes' tags. */
+/** Some models put XML instead of JSON inside Hermes' tags. */
 const XML_INSIDE = /<function=|<arg_key>/;
 const LLAMA_CALL = /<\|python_tag\|>|"name": function name, "parameters"/;
 
@@ -17,7 +17,7 @@ function detect(templateSource: string): Exclude<ToolCallParserName, "auto"> | u
   return LLAMA_CALL.test(templateSource) ? "llama3_json" : undefined;
 }
 
-/** Undefined where auto finds no format it knows. */
+/** Undefined if `auto` finds no known format in the template. */
 export function toolCallFormat(parser: ToolCallParserName, templateSource: string): ToolCallFormat | undefined {
   const name = parser === "auto" ? detect(templateSource) : parser;
   switch (name) {

@@ -1,4 +1,4 @@
-/** Grammars of answers that call functions: turns that must call, and answers that may call but only validly. */
+/** Grammars of answers that call functions: turns that must contain a call, and answers whose optional calls must be valid. */
 import { MillraceError } from "../../core/errors.js";
 import { formExpression, type PartForm } from "../grammar/answer-form.js";
 import { bytesOfSet, characterSet, complement } from "../grammar/character-set.js";
@@ -12,52 +12,52 @@ import { REASONING_CLOSE, REASONING_OPEN } from "./reasoning.js";
 
 export interface GrammarFunction {
   readonly name: string;
-  /** A JSON schema; undefined: there are none. */
+  /** A JSON schema; undefined: the function takes no parameters. */
   readonly parameters: unknown;
-  /** Strict arguments keep to their schema or the request is refused; others may be any object where their schema cannot be kept. */
+  /** Strict: the request is refused if the grammar cannot enforce the schema. Otherwise such arguments may be any object. */
   readonly isStrict: boolean;
   /** The request's field that holds the schema. */
   readonly param: string;
 }
 
-/** What grammars need to know of a format. */
+/** The fields of a format that grammars use. */
 type CallSyntax = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
 
 export interface CallGrammarOptions {
   readonly format: CallSyntax;
   /** The callable functions, at least one. */
   readonly functions: readonly GrammarFunction[];
-  /** The answer is over with its first call. */
+  /** The answer ends after its first call. */
   readonly isSingle: boolean;
   /** Markers of the format, or of reasoning, that are special tokens of the model. */
   readonly specialTexts: readonly string[];
 }
 
-/** Whether an answer begins inside its reasoning, may open it, or is read without any. */
+/** Whether an answer begins inside its reasoning, may open one, or has none. */
 export type ReasoningStart = "inside" | "possible" | "none";
 
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
 const ANY_OBJECT = { type: "object" };
 const BLANKS = "[ \\t\\r\\n]*";
-/** White space between reasoning and content, bounded: a model could write it until its tokens run out. */
+/** White space between reasoning and content; bounded, because a model could otherwise repeat it until its token limit. */
 const FEW_BLANKS = "[ \\r\\n]{0,4}";
 
 /**
- * What follows the format's opening of a turn that calls.
- * @param isNamed whether the opening has the name of the one function in it
+ * The grammar of a forced call's text after the format's opening.
+ * @param isNamed whether the opening already contains the name of the only function
  */
 export function forcedCallGrammar(options: CallGrammarOptions, isNamed: boolean): string {
   const grammar = new CallGrammar(options, "whereverPossible");
   return grammar.writer.text(isNamed ? grammar.arguments() : grammar.calls());
 }
 
-/** Answers of any text, with or without reasoning, that ends where calls begin; non-strict functions get any object. */
+/** Answers of free text, with or without reasoning, followed by optional calls; a non-strict function accepts any object. */
 export function freeCallGrammar(options: CallGrammarOptions, reasoning: ReasoningStart): string {
   const grammar = new CallGrammar(options, "whereStrict");
   return grammar.writer.text(grammar.answer(reasoning));
 }
 
-/** Answers that are calls or of the form, with or without reasoning before them. */
+/** Answers that are either calls or text of the given form, with or without reasoning before them. */
 export function callOrFormGrammar(options: CallGrammarOptions, reasoning: ReasoningStart, form: PartForm): string {
   const grammar = new CallGrammar(options, "whereverPossible");
   return grammar.writer.text(grammar.callsOr(form, reasoning));
@@ -83,7 +83,7 @@ class CallGrammar {
     this.#call = this.writer.rule(oneOf(calls));
   }
 
-  /** The only function's arguments, and what ends the call. */
+  /** The only function's arguments and the end of the call. */
   arguments(): string {
     const { afterArguments, end } = this.#options.format.spelling;
     return sequence(this.#argumentsOfFirst, this.#spell(afterArguments + end));
@@ -108,7 +108,7 @@ class CallGrammar {
   callsOr(form: PartForm, reasoning: ReasoningStart): string {
     const { openers, spelling } = this.#options.format;
     const { start, beforeName } = spelling;
-    // A format that needs no opener may have it.
+    // An opener that the format leaves optional is accepted, too.
     const starts = start.startsWith(openers[0]!) ? [start] : [start, openers[0]! + start];
     const calls = this.writer.rule(this.calls());
     const said = this.writer.rule(
@@ -130,12 +130,12 @@ class CallGrammar {
     const calls = this.writer.rule(sequence(this.#spell(behindOpener + beforeName), this.calls()));
     const text = this.#markers.upTo(this.writer, opener, calls);
     if (startOpeners.length === 0) return text;
-    // Where an answer may be a call by itself, whatever begins like one is one.
+    // If an answer may be a call without an opener, text that begins like a call must be one.
     const others = this.#otherBeginnings(startOpeners.join(""), opener, text);
     return sequence(BLANKS, oneOf([calls, EMPTY, ...others, sequence(this.#spell(opener), calls)]));
   }
 
-  /** Text that begins with neither blanks nor these characters, and is no opener. */
+  /** Text that begins with neither blanks nor the excluded characters nor the opener. */
   #otherBeginnings(excluded: string, opener: string, text: string): string[] {
     const unlike = (characters: string): string => `(${bytesOfSet(complement(setOf(characters)))})`;
     const [first = "", second = ""] = opener;

@@ -2,9 +2,9 @@
 import type { CallRegion, CallSink, CallStep } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
-/** Llama says parameters where the others say arguments. */
+/** Llama names the field `parameters`; the other formats name it `arguments`. */
 const ARGUMENT_KEYS: readonly string[] = ["arguments", "parameters"];
-/** Some models repeat what the API adds itself. */
+/** Some models write fields that the API adds itself. */
 const IGNORED_KEYS: readonly string[] = ["id", "type"];
 
 type State = "open" | "key" | "inKey" | "colon" | "value" | "inValue" | "after";
@@ -17,7 +17,7 @@ export class CallObject {
   #raw = "";
   #key = "";
   #name: string | undefined;
-  /** Arguments that came before the name. */
+  /** Arguments that precede the name are held until the name is known. */
   #earlyArguments = "";
   #hasArguments = false;
   #hasBegun = false;
@@ -73,7 +73,7 @@ export class CallObject {
   #readValue(char: string): CallStep {
     if (!this.#scanner.push(char)) {
       if (!this.#scanner.isComplete) return "rejected";
-      // A number ends with the character after it.
+      // Only the character after a number shows that the number is complete.
       this.#state = "after";
       return this.push(char);
     }
@@ -116,7 +116,7 @@ export class CallObject {
   }
 }
 
-/** Calls written as objects, one after another; `end` closes a list of them, in which they need their separator. */
+/** Calls written as consecutive objects. If `end` is set, they form a list that it closes, and separators are required. */
 export class CallObjects implements CallRegion {
   readonly #sink: CallSink;
   readonly #separator: string;

@@ -38,7 +38,7 @@ export const hermes: ToolCallFormat = {
   spelling: {
     start: `${OPEN}\n`,
     beforeName: '{"name": "',
-    // Ends before the space, which models write together with the brace.
+    // The text ends before the space, because models write the space and the brace as one token.
     beforeArguments: '", "arguments":',
     afterArguments: `}\n${CLOSE}`,
     between: `\n${OPEN}\n`,

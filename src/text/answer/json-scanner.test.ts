@@ -28,10 +28,10 @@ const damaged = fc
   });
 
 describe("JsonScanner", () => {
-  it("takes exactly what JSON.parse takes", () => {
+  it("accepts exactly the texts that JSON.parse accepts", () => {
     fc.assert(
       fc.property(fc.oneof(fc.json(), damaged), (text) => {
-        // The white space after a value is the caller's.
+        // The scanner leaves white space after a value to its caller.
         const { isAccepted, scanner } = scan(text.trimEnd());
         expect(isAccepted && scanner.isComplete).toBe(isJson(text));
       }),
@@ -57,7 +57,7 @@ describe("JsonScanner", () => {
     expect(isAccepted && scanner.isComplete).toBe(false);
   });
 
-  it("knows which values may go on", () => {
+  it("reports whether a value may continue", () => {
     expect(scan("12").scanner).toMatchObject({ isComplete: true, isClosed: false });
     expect(scan("{}").scanner).toMatchObject({ isComplete: true, isClosed: true });
     expect(scan('{"a":1').scanner).toMatchObject({ isComplete: false, isClosed: false });

@@ -28,7 +28,7 @@ function isDigit(char: string): boolean {
   return char >= "0" && char <= "9";
 }
 
-/** The part of a number that `char` belongs to, or undefined where the number cannot go on with it. */
+/** The part of the number that `char` belongs to; undefined if `char` cannot continue the number. */
 function nextNumberPart(part: NumberPart, char: string): NumberPart | undefined {
   const isExponent = char === "e" || char === "E";
   switch (part) {
@@ -60,18 +60,18 @@ export class JsonScanner {
   #literalRest = "";
   #numHexDigits = 0;
 
-  /** The text so far is a whole value; a number may still go on. */
+  /** The text so far is a complete value; a number may still continue. */
   get isComplete(): boolean {
     if (this.#state === "end") return true;
     return this.#state === "number" && this.#open.length === 0 && WHOLE_NUMBER_PARTS.has(this.#numberPart);
   }
 
-  /** The text so far is a whole value that nothing can be added to. */
+  /** The text so far is a complete value that no further character can continue. */
   get isClosed(): boolean {
     return this.#state === "end";
   }
 
-  /** False where `char` (one UTF-16 unit) cannot follow; the scanner is of no use after that, but for isComplete. */
+  /** Returns false if `char` (one UTF-16 unit) cannot follow. After that only `isComplete` remains meaningful. */
   push(char: string): boolean {
     switch (this.#state) {
       case "string":

@@ -1,4 +1,4 @@
-/** Llama 3: `{"name": …, "parameters": {…}}` in place of an answer or behind `<|python_tag|>`; several are separated by `;` or white space. */
+/** Llama 3: `{"name": …, "parameters": {…}}` as the whole answer or after `<|python_tag|>`; `;` or white space separates several calls. */
 
 import type { ToolCallFormat } from "./call-format.js";
 import { CallObjects } from "./call-object.js";

@@ -1,6 +1,6 @@
 /**
- * Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`, and since its eleventh tokenizer `[TOOL_CALLS]name{…}` or `[TOOL_CALLS]name[ARGS]{…}` for
- * each call, with `[CALL_ID]…` between name and arguments in some.
+ * Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`; from tokenizer version 11 on, `[TOOL_CALLS]name{…}` or `[TOOL_CALLS]name[ARGS]{…}` for
+ * each call, in some models with `[CALL_ID]…` between name and arguments.
  */
 
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
@@ -10,7 +10,7 @@ import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 const OPEN = "[TOOL_CALLS]";
 const ARGS = "[ARGS]";
 const CALL_ID = "[CALL_ID]";
-/** More than name, id and markers need; white space must not add up. */
+/** Longer than any name, id and markers; the limit keeps white space from accumulating. */
 const MAX_HEAD_LENGTH = 264;
 
 /** A name, the separators that may follow, and its arguments. */
@@ -45,7 +45,7 @@ class NamedCall implements CallRegion {
     return "ended";
   }
 
-  /** Whether a brace may still make a call of the text before it. Names are short; text that goes on is text. */
+  /** Whether a brace could still turn the held text into a call's head. Names are short, so longer text is plain text. */
   #mayBeHead(): boolean {
     const match = /^([\w-]{1,128})(\[[A-Z_]*\]?)?([\w-]{0,64})(\[[A-Z_]*\]?)?\s*$/.exec(this.#head);
     if (match === null || this.#head.length > MAX_HEAD_LENGTH) return false;
@@ -76,7 +76,7 @@ class MistralRegion implements CallRegion {
   }
 }
 
-/** Templates take nine letters or digits; the end of an id is its random part. */
+/** Templates require an id of nine letters or digits; the last characters are kept because they are the random ones. */
 function templateCallId(id: string): string {
   const CALL_ID_LENGTH = 9;
   return id
@@ -87,7 +87,7 @@ function templateCallId(id: string): string {
 
 const OBJECT_IN_ARRAY = { beforeName: '{"name": "', beforeArguments: '", "arguments":', afterArguments: "}" };
 
-/** Which of its forms a model writes shows in its template. */
+/** The template shows which of the three forms the model writes. */
 export function mistral(templateSource: string): ToolCallFormat {
   const writesArgs = templateSource.includes(ARGS);
   const writesArray = !writesArgs && templateSource.includes(`${OPEN}[`);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { readArguments } from "./read-arguments.js";
 
 describe("arguments", () => {
-  it("that are whole are read as JSON", () => {
+  it("that are complete are read as JSON", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (value) => {
         const text = JSON.stringify(value);
@@ -32,7 +32,7 @@ describe("arguments", () => {
     expect(readArguments(text)).toEqual(value);
   });
 
-  it("that break off anywhere are an object", () => {
+  it("that are cut off at any place are still read as an object", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.nat(), (value, cut) => {
         const text = JSON.stringify(value);

@@ -1,17 +1,17 @@
-/** A call's arguments as a value, for APIs whose calls carry one in place of the model's text. */
+/** A call's arguments as a value, for APIs that return an object instead of the model's text. */
 
 type Closer = "}" | "]";
 
 interface Cut {
   readonly end: number;
-  /** The brackets and quotes that close the open ones. */
+  /** The closing brackets and quotes that the text still needs here. */
   readonly closers: string;
 }
 
-/** Deeper values could not be written as JSON again. */
+/** A deeper value could not be serialised as JSON again. */
 const MAX_DEPTH = 128;
 
-/** Where the text ends, and the last place before it where every open bracket can be closed; none where it is nested too deep. */
+/** The end of the text, and the last earlier position where every open bracket can be closed; empty if the nesting is too deep. */
 function cutsOf(text: string): readonly Cut[] {
   const open: Closer[] = [];
   let isInString = false;
@@ -49,7 +49,7 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
 }
 
 /**
- * Arguments cut off, as by the answer's length, are read as far as they go; unreadable ones become an empty object.
+ * Arguments that are cut off, for example by the token limit, are read up to the cut; unreadable ones become an empty object.
  *
  * @example readArguments('{"city": "Par') // { city: "Par" }
  */

@@ -27,7 +27,7 @@ describe("ReasoningSplitter", () => {
     expect(split([...text], startsInside)).toEqual({ reasoning, content });
   });
 
-  it("says when it is inside", () => {
+  it("reports whether it is inside the reasoning", () => {
     const splitter = new ReasoningSplitter(false);
     const states = ["<think>", "a", "</think>", "b"].map((piece) => {
       splitter.push(piece);
@@ -36,7 +36,7 @@ describe("ReasoningSplitter", () => {
     expect(states).toEqual([true, true, false, false]);
   });
 
-  it("gives the same for every cut, and loses nothing but markers and white space", () => {
+  it("gives the same parts however the text is cut, and drops only markers and white space", () => {
     const text = fc
       .array(fc.constantFrom("<think>", "</think>", "</", "<", "think>", "a", "😀", " ", "\n"), { maxLength: 20 })
       .map((pieces) => pieces.join(""));
@@ -56,7 +56,7 @@ describe("ReasoningSplitter", () => {
 });
 
 describe("endsInsideReasoning", () => {
-  it("looks at the end of the prompt only", () => {
+  it("looks only at the end of the prompt", () => {
     expect(endsInsideReasoning("<|im_start|>assistant\n<think>\n")).toBe(true);
     expect(endsInsideReasoning("say <think><|im_start|>assistant\n")).toBe(false);
     expect(endsInsideReasoning("<think>\n\n</think>\n\n")).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * Splits what a model thinks (`<think>…</think>` at the start of its turn) from what it answers, as the text comes. How the text is cut into pieces does not
- * change the result. White space around the markers belongs to neither part.
+ * Splits a model's reasoning (`<think>…</think>` at the start of its turn) from its answer while the text arrives. The result does not depend on how
+ * the text is cut into pieces. White space around the markers belongs to neither part.
  */
 
 export const REASONING_OPEN = "<think>";
@@ -9,7 +9,7 @@ export const REASONING_CLOSE = "</think>";
 export const REASONING_PARSERS = ["auto", "none", "think"] as const;
 export type ReasoningParserName = (typeof REASONING_PARSERS)[number];
 
-/** Texts that may be special tokens, which a decoder would leave out. */
+/** Texts that may be special tokens; the decoder must keep them. */
 export const REASONING_MARKERS: readonly string[] = [REASONING_OPEN, REASONING_CLOSE];
 
 interface ReasoningSplit {
@@ -26,10 +26,10 @@ export function endsInsideReasoning(prompt: string): boolean {
   return prompt.trimEnd().endsWith(REASONING_OPEN);
 }
 
-/** What ends the reasoning of a prompt that ends inside it. */
+/** The text that ends the reasoning when a prompt ends inside it. */
 export const REASONING_END = `\n${REASONING_CLOSE}\n\n`;
 
-/** How many of the text's last characters the marker may begin with. */
+/** The number of characters at the end of the text that may be the beginning of the marker. */
 function partialLength(text: string, marker: string): number {
   for (let length = Math.min(text.length, marker.length - 1); length > 0; length--) {
     if (text.endsWith(marker.slice(0, length))) return length;
@@ -41,7 +41,7 @@ function partialLength(text: string, marker: string): number {
 export class ReasoningSplitter {
   #state: "start" | "reasoning" | "content";
   #held = "";
-  /** White space is dropped until the part has begun. */
+  /** White space at the start of a part is dropped. */
   #isAtPartStart = true;
 
   constructor(startsInside: boolean) {
@@ -56,11 +56,11 @@ export class ReasoningSplitter {
     this.#held += text;
     if (this.#state === "start") this.#readStart();
     const reasoning = this.#state === "reasoning" ? this.#readReasoning() : "";
-    // The content of an answer without reasoning is left as it is.
+    // The content of an answer without reasoning keeps its leading white space.
     return { reasoning, content: this.#state === "content" ? this.#takeHeld() : "" };
   }
 
-  /** The answer is over: what was held back belongs to the part it stands in. */
+  /** The answer has ended: held text belongs to the current part. */
   flush(): ReasoningSplit {
     const text = this.#held;
     this.#held = "";
@@ -80,7 +80,7 @@ export class ReasoningSplitter {
     }
   }
 
-  /** Keeps back what may be the closing marker and the white space before it. */
+  /** Holds back text that may be the closing marker, and the white space before it. */
   #readReasoning(): string {
     if (this.#isAtPartStart) this.#held = this.#held.trimStart();
     const end = this.#held.indexOf(REASONING_CLOSE);

@@ -1,4 +1,4 @@
-/** Every format: what is a call, what is text, and that neither depends on how the text is cut. */
+/** For every format: which text is a call, which is plain text, and that the result does not depend on how the text is cut. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
@@ -107,7 +107,7 @@ describe("calls", () => {
     expect(show(parse(format, text.split("")))).toEqual(shown);
   });
 
-  it("that break off inside their arguments keep what came, and the rest is content", () => {
+  it("that end inside their arguments keep the arguments received so far, and the rest is content", () => {
     const text =
       '<tool_call>{"name":"f","arguments":{"a": oops}}</tool_call><tool_call>{"name":"g","arguments":{}}</tool_call>';
     expect(show(parse(hermes, [text]))).toEqual(['0:f({"a": )', "oops}}</tool_call>", "1:g({})"]);
@@ -123,7 +123,7 @@ describe("calls", () => {
     expect(parser.push('is"')).toEqual([{ kind: "arguments", index: 0, text: 'is"' }]);
   });
 
-  it("are read on from an opening in the prompt", () => {
+  it("continue from an opening in the prompt", () => {
     const named = parse(hermes, [' {"a": 1}}\n</tool_call>'], { opening: callOpening(hermes, "f") });
     expect(show(named)).toEqual(['0:f({"a": 1})']);
     const any = parse(llama3Json, ['g", "parameters": {}}'], { opening: callOpening(llama3Json, undefined) });
@@ -133,21 +133,21 @@ describe("calls", () => {
     expect(show(parse(mistral("[TOOL_CALLS]"), ["f{}"], { opening: "[TOOL_CALLS]" }))).toEqual(["0:f({})"]);
   });
 
-  it("that are forced leave no content where the answer is cut off behind one", () => {
+  it("that are forced leave no content if the answer is cut off after a call", () => {
     const cut = ['{"name":"f","arguments":{}}</tool_call>', "\n<tool_c"];
     expect(show(parse(hermes, cut, { opening: "<tool_call>" }))).toEqual(["0:f({})"]);
     expect(show(parse(hermes, [`<tool_call>${cut.join("")}`]))).toEqual(["0:f({})", "<tool_c"]);
     expect(show(parse(hermes, ['{"name":"f'], { opening: "<tool_call>" }))).toEqual(['<tool_call>{"name":"f']);
   });
 
-  it("end the reading after the first when only one is wanted", () => {
+  it("end the reading after the first call if only one is requested", () => {
     const text = '{"name":"f","parameters":{}};{"name":"g","parameters":{}} more';
     expect(show(parse(llama3Json, [text], { isSingle: true }))).toEqual(["0:f({})"]);
     expect(show(parse(llama3Json, text.split(""), { isSingle: true }))).toEqual(["0:f({})"]);
   });
 });
 
-describe("text that is no call comes out as it is", () => {
+describe("text that is not a call is returned unchanged", () => {
   it.each(TEXTS)("%# %s", (format, text) => {
     expect(parse(format, [text])).toEqual([{ kind: "content", text }]);
     expect(parse(format, text.split(""))).toEqual([{ kind: "content", text }]);
@@ -203,7 +203,7 @@ describe("however the text is cut", () => {
           expect(calls.map((call) => call.index)).toEqual([...calls.keys()]);
           if (calls.length === 0) expect(parts).toEqual(whole === "" ? [] : [{ kind: "content", text: whole }]);
           const texts = parts.flatMap((part) => (part.kind === "call" ? [] : [part.text]));
-          // Each part stands in the text, in order but for arguments that came before their name.
+          // Each part occurs in the text in order, except arguments that precede their name.
           for (const text of texts) expect(remove(whole, /\s/g)).toContain(remove(text, /\s/g));
         },
       ),
@@ -211,7 +211,7 @@ describe("however the text is cut", () => {
     );
   });
 
-  it("text between calls comes out between them", () => {
+  it("text between calls is returned between them", () => {
     const text = fc.stringMatching(/^[a-z><{}"]{1,8}$/).filter((piece) => !piece.endsWith("<"));
     const item = fc.oneof(text, fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 }));
     fc.assert(
@@ -241,7 +241,7 @@ describe("however the text is cut", () => {
     );
   });
 
-  it.each(FORMATS)("$name gives back the arguments that were written", (format) => {
+  it.each(FORMATS)("$name returns the arguments exactly as written", (format) => {
     fc.assert(
       fc.property(
         fc.array(fc.dictionary(fc.string(), fc.jsonValue()), { minLength: 1, maxLength: 3 }),
@@ -286,7 +286,7 @@ describe("the format of a template", () => {
     expect(toolCallFormat("hermes", "[TOOL_CALLS]")?.name).toBe("hermes");
   });
 
-  it("of Mistral takes ids of nine characters", () => {
+  it("of Mistral requires ids of nine characters", () => {
     expect(mistralArray.templateCallId?.("call_0123456789abcdef")).toBe("789abcdef");
     expect(mistralArray.templateCallId?.("a-1")).toBe("0000000a1");
     expect(mistralArray.templateCallId?.("abcDEF123")).toBe("abcDEF123");

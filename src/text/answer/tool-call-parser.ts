@@ -1,17 +1,18 @@
 /**
- * Takes the tool calls out of an answer's text as it comes. How the text is cut into pieces does not change the result, and text that turns out to be no
- * call comes out as content. A call counts from the moment its name and the start of its arguments are read; what breaks off later stays as far as it came.
+ * Extracts the tool calls from an answer's text while it arrives. The result does not depend on how the text is cut into pieces, and text that turns
+ * out not to be a call becomes content. A call is reported once its name and the start of its arguments are read; if it is cut off later, the
+ * arguments received so far remain.
  */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { CallRegion, CallSink, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";
 
 export interface ToolCallParserOptions {
-  /** Only these are called; a call of anything else is content. */
+  /** The functions that may be called; a call of any other function is content. */
   readonly toolNames: ReadonlySet<string>;
   /** Nothing is read after the first call. */
   readonly isSingle: boolean;
-  /** Text of the answer that stands in the prompt already, where a call is forced. */
+  /** The beginning of the answer that a forced call's prompt already contains. */
   readonly opening?: string;
 }
 
@@ -23,19 +24,19 @@ export class ToolCallParser {
   readonly #isForced: boolean;
   readonly #sink: CallSink;
   #parts: AnswerPart[] = [];
-  /** Text of earlier pieces that may yet be part of a call; kept apart, since adding to a string and then indexing it copies it. */
+  /** Text of earlier pieces that may still be part of a call. It is kept apart from the buffer, because indexing a concatenated string copies it. */
   #held = "";
-  /** The piece being read: from #start it may yet be part of a call, from #position it has not been read. */
+  /** The current piece: the text from #start on may still be part of a call, the text from #position on is unread. */
   #buffer = "";
   #start = 0;
   #position = 0;
   #region: CallRegion | undefined;
-  /** A call of this region has gone out, so its opener is no text any more. */
+  /** A call of this region has been reported, so its opener can no longer become text. */
   #hasTaken = false;
   #numCalls = 0;
   #numFinishedCalls = 0;
   #hasContent = false;
-  /** White space that is content only if more content follows, or no call does. */
+  /** White space that becomes content only if more content follows or no call does. */
   #space = "";
 
   constructor(format: ToolCallFormat, options: ToolCallParserOptions) {
@@ -55,7 +56,7 @@ export class ToolCallParser {
     this.#run();
   }
 
-  /** The one call that was asked for is there. */
+  /** The single requested call is complete. */
   get isComplete(): boolean {
     return this.#isSingle && this.#numFinishedCalls > 0;
   }
@@ -66,7 +67,7 @@ export class ToolCallParser {
     return this.#drain();
   }
 
-  /** The answer is over: what was held back is content, or, after a call that was forced, the beginning of another one that was cut off. */
+  /** The answer has ended: held text becomes content. After a forced call it is the beginning of another call that was cut off, and is dropped. */
   flush(): AnswerPart[] {
     if (this.#isForced && this.#numCalls > 0) return this.#drain();
     while (this.#held !== "" && !this.isComplete) {
@@ -127,7 +128,7 @@ export class ToolCallParser {
     if (step === "ended") this.#region = undefined;
   }
 
-  /** Back to the first held character. */
+  /** Returns to the first held character. */
   #rewind(): void {
     if (this.#held !== "") {
       this.#buffer = this.#held + this.#buffer;
@@ -136,7 +137,7 @@ export class ToolCallParser {
     this.#position = this.#start;
   }
 
-  /** No call begins at the first held character: continues after it. */
+  /** No call begins at the first held character: releases it as text and continues after it. */
   #release(): void {
     this.#rewind();
     const char = this.#buffer[this.#start]!;

@@ -6,7 +6,7 @@ import { schemaExpression } from "./json-schema.js";
 import { plainRegexExpression } from "./pattern-expression.js";
 import { RegexError } from "./regex.js";
 
-/** A form that a grammar can have beside others. */
+/** A form that a grammar can offer as one alternative among others. */
 export type PartForm =
   | { readonly kind: "schema"; readonly schema: unknown; readonly param: string }
   /** A schema as text. */
@@ -14,10 +14,10 @@ export type PartForm =
   | { readonly kind: "regex"; readonly pattern: string; readonly param: string }
   | { readonly kind: "choice"; readonly choices: readonly string[] };
 
-/** `param` is the request's field. */
+/** `param` names the request's field. */
 export type AnswerForm = PartForm | { readonly kind: "grammar"; readonly text: string; readonly param: string };
 
-/** In EBNF. */
+/** The form's grammar in EBNF. */
 export function grammarOfForm(form: AnswerForm): string {
   if (form.kind === "grammar") return form.text;
   const writer = new GrammarWriter();

@@ -1,11 +1,11 @@
-/** JSON lists under the keywords that a schema has for them. */
+/** Grammars of JSON lists under a schema's list keywords. */
 import { EMPTY, repeat, sequence } from "./ebnf.js";
 import type { SchemaHost } from "./schema-host.js";
 import type { Schema } from "./schema-keywords.js";
 import { possible } from "./schema-refusal.js";
 import { listedTexts, uniqueExpression } from "./unique-items.js";
 
-/** Grammars of JSON lists: their items, lengths and uniqueness. */
+/** The grammar of a list: its items, length and uniqueness. */
 export function arrayOfSchema(host: SchemaHost, schema: Schema, at: string): string {
   const { prefixItems = [] } = schema;
   if (!Array.isArray(prefixItems)) return host.refuse(`${at}/prefixItems`, "a list of schemas", typeof prefixItems);
@@ -29,7 +29,7 @@ export function arrayOfSchema(host: SchemaHost, schema: Schema, at: string): str
   const rest = mayGoOn ? possible(() => host.writer.rule(host.value(items ?? true, `${at}/items`))) : undefined;
   const max = rest === undefined ? prefix.length : most;
   if (max !== undefined && min > max) host.none(`${at}/minItems`, `at most ${max} items`, `${min}`);
-  // Where nothing is said of how many there are, all are meant.
+  // Without `minItems`, every item of the prefix is required.
   const numFirst = least === undefined && !isCut ? prefix.length : Math.min(min, prefix.length);
   return host.bracketed("[", elementsOf(host, prefix, numFirst, rest, min, max), "]");
 }
@@ -51,7 +51,7 @@ function uniqueItems(
     : host.bracketed("[", content, "]");
 }
 
-/** Items of the prefix in order, then further items, between min and max in all. */
+/** The prefix items in order, then further items; `min` and `max` bound their total number. */
 function elementsOf(
   host: SchemaHost,
   prefix: readonly string[],

@@ -1,4 +1,4 @@
-/** Automata of patterns, alone and together, against JavaScript's own regular expressions over random texts. */
+/** Compares automata of single and combined patterns with JavaScript's regular expressions on random texts. */
 import { expect, test } from "vitest";
 import { TestRng } from "../../../test/helpers/rng.js";
 import { accepts, automatonOf } from "./automaton.js";
@@ -27,13 +27,13 @@ function alternativesOf(rng: TestRng, depth: number): string {
   return rng.chance(0.3) ? `${one}|${patternOf(rng, depth)}` : one;
 }
 
-/** Whether the language has a text, by its automaton. */
+/** Whether the language contains a text, according to its automaton. */
 function decide(languages: Languages, language: Language): (text: string) => boolean {
   const automaton = automatonOf(languages, language, EVERYTHING);
   return (text) => automaton !== undefined && accepts(automaton, text);
 }
 
-test("patterns accept what they match, together what all of them match, and their complements the rest", () => {
+test("an automaton accepts the texts that all its patterns match, and its complement accepts the others", () => {
   const rng = new TestRng(5);
   let numRead = 0;
   let numKept = 0;
@@ -52,7 +52,7 @@ test("patterns accept what they match, together what all of them match, and thei
       both = decide(languages, languages.both(a, b, languages.repeat(anyCharacter, min, max)));
       not = decide(languages, languages.not(languages.either(a, b)));
     } catch (thrown) {
-      // What is repeated without end holds no lookahead, and ^ stands behind what may be empty.
+      // Lookaheads in unbounded repetitions and a ^ after an optional part are unsupported.
       expect(thrown).toBeInstanceOf(RegexError);
       continue;
     }
@@ -77,7 +77,7 @@ test.each([
   ["counts beside counts", "^(?=.{1,1000}b)(?:a{1,50}b){1,50}$", "got more"],
   ["many parts", `^${"a".repeat(3000)}`, "a pattern of at most 3000 parts"],
   ["many ways", `^(?:${"(?:a?b?c?){1,40}d?".repeat(40)})$`, "got more"],
-])("what would take too many states is refused soon: %s", (_, pattern, message) => {
+])("a pattern that needs too many states is refused quickly: %s", (_, pattern, message) => {
   const startMs = performance.now();
   const languages = new Languages();
   expect(() => automatonOf(languages, patternLanguage(languages, pattern, true), EVERYTHING)).toThrow(message);

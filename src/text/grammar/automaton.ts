@@ -1,32 +1,32 @@
-/** Deterministic automata, and how a grammar spells them: a rule for each state, which lists what may come next. */
+/** Deterministic automata and their grammars: one rule per state, which lists the possible continuations. */
 import { type CharacterRange, type CharacterSet, characterSet } from "./character-set.js";
 import { type GrammarWriter, oneOf, sequence } from "./ebnf.js";
 import type { Language, Languages } from "./language.js";
 import { RegexError } from "./regex.js";
 
-/** Of what leads from a state to others, each label leads to one. */
+/** A state of a deterministic automaton: each label leads to exactly one state. */
 interface State<Label> {
   readonly isFinal: boolean;
   readonly edges: readonly { readonly label: Label; readonly to: number }[];
 }
 
-/** The first state is where texts begin. Every state leads to an end. */
+/** The first state is the start. A final state can be reached from every state. */
 export type Automaton<Label> = readonly State<Label>[];
 
 /** The grammar engine compiles a state in about a millisecond. */
 const MAX_STATES = 2000;
-/** Characters that no set tells apart are one class. */
+/** Characters that belong to the same sets form one class. */
 const MAX_CLASSES = 256;
 
-/** Transitions of a state found so far. */
+/** The transitions of a state, with keys in place of state numbers. */
 export interface Expansion<Label, Key> {
   readonly isFinal: boolean;
   readonly edges: readonly { readonly label: Label; readonly to: Key }[];
 }
 
 /**
- * The automaton whose states are the keys that can be reached; undefined: it accepts no text.
- * @param keyOf the same for states that are one
+ * The automaton of all reachable keys, one state each; undefined: it accepts no text.
+ * @param keyOf gives equal keys for equivalent states
  */
 export function explore<Label, Key>(
   start: Key,
@@ -56,7 +56,7 @@ export function explore<Label, Key>(
   return pruned(states);
 }
 
-/** Without the states that lead to no end. */
+/** Removes the states from which no final state can be reached. */
 function pruned<Label>(states: readonly State<Label>[]): Automaton<Label> | undefined {
   const before = states.map((): number[] => []);
   for (const [from, { edges }] of states.entries()) for (const { to } of edges) before[to]!.push(from);
@@ -80,8 +80,8 @@ function pruned<Label>(states: readonly State<Label>[]): Automaton<Label> | unde
 }
 
 /**
- * An expression for the automaton's texts, each followed by `end`.
- * @param spell undefined: no answer can have it
+ * An expression of the automaton's texts, each followed by `end`.
+ * @param spell undefined: no answer can contain this label
  */
 export function automatonExpression<Label>(
   writer: GrammarWriter,
@@ -97,7 +97,7 @@ export function automatonExpression<Label>(
   return names[0]!;
 }
 
-/** The automaton of a language's texts, as far as they are made of these characters; undefined: there is none. */
+/** The automaton of those texts of a language that consist of these characters; undefined: there are none. */
 export function automatonOf(
   languages: Languages,
   language: Language,
@@ -132,7 +132,7 @@ export function automatonOf(
   );
 }
 
-/** The character sets among the parts of a language. A complement may accept every text although no part of it does. */
+/** The character sets among the parts of a language. A complement may accept characters that none of its parts contains. */
 function setsIn({ anyCharacter }: Languages, language: Language): readonly Language[] {
   const seen = new Set([language, anyCharacter]);
   for (const each of seen) for (const part of each.parts) seen.add(part);
@@ -141,11 +141,11 @@ function setsIn({ anyCharacter }: Languages, language: Language): readonly Langu
 
 interface CharacterClass {
   readonly set: CharacterSet;
-  /** Ids of the sets that have its characters. */
+  /** Ids of the sets that contain the class's characters. */
   readonly members: ReadonlySet<number>;
 }
 
-/** The alphabet, cut so that each set has all or none of a class's characters. */
+/** Divides the alphabet into classes such that each set contains all or none of a class's characters. */
 function classesOf(sets: readonly Language[], alphabet: CharacterSet): readonly CharacterClass[] {
   const changes = new Map<number, number[]>();
   const all = [...sets.map(({ id, set }) => ({ id, set })), { id: -1, set: alphabet }];
@@ -178,7 +178,7 @@ function classesOf(sets: readonly Language[], alphabet: CharacterSet): readonly 
   return [...classes.values()].map((each) => ({ set: characterSet(each.ranges), members: each.members }));
 }
 
-/** Whether the automaton has this text. */
+/** Whether the automaton accepts this text. */
 export function accepts(automaton: Automaton<CharacterSet>, text: string): boolean {
   let state = automaton[0];
   for (const character of text) {

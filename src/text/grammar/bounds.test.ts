@@ -1,4 +1,4 @@
-/** What a client can make large is refused by its size, before it is written out or compiled. */
+/** Oversized input is refused by its size, before it is converted or compiled. */
 import { describe, expect, test } from "vitest";
 import { grammarOfChoices, MAX_GRAMMAR_LENGTH } from "./ebnf.js";
 import { assertCompilable, MAX_ELEMENTS, MAX_GROUPS } from "./ebnf-size.js";
@@ -27,11 +27,11 @@ describe("repetitions written out", () => {
     ["braces in comments", "root ::= x # (x{9999}){9999}\nx ::= [a]"],
     ["few elements often", 'root ::= ("a"{1,500}){1,500}'],
     ["a long text", `root ::= "${"b".repeat(MAX_ELEMENTS - 1)}"`],
-  ])("are not seen in %s", (_, grammar) => {
+  ])("are not counted in %s", (_, grammar) => {
     expect(() => assertCompilable(grammar)).not.toThrow();
   });
 
-  test("of schemas and patterns count as well", () => {
+  test("of schemas and patterns are counted, too", () => {
     expect(() => assertCompilable(grammarOfRegex("((?:a{1,200}){1,200}){1,200}"))).toThrow(tooLarge);
     const list = (items: object) => ({ type: "array", items, minItems: 2000, maxItems: 2000 });
     expect(() => assertCompilable(grammarOf(list({ type: "string", pattern: "^(ab){500}$" })))).not.toThrow();
@@ -44,7 +44,7 @@ test("groups inside groups are counted", () => {
   expect(() => assertCompilable(nested(MAX_GROUPS + 1))).toThrow(`groups nested at most ${MAX_GROUPS} deep`);
 });
 
-/** A list that says how many of its values were looked at. */
+/** A list that counts how many of its values were read. */
 function watched(length: number, textOf: (index: number) => string) {
   const seen = { count: 0 };
   const value = (_: object, key: string | symbol) => {
@@ -55,7 +55,7 @@ function watched(length: number, textOf: (index: number) => string) {
   return { list: new Proxy<readonly string[]>(Array<string>(length), { get: value }), seen };
 }
 
-test("texts to choose from are given up on once they are too long together", () => {
+test("reading of choices stops once their total length is too large", () => {
   const texts = (function* () {
     for (let i = 0; ; i++) yield `${i}${"日".repeat(1000)}`;
   })();
@@ -66,16 +66,16 @@ test("texts to choose from are given up on once they are too long together", () 
   expect(seen.count).toBeLessThan(10);
 });
 
-test("listed values are given up on once they are too long together", () => {
+test("reading of listed values stops once their total length is too large", () => {
   expect(() => grammarOf({ enum: Array.from({ length: 60_000 }, (_, i) => i) })).toThrow(TOO_LONG);
   expect(() => grammarOf({ enum: Array<number>(60_000).fill(7) })).not.toThrow();
 });
 
-describe("names that others must differ from", () => {
+describe("excluded names", () => {
   const open = (names: readonly string[]) =>
     grammarOf({ properties: Object.fromEntries(names.map((name) => [name, false])), additionalProperties: true });
 
-  test("are given up on once no grammar could have all their characters", () => {
+  test("are refused before all are read if no grammar could contain all their characters", () => {
     const names = Array.from({ length: 4900 }, (_, i) => `${i}_${"x".repeat(1000)}`);
     const set = Map.prototype.set;
     const numSet = { count: 0 };
@@ -88,11 +88,11 @@ describe("names that others must differ from", () => {
     } finally {
       Map.prototype.set = set;
     }
-    // One a character would be 4.9 million.
+    // One map entry per character would be 4.9 million.
     expect(numSet.count).toBeLessThan(100_000);
   });
 
-  test("may share long beginnings", () => {
+  test("may share long prefixes", () => {
     const names = Array.from({ length: 100 }, (_, i) => `${"x".repeat(300)}${i}`);
     expect(open(names)).toContain("root ::=");
   });

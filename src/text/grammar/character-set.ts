@@ -1,8 +1,8 @@
-/** Sets of Unicode characters, and how a grammar over bytes spells them. */
+/** Sets of Unicode characters, and their spelling in a grammar over bytes. */
 
 /** First and last code point. */
 export type CharacterRange = readonly [number, number];
-/** In order, apart from each other, without surrogates. */
+/** Ascending, neither overlapping nor adjacent, without surrogates. */
 export type CharacterSet = readonly CharacterRange[];
 
 const MAX_CODE_POINT = 0x10ffff;
@@ -55,11 +55,12 @@ export function includes(set: CharacterSet, codePoint: number): boolean {
   return set.some(([first, last]) => first <= codePoint && codePoint <= last);
 }
 
-/** Last code points of one, two, three and four bytes. */
+/** The last code points whose UTF-8 form has one, two, three and four bytes. */
 const LENGTH_LIMITS = [0x7f, 0x7ff, 0xffff, MAX_CODE_POINT];
 
 /**
- * The set as alternatives of byte classes. The grammar engine takes a class's code points for bytes, so beyond ASCII every byte is spelled.
+ * The set as alternatives of byte classes. The grammar engine treats a class's code points as bytes, so non-ASCII characters are spelled byte by
+ * byte.
  * @example bytesOfSet([[0x61, 0x63], [0xe9, 0xe9]]) // "[\\x61-\\x63] | [\\xc3\\xc3] [\\xa9\\xa9]"
  */
 export function bytesOfSet(set: CharacterSet): string {
@@ -72,7 +73,7 @@ export function bytesOfSet(set: CharacterSet): string {
 }
 
 function byteRange([first, last]: CharacterRange): string {
-  // A class of one byte named once would be taken for a character.
+  // The grammar engine would read a class that names a single byte once as a character.
   return first === last ? `${byteText(first)}${byteText(first)}` : `${byteText(first)}-${byteText(last)}`;
 }
 
@@ -89,7 +90,7 @@ function splitByLength(first: number, last: number): CharacterRange[] {
   return parts;
 }
 
-/** Ranges of bytes, one after another, whose combinations are exactly the range's characters, all of one length. */
+/** Sequences of byte ranges that together spell exactly the characters of the range; all characters have the same length. */
 function splitByBytes([first, last]: CharacterRange): CharacterRange[][] {
   const low = utf8(first);
   const high = utf8(last);

@@ -1,12 +1,12 @@
-/** Whether alternatives exclude each other for certain, so that any of them is exactly one of them. */
+/** Whether alternatives are certainly disjoint, so that a value of any alternative satisfies exactly one. */
 import { JSON_TYPES, type JsonType, type Schema } from "./schema-keywords.js";
 
 type Resolve = (pointer: string) => unknown;
 
-/** More of them together make a grammar too long to compile. */
+/** More constants in total make a grammar too long to compile. */
 const MAX_CONSTANTS = 1 << 16;
 
-/** A grammar has no more of them in one place. */
+/** The converter accepts no more alternatives in one place. */
 const MAX_ALTERNATIVES = 256;
 
 /** Budget of comparisons for one walk of a schema, so that no schema holds up the serving thread. */
@@ -15,14 +15,14 @@ export interface Comparisons {
 }
 
 interface Alternative {
-  /** The values that it lists, as JSON texts; undefined where it lists none. */
+  /** The values that the schema lists, as JSON texts; undefined: it lists none. */
   readonly constants: ReadonlySet<string> | undefined;
   readonly types: readonly JsonType[] | undefined;
-  /** The constants of those required properties that list some. */
+  /** The constants of the required properties that list values. */
   readonly discriminators: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** False as well where the comparisons are used up. */
+/** Also false once the budget of comparisons is used up. */
 export function areExclusive(schemas: readonly unknown[], resolve: Resolve, comparisons: Comparisons): boolean {
   if (schemas.length > MAX_ALTERNATIVES || comparisons.left <= 0) return false;
   const alternatives = schemas.flatMap((each): Alternative[] => {
@@ -37,7 +37,7 @@ export function areExclusive(schemas: readonly unknown[], resolve: Resolve, comp
     0,
   );
   if (alternatives.length < schemas.length || numConstants > MAX_CONSTANTS) return false;
-  // Each list that is read to compare it counts, too.
+  // Reading the lists costs time as well, so each listed constant counts.
   comparisons.left -= numConstants;
   const areApart = (a: Alternative, b: Alternative): boolean => {
     comparisons.left -= 1 + (a.constants?.size ?? 0) + a.discriminators.size;
@@ -65,12 +65,12 @@ function exclude(a: Alternative, b: Alternative): boolean {
 
 function constantsOf(schema: Schema): ReadonlySet<string> | undefined {
   const values = schema.const !== undefined ? [schema.const] : schema.enum;
-  // Equal objects may be written in more than one way.
+  // Equal objects can have different JSON texts.
   if (!Array.isArray(values) || values.some((value) => typeof value === "object" && value !== null)) return undefined;
   return new Set(values.map((value) => JSON.stringify(value)));
 }
 
-/** A number may be an integer, so both count as numbers. */
+/** A number may also be an integer, so both types count as `number`. */
 function typesOf(schema: Schema): readonly JsonType[] | undefined {
   const { type } = schema;
   const types = Array.isArray(type) ? type : typeof type === "string" ? [type] : impliedTypes(schema);
@@ -101,7 +101,7 @@ function discriminatorsOf({ required, properties }: Schema, resolve: Resolve): A
   return found;
 }
 
-/** A property that both require and that has different constants in each. */
+/** Whether both require a property whose constants differ. */
 function hasDiscriminator(a: Alternative, b: Alternative): boolean {
   for (const [name, constants] of a.discriminators) {
     const others = b.discriminators.get(name);

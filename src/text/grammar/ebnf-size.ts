@@ -1,12 +1,12 @@
-/** How large a grammar becomes once its repetitions are written out, which is what compiling it costs: counted from its text, before anything is compiled. */
+/** The size of a grammar after its repetitions are expanded, which determines the cost of compiling it; counted from its text, before compiling. */
 import { MillraceError } from "../../core/errors.js";
 
-/** As many as the longest grammar without repetitions has characters. */
+/** Equal to the limit in characters of a grammar without repetitions. */
 export const MAX_ELEMENTS = 256 * 1024;
-/** The grammar engine's reader calls itself for each group. */
+/** The grammar engine's reader recurses for each group. */
 export const MAX_GROUPS = 512;
 
-/** Throws invalid_grammar where repetitions written out, or groups inside groups, are too many. */
+/** Throws `invalid_grammar` if the expanded repetitions are too many or groups are nested too deep. */
 export function assertCompilable(grammar: string): void {
   new SizeReader(grammar).read();
 }
@@ -18,9 +18,9 @@ const PIECE =
 class SizeReader {
   /** Elements of the groups that are open, the innermost last. */
   readonly #open: number[] = [];
-  /** Of the rules so far, or of the innermost group. */
+  /** Elements of the rules so far or, inside a group, of the innermost group. */
   #numElements = 0;
-  /** The last item, which a repetition would repeat. */
+  /** Elements of the last item; a repetition that follows multiplies them. */
   #last = 0;
 
   constructor(private readonly grammar: string) {}

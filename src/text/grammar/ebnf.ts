@@ -35,7 +35,7 @@ export function repeat(part: string, min: number, max: number | undefined): stri
   return max === undefined ? `(${part}){${min},}` : `(${part}){${min},${max}}`;
 }
 
-/** Any of the texts, which are given up on as soon as they are longer together than a grammar can be. */
+/** Any of the texts. Reading stops as soon as their total length exceeds the limit for a grammar. */
 export function oneOfLiterals(writer: GrammarWriter, texts: Iterable<string>): string {
   const distinct = new Set<string>();
   let length = 0;
@@ -49,8 +49,8 @@ export function oneOfLiterals(writer: GrammarWriter, texts: Iterable<string>): s
 }
 
 /**
- * Continuations of the texts, in order, after the first `from` characters. Where they part, each way is a rule of its own: in one rule the grammar engine takes some
- * ways for equal that are not, and "0.25" | "0.5" | "0.75" would have 0.225.
+ * The continuations of the sorted texts after the first `from` characters. Each branch is a rule of its own, because in one rule the grammar engine
+ * confuses some branches, and "0.25" | "0.5" | "0.75" would accept 0.225.
  */
 function branches(writer: GrammarWriter, texts: readonly string[], from: number): string {
   if (texts.length === 1) return from === texts[0]!.length ? EMPTY : literal(texts[0]!.slice(from));
@@ -58,7 +58,7 @@ function branches(writer: GrammarWriter, texts: readonly string[], from: number)
   const ways: string[] = [];
   for (let first = 0; first < texts.length; ) {
     const text = texts[first]!;
-    // By whole characters: half of one cannot be spelled.
+    // Whole characters are split off, because half of a surrogate pair cannot be spelled.
     const size = text.length === common ? 0 : text.codePointAt(common)! > 0xffff ? 2 : 1;
     const begin = text.slice(0, common + size);
     let last = first + 1;
@@ -71,7 +71,7 @@ function branches(writer: GrammarWriter, texts: readonly string[], from: number)
   return common === from ? way : sequence(literal(texts[0]!.slice(from, common)), way);
 }
 
-/** Characters that both begin with, in UTF-16 units, and no half ones. */
+/** The length of the common prefix in UTF-16 units, without half of a surrogate pair. */
 function commonLength(a: string, b: string): number {
   let length = 0;
   while (length < a.length && a[length] === b[length]) length++;
@@ -79,7 +79,7 @@ function commonLength(a: string, b: string): number {
   return isHalf ? length - 1 : length;
 }
 
-/** Any of the choices and nothing else. */
+/** The grammar of exactly these choices. */
 export function grammarOfChoices(choices: readonly string[]): string {
   const writer = new GrammarWriter();
   return writer.text(oneOfLiterals(writer, choices));
@@ -97,11 +97,11 @@ const isName = (body: string): boolean => /^r\d+$/.test(body);
 
 export class GrammarWriter {
   readonly #rules: string[] = [];
-  /** By body, or by key: equal rules are one. */
+  /** Names of the rules by body or key, so that equal rules are written once. */
   readonly #names = new Map<string, string>();
   #length = 0;
 
-  /** A rule with this body; its name. */
+  /** Adds a rule with this body and returns its name. */
   rule(body: string): string {
     if (isName(body)) return body;
     const known = this.#names.get(body);
@@ -112,7 +112,7 @@ export class GrammarWriter {
     return name;
   }
 
-  /** A rule that is the same each time and may come up again in its own body; its name. */
+  /** Adds a rule once per key and returns its name; the rule may refer to itself. */
   recursiveRule(key: string, body: (name: string) => string): string {
     const known = this.#names.get(key);
     if (known !== undefined) return known;
@@ -122,7 +122,7 @@ export class GrammarWriter {
     return name;
   }
 
-  /** Runs `write`, and forgets the rules that it has written if it throws. */
+  /** Runs `write`; if it throws, removes the rules that it added. */
   attempt<T>(write: () => T): T {
     const [numRules, length] = [this.#rules.length, this.#length];
     try {
@@ -135,7 +135,7 @@ export class GrammarWriter {
     }
   }
 
-  /** A name for a rule that is defined later, so that it can refer to itself. */
+  /** Reserves the name of a rule that is defined later, so that the rule can refer to itself. */
   reserve(): string {
     return `r${this.#rules.push("") - 1}`;
   }
@@ -151,7 +151,7 @@ export class GrammarWriter {
     if (this.#length + more > MAX_GRAMMAR_LENGTH) throw tooLong();
   }
 
-  /** The grammar whose start is this expression. */
+  /** The text of the grammar that starts with this expression. */
   text(root: string): string {
     this.#assertFits(root.length);
     return `root ::= ${root}\n${this.#rules.join("")}`;

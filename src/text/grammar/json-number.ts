@@ -8,16 +8,16 @@ export interface NumberBounds {
   readonly isMaxExclusive: boolean;
 }
 
-/** Larger numbers are not written: up to here, decimals included, every number of this many digits is a double of its own. */
+/** Larger numbers are left out: up to this limit, doubles represent all numbers of this many digits, decimals included, without collisions. */
 const LARGEST = 999_999_999;
 const LARGEST_INTEGER = 999_999_999_999_999;
 const FRACTION_DIGITS = 6;
 const SMALLEST = 10 ** -FRACTION_DIGITS;
 
-/** Digits after a decimal point or not, as text: [whole, fraction]. */
+/** The digits before and after the decimal point, as text: [whole, fraction]. */
 type Decimal = readonly [whole: string, fraction: string];
 
-/** The nearest bound on the inner side that is written with the digits that are looked at. @param inward 1 for a least number, -1 for a greatest */
+/** The nearest bound inside the range that has at most FRACTION_DIGITS decimals. @param inward 1 for a lower bound, -1 for an upper bound */
 function written(bound: number, inward: 1 | -1, isExclusive: boolean): Limit {
   const rounded = Number(bound.toFixed(FRACTION_DIGITS));
   if (rounded === bound) return { bound, isExclusive };
@@ -30,7 +30,7 @@ function written(bound: number, inward: 1 | -1, isExclusive: boolean): Limit {
 
 const isBeyond = (bound: number, most: number): boolean => Math.abs(bound) > most;
 
-/** Undefined: there is no such number. */
+/** Undefined: no integer is within the bounds. */
 export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): string | undefined {
   const { isMinExclusive, isMaxExclusive } = bounds;
   const min = Math.max(bounds.min ?? -LARGEST_INTEGER, -LARGEST_INTEGER);
@@ -46,8 +46,8 @@ export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): 
 }
 
 /**
- * Undefined: there is no such number that can be written with few digits.
- * @param numDecimals that it may have
+ * Undefined: no number of so few digits is within the bounds.
+ * @param numDecimals the largest number of decimals
  */
 export function numberExpression(
   writer: GrammarWriter,
@@ -58,7 +58,7 @@ export function numberExpression(
   if (isFree && numDecimals === FRACTION_DIGITS && isOfBothSigns(bounds)) return writer.rule(ANY_NUMBER);
   const low = written(Math.max(bounds.min ?? -LARGEST, -LARGEST), 1, bounds.isMinExclusive);
   const high = written(Math.min(bounds.max ?? LARGEST, LARGEST), -1, bounds.isMaxExclusive);
-  // Beyond the range written with decimals there are integers still.
+  // Beyond the largest numbers with decimals only integers remain.
   if (low.bound > LARGEST || high.bound < -LARGEST) return integerExpression(writer, bounds);
   if (low.bound > high.bound) return undefined;
   const parts: string[] = [];
@@ -73,7 +73,7 @@ export function numberExpression(
   return parts.length === 0 ? undefined : writer.rule(oneOf(parts));
 }
 
-/** No bound leaves out all numbers that are written. */
+/** The bounds leave both signs (or zero) possible. */
 const isOfBothSigns = ({ min, max }: NumberBounds): boolean => (min ?? 0) <= 0 && (max ?? 0) >= 0;
 
 const ANY_NUMBER = `"-"? ("0" | [1-9] [0-9]{0,14} | ("0" | [1-9] [0-9]{0,8}) "." [0-9]{1,${FRACTION_DIGITS}})`;
@@ -88,7 +88,7 @@ function decimalOf(bound: number): Decimal {
   return [whole!, fraction.replace(/0+$/, "")];
 }
 
-/** Decimals, none negative, as alternatives. */
+/** Non-negative decimals as alternatives. */
 function decimalsBetween(low: Limit, high: Limit, numDecimals: number): string[] {
   if (low.bound > high.bound) return [];
   const [lowWhole, lowFraction] = decimalOf(low.bound);
@@ -112,7 +112,7 @@ function withFraction(whole: string, { mayEnd, digits }: Fraction): string[] {
   ];
 }
 
-/** The remaining digits of a bound that all digits so far are equal to. */
+/** The remaining digits of a bound whose digits so far equal the number's. */
 interface Tight {
   readonly digits: string;
   readonly isExclusive: boolean;
@@ -121,11 +121,11 @@ interface Tight {
 interface Fraction {
   /** Whether the number may end here. */
   readonly mayEnd: boolean;
-  /** One digit or more; undefined: none can follow. */
+  /** One or more further digits; undefined: no digit can follow. */
   readonly digits: string | undefined;
 }
 
-/** A fraction's digits from here on, within the rest of both bounds; undefined: unbounded on that side. */
+/** The remaining digits of a fraction between the remaining digits of both bounds; undefined: unbounded on that side. */
 function fraction(low: Tight | undefined, high: Tight | undefined, numDigits: number): Fraction {
   const mayEnd =
     (low === undefined || (low.digits === "" && !low.isExclusive)) &&
@@ -155,7 +155,7 @@ function fraction(low: Tight | undefined, high: Tight | undefined, numDigits: nu
 const firstOf = ({ digits }: Tight): number => Number(digits[0] ?? "0");
 const restOf = ({ digits, isExclusive }: Tight): Tight => ({ digits: digits.slice(1), isExclusive });
 
-/** Whole numbers without leading zeros; both bounds are such, and belong to it. */
+/** Whole numbers between two inclusive bounds; none has leading zeros. */
 function wholeBetween(low: string, high: string): string {
   const alternatives: string[] = [];
   for (let length = low.length; length <= high.length; length++) {
@@ -166,7 +166,7 @@ function wholeBetween(low: string, high: string): string {
   return oneOf(alternatives);
 }
 
-/** Numbers of one length. */
+/** Whole numbers that all have the bounds' number of digits. */
 function digitsBetween(first: string, last: string): string {
   if (first === "") return EMPTY;
   const [low, high] = [Number(first[0]), Number(last[0])];

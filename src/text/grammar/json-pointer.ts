@@ -1,6 +1,6 @@
-/** JSON pointers (RFC 6901) as the fragments by which a schema refers to parts of itself. */
+/** JSON pointers (RFC 6901) as fragments, with which a schema refers to its own parts. */
 
-/** @returns undefined where the pointer leads nowhere, or out of `root` */
+/** @returns undefined if the pointer leads nowhere or outside `root` */
 export function resolvePointer(root: unknown, pointer: string): unknown {
   if (pointer !== "#" && !pointer.startsWith("#/")) return undefined;
   let value: unknown = root;
@@ -12,7 +12,7 @@ export function resolvePointer(root: unknown, pointer: string): unknown {
   return value;
 }
 
-/** A key as a part of a pointer. */
+/** Escapes a key for use in a pointer. */
 export const escapePointer = (key: string): string => key.replaceAll("~", "~0").replaceAll("/", "~1");
 
 function decode(part: string): string {

@@ -1,6 +1,6 @@
 /**
- * A JSON schema as a grammar of JSON texts that are all valid under it. Where a schema leaves something open the grammar may be narrower (declared
- * properties come in order, and undeclared ones only where asked for), never wider but for the keywords in UNENFORCED.
+ * Converts a JSON schema to a grammar of JSON texts that satisfy it. The grammar may be narrower than the schema (declared
+ * properties come in order, undeclared ones only if the schema asks for them); it is wider only for the keywords in UNENFORCED.
  */
 
 import { arrayOfSchema } from "./array-schema.js";
@@ -30,17 +30,17 @@ import { NoValue, possible, schemaError } from "./schema-refusal.js";
 import { NameSet, type StringRules, stringExpression } from "./string-schema.js";
 
 const MAX_SCHEMAS = 5000;
-/** The converter calls itself for each schema inside another, and references nest them deeper than any JSON is. */
+/** The converter recurses for each nested schema, and references nest schemas deeper than their JSON. */
 const MAX_SCHEMA_DEPTH = 128;
-/** Of a property; an object that is open compares a name with them character by character. */
+/** The limit for a property name; the grammar of an object with further properties excludes declared names character by character. */
 const MAX_NAME_LENGTH = 1024;
-/** Each of oneOf is compared with every other. */
+/** The limit for `oneOf`, where each alternative is compared with every other. */
 const MAX_ALTERNATIVES = 256;
-/** JSON pointers of the references that lead here without anything being written between. */
+/** JSON pointers of the references that lead to this schema without an enclosing property or item. */
 type Chain = ReadonlySet<string>;
 const NO_CHAIN: Chain = new Set();
 
-/** What no token spells: of a rule that nothing refers to. */
+/** Bytes that no token spells: the body of a rule without references. */
 const NEVER = "[\\xff\\xff] [\\x00\\x00]";
 
 /**
@@ -52,17 +52,17 @@ export function grammarOfSchema(schema: unknown, param: string): string {
   return writer.text(schemaExpression(writer, schema, param));
 }
 
-/** The schema's values as a part of a grammar that has others beside them. */
+/** The schema's values as an expression inside a larger grammar. */
 export function schemaExpression(writer: GrammarWriter, schema: unknown, param: string): string {
   return new SchemaConverter(writer, schema, param).convert();
 }
 
 class SchemaConverter implements SchemaHost {
   readonly #whitespace: string;
-  /** By JSON pointer. */
+  /** Rules by JSON pointer. */
   readonly #references = new Map<string, string>();
   readonly #circles: ReferenceCircles;
-  /** Of the references that no value is under. */
+  /** Errors of the references that no value can satisfy. */
   readonly #impossible = new Map<string, NoValue>();
   #languages: Languages | undefined;
   #numSchemas = 0;
@@ -146,7 +146,7 @@ class SchemaConverter implements SchemaHost {
     ).read(schema, at);
   }
 
-  /** What holds together, each time with one of the alternatives. */
+  /** The conjunction, combined with each of its alternatives in turn. */
   #together({ plain, alternatives, followed }: Conjunction, at: string): string {
     if (plain === false) return this.none(at, "keywords that some value is under", "others");
     const [first, ...others] = alternatives;
@@ -175,7 +175,7 @@ class SchemaConverter implements SchemaHost {
     const impossible = this.#impossible.get(name);
     if (impossible !== undefined) throw impossible;
     const rule = this.writer.reserve();
-    // Inside an object or a list the chain is broken, so a reference may come back to where it began.
+    // The rule is registered first: inside an object or a list, a reference may lead back to itself.
     this.#references.set(name, rule);
     if (this.#circles.isOnTheWayOf(name)) {
       this.refuse(at, "a reference that does not lead to itself", JSON.stringify(name));
@@ -184,7 +184,7 @@ class SchemaConverter implements SchemaHost {
       this.writer.define(rule, this.#value(target, name, new Set([...chain, name])));
     } catch (thrown) {
       if (!(thrown instanceof NoValue)) throw thrown;
-      // Others may have referred to it before it was known.
+      // Other rules may already refer to this rule, so it needs a body.
       this.writer.define(rule, NEVER);
       this.#references.delete(name);
       this.#impossible.set(name, thrown);
@@ -234,7 +234,7 @@ class SchemaConverter implements SchemaHost {
     return oneOfLiterals(this.writer, jsonTexts(values));
   }
 
-  /** Undefined: any. Keywords of one type imply it. */
+  /** Undefined: any type. Keywords that belong to one type imply that type. */
   #typesOf(schema: Schema, keywords: readonly string[], at: string): readonly JsonType[] | undefined {
     const { type } = schema;
     if (type === undefined) {
@@ -285,7 +285,7 @@ class SchemaConverter implements SchemaHost {
     return { min, max, patterns, formats: formats as string[] };
   }
 
-  /** The names that a schema of strings leaves. */
+  /** The property names that satisfy a `propertyNames` schema. */
   names(schema: unknown, at: string): NameSet {
     const { plain, alternatives } = this.conjunction(schema, at);
     const algebra = this.algebra();
@@ -326,19 +326,19 @@ class SchemaConverter implements SchemaHost {
     const value = schema[name];
     if (value === undefined) return undefined;
     const isCount = typeof value === "number" && Number.isInteger(value) && value >= 0;
-    // Fewer than may come are no fault.
+    // A maximum above the limit is lowered to it, which only narrows the grammar.
     if (isCount && name.startsWith("max")) return Math.min(value, MAX_REPETITIONS);
     return isCount && value <= MAX_REPETITIONS
       ? value
       : this.refuse(`${at}/${name}`, `an integer in [0, ${MAX_REPETITIONS}]`, JSON.stringify(value));
   }
 
-  /** By an automaton: JavaScript's own expressions can take for ever. */
+  /** Uses an automaton, because JavaScript's regular expressions can backtrack without end. */
   #isUnderPattern(text: string, pattern: string): boolean {
     return NameSet.under(this.algebra(), { min: 0, max: undefined, patterns: [pattern], formats: [] }).has(text);
   }
 
-  /** Whether a listed string or number keeps what else is asked. */
+  /** Whether a listed string or number satisfies the schema's other keywords. */
   #isScalarUnder(value: unknown, schema: Schema): boolean {
     if (typeof value === "string") {
       const length = [...value].length;

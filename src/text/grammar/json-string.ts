@@ -10,10 +10,10 @@ const QUOTES = characterSet([
   [0x22, 0x22],
   [0x5c, 0x5c],
 ]);
-/** Characters that stand for themselves. U+FFFD is what broken text decodes to, so it is left out. */
+/** Characters that are written without escapes. U+FFFD is left out, because broken text decodes to it. */
 export const PLAIN = complement(characterSet([...CONTROLS, ...QUOTES, [0x7f, 0x7f], [0xfffd, 0xfffd]]));
 
-/** Spells characters as they are between quotes: escaped where JSON wants it, else plainly. */
+/** Spells characters between quotes: escaped if JSON requires it, otherwise plain. */
 export const spellInJson: SpellSet = (set) => {
   const escaped = [...codePointsOf(intersection(set, characterSet([...CONTROLS, ...QUOTES, [0x7f, 0x7f]])))].map(
     (codePoint) => literal(JSON.stringify(String.fromCodePoint(codePoint)).slice(1, -1)),
@@ -29,15 +29,18 @@ function* codePointsOf(set: CharacterSet): Iterable<number> {
 
 const HEX = "[0-9a-fA-F]";
 
-/** One character of a string, in any spelling but a lone surrogate's. No groups: of those the engine would make rules, which slow down its masks. */
+/**
+ * One character of a string in any spelling except a lone surrogate. It has no groups, because the engine turns groups into rules, which slow down
+ * its masks.
+ */
 function anyCharacter(writer: GrammarWriter): string {
   const other = `"\\\\u" [0-9a-cA-Ce-fE-F] ${HEX} ${HEX} ${HEX} | "\\\\u" [dD] [0-7] ${HEX} ${HEX}`;
   return writer.rule(`${bytesOfSet(PLAIN)} | "\\\\" ["\\\\/bfnrt] | ${other}`);
 }
 
 /**
- * Any number of these characters and the closing quote. As a rule that ends with the quote, and with nothing else, it lets the engine say of nearly every
- * token beforehand whether it fits; in `(…)* "\""` it would have to try thousands of them at every position.
+ * Any number of these characters and the closing quote. A rule that ends with the quote lets the engine decide in advance for nearly every
+ * token whether it fits; with `(…)* "\""` it would have to try thousands of tokens at every position.
  */
 function restOfString(writer: GrammarWriter, character: string, signals: readonly string[] = []): string {
   const key = `rest of a string of ${character} with ${signals.join(" and ")}`;
@@ -63,7 +66,7 @@ function stringOf(writer: GrammarWriter, character: string, min: number, max: nu
   return writer.rule(sequence(QUOTE, rest));
 }
 
-/** A string, spelled without escapes, that is none of `names`. */
+/** A string that differs from all `names`, spelled without escapes. */
 export function stringExcept(writer: GrammarWriter, names: readonly string[]): string {
   const rest = restOfString(writer, writer.rule(bytesOfSet(PLAIN)));
   return writer.rule(sequence(QUOTE, unlike(writer, rest, treeOf(names))));
@@ -71,17 +74,17 @@ export function stringExcept(writer: GrammarWriter, names: readonly string[]): s
 
 const codePointOf = (character: string): number => character.codePointAt(0)!;
 
-/** Names by their characters, one level a character. */
+/** A tree of names with one level per character. */
 interface NameTree {
   readonly next: Map<string, NameTree>;
   /** A name ends here. */
   isEnd: boolean;
 }
 
-/** Each level of a name becomes a rule of so many characters at least: with more of them no grammar could be written. */
+/** Each level becomes a rule of at least 16 characters, so more levels would exceed the limit for a grammar. */
 const MAX_LEVELS = MAX_GRAMMAR_LENGTH / 16;
 
-/** Of the names that can be spelled without escapes. */
+/** The tree of the names that can be spelled without escapes. */
 function treeOf(names: readonly string[]): NameTree {
   const root: NameTree = { next: new Map(), isEnd: false };
   let numLevels = 0;
@@ -103,7 +106,7 @@ function treeOf(names: readonly string[]): NameTree {
   return root;
 }
 
-/** The rest of a string that is none of the names below. */
+/** The rest of a string that must differ from all names in this subtree. */
 function unlike(writer: GrammarWriter, rest: string, { next, isEnd }: NameTree): string {
   if (next.size === 0 && !isEnd) return rest;
   const known = characterSet([...next.keys()].map((c) => [codePointOf(c), codePointOf(c)]));

@@ -1,15 +1,15 @@
 /**
- * Regular languages of texts over Unicode characters, with intersection and complement. A language is the set of texts that may still follow; the language after one more
- * character is its derivative (Brzozowski), so an automaton is found state by state, and only those states that texts lead to.
+ * Regular languages over Unicode characters, with intersection and complement. A language is the set of texts that may still follow; its derivative
+ * (Brzozowski) is the language after one more character. An automaton is therefore built state by state, with reachable states only.
  */
 import { type CharacterSet, characterSet, complement } from "./character-set.js";
 import { RegexError } from "./regex.js";
 
-/** Equal languages of one algebra are one object as far as their writing shows it. */
+/** Structurally equal languages of one algebra are the same object. */
 export interface Language {
   readonly id: number;
   readonly kind: "never" | "set" | "sequence" | "either" | "both" | "not" | "repeat" | "empty";
-  /** The empty text belongs to it. */
+  /** Whether the language contains the empty text. */
   readonly isNullable: boolean;
   readonly parts: readonly Language[];
   readonly set: CharacterSet;
@@ -17,16 +17,16 @@ export interface Language {
   readonly max: number;
 }
 
-/** Of one request's schemas together. Intersections of long repetitions have a language for each pair of counts. */
+/** The limit for all schemas of one request. Intersections of long repetitions have a language for each pair of counts. */
 const MAX_LANGUAGES = 50_000;
-/** Derivatives that are looked for, each with as many parts as it has. */
+/** The limit for computing derivatives; each costs as many steps as it has parts. */
 const MAX_STEPS = 300_000;
 
 const NOTHING: CharacterSet = [];
 const EVERYTHING = complement(NOTHING);
 
 export class Languages {
-  /** @param maxSteps that may be taken with all languages together */
+  /** @param maxSteps the budget of steps for all languages together */
   constructor(private readonly maxSteps = MAX_STEPS) {}
 
   readonly #byKey = new Map<string, Language>();
@@ -90,20 +90,20 @@ export class Languages {
     if (min === 1 && max === 1) return part;
     const isAny = part.kind === "repeat" && part.min === 0 && part.max === Number.POSITIVE_INFINITY;
     if (isAny) return part;
-    // Of what may be empty, fewer are as many.
+    // If the part may be empty, fewer repetitions give the same texts as `min`.
     const least = part.isNullable ? 0 : min;
     const key = `${part.id},${least},${max}`;
     return this.#make("repeat", key, { isNullable: least === 0, parts: [part], min: least, max });
   }
 
-  /** Classes of characters are numbered anew. */
+  /** Clears the derivatives before character classes are renumbered. */
   forgetClasses(): void {
     this.#derivatives.clear();
   }
 
   /**
-   * What may follow a character of the class.
-   * @param holds whether a set has the class's characters: all or none of them
+   * The derivative: the texts that may follow a character of the class.
+   * @param holds whether a set contains the class's characters (all of them or none)
    */
   derivative(language: Language, classId: number, holds: (set: Language) => boolean): Language {
     if (language.kind === "set") return holds(language) ? this.empty : this.never;
@@ -136,7 +136,7 @@ export class Languages {
     }
   }
 
-  /** In one order, without doubles, and those of the same kind dissolved into their parts. */
+  /** The parts in a fixed order and without duplicates; parts of the same kind are flattened. */
   #distinct(kind: "either" | "both", parts: readonly Language[]): readonly Language[] {
     this.#spend(parts.length);
     const flat = new Set(parts.flatMap((part) => (part.kind === kind ? part.parts : [part])));

@@ -1,20 +1,21 @@
 /**
- * The texts that mark the parts of an answer, such as `<tool_call>`. Where one is a special token of the model, a grammar names that token by a byte that no
- * text has and the token's own text, so that nothing else can spell it.
+ * The texts that mark the parts of an answer, such as `<tool_call>`. If a marker is a special token of the model, a grammar spells it as a byte that
+ * no
+ * text contains, followed by the token's text, so that no other token can spell it.
  */
 import { EMPTY, type GrammarWriter, literal, oneOf, sequence } from "./ebnf.js";
 
-/** Stands before a special token's text in the vocabulary that grammars see; ordinary tokens that have it are left out of that. */
+/** Precedes a special token's text in the vocabulary for grammars; ordinary tokens that contain this byte are left out of that vocabulary. */
 export const SPECIAL_BYTE = 0xff;
 
 const SPECIAL = "[\\xff\\xff]";
 const ORDINARY_TEXT = "[\\x00-\\xfe]*";
 
 export class Markers {
-  /** @param specialTexts texts that are one special token each */
+  /** @param specialTexts texts that are each a single special token */
   constructor(private readonly specialTexts: ReadonlySet<string>) {}
 
-  /** The text as the model writes it: with special tokens for the parts that have one. */
+  /** The text as the model writes it, with special tokens for its markers. */
   spell(text: string): string {
     const [first] = [...this.specialTexts]
       .filter((marker) => text.includes(marker))
@@ -24,7 +25,7 @@ export class Markers {
     return sequence(literal(before), SPECIAL, literal(first), this.spell(rest.join(first)));
   }
 
-  /** Text that may end anywhere without the marker; once the marker has come, what follows is `then`. */
+  /** Free text that may end anywhere; if the marker occurs, `then` must follow. */
   upTo(writer: GrammarWriter, marker: string, then: string): string {
     if (this.specialTexts.has(marker)) return `(${ORDINARY_TEXT} (${this.spell(marker)} ${then})?)`;
     const rule = writer.rule(then);
@@ -32,13 +33,13 @@ export class Markers {
     return writer.rule(dispatch);
   }
 
-  /** Text that ends with the marker's first coming, and then what follows it. */
+  /** Text up to and including the first occurrence of the marker, followed by `then`. */
   through(writer: GrammarWriter, marker: string, then: string): string {
     if (this.specialTexts.has(marker)) return sequence(ORDINARY_TEXT, this.spell(marker), then);
     const rest = writer.rule(then);
     const letters = [...new Set(marker)];
     const others = bytesExcept(letters);
-    // One rule for each number of the marker's letters that have just come.
+    // One rule per number of marker letters matched so far.
     const names = [...marker].map(() => writer.reserve());
     for (const [count, name] of names.entries()) {
       const branches = letters.map((letter) => {
@@ -51,7 +52,7 @@ export class Markers {
   }
 }
 
-/** One byte of ordinary text, and none of these letters. */
+/** One byte of ordinary text except these letters. */
 function bytesExcept(letters: readonly string[]): string {
   const codes = letters.map((letter) => letter.charCodeAt(0)).sort((a, b) => a - b);
   const hex = (byte: number) => `\\x${byte.toString(16).padStart(2, "0")}`;
@@ -59,7 +60,7 @@ function bytesExcept(letters: readonly string[]): string {
   return `[${ends.map(([first, last]) => (first > last ? "" : `${hex(first)}-${hex(last)}`)).join("")}]`;
 }
 
-/** How many of the marker's first letters the text ends with. */
+/** The length of the longest prefix of the marker with which the text ends. */
 function overlap(marker: string, text: string): number {
   let length = Math.min(marker.length, text.length);
   while (!text.endsWith(marker.slice(0, length))) length--;

@@ -1,25 +1,25 @@
-/** Numbers that are multiples of another, within bounds: digit by digit, with the remainder so far as a part of the state. */
+/** Multiples of a number within bounds, generated digit by digit; the state includes the remainder so far. */
 import { automatonExpression, explore } from "./automaton.js";
 import { EMPTY, type GrammarWriter, literal, oneOf, oneOfLiterals, sequence } from "./ebnf.js";
 import type { NumberBounds } from "./json-number.js";
 import { RegexError } from "./regex.js";
 
-/** Multiples are counted in units of 10^-decimals, and are so many units each. */
+/** The step between multiples, as a number of units of 10^-decimals. */
 interface Step {
   readonly units: bigint;
   readonly decimals: number;
 }
 
 const MAX_DECIMALS = 6;
-/** Of numbers whose bounds do not ask for more. */
+/** The number of digits unless the bounds require more. */
 const MAX_DIGITS = 15;
 const MAX_DIGITS_BEFORE_DECIMALS = 9;
-/** States that digits and remainders may take together. */
+/** The limit for states, counted as digits times remainders. */
 const MAX_PLACES = 1200;
-/** So few are listed one by one; of so many that an automaton would be too large, the smallest are. */
+/** Up to this many multiples are listed one by one. If an automaton would be too large, the smallest ones are listed. */
 const MAX_LISTED = 300;
 
-/** The least number that all of these divide; undefined: it has more decimals, or is larger, than numbers that are written. */
+/** The least common multiple; undefined: it has more decimals or is larger than the supported numbers. */
 export function commonStep(multiples: readonly number[]): Step | undefined {
   const decimals = Math.max(...multiples.map(decimalsOf));
   if (decimals > MAX_DECIMALS) return undefined;
@@ -41,13 +41,13 @@ function greatestCommonDivisor(a: bigint, b: bigint): bigint {
 
 const leastCommonMultiple = (a: bigint, b: bigint): bigint => (a / greatestCommonDivisor(a, b)) * b;
 
-/** In units, both inclusive. */
+/** An inclusive range, in units. */
 interface Range {
   readonly low: bigint;
   readonly high: bigint;
 }
 
-/** Undefined: no multiple is within the bounds. */
+/** Undefined: the bounds contain no multiple. */
 export function multipleExpression(writer: GrammarWriter, step: Step, bounds: NumberBounds): string | undefined {
   const { low, high } = rangeOf(step, bounds);
   const parts: string[] = [];
@@ -64,7 +64,7 @@ function rangeOf({ units, decimals }: Step, bounds: NumberBounds): Range {
   const written = 10n ** BigInt(most) - 1n;
   const low = bounds.min === undefined ? undefined : inUnits(bounds.min, decimals, 1n, bounds.isMinExclusive);
   const high = bounds.max === undefined ? undefined : inUnits(bounds.max, decimals, -1n, bounds.isMaxExclusive);
-  // Fewer digits take fewer states, and the schema asks for no more.
+  // An open side needs no long numbers, and fewer digits take fewer states.
   const numDigits = Number(BigInt(MAX_PLACES) / (units / greatestCommonDivisor(units, 10n ** BigInt(most))));
   const open = 10n ** BigInt(Math.min(most, Math.max(numDigits, String(units).length + 1))) - 1n;
   const wide = (bound: bigint | undefined) => ((bound ?? 0n) > open || (bound ?? 0n) < -open ? written : open);
@@ -73,7 +73,7 @@ function rangeOf({ units, decimals }: Step, bounds: NumberBounds): Range {
 
 const clamp = (value: bigint, most: bigint): bigint => (value > most ? most : value < -most ? -most : value);
 
-/** The nearest number of units on the inner side of a bound. @param inward 1n for a least number, -1n for a greatest */
+/** The nearest whole number of units inside a bound. @param inward 1n for a lower bound, -1n for an upper bound */
 function inUnits(bound: number, decimals: number, inward: bigint, isExclusive: boolean): bigint {
   const LARGEST = 1e18;
   const DIGITS = 20;
@@ -81,12 +81,12 @@ function inUnits(bound: number, decimals: number, inward: bigint, isExclusive: b
   const unit = 10n ** BigInt(DIGITS - decimals);
   const quotient = exact / unit;
   if (quotient * unit === exact) return isExclusive ? quotient + inward : quotient;
-  // Division cuts towards zero.
+  // BigInt division truncates towards zero.
   const isInside = exact > 0n === inward < 0n;
   return isInside ? quotient : quotient + inward;
 }
 
-/** Numbers without a sign: one expression, or none. */
+/** Numbers without a sign, as a list of one expression or none. */
 function magnitudes(writer: GrammarWriter, step: Step, range: Range): string[] {
   const first = ((range.low + step.units - 1n) / step.units) * step.units;
   if (first > range.high) return [];
@@ -118,13 +118,13 @@ function textOf(units: bigint, decimals: number): string {
   return fraction === "" ? whole : `${whole}.${fraction}`;
 }
 
-/** After some of a number's digits. */
+/** The state after some of a number's digits. */
 interface Place {
-  /** Digits before the point, in all; 0: where every number begins. */
+  /** The total number of digits before the point; 0: the start state. */
   readonly numWhole: number;
   readonly numRead: number;
   readonly isBehindPoint: boolean;
-  /** All digits so far are the bound's. */
+  /** All digits so far equal the lower bound's. */
   readonly isAtLow: boolean;
   readonly isAtHigh: boolean;
   readonly remainder: bigint;
@@ -151,7 +151,7 @@ class Places {
     this.#high = String(high).padStart(step.decimals + 1, "0");
   }
 
-  /** Numbers that are free of both bounds differ only by the digits they lack. */
+  /** States that have left both bounds differ only in their remaining digits and remainder. */
   keyOf(place: Place): string {
     const { numWhole, numRead, isBehindPoint, isAtLow, isAtHigh, remainder } = place;
     if (numWhole === 0) return "start";
@@ -200,7 +200,7 @@ class Places {
         isAtHigh: isAtHigh && digit === high,
         remainder: place.remainder * 10n + BigInt(digit),
       };
-      // Remainders that are equal modulo this behave alike for all digits to come.
+      // Remainders that are equal modulo this number behave alike for all further digits.
       const behind = 10n ** BigInt(this.#numLeft(next));
       const to = {
         ...next,
@@ -214,7 +214,7 @@ class Places {
     return [...ways.values()].map(({ to, digits }) => ({ label: `[${digits}]`, to }));
   }
 
-  /** Whether the number is within the bounds and a multiple if nothing but zeros is left out. */
+  /** Whether the number, completed with zeros, is a multiple within the bounds. */
   #isMultipleWithZeros(place: Place): boolean {
     const behind = 10n ** BigInt(this.#numLeft(place));
     if ((place.remainder * behind) % this.step.units !== 0n) return false;

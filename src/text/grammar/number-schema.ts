@@ -1,11 +1,11 @@
-/** JSON numbers under the keywords that a schema has for them. */
+/** Grammars of JSON numbers under a schema's number keywords. */
 import { integerExpression, type NumberBounds, numberExpression } from "./json-number.js";
 import { commonStep, multipleExpression } from "./multiple-of.js";
 import type { SchemaHost } from "./schema-host.js";
 import type { Schema } from "./schema-keywords.js";
 import { valuesOf } from "./schema-merge.js";
 
-/** Grammars of numbers: bounds and `multipleOf`. */
+/** The grammar of a number: its bounds and `multipleOf`. */
 export function numberOfSchema(host: SchemaHost, type: "integer" | "number", schema: Schema, at: string): string {
   const bound = (name: string): number | undefined => {
     const value = schema[name];

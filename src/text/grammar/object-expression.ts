@@ -1,4 +1,4 @@
-/** JSON objects under the keywords that a schema has for them. */
+/** Grammars of JSON objects under a schema's object keywords. */
 import { literal, oneOf } from "./ebnf.js";
 import { escapePointer } from "./json-pointer.js";
 import { stringExcept } from "./json-string.js";
@@ -9,10 +9,10 @@ import { allOf, valuesOf } from "./schema-merge.js";
 import { possible } from "./schema-refusal.js";
 import { NameSet } from "./string-schema.js";
 
-/** Of one object: each doubles the kinds of names there are. */
+/** The limit for one object, because each pattern doubles the number of kinds of names. */
 const MAX_NAME_PATTERNS = 6;
 
-/** Expressions of JSON objects: properties, their order, and counts. */
+/** The expression of an object: its properties, their order and their number. */
 export function objectOfSchema(host: SchemaHost, schema: Schema, at: string): string {
   return new ObjectWriter(host, schema, at).write();
 }
@@ -34,7 +34,7 @@ class ObjectWriter {
     if (stray !== undefined) this.host.refuse(`${at}/required`, "a list of names", JSON.stringify(stray));
     const isRequired = new Set<string>(required);
     const declared = Object.keys(properties);
-    // Forbidden properties count as well: their names are compared with all others.
+    // Forbidden properties count as well, because their names are excluded from those of further properties.
     this.host.countSchemas(declared.length, at);
     this.host.assertShort([...declared, ...isRequired], at);
     const names = [...declared, ...[...isRequired].filter((name) => !Object.hasOwn(properties, name))];
@@ -60,7 +60,7 @@ class ObjectWriter {
       : this.host.bracketed("{", content, "}");
   }
 
-  /** Requirements on a property by its name, beside its own schema. */
+  /** Requirements on properties by name pattern, in addition to each property's own schema. */
   #nameRules() {
     const schema = this.schema;
     const at = this.at;
@@ -89,7 +89,7 @@ class ObjectWriter {
     };
   }
 
-  /** Any other member; undefined: there is none. */
+  /** Any undeclared member; undefined: none is allowed. */
   #extra(
     names: readonly string[],
     patterns: readonly { readonly names: NameSet; readonly value: unknown }[],
@@ -128,11 +128,11 @@ class ObjectWriter {
   }
 }
 
-/** Requirements on undeclared properties. */
+/** The schema of undeclared properties. */
 const additionalOf = ({ additionalProperties, unevaluatedProperties }: Schema): unknown =>
   additionalProperties ?? unevaluatedProperties;
 
-/** Names are strings anyway. */
+/** Whether a schema only requires a string, which every property name is. */
 const saysString = (schema: unknown): boolean =>
   schema === true ||
   (isSchema(schema) && keywordsOf(schema).every((name) => name === "type") && schema.type === "string");

@@ -1,8 +1,8 @@
-/** The members of a JSON object: declared ones in their order, then others, with as many in all as are asked for. */
+/** The members of a JSON object: declared ones in order, then others, with a bounded total number. */
 import { EMPTY, type GrammarWriter, oneOf, repeat, sequence, tooLong } from "./ebnf.js";
 
 export interface Member {
-  /** Its name and its value. */
+  /** The expression of the member's name and value. */
   readonly pair: string;
   readonly isRequired: boolean;
 }
@@ -12,12 +12,12 @@ interface MemberCount {
   readonly max: number | undefined;
 }
 
-/** A rule for each member and number of those before it. */
+/** The limit for rules; there is one for each pair of a member and the number of members before it. */
 const MAX_RULES = 1 << 14;
 
 /**
- * Undefined: no object has so many.
- * @param extra any other member; undefined: there is none
+ * Undefined: no object has the required number of members.
+ * @param extra any undeclared member; undefined: none is allowed
  */
 export function membersExpression(
   writer: GrammarWriter,
@@ -28,7 +28,7 @@ export function membersExpression(
 ): string | undefined {
   const most = counted(members, extra, count);
   if (members.length * most > MAX_RULES) throw tooLong();
-  // By the number of members so far: the rest of the object.
+  // The rest of the object, indexed by the number of members so far.
   let rest = Array.from({ length: most + 1 }, (_, numBefore) => others(comma, extra, numBefore, count));
   for (const { pair, isRequired } of members.toReversed()) {
     const later = rest;
@@ -42,7 +42,7 @@ export function membersExpression(
   return rest[0];
 }
 
-/** How far members are counted: that there is one is all that a comma asks. */
+/** The largest count of members that is tracked. Without bounds it is 1: a comma only depends on whether there is a member before it. */
 function counted(members: readonly Member[], extra: string | undefined, { min, max }: MemberCount): number {
   const numRequired = members.filter(({ isRequired }) => isRequired).length;
   const least = min > numRequired ? min : 1;
@@ -50,7 +50,7 @@ function counted(members: readonly Member[], extra: string | undefined, { min, m
   return isLimited ? Math.max(1, Math.min(max, members.length)) : Math.max(1, Math.min(least, members.length));
 }
 
-/** Members after the declared ones. */
+/** The members after the declared ones. */
 function others(comma: string, extra: string | undefined, numBefore: number, count: MemberCount): string | undefined {
   const min = Math.max(0, count.min - numBefore);
   const max = count.max === undefined ? undefined : count.max - numBefore;

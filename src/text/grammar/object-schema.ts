@@ -5,7 +5,7 @@ import { isSchema, keywordsOf } from "./schema-keywords.js";
 const COMBINATORS = ["anyOf", "oneOf", "allOf"] as const;
 
 /**
- * The same schema for objects only; undefined where it cannot be said, as with values that are listed.
+ * The same schema restricted to objects; undefined if that cannot be expressed, for example for listed values.
  * @example heldToObjects({ properties: { a: true } }) // { properties: { a: true }, type: "object" }
  */
 export function heldToObjects(schema: unknown): unknown {

@@ -1,4 +1,4 @@
-/** Patterns as expressions: by their automaton where it is small, else as they stand. */
+/** Patterns as expressions: by their automaton if it is small, otherwise converted directly. */
 import { type Automaton, automatonExpression, automatonOf } from "./automaton.js";
 import { bytesOfSet, type CharacterSet, complement } from "./character-set.js";
 import { EMPTY, GrammarWriter } from "./ebnf.js";
@@ -7,19 +7,19 @@ import { Languages } from "./language.js";
 import { patternLanguage } from "./pattern-language.js";
 import { hasAssertions, RegexError, regexExpression, regexTree, type SpellSet } from "./regex.js";
 
-/** What broken text decodes to is written by no answer. */
+/** Answers never contain U+FFFD, because broken text decodes to it. */
 export const WRITABLE: CharacterSet = complement([[0xfffd, 0xfffd]]);
-/** Larger automata are of repetitions with large counts, which are better written as they stand. */
+/** Larger automata come from repetitions with large counts, which are better converted directly. */
 const FEW_STATES = 400;
 const FEW_STEPS = 20_000;
-/** Longer spellings of a set are rules, so that each is there once. */
+/** A longer spelling of a set becomes a rule, so that it occurs only once. */
 const MAX_INLINE = 60;
 
 const spellPlainly: SpellSet = (set) => `(${bytesOfSet(set)})`;
 
 /**
- * The pattern's texts, each followed by `end`. In a rule of many ways the grammar engine takes some for equal that are not, and `cbbc|ccba|cba|b` would have
- * ccbbc; an automaton has a rule for each state.
+ * The pattern's texts, each followed by `end`. In a rule of many branches the grammar engine confuses some, and `cbbc|ccba|cba|b` would accept
+ * ccbbc. An automaton avoids this, because it has one rule per state.
  */
 export function patternExpression(
   writer: GrammarWriter,
@@ -39,7 +39,7 @@ export function patternExpression(
   return automaton === undefined ? undefined : automatonExpression(writer, automaton, spelled(writer, spell), end);
 }
 
-/** Sets as they are spelled, the long ones as rules. */
+/** Spells sets; a long spelling becomes a rule. */
 export function spelled(writer: GrammarWriter, spell: SpellSet): (set: CharacterSet) => string {
   return (set) => {
     const text = spell(set);
@@ -47,14 +47,14 @@ export function spelled(writer: GrammarWriter, spell: SpellSet): (set: Character
   };
 }
 
-/** The texts that match from end to end, as an expression. */
+/** The expression of the texts that match as a whole. */
 export function plainRegexExpression(writer: GrammarWriter, pattern: string): string {
   const written = patternExpression(writer, pattern, { isInJson: false, isSearch: false, end: EMPTY });
   if (written !== undefined) return written;
   throw new RegexError("expected a pattern that some text matches, got one that none does");
 }
 
-/** The texts that match from end to end. */
+/** The grammar of the texts that match as a whole. */
 export function grammarOfRegex(pattern: string): string {
   const writer = new GrammarWriter();
   return writer.text(plainRegexExpression(writer, pattern));

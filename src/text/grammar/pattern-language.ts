@@ -2,14 +2,14 @@
 import type { Language, Languages } from "./language.js";
 import { RegexError, type RegexTree, regexTree } from "./regex.js";
 
-/** Of a pattern that automata are made of; derivatives call themselves for its parts. */
+/** The limit for the parts of a pattern, because derivatives recurse into them. */
 const MAX_PARTS = 3000;
-/** A repetition of assertions is written out. */
+/** The limit for repetitions that contain assertions, because each round is expanded. */
 const MAX_ROUNDS = 16;
 
 /**
- * @param isSearch whether a match anywhere in the text will do
- * @param mostRounds of a repetition without an end, where fewer texts will do
+ * @param isSearch whether a match anywhere in the text suffices
+ * @param mostRounds an upper limit for unbounded repetitions, if a subset of the texts suffices
  */
 export function patternLanguage(
   languages: Languages,
@@ -20,7 +20,7 @@ export function patternLanguage(
   return new PatternReader(languages, pattern, mostRounds).read(isSearch);
 }
 
-/** Whether nothing stands before a place in the text. */
+/** Whether any text precedes a position. */
 type Before = "nothing" | "something" | "maybe";
 
 class PatternReader {
@@ -43,7 +43,7 @@ class PatternReader {
     return this.languages.either(this.#then(this.#tree, anything, "nothing"), later);
   }
 
-  /** The language of the tree followed by the rest. */
+  /** The language of the tree followed by `rest`. */
   #then(tree: RegexTree, rest: Language, before: Before): Language {
     if (++this.#numParts > MAX_PARTS) {
       throw new RegexError(`expected a pattern of at most ${MAX_PARTS} parts where others hold too, got more`);

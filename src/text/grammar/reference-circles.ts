@@ -1,14 +1,17 @@
-/** References of a schema that lead back to themselves before anything is written: no value is under them. Each is followed once, however many ways lead to it. */
+/**
+ * Finds references of a schema that lead back to themselves without an enclosing property or item: no value can satisfy them. Each reference is
+ * followed once, however many paths lead to it.
+ */
 import { resolvePointer } from "./json-pointer.js";
 import { isSchema } from "./schema-keywords.js";
 
 export class ReferenceCircles {
-  /** JSON pointers that are known to lead to no circle. */
+  /** JSON pointers that are known not to lead to a cycle. */
   readonly #straight = new Set<string>();
 
   constructor(private readonly root: unknown) {}
 
-  /** Whether the reference leads to itself, or to another that does. */
+  /** Whether the reference leads to itself or to another one that does. */
   isOnTheWayOf(pointer: string): boolean {
     if (this.#straight.has(pointer)) return false;
     const entered = new Set<string>();
@@ -24,7 +27,7 @@ export class ReferenceCircles {
         this.#straight.add(top.pointer);
         open.pop();
       } else if (!this.#straight.has(next)) {
-        // Entered and not yet left: it is on the way here.
+        // A reference that was entered and not left is on the current path.
         if (entered.has(next)) return true;
         enter(next);
       }
@@ -33,7 +36,7 @@ export class ReferenceCircles {
   }
 }
 
-/** Where a schema may lead without anything being written between: its own reference, or those of its alternatives. */
+/** The references that a schema follows directly: its own, and those of its conjunctions and alternatives. */
 function referencesIn(schema: unknown): string[] {
   const found = new Set<string>();
   const open = [schema];

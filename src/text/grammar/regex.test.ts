@@ -12,17 +12,17 @@ const messageOf = (read: () => unknown): string => {
   return "";
 };
 
-test("groups: plain, named and not captured are the same", () => {
+test("plain, named and non-capturing groups give the same grammar", () => {
   expect(grammarOfRegex("(?:ab)c")).toBe(grammarOfRegex("(ab)c"));
   expect(grammarOfRegex("(?<näme>ab)c")).toBe(grammarOfRegex("(ab)c"));
 });
 
-test("a schema's pattern is read once, however often its type is named", () => {
+test("a schema's pattern is parsed once, however often its type is listed", () => {
   const schema = { type: Array(200_000).fill("string"), pattern: "(?:ab)" };
   expect(grammarOfSchema(schema, "json")).toBe(grammarOfSchema({ ...schema, type: "string" }, "json"));
 });
 
-test("many groups cost no more than their characters", () => {
+test("the time for many groups grows only with their characters", () => {
   const join = vi.spyOn(Array.prototype, "join");
   grammarOfRegex("(?:ab)".repeat(5000));
   const numJoined = join.mock.contexts.reduce((sum: number, each) => sum + (each as unknown[]).length, 0);
@@ -54,7 +54,7 @@ describe("refused, in a text that is short", () => {
     expect(got.length).toBeLessThan(400);
   });
 
-  test("groups one inside another, as deep as allowed, and others beside them", () => {
+  test("groups nested up to the limit, with other groups next to them", () => {
     expect(grammarOfRegex(deep(64).repeat(2))).toContain("root ::=");
   });
 

@@ -1,13 +1,13 @@
-/** Regular expressions as JavaScript reads them (with the flag u), as far as a grammar can say the same. */
+/** Regular expressions in JavaScript's syntax (with the flag u), as far as a grammar can express them. */
 import { type CharacterRange, type CharacterSet, characterSet, complement } from "./character-set.js";
 import { EMPTY, MAX_GRAMMAR_LENGTH, oneOf, repeat, sequence } from "./ebnf.js";
 import { unicodeSet } from "./unicode-set.js";
 
-/** In UTF-16 units. */
+/** The limit in UTF-16 units. */
 export const MAX_PATTERN_LENGTH = 64 * 1024;
-/** Of one pattern: each is looked up among all characters there are. */
+/** The limit for Unicode properties in one pattern, because each lookup goes through all characters. */
 const MAX_PROPERTIES = 8;
-/** The reader calls itself for each group, and the grammar's compiler after it. */
+/** The limit for nested groups, because the parser and the grammar's compiler recurse for each. */
 const MAX_GROUP_DEPTH = 64;
 
 /** Repetitions beyond this are refused: their grammars take too long to compile. */
@@ -41,12 +41,12 @@ export type RegexTree =
   | { readonly kind: "start" | "end"; readonly at: number }
   | { readonly kind: "ahead"; readonly part: RegexTree; readonly isNegated: boolean; readonly at: number };
 
-/** How a set of characters is spelled where the text stands. */
+/** Spells a set of characters in the context of the text, for example inside JSON quotes. */
 export type SpellSet = (set: CharacterSet) => string;
 
 /**
- * The texts that match, as an expression.
- * @param isSearch whether a match anywhere in the text will do, unless ^ and $ say otherwise
+ * The expression of the texts that match.
+ * @param isSearch whether a match anywhere in the text suffices, unless ^ or $ anchor it
  */
 export function regexExpression(pattern: string, spell: SpellSet, isSearch: boolean): string {
   return new RegexWriter(pattern, spell, isSearch).write(regexTree(pattern));
@@ -56,7 +56,7 @@ export function regexTree(pattern: string): RegexTree {
   return new RegexReader(pattern).read();
 }
 
-/** Has the pattern look-aheads, or anchors elsewhere than at its ends? Only an automaton can express these. */
+/** Whether the pattern has look-aheads, or anchors in its middle. Only an automaton can express these. */
 export function hasAssertions(tree: RegexTree): boolean {
   const alternatives = tree.kind === "alternatives" ? tree.parts : [tree];
   return alternatives.some((each) => holdsAssertion(withoutAnchors(each).part));
@@ -67,7 +67,7 @@ function holdsAssertion(tree: RegexTree): boolean {
   return tree.kind === "repeat" ? holdsAssertion(tree.part) : tree.kind !== "set";
 }
 
-/** Of one of a pattern's alternatives: what stands between ^ and $, and which of them are there. */
+/** Splits an alternative of a pattern into its anchors and the part between ^ and $. */
 function withoutAnchors(tree: RegexTree) {
   const parts = tree.kind === "sequence" ? tree.parts : [tree];
   const isStarted = parts[0]?.kind === "start";
@@ -77,14 +77,14 @@ function withoutAnchors(tree: RegexTree) {
   return { part, isStarted, isEnded };
 }
 
-/** Characters of one set, and how many of them. */
+/** A repetition of characters from one set. */
 export interface CharacterRun {
   readonly set: CharacterSet;
   readonly min: number;
   readonly max: number | undefined;
 }
 
-/** Set and bounds of a pattern of the form `^[set]{min,max}$`; undefined: it has another form. */
+/** The set and bounds of a pattern of the form `^[set]{min,max}$`; undefined: the pattern has another form. */
 export function characterRun(tree: RegexTree): CharacterRun | undefined {
   const { part, isStarted, isEnded } = withoutAnchors(tree);
   const [only, ...others] = part.kind === "sequence" ? part.parts : [];
@@ -94,9 +94,9 @@ export function characterRun(tree: RegexTree): CharacterRun | undefined {
   return { set: only.part.set, min: only.min, max: only.max };
 }
 
-/** Writes a pattern's tree as it stands, so that repetitions stay repetitions. */
+/** Converts a pattern's tree directly, so that repetitions stay repetitions. */
 class RegexWriter {
-  /** Of the sets as they are spelled. */
+  /** The total length of the spelled sets. */
   #grammarLength = 0;
   readonly #texts = new Map<CharacterSet, string>();
 
@@ -155,7 +155,7 @@ class RegexReader {
   #at = 0;
   #groupDepth = 0;
   #numProperties = 0;
-  /** Characters that stand for themselves. */
+  /** Characters that can be written without escapes. */
   readonly #plain = new Map<string, RegexTree>();
 
   constructor(private readonly pattern: string) {
@@ -165,7 +165,7 @@ class RegexReader {
     try {
       new RegExp(pattern, "u");
     } catch (thrown) {
-      // V8 quotes the whole pattern before its reason.
+      // V8's message quotes the whole pattern before the reason, which the error leaves out.
       const reason = String(thrown).split(": ").at(-1)!;
       throw new RegexError(`expected a regular expression, got ${shown(pattern)}: ${reason}`);
     }
@@ -260,7 +260,7 @@ class RegexReader {
     return ahead === undefined ? part : { kind: "ahead", part, isNegated: ahead === "!", at };
   }
 
-  /** After the opening bracket. */
+  /** Called after the opening bracket. */
   #class(): CharacterSet {
     const isNegated = this.#take("^");
     const ranges: CharacterRange[] = [];
@@ -288,7 +288,7 @@ class RegexReader {
     return set;
   }
 
-  /** After the backslash. */
+  /** Called after the backslash. */
   #escape(): CharacterSet {
     const character = this.#next();
     const known = Object.hasOwn(CLASS_ESCAPES, character) ? CLASS_ESCAPES[character] : undefined;

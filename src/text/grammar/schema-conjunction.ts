@@ -1,10 +1,10 @@
-/** The conjunction of a schema's own keywords, its references and its allOf, beside the alternatives that it leaves. */
+/** The conjunction of a schema's own keywords, its references and its `allOf`, and the alternatives that remain. */
 import { escapePointer } from "./json-pointer.js";
 import { inCurrentWords } from "./schema-dialect.js";
 import { isSchema, keywordsOf, type Schema } from "./schema-keywords.js";
 import { type Matches, merged } from "./schema-merge.js";
 
-/** Schemas of which one holds. */
+/** Schemas of which a value must satisfy one. */
 interface Alternatives {
   readonly schemas: readonly unknown[];
   readonly at: string;
@@ -12,21 +12,21 @@ interface Alternatives {
 }
 
 export interface Conjunction {
-  /** Keywords of types and values; false: no value is under them. */
+  /** Keywords of types and values; false: no value satisfies them. */
   readonly plain: Schema | false;
   readonly alternatives: readonly Alternatives[];
   /** JSON pointers of the references that were followed. */
   readonly followed: ReadonlySet<string>;
 }
 
-/** Keywords that lead to other schemas for the same value. */
+/** Keywords that apply other schemas to the same value. */
 const COMBINING = ["$ref", "allOf", "anyOf", "oneOf", "not", "dependentRequired", "dependentSchemas"];
 
 export const isCombining = (name: string): boolean => COMBINING.includes(name);
 
 interface ConjunctionHost {
   readonly matches: Matches;
-  /** Counts, and throws where a schema is none. */
+  /** Counts the schema; throws if it is not a schema. */
   enter(schema: unknown, at: string): void;
   resolve(pointer: unknown, at: string, followed: ReadonlySet<string>): unknown;
   refuse(at: string, expected: string, got: string): never;
@@ -38,11 +38,11 @@ export class ConjunctionReader {
   #plain: Schema | false = {};
   readonly #alternatives: Alternatives[] = [];
   readonly #followed: Set<string>;
-  /** References that lead to where it reads. */
+  /** References on the path to the schema being read. */
   readonly #path: Set<string>;
   #depth = 0;
 
-  /** @param followed references that lead here without anything being written between */
+  /** @param followed references that lead to this schema without an enclosing property or item */
   constructor(
     private readonly host: ConjunctionHost,
     followed: ReadonlySet<string>,
@@ -113,7 +113,7 @@ export class ConjunctionReader {
     return this.host.refuse(at, "a list of schemas", typeof value);
   }
 
-  /** Supported negations: of everything, and of objects with certain properties. */
+  /** Supports the negation of everything and of objects with certain properties. */
   #negate(value: unknown, at: string): void {
     if (value === true || (isSchema(value) && keywordsOf(value).length === 0 && Object.keys(value).length === 0)) {
       this.#plain = false;
@@ -124,7 +124,7 @@ export class ConjunctionReader {
     this.#alternatives.push({ schemas: names.map(withoutProperty), at, isExclusive: false });
   }
 
-  /** Each of these properties is missing, or the properties that it requires are present. */
+  /** For each of these properties: it is missing, or the properties that it requires are present. */
   #depend(value: unknown, at: string): void {
     if (!isSchema(value)) this.host.refuse(at, "an object", typeof value);
     for (const [name, asked] of Object.entries(value)) {
@@ -137,7 +137,7 @@ export class ConjunctionReader {
 
 const withoutProperty = (name: string): Schema => ({ properties: { [name]: false } });
 
-/** A constant is a list of one. */
+/** Converts `const` to an `enum` of one value. */
 function plainKeyword(name: string, value: unknown): readonly [string, unknown] {
   return name === "const" ? ["enum", [value]] : [name, value];
 }

@@ -1,7 +1,7 @@
-/** Older drafts and OpenAPI say some things in other words: their schemas in those of JSON Schema 2020-12. */
+/** Converts schemas of older drafts and OpenAPI to the keywords of JSON Schema 2020-12. */
 import { isSchema, type Schema } from "./schema-keywords.js";
 
-/** The same schema where it says nothing in other words. */
+/** Returns the same object if the schema has no older keywords. */
 export function inCurrentWords(schema: Schema): Schema {
   let current = schema;
   if (Array.isArray(current.items)) current = withTuple(current);
@@ -32,7 +32,7 @@ function withTuple(schema: Schema): Schema {
   return rest;
 }
 
-/** Draft 7: names or a schema that a property's presence asks for. */
+/** Draft 7: property names or a schema that a property's presence requires. */
 function withDependencies(schema: Schema): Schema {
   const { dependencies } = schema;
   const rest = without(schema, "dependencies");
@@ -43,7 +43,7 @@ function withDependencies(schema: Schema): Schema {
   return rest;
 }
 
-/** Draft 4 and OpenAPI 3.0: whether the bound itself is excluded. */
+/** Draft 4 and OpenAPI 3.0: a boolean that excludes the bound itself. */
 function withExclusive(schema: Schema, exclusive: string, bound: string): Schema {
   if (schema[exclusive] === false || schema[bound] === undefined) return without(schema, exclusive);
   const rest = without(schema, exclusive, bound);

@@ -1,10 +1,10 @@
-/** The keywords of JSON Schema that become grammar, and those without effect on it. Every other keyword is refused, never ignored. */
+/** The keywords of JSON Schema that a grammar enforces, those without effect on values, and those that are accepted but not enforced. */
 
 export type JsonType = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object";
 
 export const JSON_TYPES: readonly JsonType[] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
-/** They say something about the schema, or to its reader. */
+/** Keywords that describe the schema or inform its reader. */
 const ANNOTATIONS = new Set([
   "title",
   "description",
@@ -31,7 +31,7 @@ const ANNOTATIONS = new Set([
   "additionalItems",
 ]);
 
-/** Keywords that speak of values of one type. */
+/** Keywords that constrain values of one type. */
 export const TYPE_KEYWORDS: ReadonlyMap<string, JsonType> = new Map<string, JsonType>([
   ...["properties", "required", "additionalProperties", "patternProperties", "propertyNames"].map(objectKeyword),
   ...["minProperties", "maxProperties", "unevaluatedProperties"].map(objectKeyword),
@@ -52,7 +52,7 @@ function numberKeyword(name: string): readonly [string, JsonType] {
   return [name, "number"];
 }
 
-/** Keywords that put schemas together. */
+/** Keywords that combine schemas. */
 const GENERAL = new Set([
   "type",
   "enum",
@@ -67,8 +67,9 @@ const GENERAL = new Set([
 ]);
 
 /**
- * Keywords of JSON Schema that a grammar does not enforce, in whole or in part: such a schema is accepted, and the answer names the keywords left out. What is
- * unknown to JSON Schema asks for nothing, but may be a misspelling, so that it counts among them.
+ * Keywords of JSON Schema that a grammar enforces only partly or not at all. Such a schema is accepted, and the answer names these keywords. A
+ * keyword
+ * unknown to JSON Schema has no effect but may be a misspelling, so the answer names it, too.
  */
 export const UNENFORCED: ReadonlyMap<string, string> = new Map([
   ["uniqueItems", "kept where `items` lists at most 500 values (`enum`, `const`, boolean); else equal items may come"],
@@ -86,7 +87,7 @@ export const UNENFORCED: ReadonlyMap<string, string> = new Map([
   ["else", "see `if`"],
 ]);
 
-/** Keywords that ask for nothing with this value. */
+/** Keywords that have no effect with this value. */
 const NEUTRAL: ReadonlyMap<string, unknown> = new Map<string, unknown>([
   ["uniqueItems", false],
   ["minProperties", 0],
@@ -101,14 +102,14 @@ export function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The keywords of a schema that have an effect. */
+/** The keywords of a schema that constrain its values. */
 export function keywordsOf(schema: Schema): string[] {
   return Object.keys(schema).filter(
     (name) => isKnownKeyword(name) && !(NEUTRAL.has(name) && NEUTRAL.get(name) === schema[name]),
   );
 }
 
-/** Words of which neither JSON Schema nor this server knows anything. */
+/** Whether neither JSON Schema nor this server knows the keyword. */
 export function isUnknownKeyword(name: string): boolean {
   return !isKnownKeyword(name) && !ANNOTATIONS.has(name) && !UNENFORCED.has(name) && !name.startsWith("x-");
 }

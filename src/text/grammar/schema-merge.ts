@@ -1,7 +1,7 @@
-/** Merges schemas that must hold together into one: grammars cannot be intersected piece by piece, so schemas are. */
+/** Merges schemas that must all hold into one schema, because their grammars cannot be intersected. */
 import { isSchema, JSON_TYPES, type JsonType, type Schema } from "./schema-keywords.js";
 
-/** Several values of one keyword that must hold together: a marker that no JSON value can be. */
+/** Several values of one keyword that must all hold. A class marks them, because no JSON value is an instance of it. */
 class All {
   constructor(readonly values: readonly unknown[]) {}
 }
@@ -17,10 +17,10 @@ const COLLECTED = ["pattern", "format", "multipleOf", "propertyNames", "not", "a
 const OBJECT_PARTS = ["properties", "patternProperties", "additionalProperties"];
 const ARRAY_PARTS = ["prefixItems", "items"];
 
-/** Whether a property's name is under a pattern. */
+/** Whether a property's name matches a pattern. */
 export type Matches = (pattern: string, name: string) => boolean;
 
-/** What both say; false: no value is under both. Keywords that are not well-formed stay so. */
+/** The conjunction of both schemas; false: no value satisfies both. Malformed keywords stay malformed and are refused later. */
 export function merged(a: Schema, b: Schema, matches: Matches): Schema | false {
   const together: Record<string, unknown> = { ...a };
   for (const [name, value] of Object.entries(b)) {
@@ -50,7 +50,7 @@ function both(name: string, a: unknown, b: unknown): unknown {
   return b;
 }
 
-/** Equal for equal values, in whatever order their properties stand. */
+/** A text that is equal for equal values, whatever the order of their properties. */
 export function canonicalText(value: unknown): string {
   if (!isSchema(value)) {
     return Array.isArray(value) ? `[${value.map(canonicalText).join(",")}]` : JSON.stringify(value);
@@ -71,7 +71,7 @@ function commonTypes(a: unknown, b: unknown): readonly JsonType[] {
 
 const typesOf = (type: unknown): Set<JsonType> => new Set((Array.isArray(type) ? type : [type]) as JsonType[]);
 
-/** `undefined` asks for nothing. */
+/** The conjunction of schemas; `undefined` allows any value. */
 export function allOf(...schemas: readonly unknown[]): unknown {
   const asking = schemas.filter((schema) => schema !== true && schema !== undefined);
   if (asking.includes(false)) return false;
@@ -80,7 +80,7 @@ export function allOf(...schemas: readonly unknown[]): unknown {
 
 const partsOf = (value: unknown): Schema => (isSchema(value) ? value : {});
 
-/** A property of one schema is an additional one of the other. */
+/** Merges object keywords: a property that only one schema declares is an additional property of the other. */
 function mergeObjects(together: Record<string, unknown>, a: Schema, b: Schema, matches: Matches): void {
   const names = new Set([...Object.keys(partsOf(a.properties)), ...Object.keys(partsOf(b.properties))]);
   const properties = [...names].map(
@@ -102,7 +102,7 @@ function mergeObjects(together: Record<string, unknown>, a: Schema, b: Schema, m
     together.additionalProperties = allOf(...additional.map((each) => each.additionalProperties));
 }
 
-/** The schema of a property name, its matching patterns included. */
+/** The schema that applies to a property name, including its matching patterns. */
 function underName(schema: Schema, name: string, matches: Matches): unknown {
   const { properties, patternProperties, additionalProperties } = schema;
   const own = partsOf(properties);
@@ -111,7 +111,7 @@ function underName(schema: Schema, name: string, matches: Matches): unknown {
   return isOfPattern ? true : additionalProperties;
 }
 
-/** Where only one schema has patterns, the other's additional properties are under them. */
+/** The schema that applies to names under a pattern; without patterns of its own, a schema applies its additional properties. */
 function underPattern({ additionalProperties }: Schema, patterns: Schema, pattern: string): unknown {
   if (Object.hasOwn(patterns, pattern)) return patterns[pattern];
   return Object.keys(patterns).length === 0 ? additionalProperties : true;

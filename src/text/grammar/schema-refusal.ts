@@ -1,7 +1,7 @@
-/** Reasons for which a schema, or a part of it, is refused. */
+/** Reasons to refuse a schema or a part of it. */
 import { MillraceError } from "../../core/errors.js";
 
-/** No value is under a schema. Where it need not be there, it is left out; at the root, or where it must be, the schema is refused. */
+/** No value satisfies a schema. An optional part with such a schema is left out; for a required part or the root, the whole schema is refused. */
 export class NoValue extends Error {
   constructor(
     readonly at: string,
@@ -11,7 +11,7 @@ export class NoValue extends Error {
   }
 }
 
-/** @param param the request's field @param at the part's JSON pointer */
+/** @param param the request's field @param at the JSON pointer of the faulty part */
 export function schemaError(param: string, at: string, problem: string): MillraceError {
   return new MillraceError("invalid_parameter", `${param}: at ${shorten(at)}: ${shorten(problem)}`, {
     param,
@@ -19,7 +19,7 @@ export function schemaError(param: string, at: string, problem: string): Millrac
   });
 }
 
-/** Undefined where there is no value. */
+/** Undefined if no value satisfies the schema. */
 export function possible<T>(write: () => T): T | undefined {
   try {
     return write();
@@ -29,7 +29,7 @@ export function possible<T>(write: () => T): T | undefined {
   }
 }
 
-/** Names come from the client and are sent back, so a huge one is cut. */
+/** Names come from the client and are sent back, so huge ones are truncated. */
 function shorten(text: string): string {
   return text.length <= 400 ? text : `${text.slice(0, 397)}...`;
 }

@@ -1,4 +1,6 @@
-/** JSON strings under patterns, formats and lengths: a single one is written as it stands, several as the automaton of their intersection. */
+/**
+ * JSON strings under patterns, formats and lengths: a single constraint is converted directly, several become the automaton of their intersection.
+ */
 import { type Automaton, accepts, automatonExpression, automatonOf } from "./automaton.js";
 import type { CharacterSet } from "./character-set.js";
 import { type GrammarWriter, literal } from "./ebnf.js";
@@ -12,14 +14,14 @@ import { type CharacterRun, characterRun, hasAssertions, regexTree } from "./reg
 export interface StringRules {
   readonly min: number;
   readonly max: number | undefined;
-  /** Each is found in the string. */
+  /** Patterns that must all match somewhere in the string. */
   readonly patterns: readonly string[];
-  /** Known ones. */
+  /** Known formats only. */
   readonly formats: readonly string[];
 }
 
 const QUOTE = literal('"');
-/** Undefined: no string is under all of them. */
+/** Undefined: no string satisfies all rules. */
 export function stringExpression(
   writer: GrammarWriter,
   languages: () => Languages,
@@ -50,10 +52,10 @@ export function stringExpression(
   return automaton === undefined ? undefined : stringOfAutomaton(writer, automaton);
 }
 
-/** Of repetitions without an end, where counting all lengths would take too many states. */
+/** Upper limits for unbounded repetitions, tried in turn if counting all lengths would take too many states. */
 const FEWER_ROUNDS = [128, 32, 8];
 
-/** States times characters, of what may be counted. */
+/** The limit for counting lengths, in states times characters. */
 const MAX_COUNTED = 12_000;
 
 function automatonUnder(languages: Languages, rules: StringRules): Automaton<CharacterSet> | undefined {
@@ -78,7 +80,7 @@ function withLengths(run: CharacterRun, min: number, max: number | undefined): C
   return { set: run.set, min: least, max: most === Number.POSITIVE_INFINITY ? undefined : most };
 }
 
-/** Of the strings under the patterns and formats, whatever their lengths. */
+/** The language of the strings that satisfy the patterns and formats, whatever their length. */
 function languageOf(languages: Languages, { patterns, formats }: StringRules, mostRounds?: number): Language {
   return languages.both(
     ...patterns.map((pattern) => patternLanguage(languages, pattern, true, mostRounds)),
@@ -86,7 +88,7 @@ function languageOf(languages: Languages, { patterns, formats }: StringRules, mo
   );
 }
 
-/** Lengths that hold anyway are not counted: each count would be a state of its own. */
+/** Whether every string of the automaton has an allowed length. Counting is then skipped, because each count would be a state of its own. */
 function keepsLengths(automaton: Automaton<CharacterSet>, { min, max }: Pick<StringRules, "min" | "max">): boolean {
   const { least, most } = lengthsOf(automaton);
   return least >= min && most <= (max ?? Number.POSITIVE_INFINITY);
@@ -101,7 +103,7 @@ function lengthsOf(automaton: Automaton<CharacterSet>): { readonly least: number
     if (next.size === 0) return { least: least ?? length, most: length };
     level = next;
   }
-  // More steps than states: some state came twice.
+  // More steps than states mean a cycle, so the length is unbounded.
   return { least: least ?? 0, most: Number.POSITIVE_INFINITY };
 }
 
@@ -109,7 +111,7 @@ function stringOfAutomaton(writer: GrammarWriter, automaton: Automaton<Character
   return writer.rule(`${QUOTE} ${automatonExpression(writer, automaton, spelled(writer, spellInJson), QUOTE)}`);
 }
 
-/** Names of properties, which are written without escapes. */
+/** A set of property names, which are written without escapes. */
 export class NameSet {
   constructor(
     private readonly languages: Languages,
@@ -147,7 +149,7 @@ export class NameSet {
     return automaton !== undefined && accepts(automaton, name);
   }
 
-  /** Undefined: no name is in it. */
+  /** Undefined: the set is empty. */
   expression(writer: GrammarWriter): string | undefined {
     const automaton = automatonOf(this.languages, this.language, PLAIN);
     return automaton === undefined ? undefined : stringOfAutomaton(writer, automaton);

@@ -1,4 +1,4 @@
-/** What a grammar leaves out of a schema is named, and docs/reference/http-api.md names the same. */
+/** The keywords that a grammar does not enforce are reported, and docs/reference/http-api.md lists the same keywords. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { UNENFORCED } from "./schema-keywords.js";
@@ -38,7 +38,7 @@ test.each<[string, unknown, string[]]>([
   expect(unenforcedKeywords(schema)).toEqual(expected);
 });
 
-test("unique items are the different values of their type", () => {
+test("the values of unique items are the distinct listed values of their type", () => {
   expect(listedTexts({ enum: ["a", 1, "a", { b: 1, c: 2 }, { c: 2, b: 1 }] })).toHaveLength(3);
   expect(listedTexts({ enum: ["a", 1, 2.5], type: "integer" })).toEqual(["1"]);
   expect(listedTexts({ type: "boolean" })).toEqual(["false", "true"]);
@@ -48,7 +48,7 @@ test("unique items are the different values of their type", () => {
   }
 });
 
-test("the documentation has a line for each keyword, and says the same of it", () => {
+test("the documentation describes each keyword with the same text as the code", () => {
   const docs = readFileSync(new URL("../../../docs/reference/http-api.md", import.meta.url), "utf8");
   for (const [name, text] of UNENFORCED) expect(docs).toContain(`| \`${name}\` | ${text} |`);
 });

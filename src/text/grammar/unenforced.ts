@@ -1,4 +1,4 @@
-/** Which keywords of a schema its grammar does not keep, found by a look at the schema alone. */
+/** Finds the keywords of a schema that its grammar does not enforce, from the schema alone. */
 import { areExclusive, type Comparisons } from "./disjoint.js";
 import { resolvePointer } from "./json-pointer.js";
 import { inCurrentWords } from "./schema-dialect.js";
@@ -6,12 +6,12 @@ import { isSchema, isUnknownKeyword, type Schema, UNENFORCED } from "./schema-ke
 import { listedTexts } from "./unique-items.js";
 
 const MAX_SCHEMAS = 5000;
-/** In all `oneOf` of a schema together. */
+/** The limit for all `oneOf` of a schema together. */
 const MAX_COMPARISONS = 1_000_000;
 const MAX_NAMES = 16;
 const MAX_NAME_LENGTH = 40;
 
-/** Keywords that hold a schema, schemas in a list, and schemas by name. */
+/** Keywords that hold a schema, a list of schemas, and schemas by name. */
 const ONE = ["items", "additionalProperties", "propertyNames", "unevaluatedProperties", "unevaluatedItems"];
 const LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const MAPS = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
@@ -60,7 +60,7 @@ function areItemsListed({ items, prefixItems, maxItems }: Schema, root: unknown)
   return prefixItems === undefined && isSchema(target) && listedTexts(target) !== undefined;
 }
 
-/** One property is one; a second may have the first one's name. */
+/** Whether minProperties needs more than the required names: further properties could repeat a name. */
 function isMoreThanNames({ minProperties, required, additionalProperties }: Schema): boolean {
   const numRequired = Array.isArray(required) ? required.length : 0;
   return Number(minProperties) > Math.max(1, numRequired) && additionalProperties !== false;

@@ -1,14 +1,14 @@
-/** The characters that have one of Unicode's properties, as this Node's Unicode has them. */
+/** The characters with a Unicode property, according to Node's version of Unicode. */
 import { type CharacterRange, type CharacterSet, characterSet } from "./character-set.js";
 
-/** By escape. There are some hundreds of properties, so the sets need no bound. */
+/** Sets by escape. There are only some hundreds of properties, so the cache needs no bound. */
 const known = new Map<string, CharacterSet>();
 
-/** First code points of the planes that hold characters of many kinds. */
+/** The first code points of the planes that contain characters of many kinds. */
 const MIXED_PLANES = [0, 0x10000, 0x20000, 0x30000, 0xe0000];
-/** Planes that are empty or private from end to end, but for the two code points that are never characters. */
+/** Planes that are wholly empty or private, except the two code points that are never characters. */
 const PLAIN_PLANES = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16].map((plane) => plane * 0x10000);
-/** Code points that are looked at together. */
+/** The number of code points that one regular expression match examines. */
 const BLOCK = 0x2000;
 const PLANE = 0x10000;
 
@@ -39,7 +39,7 @@ function rangesOf(run: RegExp): CharacterRange[] {
 
 function runsIn(run: RegExp, first: number): CharacterRange[] {
   const points: number[] = [];
-  // No surrogates: two halves beside each other would be another character.
+  // Surrogates are left out, because two adjacent halves would form another character.
   for (let point = first; point < first + BLOCK; point++) if (point < 0xd800 || point > 0xdfff) points.push(point);
   const text = String.fromCodePoint(...points);
   return [...text.matchAll(run)].map(({ 0: match, index }): CharacterRange => {

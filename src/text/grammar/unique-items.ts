@@ -1,14 +1,14 @@
-/** Lists that have each of a few values at most once. */
+/** Lists that contain each of a few values at most once. */
 import { automatonExpression, type Expansion, explore } from "./automaton.js";
 import { EMPTY, type GrammarWriter, literal, sequence } from "./ebnf.js";
 import { isOfType, type JsonType, keywordsOf, type Schema } from "./schema-keywords.js";
 import { canonicalText } from "./schema-merge.js";
 
-/** Up to this many values may come in any order: each set of used values is a state. More values come in the listed order. */
+/** Up to this many values may come in any order, with one state per set of used values. More values must come in the listed order. */
 const MAX_FREE = 6;
 const MAX_VALUES = 500;
 
-/** The different values that a schema lists, as JSON texts; undefined: it lists none, or too many, or asks more of them than their type. */
+/** The distinct values that a schema lists, as JSON texts; undefined: it lists none or too many, or has keywords other than their type. */
 export function listedTexts(schema: Schema): readonly string[] | undefined {
   const keywords = keywordsOf(schema).filter((name) => name !== "type");
   const types = (Array.isArray(schema.type) ? schema.type : [schema.type]) as readonly (JsonType | undefined)[];
@@ -20,14 +20,14 @@ export function listedTexts(schema: Schema): readonly string[] | undefined {
   return [...new Map(values.map((value) => [canonicalText(value), JSON.stringify(value)])).values()];
 }
 
-/** Some of the values, and how many. */
+/** The values used so far and their number. */
 interface Some {
   readonly count: number;
-  /** In any order: a bit for each that came. Else: the place of the next one that may come or be left out. */
+  /** In any order: a bit for each used value. In the listed order: the index of the next value that may come or be left out. */
   readonly came: number;
 }
 
-/** What stands between the brackets; undefined: there are too few values. */
+/** The content between the brackets; undefined: there are too few values. */
 export function uniqueExpression(
   writer: GrammarWriter,
   texts: readonly string[],
@@ -35,7 +35,7 @@ export function uniqueExpression(
   min: number,
   max: number,
 ): string | undefined {
-  // More than anybody asks for need not be counted, but that there is one.
+  // Counting stops at the largest bound, but at 1 at least, because a comma depends on whether there is an item before it.
   const counted = Math.max(1, max < texts.length ? max : min);
   const take = (index: number, { count }: Some, came: number) => ({
     label: count === 0 ? literal(texts[index]!) : sequence(comma, literal(texts[index]!)),

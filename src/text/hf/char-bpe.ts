@@ -1,4 +1,7 @@
-/** BPE over characters with ranked merges, as tokenizer.json has it for SentencePiece models; characters without a token become byte tokens. */
+/**
+ * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models; characters without a token become byte
+ * tokens.
+ */
 import { BpeMerger } from "../tokenizer/bpe-merge.js";
 import { type MergePair, MergeTable } from "../tokenizer/merge-table.js";
 import { parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
@@ -11,24 +14,24 @@ export const SPACE_MARK = "\u2581";
 
 interface CharBpeOptions {
   readonly hasByteFallback: boolean;
-  /** Stands for a character that has no token; undefined: it is left out. */
+  /** The token for characters without a token of their own; undefined: they are left out. */
   readonly unknownId: number | undefined;
-  /** Neighbouring unknown characters give one token together. */
+  /** Whether adjacent unknown characters become a single token. */
   readonly fusesUnknown: boolean;
 }
 
-/** A symbol without a token while merging. */
+/** Marks a symbol without a token during merging. */
 const NO_TOKEN = -1;
 
 export class CharBpe {
   readonly #vocab: Vocabulary;
   readonly #options: CharBpeOptions;
   readonly #merger: BpeMerger;
-  /** Ids of <0x00> … <0xFF>; -1 where there is none. */
+  /** Ids of <0x00> … <0xFF>; -1 if the vocabulary lacks the token. */
   readonly #idByByte = new Int32Array(256).fill(NO_TOKEN);
   readonly #cache = new WordCache();
   readonly #encodeWord = (word: string): readonly number[] => this.#mergeWord(word);
-  /** No merge leads to a space mark after another character, so none crosses the start of a word: words can be encoded alone. */
+  /** No merge contains a space mark after another character, so no merge crosses the start of a word, and words can be encoded alone. */
   readonly #splitsAtSpaces: boolean;
 
   constructor(vocab: Vocabulary, merges: readonly MergePair[], options: CharBpeOptions) {
@@ -41,12 +44,12 @@ export class CharBpe {
         if (byte !== undefined) this.#idByByte[byte] = id;
       }
     }
-    // Unknown characters that are fused to one token may stand on both sides of a space.
+    // Fusing unknown characters into one token may join characters on both sides of a space.
     this.#splitsAtSpaces =
       vocab.idByText.has(SPACE_MARK) && !merges.some((pair) => /[^\u2581]\u2581/u.test(pair.join("")));
   }
 
-  /** Appends the ids of a piece of text that no merge crosses. */
+  /** Appends the ids of a piece of text whose ends no merge crosses. */
   encode(piece: string, out: number[]): void {
     if (!this.#splitsAtSpaces) {
       for (const id of this.#mergeWord(piece)) out.push(id);
@@ -84,7 +87,7 @@ export class CharBpe {
     return [...merged.subarray(0, this.#merger.merge(merged, merged.length))];
   }
 
-  /** The character's token, or the tokens of its bytes if all have one; undefined where it is unknown. */
+  /** The character's token, or the tokens of its bytes if all bytes have one; undefined: the character is unknown. */
   #symbolsOf(char: string): readonly number[] | undefined {
     const id = this.#vocab.idByText.get(char);
     if (id !== undefined) return [id];

@@ -5,7 +5,7 @@ import { configError, type JsonObject, readTextFile } from "../../formats/files/
 import { ChatTemplate, type ChatTemplateOptions } from "../template/chat-template.js";
 import { readOptional, tokenText } from "./create-tokenizer.js";
 
-/** Undefined where the folder has none. */
+/** Undefined if the folder has none. */
 export function readHfChatTemplate(folder: string, options: ChatTemplateOptions = {}): ChatTemplate | undefined {
   const settings = readOptional(folder, "tokenizer_config.json");
   const { source, toolSource } = readHfTemplateSource(folder, settings);
@@ -31,7 +31,7 @@ export function readHfTemplateSource(
     settings?.value("chat_template") ?? readOptional(folder, "chat_template.json")?.value("chat_template");
   if (template === undefined) return {};
   if (typeof template === "string") return { source: template };
-  // Several templates by name.
+  // Some models have several templates with names.
   const named = (name: string): unknown =>
     Array.isArray(template) ? template.find((entry) => entry?.name === name)?.template : undefined;
   const [plain, forTools] = [named("default"), named("tool_use")];

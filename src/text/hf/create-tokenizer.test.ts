@@ -1,4 +1,4 @@
-/** Tokenizers of every published kind give the ids and texts that Hugging Face's packages give (test/fixtures/make-hf-tokenizers.py). */
+/** Tokenizers of every published kind give the same ids and texts as Hugging Face's packages (test/fixtures/make-hf-tokenizers.py). */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

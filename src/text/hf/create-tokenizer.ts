@@ -1,8 +1,8 @@
 /**
- * Makes the tokenizer that a model folder's tokenizer.json describes, with what tokenizer_config.json, generation_config.json and
- * config.json say about its special tokens.
+ * Makes the tokenizer that a model folder's tokenizer.json describes; tokenizer_config.json, generation_config.json and
+ * config.json describe its special tokens.
  *
- * Added tokens are looked for in the text as it was written, also those marked `normalized`: the two differ only where a normalizer
+ * All added tokens, also those marked `normalized`, are matched in the original text. The result differs only if a normalizer
  * changes a token's own text.
  */
 import { existsSync } from "node:fs";
@@ -29,14 +29,14 @@ import {
 } from "./pipeline.js";
 import { readAddedTokens, readHfVocabulary } from "./vocabulary.js";
 
-/** Gemma 3's has 33 MB. */
+/** The limit is far above Gemma 3's file of 33 MB. */
 const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
 
 /** Unicode's White_Space. */
 const SPACES =
   "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000";
 
-/** @param numEmbeddings rows of the embedding; ids the tokenizer does not name stand for nothing */
+/** @param numEmbeddings rows of the embedding; ids without a name in the tokenizer have no text */
 export function createHfTokenizer(folder: string, numEmbeddings: number): Tokenizer {
   const path = join(folder, "tokenizer.json");
   if (!existsSync(path)) {
@@ -86,7 +86,7 @@ export function readOptional(folder: string, name: string): JsonObject | undefin
   return existsSync(path) ? readJsonFile(path) : undefined;
 }
 
-/** A special token's text, which is written plainly or as an object with its options. */
+/** A special token's text; the file holds it as a string or as an object with options. */
 export function tokenText(settings: JsonObject | undefined, key: string): string | undefined {
   const value = settings?.value(key);
   return typeof value === "object" ? settings!.object(key)!.string("content") : settings?.string(key);
@@ -135,7 +135,7 @@ class PipelineEncoder implements PieceEncoder {
   }
 }
 
-/** Merges are pairs, or texts with a space between in older files. */
+/** Merges are pairs or, in older files, two texts joined by a space. */
 export function readMerges(model: JsonObject): readonly MergePair[] {
   const merges = model.array("merges") ?? [];
   const name = model.nameOf("merges");
@@ -147,7 +147,7 @@ export function readMerges(model: JsonObject): readonly MergePair[] {
   throw corrupt(`expected ${name}[${wrong}] to be two texts, got ${shownValue(merges[wrong])}`);
 }
 
-/** Whether decoding takes a space off the front of a text. Kinds that would change the text otherwise are refused. */
+/** Whether decoding removes a space from the front of a text. Decoders that would change the text in other ways are refused. */
 function readStripsSpace(decoder: JsonObject | undefined): boolean {
   if (decoder === undefined) return false;
   switch (decoder.string("type")) {
@@ -167,7 +167,7 @@ function readStripsSpace(decoder: JsonObject | undefined): boolean {
   }
 }
 
-/** Tokens that the post-processor puts around a single text: at most one on either side is supported. */
+/** Tokens that the post-processor puts around a single text; at most one on each side is supported. */
 function templateOf(
   json: JsonObject,
   idOf: (text: string | undefined) => number | undefined,
@@ -190,8 +190,8 @@ function templateOf(
 }
 
 /**
- * End tokens as the configurations state them, else added tokens known from published models.
- * @param vocab whose `idByText` has the added tokens alone
+ * End tokens from the configurations, otherwise added tokens known from published models.
+ * @param vocab a vocabulary with only the added tokens in `idByText`
  */
 function readStopIds(folder: string, vocab: Vocabulary, eosId: number | undefined): Set<number> {
   const config = readOptional(folder, "config.json");

@@ -1,4 +1,4 @@
-/** Damaged tokenizer.json files: each is refused with a code, or gives a tokenizer that encodes and decodes. */
+/** A damaged tokenizer.json is refused with a code or gives a tokenizer that encodes and decodes. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const SAMPLE = "It's 1,234 naïve tests: <tool> </s> 你好\n\n  end";
 const NUM_TOKENS = 512;
 
-/** With a vocabulary of a few tokens, so that damage meets the rest, too. */
+/** The vocabulary is reduced to a few tokens, so that the damage also hits the other parts. */
 function shortened(name: string): Record<string, unknown> {
   const json = JSON.parse(readFileSync(join(fixture(`hf-tokenizers/${name}`), "tokenizer.json"), "utf8"));
   const { model } = json as { model: { vocab: Record<string, number>; merges: unknown[] } };

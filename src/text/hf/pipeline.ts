@@ -1,6 +1,6 @@
 /**
- * The text side of a tokenizer.json before the merges: normalizers and pre-tokenizers, of the kinds that language models of today use.
- * Semantics as in Hugging Face's tokenizers; any other kind, option or behaviour is refused.
+ * The steps of a tokenizer.json before the merges: normalizers and pre-tokenizers, limited to the kinds that current language models use.
+ * Semantics match Hugging Face's tokenizers; any other kind, option or behaviour is refused.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
@@ -10,12 +10,12 @@ import { literal, translateRegex } from "./regex.js";
 
 export type Normalize = (text: string) => string;
 
-/** Splits pieces further; `isStart`: the first piece begins the whole text. */
+/** Splits pieces further; `isStart`: the first piece is the beginning of the whole text. */
 export type PreTokenize = (pieces: readonly string[], isStart: boolean) => readonly string[];
 
 interface PreTokenizer {
   readonly split: PreTokenize;
-  /** The merges work on bytes in GPT-2's alphabet. */
+  /** Whether the merges work on bytes in GPT-2's alphabet. */
   readonly isByteLevel: boolean;
 }
 
@@ -43,7 +43,7 @@ export function readNormalizer(json: JsonObject | undefined): Normalize {
     const prefix = json.string("prepend") ?? "";
     return (text) => (text === "" ? "" : prefix + text);
   }
-  // Each by itself: in JavaScript a sigma depends on what stands around it, there it does not.
+  // Characters are lowercased one by one, because JavaScript's lower case of a sigma depends on its neighbours and the tokenizer's does not.
   if (type === "Lowercase") return (text) => Array.from(text, (char) => char.toLowerCase()).join("");
   if (type === "Replace") {
     const pattern = readPattern(json);
@@ -82,7 +82,7 @@ export function readPreTokenizer(json: JsonObject | undefined): PreTokenizer {
 
 function readSequence(json: JsonObject): PreTokenizer {
   const parts = (json.objects("pretokenizers") ?? []).map(readPreTokenizer);
-  // What came after it would see the alphabet instead of the text.
+  // A step after ByteLevel would see the byte alphabet instead of the text.
   if (parts.slice(0, -1).some((part) => part.isByteLevel)) throw refuse(json, "pretokenizers", "ByteLevel at the end");
   return {
     split: (pieces, isStart) => parts.reduce((result, part) => part.split(result, isStart), pieces),
@@ -99,7 +99,7 @@ function readSplit(json: JsonObject): PreTokenize {
   if (behavior === undefined) throw refuse(json, "behavior", BEHAVIORS.join(", "));
   const isInverted = json.boolean("invert") === true;
   if (!isInverted) return splitting(readPattern(json), behavior);
-  // Inverted, the gaps are what is removed or isolated.
+  // With `invert`, the gaps between matches are removed or isolated.
   if (behavior === "Removed") return splitting(readPattern(json), "Kept");
   if (behavior === "Isolated") return splitting(readPattern(json), "Isolated");
   throw refuse(json, "behavior", "Isolated or Removed where invert is true");
@@ -125,7 +125,7 @@ function splitting(expression: RegExp, behavior: Behavior): PreTokenize {
 
 function splitPiece(piece: string, expression: RegExp, behavior: Behavior, out: string[]): void {
   let from = 0;
-  // What MergedWithNext carries to the next piece.
+  // The match that MergedWithNext moves to the next piece.
   let carried = "";
   for (const match of piece.matchAll(expression)) {
     const gap = carried + piece.slice(from, match.index);
@@ -145,7 +145,7 @@ function splitPiece(piece: string, expression: RegExp, behavior: Behavior, out: 
 
 const MARKS = new RegExp(SPACE_MARK, "gu");
 
-/** Spaces become marks, and a mark may be put in front of each piece or of the whole text. */
+/** Replaces spaces with marks, and may put a mark in front of each piece or of the whole text. */
 function readMetaspace(json: JsonObject): PreTokenize {
   if ((json.string("replacement") ?? SPACE_MARK) !== SPACE_MARK) throw refuse(json, "replacement", SPACE_MARK);
   const scheme = prependScheme(json);

@@ -1,4 +1,4 @@
-/** What a tokenizer.json may get wrong, or ask for that is not served: each is refused with a code. */
+/** A faulty or unsupported tokenizer.json is refused with a code. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,12 +34,12 @@ const outcome = () => {
   }
 };
 
-it("takes the sound file that the cases below change", () => {
+it("accepts the valid file that the cases below change", () => {
   writeChanged(() => {});
   expect(outcome()).toBe("accepted");
 });
 
-it("asks for a tokenizer.json", () => {
+it("refuses a folder without a tokenizer.json", () => {
   expect(outcome()).toMatch(/^tokenizer_unsupported: .*a tokenizer\.json/);
 });
 
@@ -114,7 +114,7 @@ describe("refuses", () => {
   });
 });
 
-it("takes every end token that the configurations name", () => {
+it("uses every end token that the configurations name", () => {
   writeChanged(() => {});
   writeFileSync(join(folder, "generation_config.json"), '{"eos_token_id":[2,300]}');
   writeFileSync(join(folder, "config.json"), '{"eos_token_id":7}');
@@ -132,7 +132,7 @@ describe("the chat template", () => {
   const settings = (value: object) => writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify(value));
   const rendered = () => readHfChatTemplate(folder)?.render({ messages: [], addGenerationPrompt: false });
 
-  it("is none where no file has one", () => {
+  it("is undefined if no file has one", () => {
     expect(readHfChatTemplate(folder)).toBeUndefined();
   });
 
@@ -147,13 +147,13 @@ describe("the chat template", () => {
     expect(rendered()).toBe("plain<s>");
   });
 
-  it("is the file of its own before all others", () => {
+  it("comes from the separate file if there is one", () => {
     settings({ chat_template: "old" });
     writeFileSync(join(folder, "chat_template.jinja"), "new");
     expect(rendered()).toBe("new");
   });
 
-  it("is refused where it is no text", () => {
+  it("is refused if it is not a string", () => {
     settings({ chat_template: [{ name: "rag", template: "x" }] });
     expect(() => readHfChatTemplate(folder)).toThrow(expect.objectContaining({ code: "model_config" }));
   });

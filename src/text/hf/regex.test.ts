@@ -1,4 +1,4 @@
-/** Constructs of tokenizer.json's expressions that JavaScript has otherwise, or not at all. */
+/** Constructs of tokenizer.json's expressions that JavaScript treats differently or lacks. */
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { translateRegex } from "./regex.js";

@@ -1,9 +1,9 @@
 /**
- * Translates the regular expressions of tokenizer.json, which are Oniguruma's (Ruby syntax), to JavaScript's.
+ * Translates the regular expressions of tokenizer.json from Oniguruma's Ruby syntax to JavaScript's.
  *
- * What differs: `\s` there is Unicode's White_Space; `^`, `$` and `.` know only the line feed; `(?i:…)` is spelled out, with the two
+ * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` know only the line feed; `(?i:…)` is expanded, with the two
  * letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a reference to what it found.
- * What is not translated is refused, since a guess would only show as wrong tokens.
+ * An untranslated construct is refused, because a guess would only show as wrong tokens.
  */
 import { MillraceError } from "../../core/errors.js";
 
@@ -29,7 +29,7 @@ export function translateRegex(pattern: string): RegExp {
     throw unsupported(`expected a pattern of at most ${MAX_PATTERN_LENGTH} characters, got ${pattern.length}`);
   }
   const translated = new Translator(pattern).translate();
-  // Looking back keeps a long run of spaces that does not end the text from being tried at every space; what matches is the same.
+  // The look-behind avoids an attempt at every space of a long run that does not end the text; the matches stay the same.
   const source = pattern === "\\s+$" ? `(?<!\\p{White_Space})${translated}` : translated;
   try {
     return new RegExp(source, "gu");
@@ -38,7 +38,7 @@ export function translateRegex(pattern: string): RegExp {
   }
 }
 
-/** A character as it stands, in and outside classes. */
+/** A literal character, inside and outside classes. */
 export function literal(char: string): string {
   return /[\p{L}\p{N}]/u.test(char) ? char : `\\u{${char.codePointAt(0)!.toString(16)}}`;
 }
@@ -73,7 +73,7 @@ class Translator {
     if (quantifier === "") return atom;
     if (this.#take("?")) return `${atom}${quantifier}?`;
     if (this.#chars[this.#at] !== "+") return `${atom}${quantifier}`;
-    // After {n,m} a plus is a second quantifier there.
+    // In Oniguruma, a plus after {n,m} is a second quantifier.
     if (quantifier.startsWith("{")) throw this.#refuse("a + after {}");
     this.#at++;
     return this.#atomic(`${atom}${quantifier}`);
@@ -83,7 +83,7 @@ class Translator {
     for (const sign of ["?", "*", "+"]) if (this.#take(sign)) return sign;
     const bounds = /^\{(?:\d+(?:,\d*)?|,\d+)\}/.exec(this.#chars.slice(this.#at, this.#at + 16).join(""))?.[0] ?? "";
     this.#at += bounds.length;
-    // There {,n} begins at none, here it would be text.
+    // In Oniguruma {,n} means {0,n}; in JavaScript it would be literal text.
     return bounds.replace("{,", "{0,");
   }
 
@@ -116,7 +116,7 @@ class Translator {
     }
   }
 
-  /** A literal with its other case, as a class, where case does not matter. */
+  /** A literal; where case is ignored, a class of both cases. */
   #wrapCase(source: string): string {
     const variants = this.#caseVariants(source);
     return variants === source ? source : `[${variants}]`;
@@ -148,7 +148,7 @@ class Translator {
 
   #class(): string {
     let source = this.#take("^") ? "[^" : "[";
-    // A bracket right after the start is a character.
+    // A closing bracket at the start of a class is a literal.
     if (this.#take("]")) source += "\\]";
     while (!this.#take("]")) {
       const char = this.#next();
@@ -174,7 +174,7 @@ class Translator {
     return `${lower}${range.toUpperCase()}${extra.map(([, variant]) => variant).join("")}`;
   }
 
-  /** What follows a backslash, as something that may also stand in a class. */
+  /** The translation of an escape, in a form that is also valid inside a class. */
   #escape(): string {
     const char = this.#next();
     const fixed: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-/** The tokens of a tokenizer.json: the model's own by text, the added ones by id, and a name for every id the embedding has beside them. */
+/** The tokens of a tokenizer.json: the model's own by text, the added ones by id, and a name for every further row of the embedding. */
 import type { JsonObject } from "../../formats/files/json.js";
 import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { refuse } from "./pipeline.js";
@@ -8,12 +8,12 @@ interface AddedToken {
   readonly content: string;
   /** Left out of decoded text, and matched only in text that may contain special tokens. */
   readonly isSpecial: boolean;
-  /** The token takes the white space before or after it along. */
+  /** Whether the token absorbs the white space before or after it. */
   readonly lstrip: boolean;
   readonly rstrip: boolean;
 }
 
-/** Added tokens without an embedding are left out: they stand for images and the like. */
+/** Added tokens without an embedding are left out; they are placeholders, for example for images. */
 export function readAddedTokens(json: JsonObject, numEmbeddings: number): readonly AddedToken[] {
   return (json.objects("added_tokens") ?? []).flatMap((token): AddedToken[] => {
     const id = token.number("id");
@@ -38,7 +38,7 @@ export function readAddedTokens(json: JsonObject, numEmbeddings: number): readon
 }
 
 /**
- * Texts and types of ids 0 … numEmbeddings − 1. `idByText` has the model's own tokens, which are what merges make.
+ * Texts and types of ids 0 … numEmbeddings − 1. `idByText` has only the model's own tokens, which merges produce.
  * Throws `tokenizer_corrupt` for ids out of range or given twice.
  */
 export function readHfVocabulary(model: JsonObject, added: readonly AddedToken[], numEmbeddings: number): Vocabulary {

@@ -8,7 +8,7 @@ import { Metadata } from "../../formats/gguf/metadata.js";
 import type { GgufValue } from "../../formats/gguf/types.js";
 import { ChatTemplate, type ChatTemplateInput, readChatTemplate } from "./chat-template.js";
 
-/** What jinja2 with transformers' settings renders from the published templates (which stay out of this repository). */
+/** The expected texts are jinja2's, with transformers' settings, for published templates (which are not in this repository). */
 interface Expected {
   readonly now: string;
   readonly conversations: Readonly<Record<string, ChatTemplateInput>>;
@@ -58,7 +58,7 @@ describe.skipIf(!isPresent)("published templates render as in transformers (need
   }
 });
 
-/** What jinja2 3.1 renders. */
+/** The expected texts are those of jinja2 3.1. */
 describe("methods are Python's", () => {
   const render = (source: string, kwargs: Record<string, unknown> = {}): string =>
     new ChatTemplate(source).render({ messages: [], addGenerationPrompt: false, kwargs });
@@ -74,7 +74,7 @@ describe("methods are Python's", () => {
     expect(render(source, { t: "\n  a b  \n" })).toBe(text);
   });
 
-  it("a dict's own, whatever its keys are called", () => {
+  it("of a dict take precedence over keys of the same names", () => {
     const d = { items: 1, get: 2, keys: 3, values: 4 };
     expect(render("{% for k, v in d.items() %}{{ k }}={{ v }} {% endfor %}", { d })).toBe(
       "items=1 get=2 keys=3 values=4 ",
@@ -99,7 +99,7 @@ describe("ChatTemplate", () => {
     expect(template.render({ ...USER_HI, addGenerationPrompt: false })).toBe("<|im_start|>user\nHi<|im_end|>\n");
   });
 
-  it("gives the special tokens, the clock and kwargs, which do not replace the conversation", () => {
+  it("passes the special tokens, the clock and kwargs, which cannot replace the conversation", () => {
     const template = new ChatTemplate(
       "{{ bos_token }}{{ strftime_now('%d %b %Y %H:%M') }}{{ level }}{{ messages | length }}{{ eos_token is defined }}",
       { bosToken: "<s>", now: () => new Date(2024, 6, 26, 8, 5) },
@@ -134,11 +134,11 @@ describe("ChatTemplate", () => {
       "0 |a|a,b,",
     ],
     ["{% for k, v in [('a', 1)] %}{{k}}{{v}}{% endfor %}\r\n{% if true %}\r\nb{% endif %}", "a1b"],
-  ])("does what Python does: %s", (source, expected) => {
+  ])("behaves like Python: %s", (source, expected) => {
     expect(new ChatTemplate(source).render(USER_HI)).toBe(expected);
   });
 
-  it("refuses to join a text and something else", () => {
+  it("refuses to concatenate a string with another type", () => {
     expect(() => new ChatTemplate("{{ 'a' + [1] }}").render(USER_HI)).toThrow(
       /two texts around \+, got StringValue and ArrayValue/,
     );
@@ -162,14 +162,14 @@ describe("ChatTemplate", () => {
     expect(asNumber.render({ messages: called, addGenerationPrompt: false })).toBe('False 2.0 True "1.0"');
   });
 
-  it("gives arguments as text, and no content, where the template needs them so", () => {
+  it("passes arguments as text, and no content, if the template requires it", () => {
     const source =
       "{% for m in messages %}{% if m.content is none %}{% for c in m.tool_calls %}{{ 'call ' + c.function.arguments }}{{ c.function.name }}{% endfor %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
     const text = new ChatTemplate(source).render({ messages: called, addGenerationPrompt: false });
     expect(text).toBe(`Hicall ${CALL.function.arguments}f`);
   });
 
-  it("renders the template for tools where there are tools, and reads it no earlier", () => {
+  it("uses the tool template for requests with tools, and parses it only then", () => {
     const template = new ChatTemplate("plain", { toolSource: "tools: {{ tools|length }}" });
     expect([template.render(USER_HI), template.render({ ...USER_HI, tools: [{}] })]).toEqual(["plain", "tools: 1"]);
     const broken = new ChatTemplate("plain", { toolSource: "{% if %}" });
@@ -177,7 +177,7 @@ describe("ChatTemplate", () => {
     expect(() => broken.render({ ...USER_HI, tools: [{}] })).toThrow("does not parse");
   });
 
-  it("flattens text parts where the template prints strings", () => {
+  it("flattens text parts if the template prints strings", () => {
     const content = [
       { type: "text", text: "a" },
       { type: "text", text: "b" },
@@ -187,7 +187,7 @@ describe("ChatTemplate", () => {
     expect(new ChatTemplate(PARTS_ONLY).render(input)).toBe("[a][b]");
   });
 
-  it("gives parts where the template prints only parts", () => {
+  it("passes parts if the template prints only parts", () => {
     expect(new ChatTemplate(PARTS_ONLY).render(USER_HI)).toBe("[Hi]");
   });
 
@@ -208,7 +208,7 @@ describe("ChatTemplate", () => {
     expect(template.render({ messages, addGenerationPrompt: false })).toBe('{"a": [1, 2], "b": "é"};"{broken";');
   });
 
-  it("passes on what raise_exception says", () => {
+  it("passes on the message of raise_exception", () => {
     const template = new ChatTemplate("{{ raise_exception('Only two roles, please') }}");
     const error = errorOf(() => template.render(USER_HI));
     expect(error.code).toBe("template_failed");

@@ -1,4 +1,4 @@
-/** Renders a model's chat template (Jinja) the way transformers does; the server checks the contents of requests. */
+/** Renders a model's chat template (Jinja) like transformers; the server validates requests before. */
 
 import { Environment, parse, tokenize } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
@@ -12,7 +12,7 @@ export interface TextPart {
   readonly text: string;
 }
 
-/** A message in OpenAI's form; fields that are not named here reach the template untouched. */
+/** A message in OpenAI's form; fields that are not listed here reach the template unchanged. */
 export interface ChatMessage {
   readonly role: string;
   readonly content?: string | null | readonly TextPart[];
@@ -27,7 +27,7 @@ export interface ChatTemplateOptions {
   readonly eosToken?: string | undefined;
   readonly unkToken?: string | undefined;
   readonly padToken?: string | undefined;
-  /** Another template for conversations with tools. */
+  /** A separate template for conversations with tools. */
   readonly toolSource?: string | undefined;
   /** The clock of `strftime_now`. */
   readonly now?: () => Date;
@@ -37,9 +37,9 @@ export interface ChatTemplateInput {
   readonly messages: readonly ChatMessage[];
   /** In OpenAI's form: `{ type: "function", function: { name, description, parameters } }`. */
   readonly tools?: readonly unknown[] | undefined;
-  /** End with the start of the assistant's answer. */
+  /** Whether the prompt ends with the start of the assistant's answer. */
   readonly addGenerationPrompt: boolean;
-  /** Variables of the template's own, like `enable_thinking`; they do not replace the ones above. */
+  /** Further variables for the template, such as `enable_thinking`; they cannot replace the ones above. */
   readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -48,11 +48,11 @@ class TemplateRefusal extends Error {}
 
 /** @example new ChatTemplate(source, { bosToken: "<s>" }).render({ messages, addGenerationPrompt: true }) */
 export class ChatTemplate {
-  /** Both templates' text, where there are two. */
+  /** The template's text, or the texts of both templates. */
   readonly source: string;
-  /** The one for conversations without tools. */
+  /** The template's text for conversations without tools. */
   readonly plainSource: string;
-  /** Parsed at its first use, so that a faulty template hurts only requests that use it. */
+  /** The template is parsed at its first use, so that a faulty one only affects requests that use it. */
   readonly #makeForTools: (() => ChatTemplate) | undefined;
   #forTools: ChatTemplate | undefined;
   readonly #program: ReturnType<typeof parse>;
@@ -101,7 +101,7 @@ export class ChatTemplate {
       ...this.#globals,
       ...input.kwargs,
       messages: input.messages,
-      // Absent is none and not undefined, as in transformers.
+      // An absent value is `none`, not undefined, as in transformers.
       tools: input.tools ?? null,
       documents: input.kwargs?.documents ?? null,
       add_generation_prompt: input.addGenerationPrompt,
@@ -114,7 +114,7 @@ export class ChatTemplate {
     return String(interpreter.run(this.#program).value);
   }
 
-  /** Trials show what nearly all templates do not need. */
+  /** Renders trial messages to find the properties of the template that change how messages are passed to it. */
   #probe(): Needs {
     const needle = "needle-8d1f";
     const prints = (...messages: readonly ChatMessage[]): boolean => {
@@ -138,20 +138,20 @@ export class ChatTemplate {
   }
 }
 
-/** Properties of a template that change how messages are passed to it. */
+/** Differences between templates in the form of messages. */
 interface Needs {
-  /** Content as a list of parts. */
+  /** The template requires content as a list of parts. */
   readonly takesParts: boolean;
-  /** A call's arguments as their text. */
+  /** The template requires a call's arguments as text. */
   readonly takesArgumentText: boolean;
-  /** None as the content beside calls. */
+  /** The template requires `none` as the content of messages with calls. */
   readonly takesNoContent: boolean;
 }
 
 /**
- * The template of a GGUF file with the file's special tokens, or undefined where the file has none.
+ * The template of a GGUF file with the file's special tokens; undefined if the file has none.
  *
- * @param fallback tokens where the metadata names none: the tokenizer may know them all the same
+ * @param fallback special tokens for a file without them in its metadata: the tokenizer may still know them
  */
 export function readChatTemplate(
   metadata: GgufMetadata,
@@ -196,7 +196,7 @@ function makeGlobals(options: ChatTemplateOptions): Record<string, unknown> {
   return globals;
 }
 
-/** No conversation needs more; a template that asks for more would only fill the memory. */
+/** No conversation needs a longer range, and a template could fill the memory with one. */
 const MAX_RANGE_LENGTH = 100_000;
 
 /** Python's range(stop) and range(start, stop, step). */
@@ -242,23 +242,23 @@ function textOfPart(part: TextPart): string {
 function withParsedArguments(call: unknown, numbers: Map<string, NumberText>): unknown {
   if (!isRecord(call) || !isRecord(call.function) || typeof call.function.arguments !== "string") return call;
   try {
-    // Clients send back an empty text for a call without arguments.
+    // Some clients send back an empty text for a call without arguments.
     const text = call.function.arguments || "{}";
     JSON.parse(text);
     const parsed: unknown = JSON.parse(text.replace(STRING_OR_NUMBER, (token) => markNumber(token, numbers)));
     return isRecord(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
   } catch {
-    // A model's own broken call, sent back: the template prints its text.
+    // The client sends back a malformed call of the model; the template prints its text.
     return call;
   }
 }
 
 const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 const MARK = "__millrace_number_";
-/** As a template prints a marked number as JSON. */
+/** Matches a marked number in the JSON that a template prints. */
 const PRINTED_MARK = new RegExp(`\\\\?"(${MARK}\\d+)\\\\?"`, "g");
 
-/** A number that a double would print otherwise (a long id, 1.0) is a text for the while that it is read. */
+/** Replaces a number that a double would print differently (a long id, 1.0) with a marked string while the JSON is parsed. */
 function markNumber(token: string, numbers: Map<string, NumberText>): string {
   if (token.startsWith('"') || String(Number(token)) === token) return token;
   const mark = `${MARK}${numbers.size}`;

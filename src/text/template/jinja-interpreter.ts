@@ -1,4 +1,4 @@
-/** The template library's interpreter, with what Python does where the library does what JavaScript would. */
+/** The template library's interpreter, with Python's behaviour where the library follows JavaScript's. */
 import { Environment, Interpreter } from "@huggingface/jinja";
 import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
 
@@ -24,14 +24,14 @@ interface Loop extends Statement {
   readonly body: Block;
 }
 
-/** A name, or a call of one. */
+/** A filter's name, or a call with arguments. */
 interface Filter extends Statement {
   readonly value?: unknown;
   readonly callee?: Filter;
   readonly args?: readonly Statement[];
 }
 
-/** The part of the library in use: its own types do not resolve. */
+/** The used part of the library, declared here because the library's own types do not resolve. */
 const LibraryInterpreter = Interpreter as unknown as new (
   scope: unknown,
 ) => {
@@ -43,16 +43,16 @@ const LibraryInterpreter = Interpreter as unknown as new (
   run(program: unknown): Value;
 };
 
-/** An operand that has its value already. */
+/** An operand that has already been evaluated. */
 class Evaluated implements Statement {
   readonly type = "Evaluated";
 
   constructor(readonly value: Value) {}
 }
 
-/** `break` or `continue`, on its way to the loop. */
+/** Carries `break` or `continue` to the enclosing loop. */
 class LoopControl extends Error {
-  /** Output of the iteration so far. */
+  /** The output of the iteration so far. */
   text = "";
 
   constructor(readonly isBreak: boolean) {
@@ -60,26 +60,26 @@ class LoopControl extends Error {
   }
 }
 
-/** Their value is no text. */
+/** Statements that output nothing. */
 const SILENT: ReadonlySet<string> = new Set(["Set", "Macro", "Comment", "Break", "Continue"]);
 /** Filters that handle undefined values themselves. */
 const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "tojson"]);
 /** Filters that treat undefined as an empty list; the others treat it as an empty text. */
 const LIST_FILTERS = /^(?:length|list|join|sort|unique|reverse|map|(?:select|reject)attr)$/;
-/** With characters to strip; the library strips white space whatever it is given. */
+/** Methods that take the characters to strip; the library ignores the argument and strips white space. */
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
-/** Of a dict they are its methods even if it has keys of these names, as the parameters of tools may have; the library takes the key. */
+/** Methods of a dict that take precedence over keys of the same names, which parameters of tools may have; the library prefers the key. */
 const DICT_METHODS: ReadonlySet<unknown> = new Set(["items", "keys", "values", "get"]);
 
 export class JinjaInterpreter extends LibraryInterpreter {
-  /** The loops under way, the innermost last. */
+  /** The active loops, the innermost last. */
   readonly #loops: { readonly body: Block; isOver: boolean }[] = [];
 
   override evaluate(statement: Statement | undefined, scope: unknown): Value {
     if (statement instanceof Evaluated) return statement.value;
     if (statement?.type === "Break" || statement?.type === "Continue")
       throw new LoopControl(statement.type === "Break");
-    // The library's loops and filters take no tuples.
+    // The library's loops and filters do not accept tuples.
     if (statement?.type === "TupleLiteral") return super.evaluate({ ...statement, type: "ArrayLiteral" }, scope);
     if (!isMethodCall(statement)) return super.evaluate(statement, scope);
     const { callee, args } = statement;
@@ -95,10 +95,10 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return method.value(values, scope);
   }
 
-  /** Variables set in one iteration are gone in the next; its output before `break` or `continue` stays. */
+  /** Variables set in one iteration do not exist in the next; the output before `break` or `continue` is kept. */
   override evaluateFor(loop: Loop, scope: unknown): Value {
     const { iterable } = loop;
-    // "for x in y if z": the library has it evaluated with the loop's own scope.
+    // The library itself evaluates "for x in y if z", with the scope of the loop.
     const over = iterable.type === "SelectExpression" ? undefined : this.evaluate(iterable, scope);
     const letters =
       over?.type === "StringValue" ? [...(over.value as string)].map((letter) => this.#text(letter)) : undefined;
@@ -130,7 +130,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     if (operator === "and" || operator === "or") return super.evaluateBinaryExpression(operation, scope);
     const [left, right] = [this.evaluate(operation.left, scope), this.evaluate(operation.right, scope)];
     const given = { ...operation, left: new Evaluated(left), right: new Evaluated(right) };
-    /** A value of the kind the library computes here. */
+    /** Creates a value of the same library class as the sample. */
     const like = (sample: Value, value: unknown): Value =>
       new (sample.constructor as new (value: unknown) => Value)(value);
     const truth = (isTrue: boolean): Value =>
@@ -144,13 +144,13 @@ export class JinjaInterpreter extends LibraryInterpreter {
       throw new Error(`expected two texts around +, got ${left.type} and ${right.type}`);
     }
     const result = super.evaluateBinaryExpression(given, scope);
-    // The sign is the divisor's.
+    // In Python the result has the divisor's sign.
     const [rest, divisor] = [Number(result.value), Number(right.value)];
     return operator === "%" && rest * divisor < 0 ? like(result, rest + divisor) : result;
   }
 
   override applyFilter(operand: Value, filter: Filter, scope: unknown): Value {
-    // "x | trim()" is "x | trim".
+    // "x | trim()" means the same as "x | trim".
     const plain = filter.callee !== undefined && filter.args?.length === 0 ? filter.callee : filter;
     const name = String((plain.callee ?? plain).value);
     if (/^(?:first|last)$/.test(name) && (isUndefined(operand) || (operand.value as unknown[])?.length === 0)) {
@@ -161,7 +161,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return super.applyFilter(LIST_FILTERS.test(name) ? this.#list([]) : this.#text(""), plain, scope);
   }
 
-  /** The texts in `value` that mark numbers become them. */
+  /** Replaces the marks in `value` with their numbers. */
   restoreNumbers(value: Value, numbers: ReadonlyMap<string, NumberText>): Value {
     const held = value.value as unknown;
     const number = typeof held === "string" ? numbers.get(held) : undefined;
@@ -216,7 +216,7 @@ function isMethodCall(statement: Statement | undefined): statement is MethodCall
   return isPlain && (DICT_METHODS.has(name) || (STRIPS.has(name) && args.length === 1));
 }
 
-/** Whatever of these characters stands at its ends goes, as in Python. */
+/** Removes any of these characters from the ends of the text, as in Python. */
 function strip(text: string, characters: string, name: string): string {
   const stripped = new Set(characters);
   const all = [...text];

@@ -1,4 +1,4 @@
-/** Values of the template library as Python has them: when two are equal, and how one is printed. */
+/** Python's equality and printed form for values of the template library. */
 
 export interface Value {
   readonly type: string;
@@ -10,11 +10,11 @@ export interface Callable {
   value(args: readonly Value[], scope: unknown): Value;
 }
 
-/** A number that is printed as it was written: a long id is no double, and 1.0 is not 1. */
+/** A number that keeps its original digits: a double cannot hold a long id, and 1.0 must not print as 1. */
 export class NumberText extends Number {
   constructor(
     readonly text: string,
-    /** What stands for it in JSON, in quotes. */
+    /** The string that represents the number in JSON. */
     readonly mark: string,
   ) {
     super(Number(text));
@@ -65,7 +65,7 @@ function pythonRepr(value: Value): string {
   if (Array.isArray(of)) return `[${of.map(pythonRepr).join(", ")}]`;
   if (of instanceof Map)
     return `{${[...of].map(([key, held]) => `${quotedText(key)}: ${pythonRepr(held)}`).join(", ")}}`;
-  // Numbers know whether they are whole.
+  // The library's number classes already print integers and floats correctly.
   return String(value);
 }
 

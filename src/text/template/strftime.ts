@@ -28,7 +28,7 @@ const FORMATTERS: Readonly<Record<string, (date: Date) => string>> = {
   "%": () => "%",
 };
 
-/** Directives it does not know stay as they are, as in glibc. */
+/** Unknown directives stay unchanged, as in glibc. */
 export function strftime(date: Date, format: string): string {
   return format.replace(/%(-?[A-Za-z%])/g, (directive, name: string) => FORMATTERS[name]?.(date) ?? directive);
 }

@@ -16,7 +16,7 @@ function rulesFrom(list: readonly Rule[]): MergeRules {
   };
 }
 
-/** The definition: while any neighbours have a rule, apply the best-ranked one, the leftmost of equals. */
+/** The definition: while any neighbours have a rule, apply the best-ranked rule, and the leftmost of equal ones. */
 function mergeSlowly(ids: readonly number[], rules: MergeRules): number[] {
   const symbols = [...ids];
   for (;;) {
@@ -31,7 +31,7 @@ function mergeSlowly(ids: readonly number[], rules: MergeRules): number[] {
 }
 
 describe("BpeMerger", () => {
-  it("equals the definition for any rules, ties of rank included", () => {
+  it("equals the definition for any rules, including ties of rank", () => {
     const symbol = fc.integer({ min: 0, max: 5 });
     const rule = fc.record({ left: symbol, right: symbol, rank: fc.integer({ min: 0, max: 4 }), result: symbol });
     fc.assert(
@@ -47,8 +47,8 @@ describe("BpeMerger", () => {
     );
   });
 
-  it("stays far from quadratic on a long word", () => {
-    // 0+0→1, 1+1→2, …: a word of 2^18 zeros ends as one symbol.
+  it("takes far less than quadratic time on a long word", () => {
+    // The rules are 0+0→1, 1+1→2, …, so a word of 2^18 zeros becomes one symbol.
     const merger = new BpeMerger({
       find: (left, right) => (left === right ? left : -1),
       rank: (rule) => rule,

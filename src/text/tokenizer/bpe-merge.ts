@@ -1,6 +1,6 @@
-/** The merge loop both BPE kinds share: joins the best-ranked neighbours until none is left, in O(n log n) for any length. */
+/** The merge loop of both BPE kinds: joins the best-ranked neighbours until no rule applies, in O(n log n) for any length. */
 
-/** What may be merged, over symbol ids. A rule is a non-negative number with a rank (lower first) and a resulting id. */
+/** Merge rules over symbol ids. A rule is a non-negative number with a rank (lower first) and a resulting id. */
 export interface MergeRules {
   /** The rule that joins two neighbours, or -1. */
   find(leftId: number, rightId: number): number;
@@ -8,7 +8,7 @@ export interface MergeRules {
   result(rule: number): number;
 }
 
-/** Heap keys are `rank * KEY_STRIDE + position`, exact in a double while rank < 2^22. Equal ranks go leftmost first. */
+/** Heap keys are `rank * KEY_STRIDE + position`, exact in a double while rank < 2^22. Among equal ranks the leftmost comes first. */
 const KEY_STRIDE = 2 ** 31;
 const SCRATCH_SYMBOLS = 4096;
 
@@ -20,7 +20,7 @@ export class BpeMerger {
     this.#rules = rules;
   }
 
-  /** Merges `ids` in place as far as the rules go and returns how many symbols are left, packed at the front. */
+  /** Merges `ids` in place until no rule applies. Returns the number of remaining symbols, which are packed at the front. */
   merge(ids: Int32Array, numSymbols: number): number {
     if (numSymbols < 2) return numSymbols;
     const links = numSymbols <= SCRATCH_SYMBOLS ? this.#scratch : newLinks(numSymbols);
@@ -48,7 +48,7 @@ export class BpeMerger {
   #apply(key: number, ids: Int32Array, links: Links, heap: MinHeap): void {
     const left = key % KEY_STRIDE;
     const rule = links.rule[left]!;
-    // A symbol merged away has no rule; a changed pair has another rank (or an equal one, whose own entry has this very key).
+    // Skips outdated entries: a merged symbol has no rule, and a changed pair has another rank (or an equal rank and thus the same key).
     if (rule === -1 || this.#rules.rank(rule) !== (key - left) / KEY_STRIDE) return;
     const right = links.next[left]!;
     const after = links.next[right]!;

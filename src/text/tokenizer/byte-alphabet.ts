@@ -1,6 +1,6 @@
 /** GPT-2's byte alphabet: a printable character for each of the 256 bytes, in which byte-level BPE vocabularies are written. */
 
-/** The bytes that stand for themselves; the others are numbered upwards from U+0100. */
+/** The bytes that represent themselves; the others are numbered upwards from U+0100. */
 function isPrintable(byte: number): boolean {
   return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
@@ -21,7 +21,7 @@ export function bytesToAlphabet(bytes: Uint8Array): string {
   return text;
 }
 
-/** The bytes a token text spells, or undefined where it has a character outside the alphabet. */
+/** The bytes that a token text spells; undefined if it has a character outside the alphabet. */
 export function alphabetToBytes(text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) {

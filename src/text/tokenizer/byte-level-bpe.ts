@@ -26,7 +26,7 @@ export class ByteLevelBpe implements PieceEncoder {
   readonly #merger: BpeMerger;
   readonly #cache = new WordCache();
   readonly #encodeWord = (word: string): readonly number[] => this.#mergeWord(word);
-  /** -1 where the vocabulary has no token for a byte (trained vocabularies may lack those that UTF-8 never uses). */
+  /** -1 if the vocabulary has no token for a byte (trained vocabularies may lack bytes that UTF-8 never uses). */
   readonly #idByByte: Int32Array;
   readonly #maxWordChars: number;
 
@@ -49,7 +49,7 @@ export class ByteLevelBpe implements PieceEncoder {
       const byte = parseByteToken(text);
       if (byte !== undefined) return Uint8Array.of(byte);
     }
-    // A token with a character outside the alphabet was written in plain text by the converter.
+    // The converter wrote a token with a character outside the alphabet as plain text.
     return (type === TOKEN_TYPE.normal ? alphabetToBytes(text) : undefined) ?? UTF8.encode(text);
   }
 

@@ -1,4 +1,4 @@
-/** The tokenizers against llama.cpp's published vocabularies and vectors (`MILLRACE_FIXTURES` or ../shared/fixtures). */
+/** Checks the tokenizers against llama.cpp's published vocabularies and vectors (`MILLRACE_FIXTURES` or ../shared/fixtures). */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ function tokenizerOf(path: string): Tokenizer {
 
 interface ExpectedText {
   readonly text: string;
-  /** With BOS where the model adds one. */
+  /** Includes BOS if the model adds one. */
   readonly tokens: readonly number[];
 }
 
@@ -76,7 +76,7 @@ describe.skipIf(!isPresent)("llama.cpp's vocabularies (needs fixtures/tokenizers
     expect(tokenizer.stopIds.has(ids.at(-1)!)).toBe(name !== "phi-3");
   });
 
-  it.each(files)("%s takes a long text without spaces far below quadratic time", (name) => {
+  it.each(files)("%s encodes a long text without spaces in far less than quadratic time", (name) => {
     const tokenizer = tokenizerOf(join(folder, name));
     let state = 1;
     let text = "";
@@ -86,7 +86,7 @@ describe.skipIf(!isPresent)("llama.cpp's vocabularies (needs fixtures/tokenizers
     }
     const start = performance.now();
     const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
-    // A quarter of a second on one idle core; quadratic time would be minutes. The margin is for loaded machines.
+    // Encoding takes a quarter of a second on one idle core; quadratic time would be minutes. The margin is for loaded machines.
     expect(performance.now() - start).toBeLessThan(20_000);
     expect(tokenizer.decode(ids)).toBe(text);
   });

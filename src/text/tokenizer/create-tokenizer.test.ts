@@ -63,7 +63,7 @@ describe("byte-level BPE", () => {
     expect(tokenizer.encode("", PLAIN)).toEqual([]);
   });
 
-  it("takes a word that is a token whole only where the pre-tokenizer says so", () => {
+  it("encodes a word that is a token as a whole only if the pre-tokenizer says so", () => {
     const merges = GPT2_MERGES.filter((merge) => merge !== "hell o");
     expect(gpt2({ "tokenizer.ggml.merges": merges }).encode("hello", PLAIN)).toEqual([id("hell"), id("o")]);
     expect(gpt2({ "tokenizer.ggml.merges": merges, "tokenizer.ggml.pre": "llama-bpe" }).encode("hello", PLAIN)).toEqual(
@@ -79,7 +79,7 @@ describe("byte-level BPE", () => {
     expect(tokenizer.encode("<tool>x", PLAIN)).toEqual([id("<tool>"), id("x")]);
   });
 
-  it("treats well-known stop texts as control tokens that end a generation", () => {
+  it("treats known stop texts as control tokens that end a generation", () => {
     const tokenizer = gpt2();
     expect([...tokenizer.stopIds]).toEqual([id("<|im_end|>")]);
     expect(tokenizer.isSpecial(id("<|im_end|>"))).toBe(true);
@@ -89,7 +89,7 @@ describe("byte-level BPE", () => {
     expect(new Set(withIds.stopIds)).toEqual(new Set([5, 6, id("<|im_end|>")]));
   });
 
-  it("adds BOS and EOS as the metadata says, and else as the pre-tokenizer's models do", () => {
+  it("adds BOS and EOS according to the metadata, otherwise according to the pre-tokenizer", () => {
     const special = { addSpecial: true, parseSpecial: false };
     const bos = id("<|bos|>");
     expect(gpt2().encode("he", special)).toEqual([id("he")]);
@@ -110,7 +110,7 @@ describe("byte-level BPE", () => {
     expect(gpt2().decode(ids, { keepSpecial: true })).toBe("<|bos|> he<tool>");
   });
 
-  it("decodes what it encodes, for any text and every pre-tokenizer family", () => {
+  it("encoding and decoding return any text unchanged for every pre-tokenizer family", () => {
     for (const pre of [
       "gpt-2",
       "llama-bpe",
@@ -136,7 +136,7 @@ describe("byte-level BPE", () => {
     }
   });
 
-  it("reads lone surrogates as U+FFFD", () => {
+  it("encodes lone surrogates as U+FFFD", () => {
     expect(gpt2().decode(gpt2().encode("a\ud800b\udc00", PARSED))).toBe("a\ufffdb\ufffd");
   });
 
@@ -176,25 +176,25 @@ describe("SentencePiece BPE", () => {
     expect(spm({ "tokenizer.ggml.add_space_prefix": false }).encode("a ", PLAIN)).toEqual([a, space]);
   });
 
-  it("writes characters that are no token as bytes", () => {
+  it("encodes characters without a token as bytes", () => {
     expect(spm().encode("é", PLAIN)).toEqual([spmId("\u2581"), spmId("<0xC3>"), spmId("<0xA9>")]);
     expect(spm().encode("<0x41>", PLAIN)).not.toContain(spmId("<0x41>"));
     expect(spm().decode(spm().encode("é a日😀", PLAIN))).toBe("é a日😀");
   });
 
-  it("gives each stretch of text between special tokens its space, as llama.cpp does", () => {
+  it("puts a space before each stretch of text between special tokens, as llama.cpp does", () => {
     expect(spm().encode("a<s>a<x>a", PARSED)).toEqual(["\u2581a", "<s>", "\u2581a", "<x>", "\u2581a"].map(spmId));
     expect(spm().encode("a<x>", PLAIN)).toEqual([spmId("\u2581a"), spmId("<x>")]);
   });
 
-  it("adds BOS by default and takes one leading space off when decoding", () => {
+  it("adds BOS by default and removes one leading space when decoding", () => {
     const ids = spm().encode("a a", { addSpecial: true, parseSpecial: false });
     expect(ids).toEqual([1, spmId("\u2581a"), spmId("\u2581a")]);
     expect(spm().decode(ids)).toBe("a a");
     expect([spm().bosId, spm().eosId, spm().stopIds.has(2)]).toEqual([1, 2, true]);
   });
 
-  it("lets Phi-3's special tokens take the white space after them", () => {
+  it("lets Phi-3's special tokens absorb the white space after them", () => {
     const phi3 = spm({ "general.architecture": "phi3" });
     expect(phi3.encode("<|end|>\n a", PARSED)).toEqual([spmId("<|end|>"), spmId("\u2581a")]);
     expect(phi3.encode("<s>\n", PARSED)).toEqual([1, spmId("\u2581"), spmId("<0x0A>")]);
@@ -226,7 +226,7 @@ describe("broken or unknown tokenizers", () => {
   it.each<[string, Entries]>([
     ["a model it does not know", { "tokenizer.ggml.model": "gemma4" }],
     ["a pre-tokenizer it does not know", { "tokenizer.ggml.pre": "martian" }],
-  ])("names %s", (_, more) => {
+  ])("are refused because of %s", (_, more) => {
     expect(codeOf(() => gpt2(more))).toBe("tokenizer_unsupported");
   });
 

@@ -1,4 +1,4 @@
-/** Makes the tokenizer a GGUF file's metadata describes. */
+/** Makes the tokenizer that a GGUF file's metadata describes. */
 
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
@@ -14,13 +14,13 @@ import { corrupt, readTokenId, readVocabulary, TOKEN_TYPE, type Vocabulary } fro
 
 interface ModelKind {
   readonly createEncoder: (metadata: GgufMetadata, vocab: Vocabulary) => PieceEncoder;
-  /** Used where the metadata does not say. */
+  /** Used if the metadata does not say whether to add BOS. */
   readonly addsBosByDefault: (metadata: GgufMetadata) => boolean;
   readonly defaultBosId: number | undefined;
   readonly defaultEosId: number | undefined;
 }
 
-/** By `tokenizer.ggml.model`. */
+/** Kinds by `tokenizer.ggml.model`. */
 const KINDS: ReadonlyMap<string, ModelKind> = new Map<string, ModelKind>([
   ["llama", { createEncoder: createSentencePieceBpe, addsBosByDefault: () => true, defaultBosId: 1, defaultEosId: 2 }],
   [
@@ -46,7 +46,7 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
   const vocab = { ...read, types: typesWithStops(read, stopIds) };
   const encoder = kind.createEncoder(metadata, vocab);
   const isSentencePiece = kind.createEncoder === createSentencePieceBpe;
-  // User-defined pieces are matched before spaces become U+2581, so a mark in their text is a space.
+  // User-defined pieces are matched before spaces become U+2581, so a mark in their text means a space.
   const textOf = (id: number): string => {
     const text = vocab.texts[id]!;
     return isSentencePiece && vocab.types[id] === TOKEN_TYPE.userDefined ? text.replaceAll("\u2581", " ") : text;
@@ -55,7 +55,7 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     encoder,
     matchers: createSpecialMatchers(vocab.types, textOf, isSentencePiece && hasPhi3Spacing(metadata)),
     types: vocab.types,
-    // Units of the vocabulary's spelling: one for each byte, or for each character, so never fewer than the text has.
+    // Lengths are those of the vocabulary's spelling, which has one unit per byte or per character and so is never shorter than the text.
     maxTokenLength: vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 1),
     bosId,
     eosId,

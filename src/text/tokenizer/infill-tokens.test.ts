@@ -1,4 +1,4 @@
-/** Infill tokens are found by how published models spell them, where they are no plain text. */
+/** Infill tokens are recognised by their spelling in published models, unless they are plain text. */
 import { expect, it } from "vitest";
 import { infillTokensByText } from "./infill-tokens.js";
 import { TOKEN_TYPE } from "./vocabulary.js";

@@ -1,4 +1,6 @@
-/** The tokens that a model was trained with to write what stands between two texts: before the first, before the second, and where it begins. */
+/**
+ * The tokens with which a model was trained to fill in text between two others: before the prefix, before the suffix, and before the filled-in text.
+ */
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 
@@ -8,7 +10,7 @@ export interface InfillTokens {
   readonly middle: number;
 }
 
-/** As published models have them: Qwen and CodeGemma, StarCoder, Granite, CodeLlama, and DeepSeek. */
+/** The spellings of Qwen and CodeGemma, StarCoder, Granite, CodeLlama and DeepSeek. */
 const TEXTS: readonly (readonly [prefix: string, suffix: string, middle: string])[] = [
   ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
   ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
@@ -27,7 +29,7 @@ export function infillTokensByText({
   idByText,
   types,
 }: Pick<Vocabulary, "idByText" | "types">): InfillTokens | undefined {
-  // Where they are plain text, the vocabulary merely has them.
+  // Plain-text tokens with these spellings do not show that the model was trained to fill in.
   const idOf = (text: string): number | undefined => {
     const id = idByText.get(text);
     return id === undefined || types[id] === TOKEN_TYPE.normal ? undefined : id;
@@ -43,7 +45,7 @@ export function findInfillTokens(metadata: GgufMetadata, vocab: Vocabulary): Inf
   const idOf = (name: string): number | undefined => readTokenId(metadata, `tokenizer.ggml.${name}_token_id`, vocab);
   return (
     complete(idOf("fim_pre"), idOf("fim_suf"), idOf("fim_mid")) ??
-    // As files named them before.
+    // Older files use these names.
     complete(idOf("prefix"), idOf("suffix"), idOf("middle")) ??
     infillTokensByText(vocab)
   );

@@ -1,9 +1,9 @@
-/** The merges of a ranked BPE: which neighbours join, in which order, and into what. */
+/** The merges of a ranked BPE: the pairs that join, their order and their results. */
 
 import type { MergeRules } from "./bpe-merge.js";
 import { corrupt, MAX_VOCAB_SIZE } from "./vocabulary.js";
 
-/** Texts of two tokens that join. */
+/** The texts of two tokens that join. */
 export type MergePair = readonly [first: string, second: string];
 
 /** Splits merges written as two texts and a space. */
@@ -18,7 +18,7 @@ export function parseMerges(merges: readonly string[], what: string): readonly M
   });
 }
 
-/** Hash table from a pair of token ids to the merge that joins them; the merge's place in the list is its rank. */
+/** Hash table from a pair of token ids to the merge that joins them; the merge's index in the list is its rank. */
 export class MergeTable implements MergeRules {
   readonly #left: Int32Array;
   readonly #right: Int32Array;
@@ -26,7 +26,7 @@ export class MergeTable implements MergeRules {
   readonly #resultByRule: Int32Array;
   readonly #mask: number;
 
-  /** @param idByText the tokens that merges are made of */
+  /** @param idByText the tokens that merges refer to */
   constructor(idByText: ReadonlyMap<string, number>, merges: readonly MergePair[]) {
     if (merges.length >= MAX_VOCAB_SIZE)
       throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} merges, got ${merges.length}`);
@@ -74,7 +74,7 @@ export class MergeTable implements MergeRules {
     this.#resultByRule[rule] = resultId;
   }
 
-  /** The pair's slot, or the empty one where it would go (linear probing; at most half the slots are taken). */
+  /** The pair's slot, or the empty slot for it (linear probing; at most half the slots are taken). */
   #slotOf(leftId: number, rightId: number): number {
     let hash = Math.imul(leftId, 0x9e3779b1) ^ Math.imul(rightId, 0x85ebca6b);
     hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);

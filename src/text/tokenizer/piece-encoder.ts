@@ -1,13 +1,13 @@
-/** Encodes text between special tokens, one implementation per kind of vocabulary; `SubwordTokenizer` does the rest. */
+/** Encodes text between special tokens; each kind of vocabulary has an implementation, and `SubwordTokenizer` does the rest. */
 
 export interface PieceEncoder {
-  /** Decoding takes one space off a text's front, because encoding put one there (SentencePiece's dummy prefix). */
+  /** Decoding removes one space from a text's front, because encoding put one there (SentencePiece's dummy prefix). */
   readonly stripsLeadingSpace: boolean;
   /**
    * Appends the ids of a text without special tokens to `out`.
-   * @param isStart the text begins the whole text, rather than following a special token
+   * @param isStart the text is at the start of the whole text, not after a special token
    */
   encode(text: string, out: number[], isStart: boolean): void;
-  /** The bytes a token stands for; the id is in range. */
+  /** The bytes of a token; the id is in range. */
   bytesOf(id: number): Uint8Array;
 }

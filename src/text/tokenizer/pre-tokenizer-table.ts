@@ -1,24 +1,24 @@
 /**
- * The pre-tokenizers by `tokenizer.ggml.pre`, after the `pre_tokenizer` of each model's tokenizer.json (names, order and
+ * The pre-tokenizers by `tokenizer.ggml.pre`, derived from the `pre_tokenizer` of each model's tokenizer.json (names, order and
  * defaults as in llama.cpp).
  *
- * Where JavaScript differs from the engines those were written for:
- * - `\s` there is Unicode's White_Space; JavaScript's leaves out U+0085 and adds U+FEFF, so `\p{White_Space}` is written here.
- * - `(?i:'s|'t|…)` is spelled out, with U+017F, which case folding makes an `s`.
- * - A possessive quantifier becomes a plain one where nothing after it could take back what it matched.
+ * JavaScript differs from the engines that those were written for:
+ * - Their `\s` is Unicode's White_Space; JavaScript's lacks U+0085 and adds U+FEFF, so `\p{White_Space}` is written here.
+ * - `(?i:'s|'t|…)` is expanded, including U+017F, which case folding turns into an `s`.
+ * - A possessive quantifier becomes a plain one if backtracking into its match could not change the result.
  */
 
 export interface PreTokenizer {
-  /** Applied one after another, each to the pieces that the one before left. */
+  /** The expressions are applied in order, each to the pieces of the one before. */
   readonly expressions: readonly RegExp[];
-  /** A word that is a token is taken whole, even where the merges would not lead to it. */
+  /** A word that is a token is encoded as a whole, even if the merges would not produce it. */
   readonly ignoresMerges: boolean;
-  /** Adds BOS where the metadata does not say. */
+  /** Whether BOS is added if the metadata does not say. */
   readonly addsBos: boolean;
 }
 
 const SPACE = "\\p{White_Space}";
-/** White space up to the last one before a word, which belongs to the word; then whatever white space is left. */
+/** White space except its last character before a word, which belongs to the word; then any remaining white space. */
 const SPACES = `${SPACE}+(?!\\P{White_Space})|${SPACE}+`;
 const CONTRACTION = "'(?:[stmd]|re|ve|ll)";
 const CONTRACTION_ANY_CASE = "'(?:[sS\u017ftTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])";
@@ -36,7 +36,7 @@ const LLAMA3 = cl100k("\\p{N}{1,3}");
 const QWEN2 = cl100k("\\p{N}");
 const QWEN35 = `${CONTRACTION_ANY_CASE}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^${SPACE}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${LINE_ENDS}|${SPACES}`;
 
-/** The o200k family: a word is capitals and then small letters; `suffix` follows a word. */
+/** The o200k family: a word is upper-case letters followed by lower-case ones; `suffix` may follow a word. */
 function o200k(suffix: string, numbers: string): string {
   const upper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
   const lower = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
@@ -49,7 +49,7 @@ const TEKKEN = o200k("", "\\p{N}");
 const ASCII_PUNCTUATION = "!\"#$%&'()*+,\\-.\\/:;<=>?@\\[\\\\\\]^_`\\{\\|\\}~";
 const DEEPSEEK3_WORDS = `[${ASCII_PUNCTUATION}][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|${LINE_ENDS}|${SPACES}`;
 
-/** The cased letters of the Unicode version deepseek-llm was made with, and of the supplementary planes only these. */
+/** The cased letters of the Unicode version that deepseek-llm uses, which includes only these from the supplementary planes. */
 const DEEPSEEK_CASED_LETTERS =
   "A-Za-z\\xb5\\xc0-\\xd6\\xd8-\\xf6\\xf8-\\u01ba\\u01bc-\\u01bf\\u01c4-\\u0293\\u0295-\\u02af\\u0370-\\u0373\\u0376\\u0377" +
   "\\u037b-\\u037d\\u037f\\u0386\\u0388-\\u038a\\u038c\\u038e-\\u03a1\\u03a3-\\u03f5\\u03f7-\\u0481\\u048a-\\u052f\\u0531-\\u0556" +
@@ -117,7 +117,7 @@ const ENTRIES: readonly Entry[] = [
       "[\\r\\n]",
       `${SPACE}?[${DEEPSEEK_CASED_LETTERS}]+`,
       `${SPACE}?[!-\\/:-~\\uff01-\\uff0f\\uff1a-\\uff5e\\u2018-\\u201f\\u3000-\\u3002]+`,
-      // Looking back keeps a long run of spaces that does not end the text from being tried at every space.
+      // The look-behind avoids an attempt at every space of a long run that does not end the text.
       `(?<!${SPACE})${SPACE}+$`,
       DEEPSEEK_CJK,
       "\\p{N}+",

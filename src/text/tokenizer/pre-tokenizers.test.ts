@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { PRE_TOKENIZERS } from "./pre-tokenizer-table.js";
 import { findPreTokenizer, splitWords } from "./pre-tokenizers.js";
 
-/** Words written with | between them. */
+/** The words, separated by |. */
 function splits(pre: string, words: string): void {
   const expected = words.split("|");
   expect(splitWords(expected.join(""), findPreTokenizer(pre))).toEqual(expected);
@@ -96,13 +96,13 @@ describe("splitWords", () => {
     }
   });
 
-  it("takes long runs of one kind without trying each place again", () => {
+  it("splits long runs of one kind without a retry at each position", () => {
     for (const preTokenizer of new Set(PRE_TOKENIZERS.values())) {
       for (const unit of [" ", "a", "A", "1", "日", "!", "\n", "\u0301"]) {
         const text = `${unit.repeat(100_000)}1x`;
         const start = performance.now();
         expect(splitWords(text, preTokenizer).join("")).toBe(text);
-        // Milliseconds; quadratic time would be a minute.
+        // Linear time takes milliseconds; quadratic time would take a minute.
         expect(performance.now() - start).toBeLessThan(10_000);
       }
     }

@@ -1,9 +1,9 @@
-/** Splits text into the words that byte-level BPE merges within, by the rules a model was trained with. */
+/** Splits text into words by the rules a model was trained with; byte-level BPE merges only within a word. */
 
 import { MillraceError } from "../../core/errors.js";
 import { PRE_TOKENIZERS, type PreTokenizer } from "./pre-tokenizer-table.js";
 
-/** The pre-tokenizer of `tokenizer.ggml.pre`; files older than that key mean "default". */
+/** The pre-tokenizer of `tokenizer.ggml.pre`; for files without that key, "default". */
 export function findPreTokenizer(name: string | undefined): PreTokenizer {
   const found = PRE_TOKENIZERS.get(name ?? "default");
   if (found !== undefined) return found;
@@ -14,7 +14,7 @@ export function findPreTokenizer(name: string | undefined): PreTokenizer {
   );
 }
 
-/** The words of `text` in order; joined they give `text` again. */
+/** The words of `text` in order; joined they equal `text`. */
 export function splitWords(text: string, preTokenizer: PreTokenizer): readonly string[] {
   let pieces: readonly string[] = text === "" ? [] : [text];
   for (const expression of preTokenizer.expressions) {

@@ -1,4 +1,4 @@
-/** SentencePiece BPE: neighbours are joined when their text is a token, best score first; characters without a token become byte tokens. */
+/** SentencePiece BPE: neighbours whose joined text is a token are merged, best score first; characters without a token become byte tokens. */
 
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger, type MergeRules } from "./bpe-merge.js";
@@ -8,7 +8,7 @@ import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
 
-/** U+2581, which stands for a space in the vocabulary. */
+/** U+2581, which represents a space in the vocabulary. */
 const SPACE_MARK = "\u2581";
 
 export function createSentencePieceBpe(metadata: GgufMetadata, vocab: Vocabulary): PieceEncoder {
@@ -26,7 +26,7 @@ class SentencePieceBpe implements PieceEncoder {
   readonly #idByByte: Int32Array;
   readonly #cache = new WordCache();
   readonly #encodeWord = (word: string): readonly number[] => this.#mergeWord(word);
-  /** No token has a space mark after another character, so no merge crosses the start of a word: words can be encoded alone. */
+  /** No token has a space mark after another character, so no merge crosses the start of a word, and words can be encoded alone. */
   readonly #splitsAtSpaces: boolean;
 
   constructor(
@@ -53,7 +53,7 @@ class SentencePieceBpe implements PieceEncoder {
     this.#merger = new BpeMerger(new ScoreRules(vocab, pieceIds, scores));
   }
 
-  /** Each stretch of plain text counts as a text of its own, so each gets the space prefix (as in llama.cpp). */
+  /** Each stretch of plain text is treated as a separate text, so each gets the space prefix (as in llama.cpp). */
   encode(text: string, out: number[]): void {
     const marked = (this.stripsLeadingSpace ? ` ${text}` : text).replaceAll(" ", SPACE_MARK);
     if (!this.#splitsAtSpaces) {
@@ -96,13 +96,13 @@ class SentencePieceBpe implements PieceEncoder {
 }
 
 /**
- * Rules by text: two symbols merge when their concatenation is a token. Symbols are token ids or, for a character that is
+ * Rules by text: two symbols merge if their concatenation is a token. Symbols are token ids or, for a character that is
  * no token, the vocabulary's size plus the code point. A rule is the resulting token's id.
  */
 class ScoreRules implements MergeRules {
   readonly #texts: readonly string[];
   readonly #pieceIds: ReadonlyMap<string, number>;
-  /** Per id: 0 for the best score, equal for equal scores. */
+  /** The rank of each id: 0 for the best score, equal for equal scores. */
   readonly #rankById: Int32Array;
   readonly #maxTextLength: number;
   readonly #ruleByPair = new Map<number, number>();

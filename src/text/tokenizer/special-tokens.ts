@@ -1,9 +1,9 @@
-/** Special tokens: which end a generation, which are matched in text, and the search for them. */
+/** Special tokens: those that end a generation, those that are matched in text, and the search for them. */
 
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 
-/** Texts that end a turn or a text in published models, whatever the metadata says (llama.cpp's list). */
+/** Texts that end a turn or a document in published models, whatever the metadata says (llama.cpp's list). */
 const STOP_TEXTS = [
   "<|eot_id|>",
   "<|im_end|>",
@@ -63,24 +63,24 @@ export function findStopIds(metadata: GgufMetadata, vocab: Vocabulary, eosId: nu
   return stopIds;
 }
 
-/** Texts that mean something else where certain other tokens exist. */
+/** Whether a text has another meaning because certain other tokens exist. */
 function isFalseStop(text: (typeof STOP_TEXTS)[number], vocab: Vocabulary): boolean {
   const has = (other: string): boolean => vocab.idByText.has(other);
-  // Harmony's and Solar's <|end|> ends a message, after which the turn goes on.
+  // Harmony's and Solar's <|end|> ends a message, and the turn continues.
   if (text === "<|end|>") return (has("<|return|>") && has("<|call|>")) || (has("<|calls|>") && has("<|flush|>"));
   // Gemma's </s> is an HTML tag.
   if (text === "</s>") return has("<end_of_turn>") || has("<|tool_response>");
   return false;
 }
 
-/** Token types with the stop tokens made control tokens, which some converters marked as plain text. */
+/** Token types in which stop tokens are control tokens, because some converters mark them as plain text. */
 export function typesWithStops(vocab: Vocabulary, stopIds: ReadonlySet<number>): Uint8Array {
   const types = vocab.types.slice();
   for (const id of stopIds) types[id] = TOKEN_TYPE.control;
   return types;
 }
 
-/** Phi-3's special tokens take the white space after them, but these. The metadata has no field that says so. */
+/** Phi-3's special tokens except these absorb the white space after them. The metadata has no field for that. */
 const PHI3_KEEPS_SPACE_AFTER = new Set(["<unk>", "<s>", "<|endoftext|>"]);
 
 /** Whether the special token with this text takes the white space after it along, in a model with phi3's spacing. */
@@ -95,7 +95,7 @@ interface SpecialMatch {
   readonly id: number;
   readonly start: number;
   readonly end: number;
-  /** Where the text after the token goes on; beyond `end` where the token takes the white space after it (`start` likewise). */
+  /** The position where the text continues; beyond `end` if the token absorbs the white space after it (`start` likewise). */
   readonly resumeAt: number;
 }
 
@@ -104,7 +104,7 @@ interface TrieNode {
   id: number;
 }
 
-/** Which tokens take the white space beside them along. */
+/** The tokens that absorb the white space before or after them. */
 interface SpaceStripping {
   /** The characters that count as white space. */
   readonly spaces: string;
@@ -164,13 +164,13 @@ class SpecialMatcher {
 const C_SPACES = " \t\n\v\f\r";
 
 export interface SpecialMatchers {
-  /** All special tokens: for text that a chat template wrote. */
+  /** All special tokens, for text from a chat template. */
   readonly all: SpecialMatcher;
-  /** User-defined tokens only, which are text of their own: matched in every text. */
+  /** Only user-defined tokens, which are matched in every text. */
   readonly userDefined: SpecialMatcher;
 }
 
-/** `textOf` gives the text a token is recognised by. */
+/** @param textOf gives the text by which a token is recognised */
 export function createSpecialMatchers(
   types: Uint8Array,
   textOf: (id: number) => string,

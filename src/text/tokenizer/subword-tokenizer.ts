@@ -1,4 +1,4 @@
-/** The tokenizer over a checked vocabulary: special tokens, BOS and EOS, and decoding; a `PieceEncoder` does plain text. */
+/** The tokenizer over a checked vocabulary. It handles special tokens, BOS, EOS and decoding; a `PieceEncoder` encodes plain text. */
 
 import { MillraceError } from "../../core/errors.js";
 import type { InfillTokens } from "./infill-tokens.js";
@@ -55,7 +55,7 @@ export class SubwordTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: EncodeOptions): number[] {
-    // A lone surrogate has no UTF-8 form; U+FFFD is what every encoder writes for it.
+    // A lone surrogate has no UTF-8 form, so encoders replace it with U+FFFD.
     const wellFormed = text.replace(/\p{Surrogate}/gu, "\ufffd");
     const matcher = options.parseSpecial ? this.#matchers.all : this.#matchers.userDefined;
     const ids: number[] = [];

@@ -1,4 +1,4 @@
-/** Reads and checks the vocabulary part of a GGUF file's metadata: token texts, types, scores and the ids of special tokens. */
+/** Reads and checks the vocabulary in a GGUF file's metadata: token texts, types, scores and the ids of special tokens. */
 
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
@@ -14,7 +14,7 @@ export interface Vocabulary {
   /** One of `TOKEN_TYPE` per id. */
   readonly types: Uint8Array;
   readonly idByText: ReadonlyMap<string, number>;
-  /** Per id; undefined where the file has none. */
+  /** Scores per id; undefined if the file has none. */
   readonly scores: ArrayLike<number> | undefined;
 }
 
@@ -49,7 +49,7 @@ function readTypes(metadata: GgufMetadata, numTokens: number): Uint8Array {
   checkLength("tokenizer.ggml.token_type", values.length, numTokens);
   for (let id = 0; id < numTokens; id++) {
     const type = values[id]!;
-    // Type 0 is "undefined": such a token stands for nothing, like an unused one.
+    // Type 0 means "undefined": such a token has no text, like an unused one.
     if (!Number.isInteger(type) || type < 0 || type > TOKEN_TYPE.byte) {
       throw corrupt(`expected tokenizer.ggml.token_type in 0..6, got ${type} for token ${id}`);
     }
@@ -73,7 +73,7 @@ function checkLength(key: string, length: number, numTokens: number): void {
   if (length !== numTokens) throw corrupt(`expected ${key} to have ${numTokens} entries, got ${length}`);
 }
 
-/** A token id in the metadata; undefined where the key is absent. */
+/** A token id in the metadata; undefined if the key is absent. */
 export function readTokenId(metadata: GgufMetadata, key: string, vocab: Vocabulary): number | undefined {
   const id = metadata.number(key);
   if (id === undefined) return undefined;
@@ -83,7 +83,7 @@ export function readTokenId(metadata: GgufMetadata, key: string, vocab: Vocabula
   return id;
 }
 
-/** The byte of a byte token (`<0x0A>`), or undefined where the text has another form. */
+/** The byte of a byte token (`<0x0A>`); undefined if the text has another form. */
 export function parseByteToken(text: string): number | undefined {
   const match = /^<0x([0-9A-Fa-f]{2})>$/.exec(text);
   return match === null ? undefined : Number.parseInt(match[1]!, 16);

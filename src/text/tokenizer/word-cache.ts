@@ -1,4 +1,4 @@
-/** Remembers the token ids of short words, which natural text repeats all the time. */
+/** Caches the token ids of short words, because natural text repeats them often. */
 
 const MAX_WORDS = 1 << 16;
 const MAX_WORD_LENGTH = 48;
@@ -6,15 +6,15 @@ const MAX_WORD_LENGTH = 48;
 export class WordCache {
   readonly #idsByWord = new Map<string, readonly number[]>();
 
-  /** Appends the ids of `word` to `out`, encoding it with `encode` when it is not remembered. */
+  /** Appends the ids of `word` to `out`; encodes it with `encode` if it is not cached. */
   append(word: string, out: number[], encode: (word: string) => readonly number[]): void {
     let ids = this.#idsByWord.get(word);
     if (ids === undefined) {
       ids = encode(word);
       if (word.length <= MAX_WORD_LENGTH) {
-        // Starting over is cheaper than tracking ages: the frequent words are back at once.
+        // Clearing the cache is cheaper than tracking ages, because frequent words return immediately.
         if (this.#idsByWord.size >= MAX_WORDS) this.#idsByWord.clear();
-        // A slice of a large text would keep all of it alive, so the key is a copy.
+        // The key is a copy, because a slice would keep the whole text in memory.
         this.#idsByWord.set(ownCopy(word), ids);
       }
     }
