@@ -105,7 +105,7 @@ function packageBreach(file, specifier, manifest) {
     .join("/");
   if (specifier.startsWith("node:")) return undefined;
   if (builtinModules.includes(name)) return `write node:${specifier}`;
-  if (manifest.dependencies?.[name] !== undefined) return undefined;
+  if ((manifest.dependencies?.[name] ?? manifest.optionalDependencies?.[name]) !== undefined) return undefined;
   if (isTest(file) && manifest.devDependencies?.[name] !== undefined) return undefined;
   return `package ${name} is not in package.json's dependencies`;
 }

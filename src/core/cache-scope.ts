@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 /** How a gateway tells an engine of ours whose cached prefixes a request may use. */
 export const CACHE_SCOPE_HEADER = "x-millrace-cache-scope";
 
@@ -8,4 +10,14 @@ export function isCacheScope(text: string): boolean {
 /** Tenants do not share cached prefixes as soon as there are two, unless it is said otherwise. */
 export function keepsApart(tenants: readonly string[], isWanted: boolean | undefined): boolean {
   return isWanted ?? new Set(tenants).size > 1;
+}
+
+/**
+ * The `cache_salt` by which an engine of others keeps a tenant's prefixes apart: a hash, since vLLM limits the salt to 128 characters of a
+ * restricted set, and the client's own salt must be part of it.
+ */
+export function saltOfScope(scope: string, own: string | undefined): string {
+  return createHash("sha256")
+    .update(`${scope}:${own ?? ""}`)
+    .digest("hex");
 }

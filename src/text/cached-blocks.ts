@@ -33,11 +33,14 @@ export class CachedBlocks {
     this.revision++;
   }
 
+  /** @param groups that hold the block now, as bits; 0: it is gone */
+  change(key: number, groups: number): void {
+    if (groups === 0) this.#groups.delete(key);
+    else this.#groups.set(key, groups);
+  }
+
   #take(changes: BlockChanges): void {
-    for (let i = 0; i + 1 < changes.length; i += 2) {
-      if (changes[i + 1] === 0) this.#groups.delete(changes[i]!);
-      else this.#groups.set(changes[i]!, changes[i + 1]!);
-    }
+    for (let i = 0; i + 1 < changes.length; i += 2) this.change(changes[i]!, changes[i + 1]!);
   }
 
   /** All blocks, as changes to an empty cache. */

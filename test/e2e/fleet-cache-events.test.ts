@@ -3,6 +3,7 @@ import { connect as connectTo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { ADAPTERS } from "../../src/fleet/adapters/index.js";
 import type { RequestObserver } from "../../src/fleet/proxy/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../src/fleet/proxy/options.js";
 import { startProxy } from "../../src/fleet/proxy/proxy.js";
@@ -82,7 +83,7 @@ test("after any history of prompts, evictions, lost connections and restarts the
       let running = await startEngine();
       wire.port = running.server.port;
       const pool = new TestPool([upstreamOf("a", { url, engine: "millrace" })]);
-      const watch = new CacheWatch(pool, () => "/kv_events");
+      const watch = new CacheWatch(pool, () => ADAPTERS.millrace.followCache);
       const current = () => watch.blocksOf(pool.upstreams("m")[0]!);
       const settle = async () => {
         const { engine, cache } = running;

@@ -44,7 +44,7 @@ const ENGINES = {
   vllm: {
     takesModel: true,
     flags:
-      "--host --port --served-model-name --max-model-len --max-num-seqs --max-num-batched-tokens --kv-cache-dtype --kv-cache-memory-bytes --quantization --tensor-parallel-size --gpu-memory-utilization --enable-prefix-caching! --no-enable-prefix-caching! --speculative-config --scheduling-policy --enable-sleep-mode!",
+      "--host --port --served-model-name --max-model-len --max-num-seqs --max-num-batched-tokens --kv-cache-dtype --kv-cache-memory-bytes --quantization --tensor-parallel-size --gpu-memory-utilization --enable-prefix-caching! --no-enable-prefix-caching! --speculative-config --scheduling-policy --enable-sleep-mode! --kv-events-config",
     key: () => env.VLLM_API_KEY,
     knowsModel: (model, flags) => model === flags.get("--served-model-name"),
     metrics: (s) =>

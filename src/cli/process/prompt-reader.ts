@@ -4,20 +4,42 @@ import { Command } from "commander";
 import { silentStages } from "../../core/stages.js";
 import type { PromptReader } from "../../fleet/routing/token-keys.js";
 import type { ModelSpec } from "../../fleet/upstream/model-spec.js";
+import { isHfFolder } from "../../formats/hf/folder.js";
 import { locateModel } from "../../formats/locate-model.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
 
-/** @returns undefined for another program, and for an engine that keeps API keys apart: its block hashes are secret */
+/** Arguments of vLLM that make prompts otherwise than the model's folder says. */
+const CHANGES_PROMPTS = /^--(tokenizer|chat-template|default-chat-template|trust-request-chat-template)/;
+
+/**
+ * @returns undefined for another program than the engine's own, for an engine that keeps API keys apart (its block hashes are secret), and
+ * where the specification does not say how prompts are made
+ */
 export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | undefined> {
+  if (spec.engine === "vllm") return loadVllmReader(spec);
   const command = addServerOptions(new Command())
     .exitOverride()
     .configureOutput({ writeErr: () => {} });
   const flags = command.parse([...spec.args], { from: "user" }).opts<ServerFlags>();
   if (spec.program !== undefined || flags.isolateApiKeys === true) return undefined;
-  const { createPromptReader } = await import("../../serve/prompt-reader.js");
   const { path } = await locateModel(flags.model ?? spec.options.model, silentStages);
-  const { tokenizer, asyncTokenizer, chatTemplate } = await loadTextSide(path, flags.chatTemplate);
   const { toolCallParser, reasoningParser } = flags;
-  return createPromptReader({ tokenizer, asyncTokenizer, chatTemplate, toolCallParser, reasoningParser });
+  return openReader(path, flags.chatTemplate, { toolCallParser, reasoningParser });
+}
+
+/** vLLM reads a folder's tokenizer and template as we do. Names on the hub are vLLM's own to resolve. */
+async function loadVllmReader({ args, options: { model } }: ModelSpec): Promise<PromptReader | undefined> {
+  if (!isHfFolder(model) || args.some((argument) => CHANGES_PROMPTS.test(argument))) return undefined;
+  return openReader(model, undefined, {});
+}
+
+async function openReader(
+  path: string,
+  templatePath: string | undefined,
+  parsers: Partial<Pick<ServerFlags, "toolCallParser" | "reasoningParser">>,
+): Promise<PromptReader> {
+  const { createPromptReader } = await import("../../serve/prompt-reader.js");
+  const { tokenizer, asyncTokenizer, chatTemplate } = await loadTextSide(path, templatePath);
+  return createPromptReader({ tokenizer, asyncTokenizer, chatTemplate, ...parsers });
 }

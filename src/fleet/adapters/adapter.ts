@@ -1,6 +1,8 @@
 /** The interface to an engine: how to start it, check it, read its metrics and put it to sleep. One file per engine implements it. */
+
+import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { CommonEngineOptions, EngineMetrics, EngineName } from "../upstream/engine.js";
-import type { Capacity, UpstreamTarget } from "../upstream/upstream.js";
+import type { CacheEventSockets, Capacity, UpstreamTarget } from "../upstream/upstream.js";
 
 /** Address, ports and folder that the fleet chose for one start. */
 export interface LaunchPlace {
@@ -10,6 +12,8 @@ export interface LaunchPlace {
   readonly sparePorts: readonly [number, number];
   /** A folder of the instance's own, for the files it needs. */
   readonly folder: string;
+  /** The fleet follows the engine's prefix cache, so the engine publishes its changes if it can. */
+  readonly followsCache?: true;
 }
 
 export interface LaunchPlan {
@@ -22,6 +26,8 @@ export interface LaunchPlan {
   readonly files?: Readonly<Record<string, string>>;
   /** The model name that the started engine answers to; undefined: any name. */
   readonly modelName: string | undefined;
+  /** Where the started engine publishes the changes of its prefix cache. */
+  readonly cacheEvents?: CacheEventSockets;
   /** Sentences for the log about options that this engine has no flag for. */
   readonly notices: readonly string[];
 }
@@ -43,8 +49,11 @@ export interface Adapter {
   readonly healthPath: string;
   /** Path of the Prometheus metrics; undefined where the engine has none. */
   readonly metricsPath: string | undefined;
-  /** GET streams the contents of the prefix cache, as our own engine does. Where absent, routing guesses them. */
-  readonly kvEventsPath?: string;
+  /**
+   * Follows the prefix cache of a running engine: yields its blocks after each change, throws when it loses track, and ends without any
+   * where the engine does not report them. Absent: it never does, and routing guesses.
+   */
+  readonly followCache?: (target: UpstreamTarget, signal: AbortSignal) => AsyncIterable<CachedBlocks>;
   /** How a request names the cached prefixes it may use: by our header, or by `cache_salt` on the listed paths. An empty list: not at all. */
   readonly cacheScope: "header" | readonly string[];
   /** With `enablePrefixCaching: false` the engine caches no prefix, even if a request asks for it. Absent: it may cache some. */

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
 import type { Adapter } from "./adapter.js";
+import { followEventStream } from "./cache-events/event-stream.js";
 import { askForText, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
@@ -38,7 +39,7 @@ export const millrace: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
-  kvEventsPath: "/kv_events",
+  followCache: (target, signal) => followEventStream(target, "/kv_events", signal),
   cacheScope: "header",
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {

@@ -1,6 +1,10 @@
 /** vLLM (V1): `vllm serve`. Flags and names are those of 0.33.0. vLLM aborts a request when its connection closes. */
+import { join, resolve } from "node:path";
 import { isLoopback } from "../../core/loopback.js";
+import type { CachedBlocks } from "../../text/cached-blocks.js";
+import type { CacheEventSockets } from "../upstream/upstream.js";
 import type { Adapter } from "./adapter.js";
+import { followZmq } from "./cache-events/zmq-events.js";
 import { askForText, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf } from "./flags.js";
 import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
@@ -26,13 +30,33 @@ const FLAGS: FlagTable = {
 
 const METRICS = vllmMetricNames("vllm:");
 
+/** Longest path of a Unix socket, without its final zero. */
+const MAX_SOCKET_PATH = 107;
+
+/** Unix sockets in a folder of the instance's own: vLLM binds TCP addresses of all interfaces only, and anybody could read them. */
+function socketsIn(folder: string): CacheEventSockets | undefined {
+  const paths = ["cache-events.sock", "cache-replay.sock"].map((name) => join(resolve(folder), name));
+  if (paths.some((path) => Buffer.byteLength(path) > MAX_SOCKET_PATH)) return undefined;
+  return { events: `ipc://${paths[0]}`, replay: `ipc://${paths[1]}` };
+}
+
+const eventConfig = ({ events, replay }: CacheEventSockets): string =>
+  JSON.stringify({ enable_kv_cache_events: true, publisher: "zmq", endpoint: events, replay_endpoint: replay });
+
+async function* nothing(): AsyncGenerator<CachedBlocks> {}
+
 export const vllm: Adapter = {
   name: "vllm",
   program: ["vllm", "serve"],
-  launch(options, program, { host, port }) {
+  launch(options, program, { host, port, folder, followsCache }) {
     const { args, notices } = flagsFrom("vllm", options, FLAGS);
+    const isFollowed = followsCache === true && options.enablePrefixCaching !== false;
+    const cacheEvents = isFollowed ? socketsIn(folder) : undefined;
+    const eventArgs = cacheEvents === undefined ? [] : ["--kv-events-config", eventConfig(cacheEvents)];
     return {
-      command: [...program, options.model, "--host", host, "--port", String(port), ...args],
+      command: [...program, options.model, "--host", host, "--port", String(port), ...args, ...eventArgs],
+      needsFolder: cacheEvents !== undefined,
+      ...(cacheEvents === undefined ? {} : { cacheEvents }),
       env: envFrom({
         VLLM_API_KEY: options.apiKey,
         OMP_NUM_THREADS: options.threads,
@@ -58,6 +82,7 @@ export const vllm: Adapter = {
     "/v1/score",
   ],
   turnsCacheOff: true,
+  followCache: ({ cacheEvents }, signal) => (cacheEvents === undefined ? nothing() : followZmq(cacheEvents, signal)),
   sharesDrafts: ({ method, suffix_decoding_max_cached_requests: numCached }) => method === "suffix" && numCached !== 0,
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {

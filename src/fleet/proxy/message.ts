@@ -1,7 +1,6 @@
 /** Builds the request for one instance: with the instance's name for the model, our seed, and the cache scope. */
-import { createHash } from "node:crypto";
 import type { Dispatcher } from "undici";
-import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
+import { CACHE_SCOPE_HEADER, saltOfScope } from "../../core/cache-scope.js";
 import type { Lease } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { Arrival, Sendable } from "./arrival.js";
@@ -34,7 +33,6 @@ function toldScope({ body, cacheScope: scopeNow }: Sendable, engine: EngineName,
   const isolation = isolationAt(engine, path);
   if (isolation === "header") return { cacheSalt: undefined, scopeHeader: [CACHE_SCOPE_HEADER, cacheScope] };
   if (isolation !== "cache_salt") return nothing;
-  const own = typeof body.cache_salt === "string" ? body.cache_salt : "";
-  // A hash, since vLLM limits the salt to 128 characters of a restricted set, and it must include the client's own salt.
-  return { cacheSalt: createHash("sha256").update(`${cacheScope}:${own}`).digest("hex"), scopeHeader: [] };
+  const own = typeof body.cache_salt === "string" ? body.cache_salt : undefined;
+  return { cacheSalt: saltOfScope(cacheScope, own), scopeHeader: [] };
 }

@@ -32,7 +32,7 @@ test("keys come from the text until the tokenizer is loaded, then from the engin
 test("keys come from the text for single instances, other engines, long requests and unreadable prompts", async () => {
   const { ask } = keysWith(async () => read);
   await ask();
-  for (const keys of [ask(spec, 1), ask({ ...spec, engine: "vllm" }), ask(spec, 2, 300_000)]) {
+  for (const keys of [ask(spec, 1), ask({ ...spec, engine: "sglang" }), ask(spec, 2, 300_000)]) {
     expect((await keys).blockSize).toBeUndefined();
   }
   for (const load of [

@@ -1,12 +1,21 @@
 /** Chooses a model's routing keys: by tokens if there are several instances and its prompts can be tokenized here, by text otherwise. */
 import type { Logger } from "pino";
+import { saltOfScope } from "../../core/cache-scope.js";
+import { scopedSalt } from "../../text/block-hash.js";
+import type { EngineName } from "../upstream/engine.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
 import type { Upstream } from "../upstream/upstream.js";
 import { type KeySource, TextKeySource } from "./key-source.js";
-import { type PromptReader, TokenKeySource } from "./token-keys.js";
+import { type PromptReader, type SaltOf, TokenKeySource } from "./token-keys.js";
 
 /** @returns undefined if the specification does not determine how the instances make their prompts */
 export type LoadPromptReader = (spec: ModelSpec) => Promise<PromptReader | undefined>;
+
+/** Engines that report their cache, with the salt under which they store a request's prefixes. */
+const SALTS: Readonly<Partial<Record<EngineName, SaltOf>>> = {
+  millrace: scopedSalt,
+  vllm: (scope, own) => (scope === "" ? own : saltOfScope(scope, own)),
+};
 
 export class PromptKeys {
   readonly #text = new TextKeySource();
@@ -26,9 +35,10 @@ export class PromptKeys {
 
   sourceFor(spec: ModelSpec, upstreams: readonly Upstream[]): KeySource {
     const blockSize = upstreams.find(({ capacity }) => capacity.blockSize !== undefined)?.capacity.blockSize;
-    if (spec.engine !== "millrace" || upstreams.length < 2 || blockSize === undefined) return this.#text;
+    const saltOf = SALTS[spec.engine];
+    if (saltOf === undefined || upstreams.length < 2 || blockSize === undefined) return this.#text;
     const read = (this.#readers.get(spec.name) ?? this.#open(spec)).read;
-    return read === undefined ? this.#text : new TokenKeySource(read, blockSize, this.#text);
+    return read === undefined ? this.#text : new TokenKeySource(read, blockSize, this.#text, saltOf);
   }
 
   /** Loads a reader in the background; until then requests are routed by text. */

@@ -10,6 +10,8 @@ export interface PromptReader {
   readonly end?: () => void;
 }
 
+export type SaltOf = (scope: string, own: string | undefined) => string | undefined;
+
 interface Prompts {
   readonly prompts: readonly ArrayLike<number>[];
   readonly salt: string | undefined;
@@ -27,11 +29,15 @@ function isReadable(body: RequestBody, numBytes: number): boolean {
 }
 
 export class TokenKeySource implements KeySource {
-  /** @param byText key source for requests whose prompt cannot be tokenized here */
+  /**
+   * @param byText key source for requests whose prompt cannot be tokenized here
+   * @param saltOf salt under which the engine stores prefixes, from the request's cache scope and its own salt
+   */
   constructor(
     private readonly read: PromptReader,
     readonly tokensPerBlock: number,
     private readonly byText: TextKeySource,
+    private readonly saltOf: SaltOf = scopedSalt,
   ) {}
 
   /** Keys of the first prompt only: requests with several prompts rarely share more. */
@@ -47,7 +53,7 @@ export class TokenKeySource implements KeySource {
     if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes, scope);
     const blockSize = this.tokensPerBlock;
     const keys: number[] = [];
-    let key = rootKey(scopedSalt(scope, request.salt));
+    let key = rootKey(this.saltOf(scope, request.salt));
     // The engine always computes the last token, so it never finds a block that ends with it.
     for (let start = 0; start + blockSize < first.length; start += blockSize) {
       key = blockKey(key, first, start, blockSize);

@@ -74,11 +74,14 @@ async function runOnPorts(
   [port, ...sparePorts]: [number, number, number],
 ): Promise<RunEnd> {
   const { adapter, spec, slot, folder, log, guard, mark } = context;
-  const launch = await prepareLaunch(adapter, spec, slot, { host: spec.host, port, sparePorts, folder });
+  const place = { host: spec.host, port, sparePorts, folder, followsCache: true } as const;
+  const launch = await prepareLaunch(adapter, spec, slot, place);
   for (const notice of launch.notices) listener.onNotice(notice);
   log.forgetTail();
   const child = await EngineProcess.start({ ...launch, log, guard, mark });
-  const target = { url: urlOf(spec.host, port), apiKey: spec.options.apiKey, modelName: launch.modelName };
+  const { modelName, cacheEvents } = launch;
+  const own = { url: urlOf(spec.host, port), apiKey: spec.options.apiKey, modelName };
+  const target: UpstreamTarget = cacheEvents === undefined ? own : { ...own, cacheEvents };
   try {
     return await attend(context, listener, child, target, quit);
   } finally {

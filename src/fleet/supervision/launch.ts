@@ -6,12 +6,14 @@ import { promisify } from "node:util";
 import { MillraceError } from "../../core/errors.js";
 import type { Adapter, LaunchPlace, LaunchPlan } from "../adapters/adapter.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
+import type { CacheEventSockets } from "../upstream/upstream.js";
 import { canRun } from "./engine-process.js";
 
 interface Launch {
   readonly command: readonly [string, ...string[]];
   readonly env: NodeJS.ProcessEnv;
   readonly modelName: string | undefined;
+  readonly cacheEvents: CacheEventSockets | undefined;
   readonly notices: readonly string[];
 }
 
@@ -51,6 +53,7 @@ export async function prepareLaunch(
     command: [...pinned.prefix, ...plan.command, ...spec.args] as unknown as [string, ...string[]],
     env: environment(plan, spec, slot),
     modelName: plan.modelName,
+    cacheEvents: plan.cacheEvents,
     notices: [...plan.notices, ...pinned.notices],
   };
 }

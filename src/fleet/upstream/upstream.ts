@@ -1,6 +1,13 @@
 /** The fleet as routing and the proxy see it: OpenAI-compatible servers with a state, independent of their engine and of how they were started. */
 import type { EngineMetrics, EngineName } from "./engine.js";
 
+/** ZeroMQ addresses of an engine that publishes the changes of its prefix cache, as vLLM does. */
+export interface CacheEventSockets {
+  readonly events: string;
+  /** Sends earlier events again. */
+  readonly replay: string;
+}
+
 /** Address of a running engine. */
 export interface UpstreamTarget {
   /** Base URL without a path, for instance http://127.0.0.1:8101. */
@@ -8,6 +15,7 @@ export interface UpstreamTarget {
   readonly apiKey: string | undefined;
   /** The engine's own name for the model, which replaces the request's `model`; undefined: `model` is sent unchanged. */
   readonly modelName: string | undefined;
+  readonly cacheEvents?: CacheEventSockets;
 }
 
 /** Capacity that an engine reports; undefined where it reports none. */

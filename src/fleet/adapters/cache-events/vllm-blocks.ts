@@ -1,0 +1,150 @@
+/**
+ * vLLM's cached blocks under our own keys. vLLM names a block by a hash of its own and tells the tokens once, when the block is stored
+ * (BlockStored, BlockRemoved and AllBlocksCleared of vllm/distributed/kv_events.py, 0.32). So each hash is kept with the key that our
+ * tokens give the block, and a removal, which has the hash alone, finds the key again.
+ */
+import { z } from "zod";
+import { blockKey, rootKey } from "../../../text/block-hash.js";
+import { CachedBlocks } from "../../../text/cached-blocks.js";
+
+/** Blocks of this many tokens fill the memory of the largest machines; a report of more is damaged. */
+const MAX_BLOCKS = 1 << 22;
+const MAX_GROUPS = 31;
+
+const hash = z.union([z.bigint(), z.number(), z.instanceof(Uint8Array)]);
+const stored = z.object({
+  type: z.literal("BlockStored"),
+  block_hashes: z.array(hash),
+  parent_block_hash: hash.nullable(),
+  token_ids: z.array(z.union([z.number(), z.bigint()])),
+  block_size: z.int().min(1),
+  medium: z.string().nullish(),
+  lora_name: z.string().nullish(),
+  extra_keys: z.array(z.array(z.unknown()).nullable()).nullish(),
+  group_idx: z
+    .int()
+    .min(0)
+    .max(MAX_GROUPS - 1)
+    .nullish(),
+  kv_cache_spec_sliding_window: z.int().min(0).nullish(),
+});
+const removed = z.object({
+  type: z.literal("BlockRemoved"),
+  block_hashes: z.array(hash),
+  medium: z.string().nullish(),
+  group_idx: z.int().min(0).nullish(),
+});
+const cleared = z.object({ type: z.literal("AllBlocksCleared") });
+/** [time, events, rank] */
+const batch = z
+  .tuple([z.number(), z.array(z.discriminatedUnion("type", [stored, removed, cleared]))])
+  .rest(z.unknown());
+
+type Stored = z.output<typeof stored>;
+type Removed = z.output<typeof removed>;
+
+interface KnownBlock {
+  readonly key: number;
+  /** Copies of the block in each group; vLLM reports the storing and the removal of each. */
+  readonly copies: Map<number, number>;
+}
+
+export class VllmBlocks {
+  readonly #known = new Map<string, KnownBlock>();
+  /** Groups that hold each key, as bits. */
+  readonly #windows: number[] = [];
+  #blocks: CachedBlocks | undefined;
+
+  /** Undefined until the first block is stored, which tells the size of blocks. */
+  get blocks(): CachedBlocks | undefined {
+    return this.#blocks;
+  }
+
+  /** Applies one decoded batch. Throws if it is malformed. */
+  apply(message: unknown): void {
+    const [, events] = batch.parse(message);
+    for (const event of events) {
+      if (event.type === "BlockStored") this.#store(event);
+      else if (event.type === "BlockRemoved") this.#remove(event);
+      else this.#clear();
+    }
+    if (this.#blocks !== undefined) this.#blocks.revision++;
+  }
+
+  #store(event: Stored): void {
+    const { block_hashes, block_size, token_ids, parent_block_hash, group_idx, extra_keys, lora_name, medium } = event;
+    // Blocks in other memories are not those that routing counts on.
+    if (!isOnDevice(medium)) return;
+    if (token_ids.length !== block_hashes.length * block_size) {
+      throw new Error(
+        `expected ${block_size} tokens for each block, got ${token_ids.length} for ${block_hashes.length}`,
+      );
+    }
+    const group = group_idx ?? 0;
+    this.#meet(group, event.kv_cache_spec_sliding_window ?? 0, block_size);
+    const salt = saltOf(extra_keys?.[0]);
+    let parent: number | undefined;
+    if (parent_block_hash !== null) parent = this.#known.get(nameOf(parent_block_hash))?.key;
+    // Adapters and images are part of vLLM's hash and not of our keys.
+    else if (lora_name == null && salt !== undefined) parent = rootKey(salt);
+    const tokens = token_ids.map(Number);
+    block_hashes.forEach((each, index) => {
+      if (parent === undefined || (index > 0 && hasOtherKeys(extra_keys?.[index]))) parent = undefined;
+      if (parent === undefined) return;
+      parent = blockKey(parent, tokens, index * block_size, block_size);
+      this.#count(nameOf(each), parent, group, 1);
+    });
+  }
+
+  #remove({ block_hashes, group_idx, medium }: Removed): void {
+    if (!isOnDevice(medium)) return;
+    for (const each of block_hashes) {
+      const name = nameOf(each);
+      const known = this.#known.get(name);
+      if (known !== undefined) this.#count(name, known.key, group_idx ?? 0, -1);
+    }
+  }
+
+  #count(name: string, key: number, group: number, change: 1 | -1): void {
+    const known = this.#known.get(name) ?? { key, copies: new Map<number, number>() };
+    const count = (known.copies.get(group) ?? 0) + change;
+    if (count > 0) known.copies.set(group, count);
+    else known.copies.delete(group);
+    if (known.copies.size > 0) this.#known.set(name, known);
+    else this.#known.delete(name);
+    if (this.#known.size > MAX_BLOCKS) throw new Error(`expected at most ${MAX_BLOCKS} cached blocks, got more`);
+    let groups = 0;
+    for (const held of known.copies.keys()) groups |= 1 << held;
+    this.#blocks?.change(key, groups);
+  }
+
+  #clear(): void {
+    this.#known.clear();
+    if (this.#blocks !== undefined) this.#blocks = new CachedBlocks(this.#windows, this.#blocks.blockSize);
+  }
+
+  /** A group is known from its first block on; until then no block of a prompt counts as cached that it would have to hold. */
+  #meet(group: number, window: number, blockSize: number): void {
+    const isNew = this.#windows[group] === undefined;
+    if (this.#blocks !== undefined && this.#blocks.blockSize !== blockSize) {
+      throw new Error(`expected blocks of ${this.#blocks.blockSize} tokens, got one of ${blockSize}`);
+    }
+    if (!isNew) return;
+    for (let i = this.#windows.length; i < group; i++) this.#windows[i] = 0;
+    this.#windows[group] = window;
+    this.#blocks = new CachedBlocks([...this.#windows], blockSize, 0, this.#blocks?.snapshot());
+  }
+}
+
+const isOnDevice = (medium: string | null | undefined): boolean => medium == null || medium === "GPU";
+
+const nameOf = (value: z.output<typeof hash>): string =>
+  value instanceof Uint8Array ? Buffer.from(value).toString("hex") : String(value);
+
+/** The salt of a prompt's first block; undefined where the block depends on more than tokens and salt. */
+function saltOf(keys: readonly unknown[] | null | undefined): string | undefined {
+  if (keys == null || keys.length === 0) return "";
+  return keys.length === 1 && typeof keys[0] === "string" ? keys[0] : undefined;
+}
+
+const hasOtherKeys = (keys: readonly unknown[] | null | undefined): boolean => keys != null && keys.length > 0;
