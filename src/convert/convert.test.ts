@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
@@ -56,6 +57,18 @@ describe("a GGUF file", () => {
     const expected = await textOf(path);
     expect(await textOf(folder)).toEqual(expected);
     expect(await textOf(file)).toEqual(expected);
+    const pre = (gguf: string) => readGguf(gguf).metadata.string("tokenizer.ggml.pre") ?? "default";
+    expect(pre(file)).toBe(pre(path));
+    const [original, folderText, fileText] = await Promise.all([path, folder, file].map((each) => loadTextSide(each)));
+    const word = fc.constantFrom(" ", "  ", "1", "22", "a", "The", "\n", "'s", ".", "é", "中", "\t", "<|im_end|>");
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 12 }), (words) => {
+        const ids = (text: typeof original) =>
+          text!.tokenizer.encode(words.join(""), { addSpecial: true, parseSpecial: true });
+        expect([ids(folderText), ids(fileText)]).toEqual([ids(original), ids(original)]);
+      }),
+      { numRuns: 500 },
+    );
   });
 
   test.each(ggufs)("%s becomes a folder, and a file again, that answer alike", async (path) => {

@@ -4,7 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, readJsonFile } from "../../formats/files/json.js";
 import { arr, bool, str, u32, type WritableValue } from "../../formats/gguf/write.js";
 import type { Architecture } from "../../model/description/servable.js";
-import { readMerges } from "../../text/hf/create-tokenizer.js";
+import { readMerges, readOptional, tokenText } from "../../text/hf/create-tokenizer.js";
 import { readAddedTokens, readHfVocabulary } from "../../text/hf/vocabulary.js";
 import { ByteLevelBpe } from "../../text/tokenizer/byte-level-bpe.js";
 import type { MergePair } from "../../text/tokenizer/merge-table.js";
@@ -41,6 +41,8 @@ export function tokenizerMetadata(
   };
   if (bosId !== undefined) metadata["tokenizer.ggml.bos_token_id"] = u32(bosId);
   if (eosId !== undefined) metadata["tokenizer.ggml.eos_token_id"] = u32(eosId);
+  const padId = vocab.idByText.get(tokenText(readOptional(folder, "tokenizer_config.json"), "pad_token") ?? "");
+  if (padId !== undefined) metadata["tokenizer.ggml.padding_token_id"] = u32(padId);
   const isSentencePiece = model.boolean("byte_fallback") === true;
   const own = isSentencePiece ? sentencePiece(model, vocab, merges, tokenizer) : byteLevel(vocab, merges, tokenizer);
   return { metadata: { ...metadata, ...own }, notes: differences(json, added, architecture) };
@@ -90,14 +92,74 @@ export const PROBE = [
   "path/to/file.txt https://a.b/c?d=e&f=g user@host #tag @me a/b//c \\n \\t",
 ].join("\n");
 
-/** The name whose rules split the probe into the same tokens as the folder's tokenizer. */
+/** One character or more of each kind that a rule of some pre-tokenizer tells from others. */
+const KINDS = [
+  " ",
+  " ",
+  "  ",
+  "\t",
+  "\n",
+  "\r\n",
+  "a",
+  "b",
+  "T",
+  "Q",
+  "s",
+  "'",
+  "'s",
+  "'LL",
+  "0",
+  "1",
+  "22",
+  "333",
+  "é",
+  "ß",
+  "\u0301",
+  "Ж",
+  "中",
+  "の",
+  "カ",
+  "한",
+  "ع",
+  "१",
+  ".",
+  ",",
+  "!",
+  "-",
+  "_",
+  "$",
+  "+",
+  "<",
+  "|",
+  "`",
+  "/",
+  "(",
+  "“",
+  "…",
+  "\u00a0",
+  "½",
+  "🚀",
+];
+const NUM_RANDOM_PARTS = 20_000;
+
+/** Every sequence of kinds that a rule could turn on, at random and the same each time. */
+function randomProbe(): string {
+  let state = 1;
+  const next = () => {
+    state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x297a2d39;
+    return (state ^ (state >>> 12)) >>> 0;
+  };
+  return Array.from({ length: NUM_RANDOM_PARTS }, () => KINDS[next() % KINDS.length]!).join("");
+}
+
+/** The first name whose rules split the probes into the same tokens as the folder's tokenizer. */
 function namedPreTokenizer(vocab: Vocabulary, merges: readonly MergePair[], tokenizer: Tokenizer): string {
-  const probe = PROBE.normalize("NFC");
-  const expected = tokenizer.encode(probe, { addSpecial: false, parseSpecial: false }).join(" ");
+  const probe = `${PROBE}\n${randomProbe()}`.normalize("NFC");
+  const expected = tokenizer.encode(probe, { addSpecial: false, parseSpecial: false });
   for (const [name, preTokenizer] of PRE_TOKENIZERS) {
     const ids: number[] = [];
     new ByteLevelBpe(vocab, merges, preTokenizer).encode(probe, ids);
-    if (ids.join(" ") === expected) return name;
+    if (ids.length === expected.length && ids.every((id, i) => id === expected[i])) return name;
   }
   throw new MillraceError(
     "tokenizer_unsupported",
