@@ -51,7 +51,7 @@ interface KnownBlock {
 
 export class VllmBlocks {
   readonly #known = new Map<string, KnownBlock>();
-  /** Groups that hold each key, as bits. */
+  /** Sliding window of each group; 0: full attention. */
   readonly #windows: number[] = [];
   #blocks: CachedBlocks | undefined;
 
@@ -89,7 +89,8 @@ export class VllmBlocks {
     else if (lora_name == null && salt !== undefined) parent = rootKey(salt);
     const tokens = token_ids.map(Number);
     block_hashes.forEach((each, index) => {
-      if (parent === undefined || (index > 0 && hasOtherKeys(extra_keys?.[index]))) parent = undefined;
+      const isFirst = index === 0 && parent_block_hash === null;
+      if (!isFirst && hasOtherKeys(extra_keys?.[index])) parent = undefined;
       if (parent === undefined) return;
       parent = blockKey(parent, tokens, index * block_size, block_size);
       this.#count(nameOf(each), parent, group, 1);
