@@ -144,7 +144,7 @@ describe("two instances of the embedded engine", () => {
     for await (const chunk of stream) {
       reason = chunk.choices[0]?.finish_reason ?? reason;
       if (numChunks++ === 3)
-        await fleet.reload(two({ aliases: ["renamed"] }), /reloaded: no model's processes changed/);
+        await fleet.reload(two({ aliases: ["renamed"] }), /reloaded: applied; no process had to restart/);
     }
     expect(reason).toBe("length");
     const names = async () => (await client.models.list()).data.map(({ id }) => id);

@@ -87,7 +87,7 @@ function warningsOf(summary: CellSummary): Warning[] {
 
 const CLIENT_REASONS: readonly string[] = [READ_LATE, SENT_LATE];
 const CLIENT_TOO_SLOW =
-  "VOID runs: leave the load generator a core of its own (one less in --threads), or run it on another machine";
+  "VOID runs: measure longer answers or a larger model, leave the load generator a core of its own (--threads), or run it on another machine";
 
 const MOST_PLACES = 4;
 

@@ -24,7 +24,7 @@ export function tokenizeCommand(): Command {
     .description("Print the token ids of a text.")
     .addOption(modelOption())
     .addOption(new Option("--text <text>", "the text").conflicts("textFile"))
-    .option("--text-file <file>", "file with the text, read unchanged up to the last newline (default: stdin)")
+    .option("--text-file <file>", "file with the text, its last newline included (default: stdin)")
     .option("--json", "print the ids only, as one JSON array")
     .option("--add-special", "add BOS and EOS if the model asks for them")
     .option("--no-parse-special", "treat special tokens in the text as plain text")

@@ -35,6 +35,8 @@ const ABOUT: Readonly<Record<BundledModel, readonly [string, string]>> = {
   ],
 };
 
+const ABOUT_LINES = 2;
+
 const STORY = "Tell me a short story about a fox and a river.";
 const EXTRACTION = "I need JSON for a meeting with Maria Lopez on Friday at 10:30";
 
@@ -55,9 +57,9 @@ function aboutRows(path: string): string[][] {
   ];
 }
 
-/** A description of a bundled model; "" for other models. */
+/** A description of a bundled model, without the flags that a fleet's file replaces; "" for other models. */
 export function aboutModel(path: string): string {
-  const rows = aboutRows(path);
+  const rows = aboutRows(path).slice(0, ABOUT_LINES);
   return rows.length > 0 ? `${formatTable(rows)}\n` : "";
 }
 

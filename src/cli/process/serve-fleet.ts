@@ -47,7 +47,7 @@ function reloadText({ added, removed, replaced, needRestart }: Reload): string {
     names.length === 0 ? [] : `${what} ${names.join(", ")}`,
   );
   const rest = needRestart.length === 0 ? "" : `; needs a restart: ${needRestart.join(", ")}`;
-  return `reloaded: ${parts.join("; ") || "no model's processes changed"}${rest}`;
+  return `reloaded: ${parts.join("; ") || "applied; no process had to restart"}${rest}`;
 }
 
 /** Applies the file again. A file with errors changes nothing; nor does one that a later reload has overtaken. */
