@@ -127,3 +127,8 @@ test("an engine that has stored nothing yet is followed all the same", async () 
   expect((await first).value?.size).toBe(1);
   await following.return(undefined);
 });
+
+test("nothing is opened for a signal that has ended already", async () => {
+  const sockets = { events: "ipc:///nowhere/events", replay: "ipc:///nowhere/replay" };
+  expect((await followZmq(sockets, AbortSignal.abort()).next()).done).toBe(true);
+});

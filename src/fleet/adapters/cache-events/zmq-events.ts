@@ -14,7 +14,7 @@ const MAX_BATCH_BYTES = 64 * 2 ** 20;
 /** @yields the blocks after each batch; ends without any where the ZeroMQ client, an optional package, is not installed */
 export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal): AsyncGenerator<CachedBlocks> {
   const zmq = await import("zeromq").catch(() => undefined);
-  if (zmq === undefined) return;
+  if (zmq === undefined || signal.aborted) return;
   const subscriber = new zmq.Subscriber({ maxMessageSize: MAX_BATCH_BYTES, receiveHighWaterMark: 0, linger: 0 });
   const replay = new zmq.Dealer({ maxMessageSize: MAX_BATCH_BYTES, receiveTimeout: REPLAY_MS, linger: 0 });
   const close = () => {
