@@ -1,5 +1,14 @@
 /** A converted model is the same model: the same tokens with the same log-probabilities, the same ids for the same text. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -153,14 +162,71 @@ describe.skipIf(!hasFixture("tokenizers"))("llama.cpp's vocabularies", () => {
   });
 });
 
-test("a file or a folder in the way is kept, and a failure leaves nothing behind", async () => {
-  const out = place();
-  mkdirSync(out);
-  writeFileSync(join(out, "mine"), "");
+describe("--out", () => {
   const model = fixture("models/stories260k.gguf");
-  await expect(convertModel({ model, out, type: "F32" })).rejects.toMatchObject({ code: "invalid_option" });
-  expect(readdirSync(out)).toEqual(["mine"]);
-  const file = place(".gguf");
-  await expect(convertModel({ model, out: join(file, "no", "such.gguf"), type: "F32" })).rejects.toThrow();
-  expect(readdirSync(root).filter((name) => name.includes("partial"))).toEqual([]);
+  const left = () => readdirSync(root).filter((name) => name.includes("partial"));
+  const refused = { code: "invalid_option" };
+
+  test("is kept where it is a file, a link or a folder with files, and needs a folder around it", async () => {
+    const folder = place();
+    mkdirSync(folder);
+    writeFileSync(join(folder, "mine"), "");
+    const file = place(".gguf");
+    writeFileSync(file, "mine");
+    const link = place();
+    symlinkSync("/nowhere", link);
+    for (const out of [folder, file, link, join(place(), "deep.gguf")]) {
+      await expect(convertModel({ model, out, type: "F32" }), out).rejects.toMatchObject(refused);
+    }
+    expect([readdirSync(folder), readFileSync(file, "utf8"), left()]).toEqual([["mine"], "mine", []]);
+  });
+
+  test("is not replaced by a copy that ends after it appeared, and nothing beside it is touched", async () => {
+    for (const suffix of ["", ".gguf"]) {
+      const out = place(suffix);
+      mkdirSync(`${out}.partial`);
+      writeFileSync(join(`${out}.partial`, "mine"), "");
+      let hasAppeared = false;
+      const appear = () => {
+        if (hasAppeared) return;
+        hasAppeared = true;
+        if (suffix === "") mkdirSync(out);
+        writeFileSync(suffix === "" ? join(out, "mine") : out, "mine");
+      };
+      await expect(convertModel({ model, out, type: "F32" }, appear)).rejects.toMatchObject(refused);
+      expect(readFileSync(suffix === "" ? join(out, "mine") : out, "utf8")).toBe("mine");
+      expect(readdirSync(`${out}.partial`)).toEqual(["mine"]);
+      rmSync(`${out}.partial`, { recursive: true });
+    }
+    expect(left()).toEqual([]);
+  });
+
+  test("of two conversions at once is one's, whole", async () => {
+    const out = place();
+    const attempts = [1, 2, 3].map(() => convertModel({ model, out, type: "F32" }));
+    const results = await Promise.allSettled(attempts);
+    expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    for (const result of results) if (result.status === "rejected") expect(result.reason).toMatchObject(refused);
+    expect(openModel(out).config.vocabSize).toBe(512);
+  });
+
+  test("may be an empty folder, with a slash at its end", async () => {
+    const out = place();
+    mkdirSync(out);
+    await convertModel({ model, out: `${out}/`, type: "F32" });
+    expect(readdirSync(out)).toContain("config.json");
+  });
+});
+
+test.each<[string, (path: string) => void]>([
+  ["no JSON", (path) => writeFileSync(path, "\0")],
+  ["a device without an end", (path) => symlinkSync("/dev/zero", path)],
+  ["a folder", (path) => mkdirSync(path)],
+])("a text file that is %s is refused", async (_, write) => {
+  const folder = place();
+  await convertModel({ model: fixture("models/stories260k.gguf"), out: folder, type: "F32" });
+  write(join(folder, "special_tokens_map.json"));
+  await expect(convertModel({ model: folder, out: place(), type: "F32" })).rejects.toMatchObject({
+    code: expect.stringMatching(/^(file_unreadable|model_config)$/),
+  });
 });

@@ -1,6 +1,6 @@
 /** Writes any model that the embedded engine reads in the other format, or in the same one with another type of numbers. */
-import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, linkSync, lstatSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../core/errors.js";
 import type { WeightType } from "../formats/dequantize.js";
@@ -35,26 +35,39 @@ export interface Converted {
  * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
  */
 export async function convertModel(
-  { model: path, out, type: wanted }: ConvertOptions,
+  { model: path, out: wantedOut, type: wanted }: ConvertOptions,
   onWritten: (numBytes: number, total: number) => void = () => {},
   onNote: (text: string) => void = () => {},
 ): Promise<Converted> {
+  const out = resolve(wantedOut);
   const isFile = out.endsWith(".gguf");
   refuseExisting(out, isFile);
   const model = openModel(path);
   const text = await loadTextSide(path);
   const type = wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined);
-  const partial = `${out}.partial`;
-  rmSync(partial, { recursive: true, force: true });
+  const place = mkdtempSync(`${out}.partial-`);
   try {
-    writeCopy(partial, isFile, { path, model, text }, type, { onWritten, onNote });
-    if (!isFile) rmSync(out, { recursive: true, force: true });
-    renameSync(partial, out);
+    const copy = join(place, isFile ? "copy.gguf" : "copy");
+    writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote });
+    publish(copy, out, isFile);
   } finally {
-    rmSync(partial, { recursive: true, force: true });
+    rmSync(place, { recursive: true, force: true });
     text.asyncTokenizer.end();
   }
   return { path: out, format: isFile ? "gguf" : "hf", type, numBytes: bytesIn(out) };
+}
+
+/** Gives the copy its name, and never replaces what has come to lie there meanwhile. */
+function publish(copy: string, out: string, isFile: boolean): void {
+  try {
+    // Renaming would replace a file; it replaces an empty folder only.
+    if (isFile) linkSync(copy, out);
+    else renameSync(copy, out);
+  } catch (thrown) {
+    const { code } = thrown as NodeJS.ErrnoException;
+    if (code === "EEXIST" || code === "ENOTEMPTY" || code === "ENOTDIR") throw inTheWay(out);
+    throw thrown;
+  }
 }
 
 interface CopyProgress {
@@ -105,12 +118,19 @@ function expectSame(original: ServableModel, copy: ServableModel): void {
 }
 
 function refuseExisting(out: string, isFile: boolean): void {
-  const found = statSync(out, { throwIfNoEntry: false });
-  if (found === undefined || (!isFile && found.isDirectory() && readdirSync(out).length === 0)) return;
-  throw new MillraceError("invalid_option", `expected --out to name a new file or an empty folder, got ${out}`, {
+  const found = lstatSync(out, { throwIfNoEntry: false });
+  if (found === undefined) {
+    const parent = dirname(out);
+    if (statSync(parent, { throwIfNoEntry: false })?.isDirectory() === true) return;
+    throw new MillraceError("invalid_option", `expected --out in a folder that is there, got ${parent}`);
+  }
+  if (isFile || !found.isDirectory() || readdirSync(out).length > 0) throw inTheWay(out);
+}
+
+const inTheWay = (out: string): MillraceError =>
+  new MillraceError("invalid_option", `expected --out to name a new file or an empty folder, got ${out}`, {
     hint: "Remove it first, or choose another name.",
   });
-}
 
 function bytesIn(path: string): number {
   if (!existsSync(path)) return 0;

@@ -37,8 +37,10 @@ async function runConvert(flags: ConvertFlags): Promise<void> {
   const { path } = await locateModel(flags.model, startStage);
   const { convertModel } = await import("../../convert/convert.js");
   const stage = startStage("convert");
-  const converted = await convertModel({ model: path, out: flags.out, type: TYPES[flags.dtype] }, (numBytes, total) =>
-    stage.update(`${Math.floor((100 * numBytes) / total)} % of ${formatBytes(total)}`),
+  const converted = await convertModel(
+    { model: path, out: flags.out, type: TYPES[flags.dtype] },
+    (numBytes, total) => stage.update(`${Math.floor((100 * numBytes) / total)} % of ${formatBytes(total)}`),
+    (text) => stage.note(text),
   );
   stage.done(`${formatBytes(converted.numBytes)} in ${converted.path}, matrices in ${converted.type}`);
   if (flags.json === true) process.stdout.write(jsonText(converted));

@@ -1,7 +1,8 @@
 /** Writes a model as a Hugging Face folder: config, weights, tokenizer, chat template, sampling defaults. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TensorSource } from "../../backend/tensor-source.js";
+import { parseJsonObject, readTextFile } from "../../formats/files/json.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { CONFIG_NAME, isHfFolder } from "../../formats/hf/folder.js";
@@ -23,6 +24,9 @@ import {
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { tokenizerFiles } from "./tokenizer.js";
+
+/** Gemma 3's tokenizer.json has 33 MB. */
+const MAX_TEXT_BYTES = 256 * 1024 * 1024;
 
 const PREFIXES = { model: "model.", head: "" };
 
@@ -60,16 +64,21 @@ export function writeFolder(
 function textFiles(
   path: string,
   { tokenizer, readSampling }: Pick<TextSide, "tokenizer" | "readSampling">,
-): readonly (readonly [name: string, content: string | Buffer])[] {
+): readonly (readonly [name: string, content: string])[] {
   if (isHfFolder(path)) {
-    return TEXT_FILES.filter((name) => existsSync(join(path, name))).map((name) => [
-      name,
-      readFileSync(join(path, name)),
-    ]);
+    const present = TEXT_FILES.filter((name) => existsSync(join(path, name)));
+    return present.map((name) => [name, readText(join(path, name))]);
   }
   const made = tokenizerFiles(readGguf(path).metadata, tokenizer);
   const sampling = generationConfig(readSampling(), tokenizer.stopIds);
   return Object.entries({ ...made, [GENERATION_CONFIG_NAME]: sampling }).map(([name, json]) => [name, jsonOf(json)]);
+}
+
+/** A regular file of a bounded size; JSON where its name says so. */
+function readText(path: string): string {
+  const text = readTextFile(path, MAX_TEXT_BYTES);
+  if (path.endsWith(".json")) parseJsonObject(text, path);
+  return text;
 }
 
 const jsonOf = (json: object): string => `${JSON.stringify(json, null, 2)}\n`;
