@@ -10,7 +10,8 @@ import { loadTextSide } from "../../text/text-side.js";
 import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
 
 /** Arguments of vLLM that make prompts otherwise than the model's folder says. */
-const CHANGES_PROMPTS = /^--(tokenizer|chat-template|default-chat-template|trust-request-chat-template)/;
+const CHANGES_PROMPTS =
+  /^--(tokenizer|config|chat[-_]template|default[-_]chat[-_]template|trust[-_]request[-_]chat[-_]template)/;
 
 /**
  * @returns undefined for another program than the engine's own, for an engine that keeps API keys apart (its block hashes are secret), and

@@ -13,7 +13,7 @@ export interface LaunchPlace {
   /** A folder of the instance's own, for the files it needs. */
   readonly folder: string;
   /** The fleet follows the engine's prefix cache, so the engine publishes its changes if it can. */
-  readonly followsCache?: true;
+  readonly followsCache?: boolean;
 }
 
 export interface LaunchPlan {

@@ -119,10 +119,18 @@ test("groups with windows are kept apart", () => {
   expect(told.blocks!.numUsable(keys, () => false)).toBe(0);
 });
 
+test("blocks whose tokens and hashes do not go together, or of another size, are left out", () => {
+  const told = new VllmBlocks();
+  const [first, second] = chain([1, 2], "");
+  told.apply([1, [storedEvent([first!])]]);
+  told.apply([1, [storedEvent([second!], { token_ids: [1, 2, 3] })]]);
+  told.apply([1, [storedEvent([second!], { token_ids: Array(8).fill(1), block_size: 8, group_idx: 1 })]]);
+  expect(keysIn(told)).toEqual([first!.key]);
+});
+
 test.each([
   ["no batch", 5],
   ["an unknown event", [1, [{ type: "BlockMoved" }]]],
-  ["too few tokens", [1, [storedEvent(chain([1], ""), { token_ids: [1] })]]],
   ["blocks of no tokens", [1, [storedEvent(chain([1], ""), { token_ids: [], block_size: 0 })]]],
   ["a group out of range", [1, [storedEvent(chain([1], ""), { group_idx: 31 })]]],
 ])("a damaged report throws: %s", (_, message) => {

@@ -52,7 +52,7 @@ interface KnownBlock {
 export class VllmBlocks {
   readonly #known = new Map<string, KnownBlock>();
   /** Sliding window of each group; 0: full attention. */
-  readonly #windows: number[] = [];
+  readonly #windows = new Map<number, number>();
   #blocks: CachedBlocks | undefined;
 
   /** Undefined until the first block is stored, which tells the size of blocks. */
@@ -73,15 +73,11 @@ export class VllmBlocks {
 
   #store(event: Stored): void {
     const { block_hashes, block_size, token_ids, parent_block_hash, group_idx, extra_keys, lora_name, medium } = event;
-    // Blocks in other memories are not those that routing counts on.
-    if (!isOnDevice(medium)) return;
-    if (token_ids.length !== block_hashes.length * block_size) {
-      throw new Error(
-        `expected ${block_size} tokens for each block, got ${token_ids.length} for ${block_hashes.length}`,
-      );
-    }
+    // Blocks in other memories are not those that routing counts on. Groups whose blocks have no key or another size are left out: vLLM
+    // reports the tokens of a sliding window's blocks without the hashes of those that it has dropped.
+    if (!isOnDevice(medium) || token_ids.length !== block_hashes.length * block_size) return;
     const group = group_idx ?? 0;
-    this.#meet(group, event.kv_cache_spec_sliding_window ?? 0, block_size);
+    if (!this.#meet(group, event.kv_cache_spec_sliding_window ?? 0, block_size)) return;
     const salt = saltOf(extra_keys?.[0]);
     let parent: number | undefined;
     if (parent_block_hash !== null) parent = this.#known.get(nameOf(parent_block_hash))?.key;
@@ -121,19 +117,25 @@ export class VllmBlocks {
 
   #clear(): void {
     this.#known.clear();
-    if (this.#blocks !== undefined) this.#blocks = new CachedBlocks(this.#windows, this.#blocks.blockSize);
+    if (this.#blocks !== undefined) this.#blocks = this.#made(this.#blocks.blockSize);
   }
 
-  /** A group is known from its first block on; until then no block of a prompt counts as cached that it would have to hold. */
-  #meet(group: number, window: number, blockSize: number): void {
-    const isNew = this.#windows[group] === undefined;
-    if (this.#blocks !== undefined && this.#blocks.blockSize !== blockSize) {
-      throw new Error(`expected blocks of ${this.#blocks.blockSize} tokens, got one of ${blockSize}`);
-    }
-    if (!isNew) return;
-    for (let i = this.#windows.length; i < group; i++) this.#windows[i] = 0;
-    this.#windows[group] = window;
-    this.#blocks = new CachedBlocks([...this.#windows], blockSize, 0, this.#blocks?.snapshot());
+  /**
+   * A group is known from its first block on; until then no block of a prompt counts as cached that it would have to hold.
+   * @returns false for blocks of another size than the first group's
+   */
+  #meet(group: number, window: number, blockSize: number): boolean {
+    if (this.#blocks !== undefined && this.#blocks.blockSize !== blockSize) return false;
+    if (this.#windows.get(group) === window) return true;
+    this.#windows.set(group, window);
+    this.#blocks = this.#made(blockSize, this.#blocks?.snapshot());
+    return true;
+  }
+
+  #made(blockSize: number, blocks: readonly number[] = []): CachedBlocks {
+    const numGroups = Math.max(...this.#windows.keys()) + 1;
+    const windows = Array.from({ length: numGroups }, (_, group) => this.#windows.get(group) ?? 0);
+    return new CachedBlocks(windows, blockSize, 0, blocks);
   }
 }
 
