@@ -6,8 +6,9 @@ import { MillraceError } from "../core/errors.js";
 import type { WeightType } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { type ServableModel, unservedVariant } from "../model/description/servable.js";
-import { openModel } from "../model/open-model.js";
-import { loadTextSide } from "../text/text-side.js";
+import { type OpenModel, openModel } from "../model/open-model.js";
+import { loadTextSide, type TextSide } from "../text/text-side.js";
+import { PROBE } from "./gguf/tokenizer.js";
 import { writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
 import { type CopySource, plainTypeOf } from "./weights/tensors.js";
@@ -48,7 +49,13 @@ export async function convertModel(
   const place = mkdtempSync(`${out}.partial-`);
   try {
     const copy = join(place, isFile ? "copy.gguf" : "copy");
-    writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote });
+    const notes: string[] = [];
+    const note = (each: string) => {
+      notes.push(each);
+      onNote(each);
+    };
+    writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote: note });
+    await expectSameText(text, copy, notes.length > 0);
     publish(copy, out, isFile);
   } finally {
     rmSync(place, { recursive: true, force: true });
@@ -70,6 +77,29 @@ function publish(copy: string, out: string, isFile: boolean): void {
   }
 }
 
+/** @param isNoted some texts have other tokens, which the user has been told */
+async function expectSameText(original: TextSide, path: string, isNoted: boolean): Promise<void> {
+  const copy = await loadTextSide(path);
+  copy.asyncTokenizer.end();
+  const facts = ({ tokenizer, readSampling }: TextSide) => ({
+    tokens: isNoted ? [] : tokenizer.encode(PROBE, { addSpecial: true, parseSpecial: true }),
+    start: tokenizer.addsBos ? tokenizer.bosId : undefined,
+    end: tokenizer.addsEos ? tokenizer.eosId : undefined,
+    stops: [...tokenizer.stopIds].sort((a, b) => a - b),
+    sampling: readSampling(),
+  });
+  const [wanted, got] = [facts(original), facts(copy)];
+  for (const key of Object.keys(wanted) as (keyof typeof wanted)[]) {
+    if (isDeepStrictEqual(wanted[key], got[key])) continue;
+    const shown = (value: unknown) => String(JSON.stringify(value)).slice(0, 200);
+    throw new MillraceError(
+      "tokenizer_unsupported",
+      `expected a copy whose text side has ${key} ${shown(wanted[key])}, got ${shown(got[key])}`,
+      { hint: "The format cannot say how this model reads text. Take the model in that format from its makers." },
+    );
+  }
+}
+
 interface CopyProgress {
   onWritten(numBytes: number, total: number): void;
   onNote(text: string): void;
@@ -85,11 +115,12 @@ export function writeCopy(
 ): void {
   if (isFile) writeFile(out, source, type, onWritten, onNote);
   else writeFolder(out, source, type, onWritten);
-  expectSame(source.model.config, openModel(out).config);
+  expectSame(source.model, openModel(out));
 }
 
 /** Settings that decide a model's answers and differ between formats in their rounding at most. */
-function expectSame(original: ServableModel, copy: ServableModel): void {
+function expectSame(original: OpenModel, copy: OpenModel): void {
+  const hasLongRope = original.tensors().has("rope_factors_long.weight");
   const settings = ({ layers, ropes, ...model }: ServableModel) => ({
     width: model.width,
     vocabSize: model.vocabSize,
@@ -100,14 +131,22 @@ function expectSame(original: ServableModel, copy: ServableModel): void {
     attentionScale: Math.fround(model.attentionScale),
     activation: model.activation,
     layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ffWidth: feedForward.width })),
-    ropes: ropes.map(({ dim, base, scaling, ...scaled }) => [
-      dim,
-      Math.fround(base),
-      scaling,
-      ...(scaling === "none" ? [] : Object.values(scaled).map(Math.fround)),
-    ]),
+    ropes: ropes.map((rope) => {
+      const { dim, base, scaling, factor, attentionFactor, originalContextLength, betaFast, betaSlow } = rope;
+      const isYarn = scaling === "yarn";
+      return [
+        dim,
+        Math.fround(base),
+        // A long rope is its tensors of factors, whatever it is called.
+        scaling === "longrope" ? "none" : scaling,
+        attentionFactor.toPrecision(5),
+        ...(isYarn || scaling === "linear" ? [Math.fround(factor)] : []),
+        ...(isYarn || hasLongRope ? [originalContextLength] : []),
+        ...(isYarn ? [Math.fround(betaFast), Math.fround(betaSlow)] : []),
+      ];
+    }),
   });
-  const [wanted, got] = [settings(original), settings(copy)];
+  const [wanted, got] = [settings(original.config), settings(copy.config)];
   for (const key of Object.keys(wanted) as (keyof typeof wanted)[]) {
     if (isDeepStrictEqual(wanted[key], got[key])) continue;
     const shown = (value: unknown) => JSON.stringify(value).slice(0, 200);

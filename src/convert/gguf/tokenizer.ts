@@ -9,7 +9,7 @@ import { readAddedTokens, readHfVocabulary } from "../../text/hf/vocabulary.js";
 import { ByteLevelBpe } from "../../text/tokenizer/byte-level-bpe.js";
 import type { MergePair } from "../../text/tokenizer/merge-table.js";
 import { PRE_TOKENIZERS } from "../../text/tokenizer/pre-tokenizer-table.js";
-import { takesSpaceAfter } from "../../text/tokenizer/special-tokens.js";
+import { stopIdsByText, takesSpaceAfter } from "../../text/tokenizer/special-tokens.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { TOKEN_TYPE, type Vocabulary } from "../../text/tokenizer/vocabulary.js";
 
@@ -44,6 +44,18 @@ export function tokenizerMetadata(
   const padId = vocab.idByText.get(tokenText(readOptional(folder, "tokenizer_config.json"), "pad_token") ?? "");
   if (padId !== undefined) metadata["tokenizer.ggml.padding_token_id"] = u32(padId);
   const isSentencePiece = model.boolean("byte_fallback") === true;
+  if (isSentencePiece) {
+    // As llama.cpp's converter writes them: it prints such pieces as they are.
+    const isOwn = (id: number) => vocab.types[id] === TOKEN_TYPE.userDefined;
+    const texts = vocab.texts.map((text, id) => (isOwn(id) ? text.replaceAll("\u2581", " ") : text));
+    metadata["tokenizer.ggml.tokens"] = arr("string", texts);
+  }
+  // Readers find other stop tokens by their texts.
+  const known = stopIdsByText(vocab);
+  const stops = [...tokenizer.stopIds].filter((id) => id !== eosId && !known.has(id));
+  for (const [i, key] of ["eot", "eom"].entries()) {
+    if (stops[i] !== undefined) metadata[`tokenizer.ggml.${key}_token_id`] = u32(stops[i]!);
+  }
   const own = isSentencePiece ? sentencePiece(model, vocab, merges, tokenizer) : byteLevel(vocab, merges, tokenizer);
   return { metadata: { ...metadata, ...own }, notes: differences(json, added, architecture) };
 }

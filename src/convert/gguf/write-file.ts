@@ -6,6 +6,7 @@ import type { GgufMetadata, GgufValue } from "../../formats/gguf/types.js";
 import { arr, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
+import type { Pooling } from "../../model/description/pooling.js";
 import type { Architecture, ServableModel } from "../../model/description/servable.js";
 import { unservedVariant } from "../../model/description/servable.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
@@ -17,6 +18,9 @@ type Metadata = Record<string, WritableValue>;
 
 /** llama.cpp's `general.file_type`. */
 const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 32 };
+
+/** llama.cpp's `pooling_type`. */
+const POOLING_TYPES: Readonly<Record<Pooling, number>> = { mean: 1, last: 3 };
 
 /** GGUF architectures whose rope rotates pairs side by side. */
 const INTERLEAVED: readonly Architecture[] = ["llama", "mistral"];
@@ -32,12 +36,14 @@ export function writeFile(
   const { config } = model;
   const source = model.tensors();
   const architecture = architectureOf(config);
+  if (architecture === "mistral")
+    onNote("llama.cpp has no sliding window for this architecture: the file is for millrace");
   const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, type));
   const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
   let numWritten = 0;
   writeGguf(file, {
     metadata: {
-      ...modelMetadata(config, architecture),
+      ...modelMetadata(config, architecture, source),
       "general.file_type": u32(FILE_TYPES[type]),
       ...(text === undefined ? {} : textMetadata(path, text, config, onNote)),
     },
@@ -80,7 +86,7 @@ function writable(
   return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType) };
 }
 
-function modelMetadata(config: ServableModel, architecture: Architecture): Metadata {
+function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {
   const { mixer, feedForward } = config.layers[0]!;
   const [rope, local] = config.ropes;
   const window = Math.max(...config.layers.map((layer) => layer.mixer.window));
@@ -100,12 +106,17 @@ function modelMetadata(config: ServableModel, architecture: Architecture): Metad
   };
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   if (window > 0) own["attention.sliding_window"] = u32(window);
-  if (rope!.scaling !== "none") {
+  if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);
+  }
+  // The factors of a long rope are tensors. llama.cpp divides positions by a stated factor as well, so none is stated.
+  if (rope!.scaling !== "none" || source.has("rope_factors_long.weight")) {
     own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
     own["rope.scaling.attn_factor"] = f32(rope!.attentionFactor);
   }
+  const poolingType = config.pooling === undefined ? undefined : POOLING_TYPES[config.pooling];
+  if (poolingType !== undefined) own.pooling_type = u32(poolingType);
   if (rope!.scaling === "yarn") {
     own["rope.scaling.yarn_beta_fast"] = f32(rope!.betaFast);
     own["rope.scaling.yarn_beta_slow"] = f32(rope!.betaSlow);

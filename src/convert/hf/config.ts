@@ -22,7 +22,7 @@ const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, classN
 
 interface TextIds {
   readonly bosId: number | undefined;
-  readonly eosId: number | undefined;
+  readonly stopIds: ReadonlySet<number>;
 }
 
 /** @throws architecture_unsupported, where transformers has no configuration with the model's values */
@@ -53,7 +53,10 @@ export function hfConfigOf(
     ...partsOf(model, source),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
-  if (ids?.eosId !== undefined) config.eos_token_id = ids.eosId;
+  if (ids !== undefined && ids.stopIds.size > 0) {
+    const stops = [...ids.stopIds].sort((a, b) => a - b);
+    config.eos_token_id = stops.length === 1 ? stops[0] : stops;
+  }
   return config;
 }
 
@@ -121,11 +124,14 @@ function ropeOf(model: ServableModel, source: TensorSource): Json {
     };
   } else if (short !== undefined && long !== undefined) {
     json.original_max_position_embeddings = originalContextLength;
+    // transformers 4 takes these three keys alone; the magnitude follows from the lengths.
+    const stretch = model.contextLength / originalContextLength;
+    const inferred = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(originalContextLength));
     json.rope_scaling = {
-      rope_type: "longrope",
+      type: "longrope",
       short_factor: Array.from(short, shortest),
       long_factor: Array.from(long, shortest),
-      attention_factor: attentionFactor,
+      ...(Math.abs(inferred - attentionFactor) < 1e-5 ? {} : { attention_factor: attentionFactor }),
     };
   }
   return json;

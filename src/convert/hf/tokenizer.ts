@@ -21,8 +21,8 @@ interface TokenizerFiles {
  * @throws tokenizer_unsupported, where tokenizer.json cannot say how the file's tokenizer works
  */
 export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): TokenizerFiles {
-  const vocab = readVocabulary(metadata);
   const isSentencePiece = metadata.string("tokenizer.ggml.model") === "llama";
+  const vocab = isSentencePiece ? withSpaces(readVocabulary(metadata)) : readVocabulary(metadata);
   const addsSpace = metadata.boolean("tokenizer.ggml.add_space_prefix") ?? true;
   const textOf = (id: number | undefined) => (id === undefined ? undefined : vocab.texts[id]);
   const { bosId, eosId } = tokenizer;
@@ -30,10 +30,7 @@ export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): To
     version: "1.0",
     truncation: null,
     padding: null,
-    added_tokens: addedTokens(vocab, tokenizer, {
-      isSentencePiece,
-      isPhi3: isSentencePiece && hasPhi3Spacing(metadata),
-    }),
+    added_tokens: addedTokens(vocab, tokenizer, isSentencePiece && hasPhi3Spacing(metadata)),
     ...(isSentencePiece ? characterPipeline(addsSpace) : bytePipeline(metadata)),
     post_processor: postProcessor(tokenizer, vocab),
     model: isSentencePiece ? characterModel(metadata, vocab) : byteModel(metadata, vocab),
@@ -51,25 +48,36 @@ export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): To
   const unknown = textOf(metadata.number("tokenizer.ggml.unknown_token_id"));
   if (unknown !== undefined) config.unk_token = unknown;
   const template = metadata.string("tokenizer.chat_template");
-  if (template !== undefined) config.chat_template = template;
+  const toolTemplate = metadata.string("tokenizer.chat_template.tool_use");
+  if (template !== undefined) {
+    config.chat_template =
+      toolTemplate === undefined
+        ? template
+        : [
+            { name: "default", template },
+            { name: "tool_use", template: toolTemplate },
+          ];
+  }
   return { "tokenizer.json": json, "tokenizer_config.json": config };
 }
 
+/** User-defined pieces are found in text before spaces become marks. */
+function withSpaces(vocab: Vocabulary): Vocabulary {
+  const isOwn = (id: number) => vocab.types[id] === TOKEN_TYPE.userDefined;
+  const texts = vocab.texts.map((text, id) => (isOwn(id) ? text.replaceAll(SPACE_MARK, " ") : text));
+  return { ...vocab, texts };
+}
+
 /** Tokens that are found in text before the merges. */
-function addedTokens(
-  vocab: Vocabulary,
-  tokenizer: Tokenizer,
-  { isSentencePiece, isPhi3 }: { readonly isSentencePiece: boolean; readonly isPhi3: boolean },
-): readonly Json[] {
+function addedTokens(vocab: Vocabulary, tokenizer: Tokenizer, isPhi3: boolean): readonly Json[] {
   const tokens: Json[] = [];
   vocab.texts.forEach((text, id) => {
     const type = vocab.types[id];
     const isSpecial = type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || tokenizer.isSpecial(id);
     if (!isSpecial && type !== TOKEN_TYPE.userDefined) return;
-    const content = isSentencePiece && !isSpecial ? text.replaceAll(SPACE_MARK, " ") : text;
     tokens.push({
       id,
-      content,
+      content: text,
       single_word: false,
       lstrip: false,
       rstrip: isPhi3 && isSpecial && takesSpaceAfter(text),
@@ -149,7 +157,7 @@ function characterModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
 function mergesByScore({ texts, types, scores }: Vocabulary): readonly MergePair[] {
   const idByText = new Map<string, number>();
   texts.forEach((text, id) => {
-    if (types[id] === TOKEN_TYPE.normal || types[id] === TOKEN_TYPE.userDefined) idByText.set(text, id);
+    if (types[id] === TOKEN_TYPE.normal) idByText.set(text, id);
   });
   const ranked = [...idByText].sort(([, a], [, b]) => scores![b]! - scores![a]! || a - b);
   const merges: MergePair[] = [];

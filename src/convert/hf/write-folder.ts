@@ -84,8 +84,12 @@ function readText(path: string): string {
 const jsonOf = (json: object): string => `${JSON.stringify(json, null, 2)}\n`;
 
 function generationConfig(sampling: SamplingDefaults, stopIds: ReadonlySet<number>): object {
-  const isGreedy = sampling.temperature === 0;
-  return { ...sampling, do_sample: !isGreedy, eos_token_id: [...stopIds].sort((a, b) => a - b) };
+  const isStated = sampling.temperature !== undefined;
+  return {
+    ...sampling,
+    ...(isStated ? { do_sample: sampling.temperature !== 0 } : {}),
+    eos_token_id: [...stopIds].sort((a, b) => a - b),
+  };
 }
 
 /** Vectors stay F32, which keeps norms and biases exact; engines cast them to their own type. */
@@ -93,6 +97,11 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
   const { config } = model;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
   const order = config.isNeoxRope ? undefined : halved(config.layers[0]!.mixer.headDim);
+  if (order !== undefined && config.ropes[0]!.dim !== order.headDim) {
+    throw unservedVariant(
+      `expected a rope over all ${order.headDim} values of a head, got one over ${config.ropes[0]!.dim}`,
+    );
+  }
   const isGemma = config.architecture === "gemma3";
   return tensorsOf(config, source)
     .filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name))
