@@ -15,6 +15,7 @@ import { messagesField, templateKwargsField, toChatMessages } from "./chat-messa
 import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
+import { jsonInTurns } from "./json-in-turns.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { truncated } from "./prompt-size.js";
@@ -177,19 +178,17 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   }
   const { results, totals } = await collectResults(c, context, requests, terms);
   const promptScores = results[0]?.promptLogprobs;
-  return c.json({
-    ...envelope,
-    object: "chat.completion",
-    choices: results.map((result, index) => ({
-      index,
-      message: chatMessage(result, showsReasoning),
-      logprobs: logprobs(result.scored),
-      finish_reason: finishReason(result.end, result.parts),
-      stop_reason: result.end.stopReason,
-      ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),
-    })),
+  const choices = results.map((result, index) => () => ({
+    index,
+    message: chatMessage(result, showsReasoning),
+    logprobs: logprobs(result.scored),
+    finish_reason: finishReason(result.end, result.parts),
+    stop_reason: result.end.stopReason,
+    ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),
+  }));
+  return jsonInTurns(c, { ...envelope, object: "chat.completion" }, choices, () => ({
     usage: usageOf([numPromptTokens], numChoices, totals),
     ...(promptTokenIds === undefined ? {} : { prompt_token_ids: promptTokenIds }),
     ...(promptScores === undefined ? {} : { prompt_logprobs: promptLogprobs(context.tokenizer, promptScores) }),
-  });
+  }));
 }

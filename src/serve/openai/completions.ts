@@ -22,6 +22,7 @@ import {
 } from "./completion-prompts.js";
 import { formOf } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
+import { jsonInTurns } from "./json-in-turns.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { assertFewLogprobs, assertNumSequences, assertShortRecipes, planChoices } from "./sampling.js";
@@ -263,28 +264,26 @@ export async function completions(c: AppContext, context: ServeContext): Promise
     return streamResults(c, context, generations, terms, frames);
   }
   const { results, totals } = await collectResults(c, context, generations, terms);
-  return c.json({
-    ...envelope,
-    object: "text_completion",
-    choices: results.map((result, index) => {
-      const writer = writers[index]!;
-      writer.promptScores = result.promptLogprobs;
-      const scores = withTop(result.promptLogprobs, request.prompt_logprobs ?? 0);
-      const hasPromptScores = request.prompt_logprobs !== undefined && scores !== undefined;
-      return {
-        index,
-        text: writer.text(result.text, true),
-        logprobs: writer.logprobs(result.scored, true),
-        finish_reason: result.end.reason,
-        stop_reason: result.end.stopReason,
-        ...writer.tokenIds(result.tokenIds, true),
-        ...(hasPromptScores ? { prompt_logprobs: promptLogprobs(context.tokenizer, scores) } : {}),
-      };
-    }),
+  const choices = results.map((result, index) => () => {
+    const writer = writers[index]!;
+    writer.promptScores = result.promptLogprobs;
+    const scores = withTop(result.promptLogprobs, request.prompt_logprobs ?? 0);
+    const hasPromptScores = request.prompt_logprobs !== undefined && scores !== undefined;
+    return {
+      index,
+      text: writer.text(result.text, true),
+      logprobs: writer.logprobs(result.scored, true),
+      finish_reason: result.end.reason,
+      stop_reason: result.end.stopReason,
+      ...writer.tokenIds(result.tokenIds, true),
+      ...(hasPromptScores ? { prompt_logprobs: promptLogprobs(context.tokenizer, scores) } : {}),
+    };
+  });
+  return jsonInTurns(c, { ...envelope, object: "text_completion" }, choices, () => ({
     usage: usageOf(
       prompts.map((prompt) => prompt.ids.length),
       numChoices,
       totals,
     ),
-  });
+  }));
 }

@@ -94,10 +94,10 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
 }
 
 /**
- * The limit for log-probabilities of prompt tokens in one request, counting all candidates per position, because all are kept until the answer is
- * complete.
+ * The limit for log-probabilities of prompt tokens in one request, counting all candidates per position: all are kept until the answer is
+ * complete, at some 400 bytes each.
  */
-const MAX_PROMPT_LOGPROBS = 10_000_000;
+const MAX_PROMPT_LOGPROBS = 1_000_000;
 
 export function assertFewLogprobs(requests: readonly GenerationRequest[]): void {
   const numOf = ({ engineRequest: { promptIds, sampling } }: GenerationRequest): number =>
