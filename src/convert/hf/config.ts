@@ -168,7 +168,7 @@ function factorsOf(config: Json, { ropes, contextLength }: ServableModel): Float
 }
 
 /** The shortest decimal that is this number as an f32: GGUF stores f32, and 1e-5 should not become 0.000009999999747378752. */
-export function shortest(value: number): number {
+function shortest(value: number): number {
   const rounded = Math.fround(value);
   for (let digits = 1; digits < 9; digits++) {
     const candidate = Number(value.toPrecision(digits));

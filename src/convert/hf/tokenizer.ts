@@ -123,7 +123,7 @@ function bytePipeline(metadata: GgufMetadata): Json {
 }
 
 /** The table's expressions in the syntax of tokenizer.json: white space as `\s`, characters as they are. */
-export function onigurumaOf(source: string): string {
+function onigurumaOf(source: string): string {
   return source
     .replaceAll("(?<!\\p{White_Space})\\p{White_Space}+$", "\\p{White_Space}+$")
     .replaceAll("\\p{White_Space}", "\\s")

@@ -28,7 +28,7 @@ export interface ModelTensor {
   readonly order?: RowOrder;
 }
 
-export interface RowOrder {
+interface RowOrder {
   readonly headDim: number;
   /** Row within a head. */
   rowOf(row: number): number;
