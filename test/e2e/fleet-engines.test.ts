@@ -64,6 +64,7 @@ if (llamaServer === undefined) {
 const vllm = process.env.MILLRACE_VLLM;
 if (vllm === undefined) {
   describe("vllm (real)", () => {
+    // vLLM takes 4 GB and PyPI, so the tests do not install it; the skip is listed by name at the end of a run.
     it.skip("needs its program: set MILLRACE_VLLM to the path that scripts/engines/vllm.sh prints", () => {});
   });
 } else {

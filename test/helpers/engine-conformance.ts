@@ -190,6 +190,7 @@ export function describeConformance({
       );
     }
 
+    // A build that refuses to sleep is no fault of the adapter; the skip is listed by name, with the reason that the build gives.
     if (adapter.sleep !== undefined && sleepless !== undefined) it.skip(`cannot sleep: ${sleepless}`, () => {});
     else if (adapter.sleep !== undefined) {
       it(

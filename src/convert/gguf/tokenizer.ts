@@ -4,7 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, readJsonFile } from "../../formats/files/json.js";
 import { arr, bool, str, u32, type WritableValue } from "../../formats/gguf/write.js";
 import type { Architecture } from "../../model/description/servable.js";
-import { readMerges, readOptional, tokenText } from "../../text/hf/create-tokenizer.js";
+import { MAX_TOKENIZER_BYTES, readMerges, readOptional, tokenText } from "../../text/hf/create-tokenizer.js";
 import { readAddedTokens, readHfVocabulary } from "../../text/hf/vocabulary.js";
 import { ByteLevelBpe } from "../../text/tokenizer/byte-level-bpe.js";
 import type { MergePair } from "../../text/tokenizer/merge-table.js";
@@ -14,8 +14,6 @@ import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { TOKEN_TYPE, type Vocabulary } from "../../text/tokenizer/vocabulary.js";
 
 type Metadata = Record<string, WritableValue>;
-
-const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
 
 /**
  * @param tokenizer the folder's
@@ -154,7 +152,7 @@ const KINDS = [
 ];
 const NUM_RANDOM_PARTS = 20_000;
 
-/** Every sequence of kinds that a rule could turn on, at random and the same each time. */
+/** Kinds side by side at random, the same each time: rules differ on short sequences that nobody thinks of. */
 function randomProbe(): string {
   let state = 1;
   const next = () => {

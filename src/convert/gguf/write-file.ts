@@ -1,6 +1,6 @@
 /** Writes a model as a GGUF file with llama.cpp's names. */
 import type { TensorSource } from "../../backend/tensor-source.js";
-import type { PlainType } from "../../formats/files/plain-values.js";
+import { PLAIN_BYTES, type PlainType } from "../../formats/files/plain-values.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufMetadata, GgufValue } from "../../formats/gguf/types.js";
 import { arr, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
@@ -82,7 +82,7 @@ function writable(
   const storedType = cols === undefined ? ("F32" as const) : type;
   const shape = cols === undefined ? [rows] : [cols, rows];
   const written: WritableTensor = { name: tensor.name, type: storedType, shape };
-  const numBytes = rows * (cols ?? 1) * (storedType === "F32" ? 4 : 2);
+  const numBytes = rows * (cols ?? 1) * PLAIN_BYTES[storedType];
   return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType) };
 }
 

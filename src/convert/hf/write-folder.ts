@@ -12,6 +12,7 @@ import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sam
 import { unservedVariant } from "../../model/description/servable.js";
 import { hfNameOf } from "../../model/hf/names.js";
 import type { OpenModel } from "../../model/open-model.js";
+import { MAX_TOKENIZER_BYTES } from "../../text/hf/create-tokenizer.js";
 import type { TextSide } from "../../text/text-side.js";
 import {
   bytesOf,
@@ -24,9 +25,6 @@ import {
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { tokenizerFiles } from "./tokenizer.js";
-
-/** Gemma 3's tokenizer.json has 33 MB. */
-const MAX_TEXT_BYTES = 256 * 1024 * 1024;
 
 const PREFIXES = { model: "model.", head: "" };
 
@@ -76,7 +74,7 @@ function textFiles(
 
 /** A regular file of a bounded size; JSON where its name says so. */
 function readText(path: string): string {
-  const text = readTextFile(path, MAX_TEXT_BYTES);
+  const text = readTextFile(path, MAX_TOKENIZER_BYTES);
   if (path.endsWith(".json")) parseJsonObject(text, path);
   return text;
 }

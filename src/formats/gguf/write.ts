@@ -1,5 +1,6 @@
 /** Writes GGUF files: metadata with explicit types, tensors from bytes. */
-import { closeSync, openSync, writeSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
+import { writeAll } from "../files/write-all.js";
 import { TENSOR_TYPES, tensorBytes } from "./tensor-types.js";
 import type { TensorType } from "./types.js";
 
@@ -190,9 +191,4 @@ function* dataPieces(tensor: WritableTensor, numBytes: number): Generator<Uint8A
 
 function padding(numBytes: number, alignment: number): Uint8Array {
   return new Uint8Array((alignment - (numBytes % alignment)) % alignment);
-}
-
-function writeAll(fd: number, piece: Uint8Array): void {
-  let numWritten = 0;
-  while (numWritten < piece.length) numWritten += writeSync(fd, piece, numWritten);
 }

@@ -1,6 +1,7 @@
 /** Writes a safetensors file tensor by tensor, so that a large model never lies in memory. */
-import { closeSync, openSync, writeSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { PLAIN_BYTES, type PlainType } from "../files/plain-values.js";
+import { writeAll } from "../files/write-all.js";
 
 interface WritableTensor {
   readonly name: string;
@@ -46,9 +47,4 @@ export function writeSafetensors(
   } finally {
     closeSync(fd);
   }
-}
-
-function writeAll(fd: number, piece: Uint8Array): void {
-  let numWritten = 0;
-  while (numWritten < piece.length) numWritten += writeSync(fd, piece, numWritten);
 }

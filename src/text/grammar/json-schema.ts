@@ -234,7 +234,7 @@ class SchemaConverter implements SchemaHost {
     return oneOfLiterals(this.writer, jsonTexts(values));
   }
 
-  /** Undefined: any type. Keywords that belong to one type imply that type. */
+  /** @returns the types that a value may have; undefined: the schema limits none. A keyword of one type, such as minLength, implies that type. */
   #typesOf(schema: Schema, keywords: readonly string[], at: string): readonly JsonType[] | undefined {
     const { type } = schema;
     if (type === undefined) {

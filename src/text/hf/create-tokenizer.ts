@@ -30,7 +30,7 @@ import {
 import { readAddedTokens, readHfVocabulary } from "./vocabulary.js";
 
 /** The limit is far above Gemma 3's file of 33 MB. */
-const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
+export const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
 
 /** Unicode's White_Space. */
 const SPACES =
