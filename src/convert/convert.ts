@@ -88,16 +88,19 @@ async function expectSameText(original: TextSide, path: string, isNoted: boolean
     stops: [...tokenizer.stopIds].sort((a, b) => a - b),
     sampling: readSampling(),
   });
-  const [wanted, got] = [facts(original), facts(copy)];
-  for (const key of Object.keys(wanted) as (keyof typeof wanted)[]) {
-    if (isDeepStrictEqual(wanted[key], got[key])) continue;
-    const shown = (value: unknown) => String(JSON.stringify(value)).slice(0, 200);
-    throw new MillraceError(
-      "tokenizer_unsupported",
-      `expected a copy whose text side has ${key} ${shown(wanted[key])}, got ${shown(got[key])}`,
-      { hint: "The format cannot say how this model reads text. Take the model in that format from its makers." },
-    );
-  }
+  const difference = firstDifference(facts(original), facts(copy));
+  if (difference === undefined) return;
+  throw new MillraceError("tokenizer_unsupported", `expected a copy that reads text with ${difference}`, {
+    hint: "The format cannot say how this model reads text. Take the model in that format from its makers.",
+  });
+}
+
+/** @returns the first field that differs and both its values; undefined: all are equal */
+function firstDifference<Facts extends object>(wanted: Facts, got: Facts): string | undefined {
+  const keys = Object.keys(wanted) as (keyof Facts & string)[];
+  const key = keys.find((each) => !isDeepStrictEqual(wanted[each], got[each]));
+  const shown = (value: unknown) => String(JSON.stringify(value)).slice(0, 200);
+  return key === undefined ? undefined : `${key} ${shown(wanted[key])}, got ${shown(got[key])}`;
 }
 
 interface CopyProgress {
@@ -146,14 +149,8 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
       ];
     }),
   });
-  const [wanted, got] = [settings(original.config), settings(copy.config)];
-  for (const key of Object.keys(wanted) as (keyof typeof wanted)[]) {
-    if (isDeepStrictEqual(wanted[key], got[key])) continue;
-    const shown = (value: unknown) => JSON.stringify(value).slice(0, 200);
-    throw unservedVariant(
-      `expected a format that can say ${key} ${shown(wanted[key])}, got one that says ${shown(got[key])}`,
-    );
-  }
+  const difference = firstDifference(settings(original.config), settings(copy.config));
+  if (difference !== undefined) throw unservedVariant(`expected a format that can say ${difference}`);
 }
 
 function refuseExisting(out: string, isFile: boolean): void {
