@@ -10,8 +10,19 @@ import {
   type ServerShape,
   shapeWorkload,
 } from "../workload/scenarios.js";
-import { longestRequest, scaled, type Workload } from "../workload/workload.js";
-import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
+import { scaled, type Workload } from "../workload/workload.js";
+import {
+  ALL,
+  aloneName,
+  HALF,
+  NAIVE,
+  PREFIX_CACHE,
+  SPECULATION,
+  TRANSFORMERS,
+  TRANSFORMERS_BATCHES,
+  VANILLA,
+  withoutName,
+} from "./variants.js";
 
 export interface CellWishes {
   /** Factor for all lengths and for the memory. */
@@ -33,6 +44,10 @@ export const MEMORY = "scarce memory";
 export const CODE_EDIT = "code edit";
 export const STORY = "prose";
 export const WARM_EDIT = "code edit, temperature 1";
+/** All requests arrive at once. */
+export const BURST = "burst of 50";
+/** Prefix of the cells whose prompts share a part, before the share. */
+export const PREFIX = "shared part ";
 /** Prefix of the ladder's cells, before the shape. */
 export const LADDER = "ladder ";
 
@@ -46,7 +61,9 @@ export const isLayerCell = ({ workloadName }: { readonly workloadName: string })
 export const isLadderCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
   workloadName.startsWith(LADDER);
 
-const STATIC_BATCH = 16;
+export const STATIC_BATCH = 16;
+const BURST_REQUESTS = 50;
+const SHARED_PARTS = [0, 0.5, 0.6, 0.8];
 const MIN_CONTEXT = 256;
 
 interface Traffic {
@@ -81,6 +98,7 @@ function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
   const sixteen = { seats: STATIC_BATCH, maxModelLen: 1024, kvTokens: 16_384 };
   const speculating = [VANILLA, aloneName(VANILLA, SPECULATION)];
   const batches = { load: one(STATIC_BATCH), bounds: { numRequests: lengths.length }, shape: sixteen };
+  const cached = [VANILLA, aloneName(VANILLA, PREFIX_CACHE), withoutName(PREFIX_CACHE), ALL];
   const alone = { load: one(1), bounds: { numRequests: 6, durationS }, shape: enough };
   return [
     { name: LENGTHS, workload: { kind: "entries", entries: lengths }, ...batches },
@@ -88,7 +106,7 @@ function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
       name: PADDED,
       workload: { kind: "entries", entries },
       ...batches,
-      targets: [NAIVE],
+      targets: [NAIVE, TRANSFORMERS_BATCHES],
       usefulShare: usefulShare(lengths, STATIC_BATCH),
     },
     {
@@ -108,17 +126,34 @@ function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
     { name: CODE_EDIT, workload: scaled(EDIT, scale), ...alone },
     { name: STORY, workload: scaled(TALE, scale), ...alone, targets: speculating },
     { name: WARM_EDIT, workload: scaled({ ...EDIT, temperature: 1 }, scale), ...alone, targets: speculating },
+    {
+      name: BURST,
+      workload: scaled(randomWorkload(512, 128), scale),
+      load: one(BURST_REQUESTS),
+      bounds: { numRequests: BURST_REQUESTS },
+      shape: { seats: BURST_REQUESTS, maxModelLen: 1024, kvTokens: 1024 * BURST_REQUESTS },
+      targets: [VANILLA, ALL],
+    },
+    ...SHARED_PARTS.map((share) => ({
+      name: `${PREFIX}${100 * share} %`,
+      workload: scaled(randomWorkload(500, 64, Math.round(500 * share)), scale),
+      load: few,
+      bounds: { numRequests: 24, numUncounted: 4, durationS },
+      shape: enough,
+      targets: cached,
+    })),
   ];
 }
 
 function ladderTraffic({ scale, shapes, concurrency, durationS }: CellWishes): Traffic[] {
-  const targets = [NAIVE, VANILLA, withoutName(SPECULATION), ALL, HALF];
+  const targets = [TRANSFORMERS, TRANSFORMERS_BATCHES, NAIVE, VANILLA, withoutName(SPECULATION), ALL, HALF];
   const seats = Math.max(...concurrency);
+  // One size for the whole ladder, so that a server stays up for it. The room is for tokens that the server adds to a prompt.
+  const longest = Math.max(...shapes.map(([promptTokens, outputTokens]) => promptTokens + outputTokens));
+  const maxModelLen = longest + 64;
+  const shape = { seats, maxModelLen, kvTokens: seats * maxModelLen };
   return shapes.flatMap(([promptTokens, outputTokens]) => {
     const { name, workload } = shapeWorkload(promptTokens, outputTokens);
-    // Room for tokens that the server adds to a prompt.
-    const maxModelLen = longestRequest(workload) + 64;
-    const shape = { seats, maxModelLen, kvTokens: seats * maxModelLen };
     return closedLoads(concurrency).map((load): Traffic => {
       const bounds = { requestsPerClient: [2, 4], durationS } as const;
       return { name: LADDER + name, workload: scaled(workload, scale), load, bounds, shape, targets };
@@ -131,9 +166,9 @@ function scaledShape(shape: ServerShape, scale: number): ServerShape {
   return { ...shape, maxModelLen, kvTokens: Math.max(maxModelLen, Math.ceil(shape.kvTokens * scale)) };
 }
 
-/** @param variants names of all servers; the half is for the ladder only */
-export function ablationCells(wishes: CellWishes, variants: readonly string[]): Cell[] {
-  const onAll = variants.filter((name) => name !== HALF);
+/** @param servers names of all servers; the half and the baselines of transformers are for some cells only */
+export function ablationCells(wishes: CellWishes, servers: readonly string[]): Cell[] {
+  const onAll = servers.filter((name) => ![HALF, TRANSFORMERS, TRANSFORMERS_BATCHES].includes(name));
   const traffic = [...layerTraffic(wishes), ...ladderTraffic(wishes)];
   return traffic
     .filter(({ name }) => wishes.only === undefined || wishes.only.some((wanted) => name.startsWith(wanted)))
@@ -146,9 +181,13 @@ export function ablationCells(wishes: CellWishes, variants: readonly string[]): 
         bounds,
         rounds: 1,
         shape: scaledShape(shape, wishes.scale),
-      }).map((cell) => ({ ...cell, targets, usefulShare: share })),
+      }).map((cell) => ({
+        ...cell,
+        targets: targets.filter((target) => servers.includes(target)),
+        usefulShare: share,
+      })),
     );
 }
 
 /** Names for --cells. */
-export const CELL_NAMES = [LENGTHS, SHARED, MEMORY, CODE_EDIT, STORY, LADDER.trim()] as const;
+export const CELL_NAMES = [LENGTHS, SHARED, MEMORY, CODE_EDIT, STORY, BURST, PREFIX.trim(), LADDER.trim()] as const;

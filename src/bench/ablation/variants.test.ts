@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import { ablationCells, type CellWishes, LADDER } from "./cells.js";
-import { ALL, FOUNDATION, flagsOf, HALF, NAIVE, optimisations, VANILLA, variantsOf, weightsLayer } from "./variants.js";
+import { ABLATED_ENGINES } from "./engines/index.js";
+import { ALL, flagsOf, HALF, type Layers, NAIVE, TRANSFORMERS, VANILLA, variantsOf, weightsLayer } from "./variants.js";
 
-const layers = {
-  foundation: FOUNDATION,
+const { foundation, optimisations } = ABLATED_ENGINES.millrace;
+const layers: Layers = {
+  foundation,
   optimisations: [weightsLayer("Q4_0", "q4.gguf"), ...optimisations('{"method":"ngram"}')],
   alternatives: [weightsLayer("Q8_0", "q8.gguf")],
 };
@@ -23,25 +25,55 @@ test("the variants are two baselines, every layer alone and removed, all layers,
 
 test("naive disables every layer, all together disables none, and one layer is one change", () => {
   expect(flags(NAIVE)).toBe(
-    '--batching static --kv-layout contiguous --no-enable-chunked-prefill --max-num-batched-tokens 512 --no-enable-prefix-caching --no-share-kv-reads --kv-cache-dtype f16 --speculative-config {"method":"none"}',
+    "--batching static --kv-layout contiguous --no-enable-chunked-prefill --max-num-batched-tokens 512 --no-enable-prefix-caching --no-share-kv-reads --kv-cache-dtype f16",
   );
-  expect(flags(ALL)).toBe('--kv-cache-dtype int8 --speculative-config {"method":"ngram"}');
+  expect(flags(ALL)).toBe("--kv-cache-dtype int8");
   expect(flags(VANILLA)).toBe(flags(NAIVE).replace("--batching static --kv-layout contiguous ", ""));
   expect(flags("vanilla + prefix cache")).toBe(flags(VANILLA).replace("--no-enable-prefix-caching ", ""));
   expect(flags("all but paged KV")).toBe(`--kv-layout contiguous ${flags(ALL)}`);
 });
 
+test("every engine starts its variants with flags of its own, and drafts only where they are a layer", () => {
+  for (const [engine, { foundation, optimisations, speculation, launch }] of Object.entries(ABLATED_ENGINES)) {
+    const layers: Layers = { foundation, optimisations: optimisations(speculation), alternatives: [] };
+    const commands = variantsOf(layers).map((variant) => {
+      const { command } = launch({
+        name: variant.name,
+        modelPath: "model",
+        numThreads: 2,
+        kvBytesPerToken: 100,
+        layers: variant.layers.map(({ name }) => name),
+        speculation,
+        program: undefined,
+        flagsFor: (size) => flagsOf(variant, layers, size),
+      });
+      return { name: variant.name, words: command(8000, shape).join(" ") };
+    });
+    // The half has fewer threads, which are no flag in every engine.
+    const distinct = commands.filter(({ name }) => name !== HALF).map(({ words }) => words);
+    expect(new Set(distinct).size, engine).toBe(distinct.length);
+    for (const { name, words } of commands) {
+      const hasDrafts = /ngram|NGRAM|"method":"auto"/.test(words);
+      expect(hasDrafts, `${engine}: ${name}`).toBe(/speculation/.test(name) ? !/but/.test(name) : /all/.test(name));
+    }
+    expect(commands.map(({ name }) => name).filter((name) => name === VANILLA)).toHaveLength(1);
+  }
+});
+
 test("cells scale with their memory, are selected by name, and refer to existing targets", () => {
   const wishes: CellWishes = { scale: 0.5, shapes: [[512, 512]], concurrency: [1, 2], durationS: 3 };
-  const names = variants.map((variant) => variant.name);
+  const names = [TRANSFORMERS, ...variants.map((variant) => variant.name)];
   const cells = ablationCells(wishes, names);
   expect(new Set(cells.map((cell) => cell.name)).size).toBe(cells.length);
   for (const { targets = [], shape: size } of cells) {
     expect(names).toEqual(expect.arrayContaining([...targets]));
     expect(size!.kvTokens).toBeGreaterThanOrEqual(size!.maxModelLen);
   }
-  expect(cells[0]!.targets).toHaveLength(names.length - 1);
+  expect(cells[0]!.targets).toHaveLength(names.length - 2);
   const ladder = ablationCells({ ...wishes, only: [LADDER.trim()] }, names);
   expect(ladder.map((cell) => cell.name)).toEqual(["ladder 512/512, 1 at once", "ladder 512/512, 2 at once"]);
+  // One size for all, so that a server stays up for the ladder.
+  expect(ladder[0]!.shape).toEqual(ladder[1]!.shape);
+  expect(ladder[0]!.targets).toContain(TRANSFORMERS);
   expect(ladder[1]).toMatchObject({ workload: { promptTokens: 256, outputTokens: 256 }, shape: { seats: 2 } });
 });

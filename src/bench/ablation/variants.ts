@@ -1,10 +1,10 @@
 /**
- * Layers are optimisations that can be disabled; each variant is a server with some of them. Naive has none; vanilla has the foundation, continuous
- * batching and paged KV memory; all together has every layer.
+ * Layers are optimisations that can be disabled; each variant is a server with some of them. Naive has none; vanilla has the foundation (continuous
+ * batching and, where the engine can do without, paged KV memory); all together has every layer. The folder `engines` has the layers of each engine.
  */
 import type { ServerShape } from "../workload/scenarios.js";
 
-interface Layer {
+export interface Layer {
   readonly name: string;
   /** Flags of a server with the layer, and of one without. */
   on(shape: ServerShape): readonly string[];
@@ -13,7 +13,7 @@ interface Layer {
   readonly modelPath?: string | undefined;
 }
 
-interface Variant {
+export interface Variant {
   readonly name: string;
   readonly layers: readonly Layer[];
   readonly isOnHalf: boolean;
@@ -30,46 +30,31 @@ export const NAIVE = "naive";
 export const VANILLA = "vanilla";
 export const ALL = "all together";
 export const HALF = "all, half the threads";
+/** Baselines without a serving engine: Hugging Face transformers, one request at a time, and in static batches. */
+export const TRANSFORMERS = "transformers";
+export const TRANSFORMERS_BATCHES = "transformers, static batches";
 
 /** Alone, a layer of the foundation is added to naive, and an optimisation to vanilla. */
 export const aloneName = (base: typeof NAIVE | typeof VANILLA, layer: string): string => `${base} + ${layer}`;
+/** The variant with one layer of the foundation: vanilla, if the foundation has no other. */
+export const foundationName = (foundation: readonly unknown[], layer: string): string =>
+  foundation.length === 1 ? VANILLA : aloneName(NAIVE, layer);
 export const withoutName = (layer: string): string => `all but ${layer}`;
 
 export const SPECULATION = "speculation";
-export const INT8_KV = "int8 KV";
+export const PREFIX_CACHE = "prefix cache";
 
-const flags =
+export const flags =
   (...words: readonly string[]) =>
   (): readonly string[] =>
     words;
 
-export const FOUNDATION: readonly Layer[] = [
-  { name: "continuous batching", on: flags(), off: flags("--batching", "static") },
-  { name: "paged KV", on: flags(), off: flags("--kv-layout", "contiguous") },
-];
+/** Each engine turns the server's --speculative-config into its own flags. */
+export const DRAFTS: Layer = { name: SPECULATION, on: flags(), off: flags() };
 
-/** @param speculation value of --speculative-config */
-export function optimisations(speculation: string): Layer[] {
-  return [
-    {
-      name: "chunked prefill",
-      on: flags(),
-      off: ({ maxModelLen, seats }) => [
-        "--no-enable-chunked-prefill",
-        "--max-num-batched-tokens",
-        String(Math.max(maxModelLen, 2 * seats)),
-      ],
-    },
-    { name: "prefix cache", on: flags(), off: flags("--no-enable-prefix-caching") },
-    { name: "shared KV reads", on: flags(), off: flags("--no-share-kv-reads") },
-    { name: INT8_KV, on: flags("--kv-cache-dtype", "int8"), off: flags("--kv-cache-dtype", "f16") },
-    {
-      name: SPECULATION,
-      on: flags("--speculative-config", speculation),
-      off: flags("--speculative-config", '{"method":"none"}'),
-    },
-  ];
-}
+/** A step as long as the longest prompt, for servers without chunked prefill. */
+export const unchunkedTokens = ({ maxModelLen, seats }: ServerShape): string =>
+  String(Math.max(maxModelLen, 2 * seats));
 
 /** @example weightsLayer("Q4_0", "model-q4_0.gguf").name // "Q4_0 weights" */
 export function weightsLayer(type: string, modelPath: string): Layer {
@@ -82,7 +67,7 @@ export function variantsOf({ foundation, optimisations: optional, alternatives }
   const variant = (name: string, layers: readonly Layer[], isOnHalf = false): Variant => ({ name, layers, isOnHalf });
   return [
     variant(NAIVE, []),
-    ...foundation.map((layer) => variant(aloneName(NAIVE, layer.name), [layer])),
+    ...(foundation.length === 1 ? [] : foundation.map((layer) => variant(aloneName(NAIVE, layer.name), [layer]))),
     variant(VANILLA, foundation),
     ...[...optional, ...alternatives].map((layer) => variant(aloneName(VANILLA, layer.name), [...foundation, layer])),
     ...all.map((layer) =>

@@ -1,12 +1,24 @@
 /** An ablation's tables: each layer alone and removed, the ladder of loads, and the reference ratios. */
 
-import { isLadderCell, isLayerCell } from "../ablation/cells.js";
-import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "../ablation/variants.js";
+import { BURST, isLadderCell, isLayerCell, PREFIX } from "../ablation/cells.js";
+import {
+  ALL,
+  aloneName,
+  foundationName,
+  HALF,
+  NAIVE,
+  PREFIX_CACHE,
+  SPECULATION,
+  TRANSFORMERS,
+  TRANSFORMERS_BATCHES,
+  VANILLA,
+  withoutName,
+} from "../ablation/variants.js";
 import type { BenchReport, PlannedCell } from "../results/schema.js";
 import { AblationReading, priceOfHalf } from "./ablation-reading.js";
 import { referenceTable } from "./ablation-reference.js";
 import type { CellRatio } from "./summary.js";
-import { figure, NONE, ratioText, signedPercent, voidMark } from "./words.js";
+import { figure, milliseconds, NONE, percentileText, ratioText, signedPercent, voidMark } from "./words.js";
 
 export interface Section {
   readonly title: string;
@@ -32,6 +44,16 @@ export function ablationSections(report: BenchReport): Section[] {
       rows: ladderRows(reading),
     },
     {
+      title: `A ${BURST}`,
+      note: "All requests arrive at once. The last answer ends after the time of the whole run.",
+      rows: burstRows(reading),
+    },
+    {
+      title: "By shared part of the prompts",
+      note: "Output tokens/s and TTFT of the prefix cache: vanilla with it ÷ vanilla, and all together ÷ all but it.",
+      rows: sharedRows(reading),
+    },
+    {
       title: "Reference ratios",
       note: `Theirs as published, on GPUs; ours from the cells above. ${references.note}`,
       rows: references.rows,
@@ -53,7 +75,7 @@ type Base = typeof NAIVE | typeof VANILLA;
 function gainsOf(reading: AblationReading, cell: PlannedCell, base: Base, layers: readonly string[]): LayerGain[] {
   return layers.map((layer) => ({
     layer,
-    alone: reading.ratio(cell, aloneName(base, layer), base),
+    alone: reading.ratio(cell, base === NAIVE ? foundationName(layers, layer) : aloneName(base, layer), base),
     away: reading.ratio(cell, ALL, withoutName(layer)),
   }));
 }
@@ -113,12 +135,47 @@ function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {
   ];
 }
 
+function burstRows(reading: AblationReading): string[][] {
+  const cell = reading.cellOf(BURST);
+  const rows = [VANILLA, ALL].flatMap((target) => {
+    const summary = reading.summary(cell, target);
+    if (summary === undefined) return [];
+    const { ttftMs, e2eMs, outputTokensPerS, isVoid } = summary;
+    return [
+      [
+        target + voidMark(isVoid),
+        figure(outputTokensPerS.median),
+        percentileText(ttftMs, "p50"),
+        percentileText(ttftMs, "p95"),
+        milliseconds(e2eMs?.max),
+      ],
+    ];
+  });
+  return [["server", "tokens/s", "TTFT p50", "TTFT p95", "last answer"], ...rows];
+}
+
+function sharedRows(reading: AblationReading): string[][] {
+  const rows = reading
+    .cells(({ workloadName }) => workloadName.startsWith(PREFIX))
+    .map((cell) => {
+      const alone = reading.ratio(cell, aloneName(VANILLA, PREFIX_CACHE), VANILLA);
+      const away = reading.ratio(cell, ALL, withoutName(PREFIX_CACHE));
+      const share = cell.workloadName.slice(PREFIX.length);
+      return [share, speed(alone), ratioText(alone?.ttft), speed(away), ratioText(away?.ttft)];
+    });
+  return [["shared", "alone: tokens/s", "TTFT", "taken away: tokens/s", "TTFT"], ...rows];
+}
+
 /** Ratios of one cell, or of all cells together. */
 type Compared = Pick<CellRatio, "isVoid" | "throughput" | "ttft">;
 
 function ladderRows(reading: AblationReading): string[][] {
   const cells = reading.cells(isLadderCell);
   const halfPrice = priceOfHalf(reading.plan);
+  const hasSpeculation = reading.plan.optimisations.includes(SPECULATION);
+  const pipelines = [TRANSFORMERS, TRANSFORMERS_BATCHES].filter((name) =>
+    cells.some((cell) => cell.targets?.includes(name)),
+  );
   const row = (
     name: string,
     ratio: (first: string, second: string) => Compared | undefined,
@@ -132,10 +189,11 @@ function ladderRows(reading: AblationReading): string[][] {
     return [
       name,
       figureOf(VANILLA, "outputTokensPerS"),
+      ...pipelines.map((baseline) => speed(ratio(ALL, baseline))),
       speed(ratio(VANILLA, NAIVE)),
       speed(gain),
       ratioText(gain?.ttft),
-      speed(ratio(ALL, withoutName(SPECULATION))),
+      ...(hasSpeculation ? [speed(ratio(ALL, withoutName(SPECULATION)))] : []),
       figureOf(ALL, "tokensPerSPerUser"),
       speed(half),
       cost(1, gain),
@@ -157,14 +215,15 @@ function ladderRows(reading: AblationReading): string[][] {
     [
       "cell",
       "vanilla, tokens/s",
+      ...pipelines.map((name) => `all ÷ ${name}`),
       "vanilla ÷ naive",
       "all ÷ vanilla",
       "TTFT of that",
-      "speculation's part",
+      ...(hasSpeculation ? ["gain of speculation"] : []),
       "tokens/s/user",
       "half the threads ÷ vanilla",
       "cost",
-      "cost on half",
+      "cost on half the threads",
     ],
     ...cells.map(rowOf),
     ...(cells.length > 1 ? [overall] : []),

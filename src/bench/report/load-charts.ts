@@ -177,5 +177,12 @@ export function loadFigures(
         cost === undefined ? undefined : { y: cost.perMillionOutput },
       ),
     },
+    {
+      title: "Cost of a thousand requests",
+      note: "price × time ÷ requests",
+      drawing: againstLoad("Cost", "per 1,000 requests", summaries, names, ({ cost }) =>
+        cost === undefined ? undefined : { y: cost.perThousandRequests },
+      ),
+    },
   ];
 }

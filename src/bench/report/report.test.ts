@@ -236,7 +236,7 @@ test("the page loads nothing from the network, and escapes all text", () => {
   expect(page).not.toMatch(/<img|<script|<link|@import|url\(/);
   expect(page).toContain("&lt;img");
   expect(page).toContain("1.50 ×");
-  expect(page.match(/<svg /g)).toHaveLength(5);
+  expect(page.match(/<svg /g)).toHaveLength(6);
   expect(page).not.toMatch(/NaN|undefined|Infinity/);
 });
 

@@ -17,6 +17,7 @@ export interface RunMedian extends Partial<Interval> {
 export interface Cost {
   readonly perMillionOutput: number;
   readonly perMillionTotal: number;
+  readonly perThousandRequests: number;
 }
 
 export interface CellSummary {
@@ -33,6 +34,8 @@ export interface CellSummary {
   readonly hasPlateau: boolean;
   readonly wholeRunTokensPerS: RunMedian;
   readonly totalTokensPerS: RunMedian;
+  /** Answered requests of the whole run ÷ its duration. */
+  readonly requestsPerS: RunMedian;
   /** 1 ÷ TPOT. */
   readonly tokensPerSPerUser: RunMedian | undefined;
   readonly ttftMs: Distribution | undefined;
@@ -112,6 +115,7 @@ function summaryOf(
     hasPlateau,
     wholeRunTokensPerS: of((run) => run.metrics.outputTokensPerS)!,
     totalTokensPerS: of((run) => (hasPlateau ? run.metrics.plateau! : run.metrics).totalTokensPerS)!,
+    requestsPerS: of(({ metrics }) => (1000 * (metrics.e2eMs?.count ?? 0)) / metrics.durationMs)!,
     tokensPerSPerUser: of((run) => {
       const tpotMs = middleOf(run.metrics.tpotMs);
       return tpotMs === undefined || tpotMs === 0 ? undefined : 1000 / tpotMs;
@@ -137,6 +141,7 @@ function summaryOf(
         : {
             perMillionOutput: (1e6 * price) / outputTokens,
             perMillionTotal: (1e6 * price) / (outputTokens + promptTokens),
+            perThousandRequests: (1000 * price) / Math.max(1, times.length),
           },
     rooflineTokensPerS:
       about.work === undefined || ceilings === undefined

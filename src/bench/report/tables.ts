@@ -33,6 +33,7 @@ export function resultColumns(summaries: readonly CellSummary[]): Column[] {
       text: ({ rooflineTokensPerS: roof, outputTokensPerS }) =>
         roof === undefined ? NONE : percent(outputTokensPerS.median / roof),
     },
+    { title: "requests/s", text: (each) => figure(each.requestsPerS.median) },
     { title: "tokens/s/user", text: (each) => figure(each.tokensPerSPerUser?.median) },
     { title: "TTFT p50", text: (each) => percentileText(each.ttftMs, "p50") },
     { title: "p95", text: (each) => percentileText(each.ttftMs, "p95") },
@@ -45,6 +46,7 @@ export function resultColumns(summaries: readonly CellSummary[]): Column[] {
     { title: "good requests/s", text: (each) => figure(each.goodRequestsPerS) },
     { title: "per M output tokens", text: (each) => figure(each.cost?.perMillionOutput) },
     { title: "per M tokens", text: (each) => figure(each.cost?.perMillionTotal) },
+    { title: "per 1,000 requests", text: (each) => figure(each.cost?.perThousandRequests) },
   ];
   const hasOneTarget = new Set(summaries.map((summary) => summary.target)).size === 1;
   return filled(columns, summaries).filter(({ title }) => title !== "server" || !hasOneTarget);
@@ -101,7 +103,7 @@ export function titleOf({ targets, plan }: BenchReport): string {
   const { model } = targets[0]!;
   return plan.ablation === undefined
     ? `${targets.map((target) => target.name).join(" and ")}: ${plan.scenario}`
-    : `Gain of each optimisation: ${model}`;
+    : `Gain of each optimisation of ${plan.ablation.engine ?? "millrace"}: ${model}`;
 }
 
 /** [name, facts] of each server. */

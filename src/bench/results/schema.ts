@@ -40,6 +40,8 @@ const cell = z.object({
 
 /** The layers of `bench ablate`, from which the targets' names follow (ablation/variants.ts). */
 const ablation = z.object({
+  /** Absent in older files: millrace. */
+  engine: z.string().optional(),
   foundation: z.array(z.string()),
   optimisations: z.array(z.string()),
   alternatives: z.array(z.string()),

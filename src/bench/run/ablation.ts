@@ -1,65 +1,104 @@
 /** `millrace bench ablate`: the servers and cells of an ablation. */
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
+import { packageRoot } from "../../core/package-root.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
-import { ablationCells, CELL_NAMES, type CellWishes } from "../ablation/cells.js";
+import { ablationCells, CELL_NAMES, type CellWishes, STATIC_BATCH } from "../ablation/cells.js";
+import { ABLATED_ENGINES, type AblatedEngineName } from "../ablation/engines/index.js";
 import {
-  FOUNDATION,
   flagsOf,
-  INT8_KV,
   type Layers,
-  optimisations,
+  TRANSFORMERS,
+  TRANSFORMERS_BATCHES,
+  type Variant,
   variantsOf,
   weightsLayer,
 } from "../ablation/variants.js";
+import type { Launch } from "./launch.js";
 import { type Planned, plannedCell } from "./plan.js";
-import { millraceServer } from "./servers.js";
+import type { Restarts } from "./runner.js";
 import type { ServerUnderTest } from "./target.js";
 
 export interface AblationOptions {
-  /** Files of the same model in other weight types. */
+  readonly engine: AblatedEngineName;
+  /** The engine's program; undefined: the name in its documentation. */
+  readonly program?: string;
+  /** A Python with torch and transformers, for the baselines without a serving engine; undefined: no such baselines. */
+  readonly transformers?: string;
+  /** Files or folders of the same model in other weight types. */
   readonly quantized?: readonly string[];
-  /** JSON for the layer of speculation. */
-  readonly speculativeConfig: string;
+  /** JSON for the layer of speculation; undefined: the engine's usual one. */
+  readonly speculativeConfig?: string | undefined;
+  /** Whether drafts are a layer: on weights that predict no text, their gain means nothing. */
+  readonly hasSpeculation: boolean;
   readonly rounds: number;
   /** Threads of each server. */
   readonly threads: number;
+  readonly pricePerHour?: number | undefined;
 }
 
 export interface Ablation {
   readonly planned: Planned;
-  /** @param modelPath the model with weights in 16 or 32 bits */
-  targetsFor(modelPath: string): ServerUnderTest[];
+  readonly targets: readonly ServerUnderTest[];
+  readonly restarts: Restarts;
 }
 
 /** Long enough for the slowest answer of the slowest variant. */
 const TIMEOUT_MS = 600_000;
 
-/** Throws invalid_option. */
-export function ablationOf(options: AblationOptions, wishes: CellWishes): Ablation {
+/** Throws invalid_option. @param path the model with weights in 16 or 32 bits */
+export function ablationOf(path: string, options: AblationOptions, wishes: CellWishes): Ablation {
   const layers = layersOf(options);
-  const planned = planOf(wishes, layers, options.rounds, options.threads);
-  return { planned, targetsFor: (modelPath) => targetsOf(modelPath, layers, planned, options.threads) };
+  const hasFolder = statSync(path).isDirectory();
+  if (options.transformers !== undefined && !hasFolder) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected --transformers with a folder of safetensors files, got ${path}`,
+      {
+        hint: "write one: millrace convert --model model.gguf --out FOLDER",
+      },
+    );
+  }
+  const variants = variantsOf(layers).filter(({ isOnHalf }) => !isOnHalf || options.threads > 1);
+  const baselines = options.transformers === undefined ? [] : [TRANSFORMERS, TRANSFORMERS_BATCHES];
+  const planned = planOf(wishes, layers, [...baselines, ...variants.map(({ name }) => name)], options);
+  const servers = [
+    ...(options.transformers === undefined ? [] : transformersServers(options.transformers, path, options.threads)),
+    ...serversOf(path, layers, variants, planned, options),
+  ];
+  const targets = servers
+    .filter(({ name }) => planned.cells.some((cell) => cell.targets!.includes(name)))
+    .map((launch) => ({ name: launch.name, launch, timeoutMs: TIMEOUT_MS }));
+  return { planned, targets, restarts: ABLATED_ENGINES[options.engine].startsSlowly ? "round" : "run" };
 }
 
-/** @param quantized files of the same model; the first is a layer, the others are measured alone. Throws invalid_option. */
-function layersOf({ quantized = [], speculativeConfig }: AblationOptions): Layers {
+/** Throws invalid_option. */
+function layersOf({ engine, quantized = [], speculativeConfig, hasSpeculation }: AblationOptions): Layers {
   const weights = quantized.map((path) => weightsLayer(openModel(path).summary.weightType, path));
   if (new Set(weights.map((layer) => layer.name)).size < weights.length) {
     throw new MillraceError("invalid_option", "expected --quantized files of different types, got one type twice", {
       hint: `got ${weights.map((layer) => layer.name).join(", ")}`,
     });
   }
+  const { foundation, optimisations, speculation } = ABLATED_ENGINES[engine];
+  const drafts = hasSpeculation ? (speculativeConfig ?? speculation) : undefined;
   return {
-    foundation: FOUNDATION,
-    optimisations: [...weights.slice(0, 1), ...optimisations(speculativeConfig)],
+    foundation,
+    // The first quantised file is a layer, the others are measured alone.
+    optimisations: [...weights.slice(0, 1), ...optimisations(drafts)],
     alternatives: weights.slice(1),
   };
 }
 
-function planOf(wishes: CellWishes, layers: Layers, rounds: number, numThreads: number): Planned {
-  const variants = variantsOf(layers).map((variant) => variant.name);
-  const cells = ablationCells(wishes, variants);
+function planOf(
+  wishes: CellWishes,
+  layers: Layers,
+  servers: readonly string[],
+  { engine, rounds, threads, pricePerHour }: AblationOptions,
+): Planned {
+  const cells = ablationCells(wishes, servers);
   const unknown = wishes.only?.find((name) => !cells.some((cell) => cell.name.startsWith(name)));
   if (unknown !== undefined) {
     const expected = `expected --cells to be among ${CELL_NAMES.join(", ")}`;
@@ -67,20 +106,36 @@ function planOf(wishes: CellWishes, layers: Layers, rounds: number, numThreads: 
   }
   const names = (all: Layers["foundation"]) => all.map((layer) => layer.name);
   const ablation = {
+    engine,
     foundation: names(layers.foundation),
     optimisations: names(layers.optimisations),
     alternatives: names(layers.alternatives),
-    numThreads,
+    numThreads: threads,
   };
   const scale = wishes.scale === 1 ? {} : { scale: wishes.scale };
-  const plan = { cells: cells.map(plannedCell), rounds, seed: 0, ...scale, stopsWhenSaturated: false, ablation };
+  const price = pricePerHour === undefined ? {} : { pricePerHour };
+  const plan = {
+    cells: cells.map(plannedCell),
+    rounds,
+    seed: 0,
+    ...scale,
+    ...price,
+    stopsWhenSaturated: false,
+    ablation,
+  };
   return { cells, plan: { scenario: "ablation", ...plan } };
 }
 
-function targetsOf(path: string, layers: Layers, { cells }: Planned, threads: number): ServerUnderTest[] {
+function serversOf(
+  path: string,
+  layers: Layers,
+  variants: readonly Variant[],
+  { cells }: Planned,
+  { engine, program, threads, speculativeConfig }: AblationOptions,
+): Launch[] {
   const { config, summary } = openModel(path);
   if (!/^(F16|BF16|F32)$/.test(summary.weightType)) {
-    throw new MillraceError("invalid_option", `expected --model with weights in F16, got ${summary.weightType}`, {
+    throw new MillraceError("invalid_option", `expected --model with weights in 16 bits, got ${summary.weightType}`, {
       hint: "the baselines are not quantised: give the quantised file with --quantized",
     });
   }
@@ -91,16 +146,37 @@ function targetsOf(path: string, layers: Layers, { cells }: Planned, threads: nu
       hint: `make all lengths shorter: --scale ${(Math.floor((95 * config.contextLength) / longest) / 100).toFixed(2)} times the present one`,
     });
   }
-  const bytes = kvBytesPerToken(config, "f16");
-  return variantsOf(layers)
-    .filter(({ isOnHalf }) => !isOnHalf || threads > 1)
-    .filter(({ name }) => cells.some((cell) => cell.targets!.includes(name)))
-    .map((variant) => {
-      const modelPath = variant.layers.find((layer) => layer.modelPath !== undefined)?.modelPath ?? path;
-      const numThreads = variant.isOnHalf ? threads >> 1 : threads;
-      const kvType = variant.layers.some(({ name }) => name === INT8_KV) ? "int8" : "f16";
-      const model = { path: modelPath, numThreads, kvBytesPerToken: bytes, kvType } as const;
-      const launch = millraceServer(variant.name, model, (shape) => flagsOf(variant, layers, shape));
-      return { name: variant.name, launch, timeoutMs: TIMEOUT_MS };
-    });
+  const { launch, speculation } = ABLATED_ENGINES[engine];
+  return variants.map((variant) =>
+    launch({
+      name: variant.name,
+      modelPath: variant.layers.find((layer) => layer.modelPath !== undefined)?.modelPath ?? path,
+      numThreads: variant.isOnHalf ? threads >> 1 : threads,
+      kvBytesPerToken: kvBytesPerToken(config, "f16"),
+      layers: variant.layers.map(({ name }) => name),
+      speculation: speculativeConfig ?? speculation,
+      program,
+      flagsFor: (shape) => flagsOf(variant, layers, shape),
+    }),
+  );
+}
+
+function transformersServers(python: string, folder: string, threads: number): Launch[] {
+  const script = join(packageRoot(), "scripts/engines/transformers-server.py");
+  const server = (name: string, batch: number): Launch => ({
+    name,
+    command: (port) => [
+      python,
+      script,
+      folder,
+      "--port",
+      String(port),
+      "--batch",
+      String(batch),
+      "--threads",
+      String(threads),
+    ],
+    startSeconds: 300,
+  });
+  return [server(TRANSFORMERS, 1), server(TRANSFORMERS_BATCHES, STATIC_BATCH)];
 }

@@ -7,7 +7,7 @@ import { type BenchReport, REPORT_VERSION } from "../results/schema.js";
 import { longestRequest } from "../workload/workload.js";
 import { ceilingReader } from "./ceilings.js";
 import { notesOn, type Planned } from "./plan.js";
-import { isCutShort, Runner, type RunnerEvents } from "./runner.js";
+import { isCutShort, type Restarts, Runner, type RunnerEvents } from "./runner.js";
 import { aboutTarget, inCommon, type LiveTarget, openTarget, type ServerUnderTest } from "./target.js";
 
 /** Begins the note about an early end. */
@@ -18,7 +18,7 @@ export interface BenchJob {
   readonly planned: Planned;
   readonly numWorkers: number;
   readonly isPolling: boolean;
-  readonly isFreshEachRun: boolean;
+  readonly restarts: Restarts;
   /** Number of threads for reading the machine's ceilings. */
   readonly numThreads: number;
   /** Results of an interrupted run of the same plan. */
@@ -36,7 +36,7 @@ export interface BenchEvents extends RunnerEvents {
 
 /** @returns the report, complete or not; undefined when stopped before all servers answered. Throws errors before the first run. */
 export async function runBench(job: BenchJob, events: BenchEvents): Promise<BenchReport | undefined> {
-  const { planned, numWorkers, isPolling, isFreshEachRun, signal } = job;
+  const { planned, numWorkers, isPolling, restarts, signal } = job;
   const generator = await LoadGenerator.start(numWorkers, isPolling);
   let live: LiveTarget[] = [];
   const onAbort = () => generator.stop("abort");
@@ -45,13 +45,13 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
     for (const target of job.targets) {
       const opened = await openTarget(target, planned.cells[0]!.shape, signal);
       live.push(opened);
-      // Servers that are restarted for each run must not share the machine.
-      if (isFreshEachRun) await opened.close();
+      // Servers that take turns must not share the machine.
+      if (restarts !== "never") await opened.close();
     }
     const common = inCommon(live.map((each) => each.facts));
     live = live.map((each, i) => ({ ...each, facts: common[i]! }));
-    // A server that is restarted for each run gets the size that its cell needs.
-    if (!isFreshEachRun) for (const each of live) assertFits(planned, each);
+    // A server that is restarted gets the size that its cells need.
+    if (restarts === "never") for (const each of live) assertFits(planned, each);
     events.onTargets(live);
     const report = reportFor(job, live);
     const works = live.flatMap(({ work }) => work ?? []);
@@ -62,7 +62,7 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
       report.ceilings = { numThreads: job.numThreads, readings: [...before, ...readCeilings()] };
     };
     addCeilings();
-    const options = { cells: planned.cells, isFreshEachRun, signal };
+    const options = { cells: planned.cells, restarts, signal };
     const runner = new Runner(job.targets, live, generator, report, options, {
       ...events,
       onRun: (place, run) => {

@@ -11,6 +11,12 @@ export interface Launch {
   readonly name: string;
   /** @param shape the size that the cells need; undefined: the server's defaults */
   command(port: number, shape: ServerShape | undefined): readonly string[];
+  /** Environment variables besides those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Longest start; absent: two minutes. */
+  readonly startSeconds?: number;
+  /** Time that the server gets to end itself and its processes before it is killed; absent: none. */
+  readonly stopSeconds?: number;
   /** Absent: the server is ready when /health answers. */
   isReady?(url: string): Promise<boolean>;
   /** The model's work, for the roofline. */
@@ -31,13 +37,17 @@ const HEALTH_MS = 5000;
  * rejects
  */
 export async function launchServer(
-  { name, command, isReady = isHealthy }: Launch,
+  { name, command, env = {}, isReady = isHealthy, startSeconds = START_SECONDS, stopSeconds = 0 }: Launch,
   shape?: ServerShape,
   signal?: AbortSignal,
 ): Promise<LaunchedServer> {
   const port = await freePort();
   const [file, ...args] = command(port, shape);
-  const child = endingWithUs(spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"] }));
+  // A process group of its own: some servers leave their workers behind when they are killed.
+  const child = endingWithUs(
+    spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env }, detached: true }),
+  );
+  const stopServer = () => stop(child, stopSeconds);
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {
@@ -51,12 +61,12 @@ export async function launchServer(
   }
   child.on("error", () => {});
   const url = `http://127.0.0.1:${port}`;
-  for (let tries = 0; tries < START_SECONDS * 20 && signal?.aborted !== true; tries++) {
+  for (let tries = 0; tries < startSeconds * 20 && signal?.aborted !== true; tries++) {
     if (child.exitCode !== null || child.signalCode !== null) break;
-    if (await isReady(url)) return { url, pid: child.pid!, stop: () => stop(child) };
+    if (await isReady(url)) return { url, pid: child.pid!, stop: stopServer };
     await sleep(50);
   }
-  await stop(child);
+  await stopServer();
   signal?.throwIfAborted();
   throw new MillraceError("peer_failed", `expected ${name} to become ready, got:\n${output}`);
 }
@@ -75,7 +85,7 @@ export async function forkServer(path: string, args: readonly string[]): Promise
 
 /** Kills the child when this process exits first. */
 export function endingWithUs<Child extends ChildProcess>(child: Child): Child {
-  const kill = () => void child.kill("SIGKILL");
+  const kill = () => killGroup(child, "SIGKILL");
   process.once("exit", kill);
   child.once("close", () => process.off("exit", kill));
   return child;
@@ -89,11 +99,26 @@ async function isHealthy(url: string): Promise<boolean> {
   }
 }
 
-async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  child.kill("SIGKILL");
+async function stop(child: ChildProcess, graceSeconds = 0): Promise<void> {
+  const isRunning = child.exitCode === null && child.signalCode === null && child.pid !== undefined;
+  if (isRunning && graceSeconds > 0) {
+    const ended = once(child, "exit");
+    child.kill("SIGTERM");
+    await Promise.race([ended, sleep(1000 * graceSeconds, undefined, { ref: false })]);
+  }
+  const ended = isRunning && child.exitCode === null && child.signalCode === null ? once(child, "exit") : undefined;
+  killGroup(child, "SIGKILL");
   await ended;
+}
+
+/** Signals a child and, if it has a process group of its own, the processes that it started. */
+function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  child.kill(signal);
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, signal);
+  } catch {
+    // The group is gone, or the child is in ours.
+  }
 }
 
 function freePort(): Promise<number> {

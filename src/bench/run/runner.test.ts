@@ -38,7 +38,7 @@ async function runOf(run: () => Promise<LoadResult>, hasServer = true) {
   const { cells, plan } = planFor({ ...wishes, concurrency: [1], numRequests: 2, rounds: 2 });
   const report = { plan, runs: [] } as unknown as BenchReport;
   const live = { name: "a", address: { url: "" }, facts: MOCK_FACTS, pid: process.pid } as LiveTarget;
-  const options = { cells, isFreshEachRun: false, signal: new AbortController().signal };
+  const options = { cells, restarts: "never" as const, signal: new AbortController().signal };
   const events = { onRunStart: () => {}, onProgress: () => {}, onRun: () => {} };
   const generator = { run } as unknown as LoadGenerator;
   const runner = new Runner([{ name: "a", timeoutMs: 1000 }], [live], generator, report, options, events);

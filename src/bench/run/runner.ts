@@ -1,6 +1,6 @@
 /**
- * Runs a plan: each round of a cell measures all targets in turn, and the next round in reverse order (ABBA). All targets get the same prompts, which
- * are new in each round. Finished runs are in the report even after an error.
+ * Runs a plan: each round measures all targets in turn, and the next round in reverse order (ABBA). All targets get the same prompts, which are new in
+ * each round. Finished runs are in the report even after an error.
  */
 import type { LoadGenerator, LoadJob, LoadResult } from "../load/generator.js";
 import type { Progress } from "../load/messages.js";
@@ -30,10 +30,15 @@ export interface RunPlace {
   readonly numBefore: number;
 }
 
+/**
+ * When launched targets start. never: once, before the first run, so all share the machine. run: for each run, so they take turns cell by cell. round:
+ * for each round of the cells of one size, so a server that starts slowly stays up for several cells, and targets take turns round by round.
+ */
+export type Restarts = "never" | "run" | "round";
+
 interface RunnerOptions {
   readonly cells: readonly Cell[];
-  /** Launched targets are restarted for each run. */
-  readonly isFreshEachRun: boolean;
+  readonly restarts: Restarts;
   /** Aborted: the current run ends as void, and no further run begins. */
   readonly signal: AbortSignal;
 }
@@ -58,7 +63,8 @@ const WARM_UP_ROUND = 0;
 export class Runner {
   #isGone = false;
   readonly #saturated = new Set<string>();
-  readonly #warm = new Set<string>();
+  /** Cells whose warm-up each running server has had. */
+  readonly #warm = new WeakMap<LiveTarget, Set<string>>();
 
   /** @param report receives the runs; runs that it contains are not repeated */
   constructor(
@@ -72,46 +78,68 @@ export class Runner {
 
   /** Resolves with whether the plan is complete; false when stopped or when a server is gone. */
   async run(): Promise<boolean> {
-    const { cells, signal } = this.options;
+    const { cells, restarts } = this.options;
     const { rounds, stopsWhenSaturated } = this.report.plan;
-    for (const [index, cell] of cells.entries()) {
-      if (this.#saturated.has(cell.workloadName)) continue;
+    for (const group of restarts === "round" ? cellsBySize(cells) : cells.map((cell) => [cell])) {
+      if (this.#saturated.has(group[0]!.workloadName)) continue;
       for (let round = 1; round <= rounds; round++) {
-        const order = this.targets.map((_, target) => target).filter((target) => isUnder(this.targets[target]!, cell));
+        const order = [...this.targets.keys()];
         for (const target of round % 2 === 1 ? order : order.reverse()) {
-          if (signal.aborted || this.#isGone) return false;
-          await this.#runOnce(cell, index, round, target);
+          await this.#runTarget(target, group, round);
+          if (this.#hasEnded) return false;
         }
       }
-      if (stopsWhenSaturated && this.#isSaturated(cells, index)) this.#saturated.add(cell.workloadName);
+      if (stopsWhenSaturated && this.#isSaturated(cells, cells.indexOf(group[0]!))) {
+        this.#saturated.add(group[0]!.workloadName);
+      }
     }
-    return !signal.aborted && !this.#isGone;
+    return !this.#hasEnded;
   }
 
-  async #runOnce(cell: Cell, cellIndex: number, round: number, targetIndex: number): Promise<void> {
+  get #hasEnded(): boolean {
+    return this.options.signal.aborted || this.#isGone;
+  }
+
+  /** Measures one target under the group's cells, except where the report has the run already. */
+  async #runTarget(targetIndex: number, group: readonly Cell[], round: number): Promise<void> {
     const target = this.targets[targetIndex]!;
-    const { runs, plan } = this.report;
-    if (runs.some((run) => run.cell === cell.name && run.round === round && run.target === target.name)) return;
-    const numRuns =
-      plan.rounds * this.options.cells.flatMap((each) => this.targets.filter((one) => isUnder(one, each))).length;
-    const place = { cell, round, target: target.name, numRuns, numBefore: runs.length };
-    this.events.onRunStart(place);
-    const isFresh = this.options.isFreshEachRun && target.launch !== undefined;
+    const has = ({ name }: Cell) =>
+      this.report.runs.some((run) => run.cell === name && run.round === round && run.target === target.name);
+    const todo = group.filter((cell) => isUnder(target, cell) && !has(cell));
+    const [first] = todo;
+    if (first === undefined || this.#hasEnded) return;
+    const isFresh = this.options.restarts !== "never" && target.launch !== undefined;
     const opened = this.live[targetIndex]!;
-    const live = isFresh ? await openTarget(target, cell.shape, this.options.signal, opened.facts) : opened;
+    if (isFresh) this.events.onRunStart(this.#placeOf(first, round, target.name));
+    const live = isFresh ? await openTarget(target, first.shape, this.options.signal, opened.facts) : opened;
     try {
-      const job = this.#job(live, cell, cellIndex, round);
-      if (!isFresh) await this.#warmUp(live, cell, cellIndex);
-      if (this.options.signal.aborted) return;
-      const run = await this.#measure(live, job, place);
-      if (this.options.signal.aborted) run.voidReasons.push(STOPPED);
-      else this.#isGone = run.metrics.failures.length > 0 && !(await isAlive(live));
-      if (this.#isGone) run.voidReasons.push(GONE);
-      runs.push(run);
-      this.events.onRun(place, run);
+      for (const cell of todo) if (!this.#hasEnded) await this.#runOnce(live, cell, round);
     } finally {
       if (isFresh) await live.close();
     }
+  }
+
+  #placeOf(cell: Cell, round: number, target: string): RunPlace {
+    const { runs, plan } = this.report;
+    const numRuns =
+      plan.rounds * this.options.cells.flatMap((each) => this.targets.filter((one) => isUnder(one, each))).length;
+    return { cell, round, target, numRuns, numBefore: runs.length };
+  }
+
+  async #runOnce(live: LiveTarget, cell: Cell, round: number): Promise<void> {
+    const place = this.#placeOf(cell, round, live.name);
+    this.events.onRunStart(place);
+    const cellIndex = this.options.cells.indexOf(cell);
+    const job = this.#job(live, cell, cellIndex, round);
+    // A server that starts for one run is measured as it starts, with an empty prefix cache.
+    if (this.options.restarts !== "run" || live.command === undefined) await this.#warmUp(live, cell, cellIndex);
+    if (this.options.signal.aborted) return;
+    const run = await this.#measure(live, job, place);
+    if (this.options.signal.aborted) run.voidReasons.push(STOPPED);
+    else this.#isGone = run.metrics.failures.length > 0 && !(await isAlive(live));
+    if (this.#isGone) run.voidReasons.push(GONE);
+    this.report.runs.push(run);
+    this.events.onRun(place, run);
   }
 
   #job({ address, facts }: LiveTarget, cell: Cell, cellIndex: number, round: number): LoadJob {
@@ -120,11 +148,11 @@ export class Runner {
     return { ...address, traffic: { workload, server: facts, seed }, load, numSessions, durationMs };
   }
 
-  /** Warms up once for each target and cell. */
+  /** Warms up once for each running server and cell. */
   async #warmUp(live: LiveTarget, cell: Cell, cellIndex: number): Promise<void> {
-    const key = JSON.stringify([live.name, cell.name]);
-    if (this.#warm.has(key)) return;
-    this.#warm.add(key);
+    const warm = this.#warm.get(live) ?? new Set();
+    if (warm.has(cell.name)) return;
+    this.#warm.set(live, warm.add(cell.name));
     const job = this.#job(live, cell, cellIndex, WARM_UP_ROUND);
     const streams = cell.load.kind === "closed" ? cell.load.concurrency : MAX_WARM_UP_REQUESTS;
     const concurrency = Math.min(streams, MAX_WARM_UP_REQUESTS);
@@ -158,7 +186,7 @@ export class Runner {
       round: place.round,
       startedAt,
       metrics,
-      ...(this.options.isFreshEachRun && { command: live.command }),
+      ...(this.options.restarts !== "never" && { command: live.command }),
       voidReasons: [...voidReasons(metrics, result.lag.typicalMs), ...(result.hasGivenUp ? [GAVE_UP] : [])],
       client: clientOf(result),
       server,
@@ -175,6 +203,16 @@ export class Runner {
         ?.value ?? 0;
     return speed(cells[index]!) < SATURATION_GAIN * speed(before);
   }
+}
+
+/** Cells for servers of the same size, in the order of their first cell. */
+function cellsBySize(cells: readonly Cell[]): Cell[][] {
+  const groups = new Map<string, Cell[]>();
+  for (const cell of cells) {
+    const key = JSON.stringify(cell.shape);
+    groups.set(key, [...(groups.get(key) ?? []), cell]);
+  }
+  return [...groups.values()];
 }
 
 function isUnder({ name }: ServerUnderTest, { targets }: Cell): boolean {

@@ -1,7 +1,8 @@
-/** `millrace bench ablate`: two baselines, every optimisation alone, all together, all but one. */
+/** `millrace bench ablate`: baselines, every optimisation of an engine alone, all together, all but one. */
 
 import { Command, Option } from "commander";
 import type { CellWishes } from "../../bench/ablation/cells.js";
+import type { AblatedEngineName } from "../../bench/ablation/engines/index.js";
 import { locateModel } from "../../formats/locate-model.js";
 import { addOutputOptions, concurrencies, type OutputFlags, shapePairs } from "../flags/bench-options.js";
 import { modelOption } from "../flags/model-option.js";
@@ -12,8 +13,11 @@ import { measureServers } from "../process/measure-servers.js";
 
 interface AblateFlags extends OutputFlags {
   readonly model?: string;
+  readonly engine: AblatedEngineName;
+  readonly program?: string;
+  readonly transformers?: string;
   readonly quantized?: readonly string[];
-  readonly speculativeConfig: string;
+  readonly speculativeConfig?: string;
   readonly cells?: readonly string[];
   readonly shape: CellWishes["shapes"];
   readonly concurrency: readonly number[];
@@ -22,9 +26,11 @@ interface AblateFlags extends OutputFlags {
   readonly rounds?: number;
   readonly threads?: number;
   readonly quick?: boolean;
+  readonly pricePerHour?: number;
   readonly from?: string;
 }
 
+const ENGINES: readonly AblatedEngineName[] = ["millrace", "vllm", "sglang", "llama-server"];
 /** Defaults without and with --quick. */
 const FULL = { scale: 1, durationS: 60, rounds: 3 };
 const QUICK = { scale: 0.25, durationS: 3, rounds: 1 };
@@ -33,9 +39,15 @@ const QUICK_CONCURRENCY = [1, 4, 16];
 export function benchAblateCommand(): Command {
   const command = new Command("ablate")
     .description(
-      "Measure the gain of each optimisation: naive (static batching, contiguous KV, F16), vanilla (continuous batching, paged KV, F16), each optimisation alone, all together, all but one.",
+      "Measure the gain of each optimisation of an engine: naive (static batching or one request at a time), vanilla (continuous batching, paged KV, 16 bits), each optimisation alone, all together, all but one.",
     )
     .addOption(modelOption())
+    .addOption(new Option("--engine <name>", "engine to measure").choices(ENGINES).default("millrace"))
+    .option("--program <path>", "the engine's own program, such as /opt/vllm/bin/vllm (default: the one in PATH)")
+    .option(
+      "--transformers <python>",
+      "a Python with torch and transformers: adds Hugging Face transformers as baselines, one request at a time and in static batches; --model is then a folder",
+    )
     .option(
       "--quantized <paths>",
       "the same model quantised, in files separated by commas: the first is an optimisation, the others are measured alone",
@@ -43,9 +55,8 @@ export function benchAblateCommand(): Command {
     )
     .option(
       "--speculative-config <json>",
-      "JSON for the optimisation by speculation",
+      "JSON for the optimisation by speculation (default: the engine's own drafter without a model)",
       checkedConfig,
-      '{"method":"auto"}',
     )
     .option(
       "--cells <names>",
@@ -53,9 +64,14 @@ export function benchAblateCommand(): Command {
       listOf("--cells"),
     )
     .addOption(
-      new Option("--shape <in/out,…>", "lengths of the load ladder")
-        .argParser(shapePairs)
-        .default([[512, 512]], "512/512"),
+      new Option("--shape <in/out,…>", "lengths of the load ladder").argParser(shapePairs).default(
+        [
+          [512, 512],
+          [1024, 512],
+          [2048, 1024],
+        ],
+        "512/512,1024/512,2048/1024",
+      ),
     )
     .addOption(
       new Option("--concurrency <n,…>", "clients at once in the load ladder (1,4,16 with --quick)")
@@ -78,6 +94,7 @@ export function benchAblateCommand(): Command {
       "--quick",
       "a quarter of all lengths, 3 seconds per run, one round: a trial, too short for reliable figures",
     )
+    .option("--price-per-hour <price>", "price of this machine, for the cost", numberIn("--price-per-hour", 0, 1e6))
     .option("--from <file>", "measure nothing; make tables and pages of saved results");
   return addOutputOptions(command).action(runBenchAblate);
 }
@@ -99,8 +116,9 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
   const isDefaultLoad = command.getOptionValueSource("concurrency") === "default";
   const concurrency = flags.quick === true && isDefaultLoad ? QUICK_CONCURRENCY : flags.concurrency;
   const usual = flags.quick === true ? QUICK : FULL;
-  const [{ ablationOf }, { benchedThreads }] = await Promise.all([
+  const [{ ablationOf }, { predictsText }, { benchedThreads }] = await Promise.all([
     import("../../bench/run/ablation.js"),
+    import("../../bench/engine/text-prediction.js"),
     import("../../bench/run/benched-threads.js"),
   ]);
   const { rounds = usual.rounds, threads = benchedThreads() } = flags;
@@ -111,8 +129,9 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
     concurrency,
     only: flags.cells,
   };
-  const { planned, targetsFor } = ablationOf({ ...flags, rounds, threads }, wishes);
-  const { path } = await locateModel(flags.model, stagesTo(process.stderr));
-  const targets = targetsFor(path);
-  await measureServers({ targets, planned, isFreshEachRun: true, numThreads: threads }, flags);
+  const startStage = stagesTo(process.stderr);
+  const { path } = await locateModel(flags.model, startStage);
+  const hasSpeculation = await predictsText(path, threads, startStage);
+  const ablation = ablationOf(path, { ...flags, hasSpeculation, rounds, threads }, wishes);
+  await measureServers({ ...ablation, numThreads: threads }, flags);
 }

@@ -48,5 +48,5 @@ async function runBenchServing(flags: ServingFlags): Promise<void> {
   const { servingScenarios, servingJob } = await import("../../bench/run/serving.js");
   const scenarios = servingScenarios(flags.scenario);
   const { path } = await locateModel(flags.model, stagesTo(process.stderr));
-  await measureServers({ ...servingJob(scenarios, { ...flags, modelPath: path }), isFreshEachRun: true }, flags);
+  await measureServers({ ...servingJob(scenarios, { ...flags, modelPath: path }), restarts: "run" }, flags);
 }

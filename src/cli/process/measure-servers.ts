@@ -1,5 +1,6 @@
 /** Measures servers from flags to report: shows the progress, saves after every run, and stops on signals with what is measured so far. */
 import type { Planned } from "../../bench/run/plan.js";
+import type { Restarts } from "../../bench/run/runner.js";
 import type { ServerUnderTest } from "../../bench/run/target.js";
 import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
@@ -13,12 +14,13 @@ interface MeasureJob {
   readonly numThreads?: number | undefined;
   readonly targets: readonly ServerUnderTest[];
   readonly planned: Planned;
-  readonly isFreshEachRun?: boolean;
+  /** Absent: never. */
+  readonly restarts?: Restarts;
 }
 
 /** The first Ctrl-C ends the measurement with a report of what was measured; the second ends the process. */
 export async function measureServers(
-  { targets, planned, isFreshEachRun = false, numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
+  { targets, planned, restarts = "never", numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
   flags: OutputFlags,
 ): Promise<void> {
   assertDistinct(targets.map((target) => target.name));
@@ -40,7 +42,7 @@ export async function measureServers(
     const job = {
       targets,
       planned,
-      isFreshEachRun,
+      restarts,
       numThreads,
       resumed,
       numWorkers: flags.workers,

@@ -60,6 +60,8 @@ export const vllm: Adapter = {
       env: envFrom({
         VLLM_API_KEY: options.apiKey,
         OMP_NUM_THREADS: options.threads,
+        // On CPUs vLLM replaces this number by a thread for each core that it binds, all but one, unless it binds none.
+        VLLM_CPU_OMP_THREADS_BIND: options.threads === undefined ? undefined : "nobind",
         // Opens /sleep, /wake_up and other endpoints that only the fleet may reach: the API key guards /v1 alone.
         VLLM_SERVER_DEV_MODE: options.enableSleepMode === true ? 1 : undefined,
       }),

@@ -1,0 +1,23 @@
+/** The layers of SGLang. */
+import { DRAFTS, flags, PREFIX_CACHE } from "../variants.js";
+import type { AblatedEngine } from "./ablated-engine.js";
+import { hasAccelerator, launchByAdapter } from "./launch-by-adapter.js";
+
+export const sglang: AblatedEngine = {
+  foundation: [{ name: "continuous batching", on: flags(), off: flags("--max-running-requests", "1") }],
+  optimisations: (speculation) => [
+    { name: "chunked prefill", on: flags(), off: flags("--chunked-prefill-size", "-1") },
+    { name: PREFIX_CACHE, on: flags(), off: flags("--disable-radix-cache") },
+    { name: "asynchronous scheduling", on: flags(), off: flags("--disable-overlap-schedule") },
+    ...(hasAccelerator()
+      ? [
+          { name: "compiled graphs", on: flags(), off: flags("--disable-cuda-graph") },
+          { name: "FP8 KV", on: flags("--kv-cache-dtype", "fp8_e4m3"), off: flags("--kv-cache-dtype", "auto") },
+        ]
+      : []),
+    ...(speculation === undefined ? [] : [DRAFTS]),
+  ],
+  speculation: '{"method":"ngram"}',
+  launch: (server) => launchByAdapter("sglang", server, ({ kvTokens }) => ["--max-total-tokens", String(kvTokens)]),
+  startsSlowly: true,
+};
