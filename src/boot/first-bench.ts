@@ -1,11 +1,15 @@
-/** The quick bench after a machine's first start, in a process of its own against the running fleet. Writes the page that /report shows. */
+/** The bench after a machine's first start, in a process of its own against the running fleet. Writes the page that /report shows. */
 import { spawn } from "node:child_process";
-import { renameSync } from "node:fs";
+import { renameSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { availableMemory } from "../core/available-memory.js";
+import { defaultNumThreads } from "../core/cpu.js";
 import { packageRoot } from "../core/package-root.js";
 
 interface FirstBench {
   readonly url: string;
+  /** The model's file, if our own engine serves it: the fleet is then compared with vanilla, the same engine without optimisations. */
+  readonly modelPath: string | undefined;
   readonly model: string;
   readonly apiKey: string | undefined;
   /** The page and the JSON are written here at the end. */
@@ -13,13 +17,46 @@ interface FirstBench {
   readonly jsonFile: string;
 }
 
+/** A copy of the weights, repacked, beside the mapped file. */
+const VANILLA_MEMORY_SHARE = 1.5;
+
+/** Whether a second engine with the same model fits beside the fleet. */
+function fitsTwice(modelPath: string): boolean {
+  const { size } = statSync(modelPath);
+  return VANILLA_MEMORY_SHARE * size + 2 ** 30 < availableMemory();
+}
+
 /** Resolves with the bench's exit code, 1 for a signal. The reports are written with exit code 0. */
-export function runFirstBench({ url, model, apiKey, htmlFile, jsonFile }: FirstBench): Promise<number> {
+export async function runFirstBench(bench: FirstBench): Promise<number> {
+  const { url, modelPath, model } = bench;
+  if (modelPath !== undefined && statSync(modelPath).isFile() && fitsTwice(modelPath)) {
+    // The fleet has all cores, so vanilla gets them too.
+    const threads = String(defaultNumThreads());
+    const short = [
+      "--shape",
+      "128/64",
+      "--concurrency",
+      "1,4,16",
+      "--duration",
+      "12",
+      "--rounds",
+      "3",
+      "--threads",
+      threads,
+    ];
+    const args = ["ablate", "--model", modelPath, "--running", url, "--running-model", model, ...short];
+    const exitCode = await runBench(bench, args);
+    // Without the comparison, the fleet's own figures are still worth having.
+    if (exitCode === 0) return exitCode;
+  }
+  return runBench(bench, ["run", "--url", url, "--model", model, "--name", "millrace", "--scenario", "quick"]);
+}
+
+function runBench({ apiKey, htmlFile, jsonFile }: FirstBench, words: readonly string[]): Promise<number> {
   // Machines may share the folder.
   const unfinished = (file: string): string => `${file}.${process.pid}.part`;
   const files = ["--html", unfinished(htmlFile), "--json", unfinished(jsonFile)];
-  const args = ["bench", "run", "--url", url, "--model", model, "--name", "millrace", "--scenario", "quick", ...files];
-  const child = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), ...args], {
+  const child = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), "bench", ...words, ...files], {
     stdio: ["ignore", "inherit", "inherit"],
     // Other users can read command lines.
     env: { ...process.env, ...(apiKey === undefined ? {} : { OPENAI_API_KEY: apiKey }) },

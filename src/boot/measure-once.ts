@@ -26,6 +26,7 @@ export async function measureOnce(
     await whenReady(fleet);
     const exitCode = await runFirstBench({
       url: `http://${host.includes(":") ? `[${host}]` : host}:${fleet.port}`,
+      modelPath: model!.engine === "millrace" ? model!.model : undefined,
       model: model!.name,
       apiKey: config.apiKeys[0]?.key.reveal(),
       htmlFile: join(state, "report.html"),

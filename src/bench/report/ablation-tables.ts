@@ -211,7 +211,7 @@ function ladderRows(reading: AblationReading): string[][] {
     (first, second) => reading.overall(cells, first, second),
     () => NONE,
   );
-  return [
+  return withoutEmptyColumns([
     [
       "cell",
       "vanilla, tokens/s",
@@ -227,5 +227,11 @@ function ladderRows(reading: AblationReading): string[][] {
     ],
     ...cells.map(rowOf),
     ...(cells.length > 1 ? [overall] : []),
-  ];
+  ]);
+}
+
+/** Leaves out columns that were not measured. */
+function withoutEmptyColumns([header = [], ...rows]: string[][]): string[][] {
+  const isFilled = (column: number) => rows.some((row) => ![NONE, ""].includes(row[column]!));
+  return [header, ...rows].map((row) => row.filter((_, column) => isFilled(column)));
 }

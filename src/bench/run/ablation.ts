@@ -5,13 +5,15 @@ import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
-import { ablationCells, CELL_NAMES, type CellWishes, STATIC_BATCH } from "../ablation/cells.js";
+import { ablationCells, CELL_NAMES, type CellWishes, LADDER, STATIC_BATCH } from "../ablation/cells.js";
 import { ABLATED_ENGINES, type AblatedEngineName } from "../ablation/engines/index.js";
 import {
+  ALL,
   flagsOf,
   type Layers,
   TRANSFORMERS,
   TRANSFORMERS_BATCHES,
+  VANILLA,
   type Variant,
   variantsOf,
   weightsLayer,
@@ -37,6 +39,15 @@ export interface AblationOptions {
   /** Threads of each server. */
   readonly threads: number;
   readonly pricePerHour?: number | undefined;
+  /** A running server with every optimisation: only vanilla is measured beside it, under the ladder. */
+  readonly running?: RunningServer | undefined;
+}
+
+interface RunningServer {
+  readonly url: string;
+  /** The model's name in requests. */
+  readonly model?: string | undefined;
+  readonly apiKey?: string | undefined;
 }
 
 export interface Ablation {
@@ -61,16 +72,23 @@ export function ablationOf(path: string, options: AblationOptions, wishes: CellW
       },
     );
   }
-  const variants = variantsOf(layers).filter(({ isOnHalf }) => !isOnHalf || options.threads > 1);
+  const { running } = options;
+  const isWanted = ({ name, isOnHalf }: Variant) =>
+    running === undefined ? !isOnHalf || options.threads > 1 : name === VANILLA;
+  const variants = variantsOf(layers).filter(isWanted);
   const baselines = options.transformers === undefined ? [] : [TRANSFORMERS, TRANSFORMERS_BATCHES];
-  const planned = planOf(wishes, layers, [...baselines, ...variants.map(({ name }) => name)], options);
+  const names = [...baselines, ...variants.map(({ name }) => name), ...(running === undefined ? [] : [ALL])];
+  const planned = planOf(running === undefined ? wishes : { ...wishes, only: [LADDER.trim()] }, layers, names, options);
   const servers = [
     ...(options.transformers === undefined ? [] : transformersServers(options.transformers, path, options.threads)),
     ...serversOf(path, layers, variants, planned, options),
   ];
   const targets = servers
     .filter(({ name }) => planned.cells.some((cell) => cell.targets!.includes(name)))
-    .map((launch) => ({ name: launch.name, launch, timeoutMs: TIMEOUT_MS }));
+    .map((launch): ServerUnderTest => ({ name: launch.name, launch, timeoutMs: TIMEOUT_MS }));
+  if (running !== undefined) {
+    return { planned, targets: [{ name: ALL, ...running, timeoutMs: TIMEOUT_MS }, ...targets], restarts: "never" };
+  }
   return { planned, targets, restarts: ABLATED_ENGINES[options.engine].startsSlowly ? "round" : "run" };
 }
 
@@ -131,10 +149,11 @@ function serversOf(
   layers: Layers,
   variants: readonly Variant[],
   { cells }: Planned,
-  { engine, program, threads, speculativeConfig }: AblationOptions,
+  { engine, program, threads, speculativeConfig, running }: AblationOptions,
 ): Launch[] {
   const { config, summary } = openModel(path);
-  if (!/^(F16|BF16|F32)$/.test(summary.weightType)) {
+  // Beside a running server, vanilla has that server's weights.
+  if (running === undefined && !/^(F16|BF16|F32)$/.test(summary.weightType)) {
     throw new MillraceError("invalid_option", `expected --model with weights in 16 bits, got ${summary.weightType}`, {
       hint: "the baselines are not quantised: give the quantised file with --quantized",
     });

@@ -28,6 +28,8 @@ export interface BenchJob {
 }
 
 export interface BenchEvents extends RunnerEvents {
+  /** Called before a server is started or asked for the first time. */
+  onOpening(target: string): void;
   /** Called when all targets have answered, before the first run. */
   onTargets(targets: readonly LiveTarget[]): void;
   /** Called whenever the report has new results. */
@@ -43,6 +45,7 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
   signal.addEventListener("abort", onAbort);
   try {
     for (const target of job.targets) {
+      events.onOpening(target.name);
       const opened = await openTarget(target, planned.cells[0]!.shape, signal);
       live.push(opened);
       // Servers that take turns must not share the machine.

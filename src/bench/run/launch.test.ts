@@ -1,10 +1,10 @@
 /** The servers are small scripts that never become ready, end too early, or outlive their parent. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { endingWithUs, forkServer, launchServer } from "./launch.js";
 
 const folder = mkdtempSync(join(tmpdir(), "launch-"));
@@ -27,6 +27,33 @@ test("started servers end with this process", async () => {
   process.listeners("exit").at(-1)!(0);
   expect(await once(child, "exit")).toEqual([null, "SIGKILL"]);
 });
+
+test("a stopped server leaves no worker behind, even if the worker ignores the request to end", async () => {
+  const worker = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
+  const pidFile = join(folder, "worker");
+  const parent = `const child = require("node:child_process").spawn(process.execPath, ["-e", ${JSON.stringify(worker)}]);
+    require("node:fs").writeFileSync(${JSON.stringify(pidFile)}, String(child.pid));
+    setInterval(() => {}, 1000)`;
+  const isReady = async () => existsSync(pidFile) && readFileSync(pidFile, "utf8") !== "";
+  for (const stopSeconds of [0, 5]) {
+    rmSync(pidFile, { force: true });
+    const command = () => [process.execPath, "-e", parent];
+    const server = await launchServer({ name: "parent", command, isReady, stopSeconds });
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    expect(isRunning(pid)).toBe(true);
+    await server.stop();
+    await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
+  }
+});
+
+/** Whether the process exists and is no zombie that waits for its parent. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
 
 test("a process that ends before it listens is an error, and stopping an ended process succeeds", async () => {
   const script = (name: string, code: string) => {

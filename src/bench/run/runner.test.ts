@@ -4,9 +4,10 @@ import type { LoadGenerator, LoadResult } from "../load/generator.js";
 import type { RequestRecord } from "../load/record.js";
 import { MOCK_FACTS } from "../mock/self-test.js";
 import type { BenchReport } from "../results/schema.js";
+import type { ServerShape } from "../workload/scenarios.js";
 import { planFor } from "./plan.js";
 import { isCutShort, Runner } from "./runner.js";
-import type { LiveTarget } from "./target.js";
+import type { LiveTarget, ServerUnderTest } from "./target.js";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] }));
 afterEach(() => {
@@ -74,4 +75,41 @@ test("a generator that dies leaves no watches behind", async () => {
   };
   await expect(runOf(dies)).rejects.toThrow("died");
   expect(vi.getTimerCount()).toBe(0);
+});
+
+const SERVER = `require("node:http").createServer((request, response) => response.end('{"data":[]}')).listen(Number(process.argv[1]))`;
+
+test("with a start for each round, a server stays up for the cells of its size, and targets take turns by round", async () => {
+  vi.useRealTimers();
+  const shapes = [10, 10, 20].map((seats) => ({ seats, maxModelLen: 100, kvTokens: 1000 }));
+  const { cells: three, plan } = planFor({
+    scenario: "quick",
+    isReplay: false,
+    scale: 1,
+    seed: 0,
+    concurrency: [1, 2, 4],
+    numRequests: 2,
+    rounds: 2,
+  });
+  const cells = three.map((cell, i) => ({ ...cell, shape: shapes[i] }));
+  const log: string[] = [];
+  const launched = (name: string): ServerUnderTest => {
+    const command = (port: number, shape: ServerShape | undefined) => {
+      if (port > 0) log.push(`${name}${shape!.seats}`);
+      return [process.execPath, "-e", SERVER, String(port)];
+    };
+    return { name, timeoutMs: 1000, launch: { name, command } };
+  };
+  const targets = ["a", "b"].map(launched);
+  const report = { plan, runs: [] } as unknown as BenchReport;
+  const live = targets.map(({ name }) => ({ name, facts: MOCK_FACTS }) as LiveTarget);
+  const options = { cells, restarts: "round" as const, signal: new AbortController().signal };
+  const events = { onRunStart: () => {}, onProgress: () => {}, onRun: () => log.push("run") };
+  const generator = { run: async () => result([RECORD]) } as unknown as LoadGenerator;
+  expect(await new Runner(targets, live, generator, report, options, events).run()).toBe(true);
+  const order = "a10 run run b10 run run b10 run run a10 run run a20 run b20 run b20 run a20 run";
+  expect(log.join(" ")).toBe(order);
+  // A second run of the plan finds all runs done, and starts nothing.
+  await new Runner(targets, live, generator, report, options, events).run();
+  expect(log.join(" ")).toBe(order);
 });

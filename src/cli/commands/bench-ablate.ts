@@ -28,6 +28,9 @@ interface AblateFlags extends OutputFlags {
   readonly quick?: boolean;
   readonly pricePerHour?: number;
   readonly from?: string;
+  readonly running?: string;
+  readonly runningModel?: string;
+  readonly apiKey?: string;
 }
 
 const ENGINES: readonly AblatedEngineName[] = ["millrace", "vllm", "sglang", "llama-server"];
@@ -95,6 +98,12 @@ export function benchAblateCommand(): Command {
       "a quarter of all lengths, 3 seconds per run, one round: a trial, too short for reliable figures",
     )
     .option("--price-per-hour <price>", "price of this machine, for the cost", numberIn("--price-per-hour", 0, 1e6))
+    .option(
+      "--running <url>",
+      "a running server of --model with every optimisation: measures only vanilla beside it, under the load ladder",
+    )
+    .option("--running-model <name>", "the model's name at --running (default: the first)")
+    .addOption(new Option("--api-key <key>", "API key of --running").env("OPENAI_API_KEY"))
     .option("--from <file>", "measure nothing; make tables and pages of saved results");
   return addOutputOptions(command).action(runBenchAblate);
 }
@@ -131,7 +140,9 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
   };
   const startStage = stagesTo(process.stderr);
   const { path } = await locateModel(flags.model, startStage);
-  const hasSpeculation = await predictsText(path, threads, startStage);
-  const ablation = ablationOf(path, { ...flags, hasSpeculation, rounds, threads }, wishes);
+  const { running: url, runningModel: model, apiKey } = flags;
+  const running = url === undefined ? undefined : { url, model, apiKey };
+  const hasSpeculation = running !== undefined || (await predictsText(path, threads, startStage));
+  const ablation = ablationOf(path, { ...flags, running, hasSpeculation, rounds, threads }, wishes);
   await measureServers({ ...ablation, numThreads: threads }, flags);
 }

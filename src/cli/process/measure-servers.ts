@@ -51,6 +51,7 @@ export async function measureServers(
     };
     const report = await runBench(job, {
       ...benchView(process.stderr),
+      onOpening: (name) => process.stderr.write(`${name}: starting\n`),
       onTargets: (live) => {
         for (const { name, address, facts } of live)
           process.stderr.write(`${name}: ${facts.model} at ${address.url}\n`);
