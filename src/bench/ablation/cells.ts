@@ -62,6 +62,8 @@ export const isLadderCell = ({ workloadName }: { readonly workloadName: string }
   workloadName.startsWith(LADDER);
 
 export const STATIC_BATCH = 16;
+/** For tokens that a server adds to a prompt. */
+export const LADDER_ROOM = 64;
 const BURST_REQUESTS = 50;
 const SHARED_PARTS = [0, 0.5, 0.6, 0.8];
 const MIN_CONTEXT = 256;
@@ -148,9 +150,9 @@ function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
 function ladderTraffic({ scale, shapes, concurrency, durationS }: CellWishes): Traffic[] {
   const targets = [TRANSFORMERS, TRANSFORMERS_BATCHES, NAIVE, VANILLA, withoutName(SPECULATION), ALL, HALF];
   const seats = Math.max(...concurrency);
-  // One size for the whole ladder, so that a server stays up for it. The room is for tokens that the server adds to a prompt.
+  // One size for the whole ladder, so that a server stays up for it.
   const longest = Math.max(...shapes.map(([promptTokens, outputTokens]) => promptTokens + outputTokens));
-  const maxModelLen = longest + 64;
+  const maxModelLen = longest + LADDER_ROOM;
   const shape = { seats, maxModelLen, kvTokens: seats * maxModelLen };
   return shapes.flatMap(([promptTokens, outputTokens]) => {
     const { name, workload } = shapeWorkload(promptTokens, outputTokens);

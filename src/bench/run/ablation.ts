@@ -5,7 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
-import { ablationCells, CELL_NAMES, type CellWishes, LADDER, STATIC_BATCH } from "../ablation/cells.js";
+import { ablationCells, CELL_NAMES, type CellWishes, LADDER, LADDER_ROOM, STATIC_BATCH } from "../ablation/cells.js";
 import { ABLATED_ENGINES, type AblatedEngineName } from "../ablation/engines/index.js";
 import {
   ALL,
@@ -58,6 +58,20 @@ export interface Ablation {
 
 /** Long enough for the slowest answer of the slowest variant. */
 const TIMEOUT_MS = 600_000;
+
+/** Lengths of the published cells that ours are compared with. */
+const SHAPES: CellWishes["shapes"] = [
+  [512, 512],
+  [1024, 512],
+  [2048, 1024],
+];
+
+/** The usual lengths that fit the model's context; the shortest if none does. */
+export function usualShapes(path: string, scale: number): CellWishes["shapes"] {
+  const { contextLength } = openModel(path).config;
+  const fitting = SHAPES.filter(([prompt, output]) => scale * (prompt + output + LADDER_ROOM) <= contextLength);
+  return fitting.length > 0 ? fitting : SHAPES.slice(0, 1);
+}
 
 /** Throws invalid_option. @param path the model with weights in 16 or 32 bits */
 export function ablationOf(path: string, options: AblationOptions, wishes: CellWishes): Ablation {

@@ -19,7 +19,7 @@ interface AblateFlags extends OutputFlags {
   readonly quantized?: readonly string[];
   readonly speculativeConfig?: string;
   readonly cells?: readonly string[];
-  readonly shape: CellWishes["shapes"];
+  readonly shape?: CellWishes["shapes"];
   readonly concurrency: readonly number[];
   readonly scale?: number;
   readonly duration?: number;
@@ -67,14 +67,10 @@ export function benchAblateCommand(): Command {
       listOf("--cells"),
     )
     .addOption(
-      new Option("--shape <in/out,…>", "lengths of the load ladder").argParser(shapePairs).default(
-        [
-          [512, 512],
-          [1024, 512],
-          [2048, 1024],
-        ],
-        "512/512,1024/512,2048/1024",
-      ),
+      new Option(
+        "--shape <in/out,…>",
+        "lengths of the load ladder (default: 512/512,1024/512,2048/1024, as far as the model's context reaches)",
+      ).argParser(shapePairs),
     )
     .addOption(
       new Option("--concurrency <n,…>", "clients at once in the load ladder (1,4,16 with --quick)")
@@ -125,21 +121,16 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
   const isDefaultLoad = command.getOptionValueSource("concurrency") === "default";
   const concurrency = flags.quick === true && isDefaultLoad ? QUICK_CONCURRENCY : flags.concurrency;
   const usual = flags.quick === true ? QUICK : FULL;
-  const [{ ablationOf }, { predictsText }, { benchedThreads }] = await Promise.all([
+  const [{ ablationOf, usualShapes }, { predictsText }, { benchedThreads }] = await Promise.all([
     import("../../bench/run/ablation.js"),
     import("../../bench/engine/text-prediction.js"),
     import("../../bench/run/benched-threads.js"),
   ]);
   const { rounds = usual.rounds, threads = benchedThreads() } = flags;
-  const wishes = {
-    scale: flags.scale ?? usual.scale,
-    durationS: flags.duration ?? usual.durationS,
-    shapes: flags.shape,
-    concurrency,
-    only: flags.cells,
-  };
   const startStage = stagesTo(process.stderr);
   const { path } = await locateModel(flags.model, startStage);
+  const { scale = usual.scale, duration: durationS = usual.durationS, shape = usualShapes(path, scale) } = flags;
+  const wishes = { scale, durationS, shapes: shape, concurrency, only: flags.cells };
   const { running: url, runningModel: model, apiKey } = flags;
   const running = url === undefined ? undefined : { url, model, apiKey };
   const hasSpeculation = running !== undefined || (await predictsText(path, threads, startStage));
