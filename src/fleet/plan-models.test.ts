@@ -33,7 +33,7 @@ describe("the number of instances", () => {
   });
 
   test("with auto is the measured number", () => {
-    const { spec, kept } = planned("model: x, instances: auto", "", [["m", { instances: 2, coresPerInstance: 2 }]]);
+    const { spec, kept } = planned("model: x, instances: auto", "", [["m", { instances: 2, perInstance: 2 }]]);
     expect(spec).toMatchObject({ instances: 2, cores: CORES, coresPerInstance: 2 });
     expect(kept?.rules).toMatchObject({ min: 2, max: 2 });
   });

@@ -59,6 +59,17 @@ function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: Fl
   return { cores: all, coresPerInstance: perInstance };
 }
 
+/** The model as the fleet would start it with a split of the machine. */
+export function specOfSplit(
+  config: ModelEntry,
+  timeouts: FleetConfig["timeouts"],
+  machine: FleetMachine,
+  split: Split,
+) {
+  const splits = new Map([...machine.splits, [config.name, split]]);
+  return specOf(config, timeouts, boundsOf({ ...config, load: "always" }, split), { ...machine, splits });
+}
+
 function specOf(
   config: ModelEntry,
   { drain }: FleetConfig["timeouts"],
@@ -67,8 +78,12 @@ function specOf(
 ): ModelSpec {
   const { name, engine, model, args, env, gpus, gpusPerInstance, attach, scaleDown, startTimeout, aliases } = config;
   const share = coresOf(config, bounds.max, machine);
+  const gpusOfSplit = gpus === undefined ? undefined : machine.splits.get(name)?.perInstance;
   // Without a number of threads, llama.cpp would use all cores of the machine, and our own engine all that a quota allows.
-  const isTold = share && (engine === "llama-server" || (engine === "millrace" && !isNamed(share.cores)));
+  // vLLM and SGLang on CPUs would leave one of an instance's cores idle.
+  const isSplitByCores = machine.splits.has(name) && gpus === undefined;
+  const isTold =
+    share && (engine === "llama-server" || (engine === "millrace" ? !isNamed(share.cores) : isSplitByCores));
   const options = present(config.options);
   const [program, ...programArgs] = config.program ?? [];
   return {
@@ -79,6 +94,7 @@ function specOf(
       ...(engine === "millrace" ? { maxNumSeqs: machine.millraceSeats } : {}),
       ...options,
       model: model ?? name,
+      ...(gpusOfSplit === undefined ? {} : { tensorParallelSize: gpusOfSplit }),
       ...(isTold ? { threads: options.threads ?? share.coresPerInstance } : {}),
     },
     args,
@@ -87,7 +103,7 @@ function specOf(
     instances: bounds.min,
     ...share,
     ...(gpus === undefined ? {} : { gpus: gpus.map(String) }),
-    ...present({ gpusPerInstance, startTimeoutMs: startTimeout }),
+    ...present({ gpusPerInstance: gpusOfSplit ?? gpusPerInstance, startTimeoutMs: startTimeout }),
     attach: attach.map(({ url, apiKey, modelName }) => ({
       url,
       apiKey: apiKey?.reveal(),

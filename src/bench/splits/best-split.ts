@@ -1,13 +1,34 @@
-/** `--instances auto`: measures once how many instances serve a model fastest on this machine, and stores the result in the cache folder. */
+/** `instances: auto`: measures once how many instances serve a model fastest on this machine, and stores the result in the cache folder. */
 import { createHash } from "node:crypto";
-import { closeSync, mkdirSync, openSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { cpus } from "node:os";
 import { dirname, join } from "node:path";
 import { cacheFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
 import { packageVersion } from "../../core/package-root.js";
 import { chooseSplit, type MeasuredSplit, type Split, splitsOf } from "../../fleet/scaling/instance-plan.js";
-import { measureSplit, type SplitQuestion } from "./measure-split.js";
+
+export interface SplitQuestion {
+  /** A file or folder on this machine, or a name that the engine finds itself. */
+  readonly modelPath: string;
+  /** Number of cores, or GPUs, to divide. */
+  readonly numUnits: number;
+  /** Concurrent requests on all instances together. */
+  readonly concurrency: number;
+  /** Everything else that the result depends on. */
+  readonly conditions: unknown;
+  measure(split: Split): Promise<MeasuredSplit>;
+}
 
 interface SplitAnswer {
   readonly chosen: Split;
@@ -20,6 +41,7 @@ const FINGERPRINT_BYTES = 1 << 20;
 /** Hashes a file's size, first and last MiB, because reading all of a large file would take longer than the measurement. */
 function fingerprint(path: string): string {
   const hash = createHash("sha256");
+  if (!existsSync(path)) return path;
   const { size, mtimeMs } = statSync(path);
   hash.update(`${size}`);
   if (statSync(path).isDirectory()) return hash.update(`${path} ${mtimeMs}`).digest("hex");
@@ -37,15 +59,8 @@ function fingerprint(path: string): string {
 }
 
 /** Hashes everything that the result depends on. */
-function keyOf({ modelPath, cores, concurrency, engineFor }: SplitQuestion): string {
-  const parts = [
-    fingerprint(modelPath),
-    cores,
-    concurrency,
-    engineFor(concurrency),
-    cpus()[0]?.model,
-    packageVersion(),
-  ];
+function keyOf({ modelPath, concurrency, conditions }: SplitQuestion): string {
+  const parts = [fingerprint(modelPath), concurrency, conditions, cpus()[0]?.model, packageVersion()];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }
 
@@ -53,7 +68,7 @@ function readKept(file: string): readonly MeasuredSplit[] {
   try {
     const kept: unknown = JSON.parse(readFileSync(file, "utf8"));
     const isSplit = (each: unknown): each is MeasuredSplit =>
-      ["instances", "coresPerInstance", "tokensPerS"].every((key) => Number.isFinite((each as never)?.[key]));
+      ["instances", "perInstance", "tokensPerS"].every((key) => Number.isFinite((each as never)?.[key]));
     return Array.isArray(kept) && kept.every(isSplit) ? kept : [];
   } catch {
     // If the file is missing or incomplete, the split is measured again.
@@ -86,12 +101,12 @@ export async function bestSplit(
   if (known !== undefined) return known;
   const measured: MeasuredSplit[] = [];
   // Splits are measured one after another, because they compete for the same cores.
-  for (const split of splitsOf(question.cores.length, question.concurrency)) {
-    measured.push(await measureSplit(question, split));
+  for (const split of splitsOf(question.numUnits, question.concurrency)) {
+    measured.push(await question.measure(split));
     onMeasured(measured.at(-1)!);
   }
   const chosen = chooseSplit(measured);
-  if (chosen === undefined) throw new MillraceError("internal_error", "expected a split of the cores, got none");
+  if (chosen === undefined) throw new MillraceError("internal_error", "expected a split of the machine, got none");
   keep(fileOf(question), measured);
   return { chosen, measured, wasKnown: false };
 }

@@ -17,7 +17,7 @@ const GEN_TOKENS = 48;
 const REPETITIONS = 3;
 const TIMEOUT_MS = 10 * 60_000;
 
-export interface SplitQuestion {
+export interface EngineToSplit {
   /** A file or folder on this machine. */
   readonly modelPath: string;
   /** CPUs of each physical core that may be used; an empty core: the system chooses its CPU. */
@@ -29,14 +29,11 @@ export interface SplitQuestion {
 }
 
 /** Each instance runs on its own cores with its share of the requests. */
-export async function measureSplit(
-  question: SplitQuestion,
-  { instances, coresPerInstance }: Split,
-): Promise<MeasuredSplit> {
+export async function measureSplit(question: EngineToSplit, { instances, perInstance }: Split): Promise<MeasuredSplit> {
   const batch = Math.ceil(question.concurrency / instances);
   const failing = new AbortController();
   const runs = Array.from({ length: instances }, async (_, i) => {
-    const own = question.cores.slice(i * coresPerInstance, (i + 1) * coresPerInstance);
+    const own = question.cores.slice(i * perInstance, (i + 1) * perInstance);
     // One thread for each physical core.
     const cpus = own.flatMap(([first]) => first ?? []);
     const place = { numThreads: own.length, cpuAffinity: cpus.length > 0 ? cpus : undefined };
@@ -46,7 +43,7 @@ export async function measureSplit(
   });
   try {
     const speeds = await Promise.all(runs);
-    return { instances, coresPerInstance, tokensPerS: speeds.reduce((sum, each) => sum + each, 0) };
+    return { instances, perInstance, tokensPerS: speeds.reduce((sum, each) => sum + each, 0) };
   } finally {
     // After a failure the other instances' results are useless, so they are stopped.
     failing.abort();

@@ -2,9 +2,11 @@
 import { toMillraceError } from "../../core/errors.js";
 import type { StartStage } from "../../core/stages.js";
 import type { ModelEntry } from "../../fleet/config/schema.js";
-import type { Split } from "../../fleet/scaling/instance-plan.js";
-import { bestSplit, keptSplit } from "./best-split.js";
-import type { SplitQuestion } from "./measure-split.js";
+import type { MeasuredSplit, Split } from "../../fleet/scaling/instance-plan.js";
+import type { ModelSpec } from "../../fleet/upstream/model-spec.js";
+import { bestSplit, keptSplit, type SplitQuestion } from "./best-split.js";
+import { measureServedSplit } from "./measure-served-split.js";
+import { type EngineToSplit, measureSplit } from "./measure-split.js";
 
 /** The number of concurrent requests for measuring a split, unless the configuration has one. */
 const EXPECTED_REQUESTS = 16;
@@ -16,23 +18,34 @@ export interface SplitPlace {
   readonly isServing: boolean;
 }
 
-const shown = ({ instances, coresPerInstance, tokensPerS }: Split & { readonly tokensPerS: number }): string =>
-  `${instances} × ${coresPerInstance} cores: ${Math.round(tokensPerS)} tokens/s`;
+/** How a model's splits are measured: our own engine's in processes of its own, another engine's as the fleet starts it. */
+export type SplitSubject =
+  | { readonly engineFor: EngineToSplit["engineFor"] }
+  | { readonly specFor: (split: Split) => ModelSpec };
 
 /** One instance if nothing can be measured, because a server with too few instances is better than none. */
 export async function splitForModel(
   model: ModelEntry,
   modelPath: string,
   { cores, isServing }: SplitPlace,
-  engineFor: SplitQuestion["engineFor"],
+  subject: SplitSubject,
   startStage: StartStage,
 ): Promise<Split> {
   const stage = startStage("instances");
   const usable = model.cores === undefined ? cores : model.cores.map((cpu) => [cpu]);
-  if (usable.length === 0) return { instances: 1, coresPerInstance: 1 };
+  const units = model.gpus ?? usable;
+  const unit = model.gpus === undefined ? "cores" : "GPUs";
+  if (units.length === 0) return { instances: 1, perInstance: 1 };
   const concurrency = model.options.maxNumSeqs ?? EXPECTED_REQUESTS;
-  const question = { modelPath, cores: usable, concurrency, engineFor };
-  const whole = { instances: 1, coresPerInstance: usable.length };
+  const question = {
+    modelPath,
+    numUnits: units.length,
+    concurrency,
+    ...measurementOf(subject, modelPath, usable, concurrency),
+  };
+  const whole = { instances: 1, perInstance: units.length };
+  const shown = ({ instances, perInstance, tokensPerS }: MeasuredSplit): string =>
+    `${instances} × ${perInstance} ${unit}: ${Math.round(tokensPerS)} tokens/s`;
   try {
     const answer = isServing ? keptSplit(question) : await bestSplit(question, (split) => stage.update(shown(split)));
     if (answer === undefined) {
@@ -48,4 +61,21 @@ export async function splitForModel(
     stage.note(`${model.name} could not be measured, so it gets one instance: ${message.slice(-500)}`);
     return whole;
   }
+}
+
+function measurementOf(
+  subject: SplitSubject,
+  modelPath: string,
+  cores: SplitPlace["cores"],
+  concurrency: number,
+): Pick<SplitQuestion, "conditions" | "measure"> {
+  if ("engineFor" in subject) {
+    const engine = { modelPath, cores, concurrency, engineFor: subject.engineFor };
+    return { conditions: [cores, subject.engineFor(concurrency)], measure: (split) => measureSplit(engine, split) };
+  }
+  const { specFor } = subject;
+  return {
+    conditions: specFor({ instances: 1, perInstance: 1 }),
+    measure: (split) => measureServedSplit(specFor(split), split, concurrency),
+  };
 }

@@ -5,7 +5,7 @@ import type { StartStage } from "../../core/stages.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import type { FleetConfig, ModelEntry } from "../../fleet/config/schema.js";
-import type { FleetMachine } from "../../fleet/plan-models.js";
+import { type FleetMachine, specOfSplit } from "../../fleet/plan-models.js";
 import type { Split } from "../../fleet/scaling/instance-plan.js";
 import type { EngineSettings } from "../../local/start-engine.js";
 import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
@@ -53,11 +53,14 @@ export async function machineFor(
       import("../../bench/splits/split-for-model.js"),
       import("../../formats/locate-model.js"),
     ]);
-    const { path } = await locateModel(model.model, startStage);
-    // Read within splitForModel, so that a faulty flag of one model is a note about its split and not the end of the start.
-    const engineFor = (numSeqs: number) => engineForModel(model)(numSeqs);
-    const split = await splitForModel(model, path, { cores, isServing }, engineFor, startStage);
-    splits.set(model.name, split);
+    const isOwn = model.engine === "millrace";
+    const path = isOwn ? (await locateModel(model.model, startStage)).path : model.model!;
+    const machine = { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };
+    const subject = isOwn
+      ? // Read within splitForModel, so that a faulty flag of one model is a note about its split and not the end of the start.
+        { engineFor: (numSeqs: number) => engineForModel(model)(numSeqs) }
+      : { specFor: (split: Split) => specOfSplit(model, config.timeouts, machine, split) };
+    splits.set(model.name, await splitForModel(model, path, { cores, isServing }, subject, startStage));
   }
   return { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };
 }

@@ -51,6 +51,9 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
   });
 }
 
+/** Engines whose instances the fleet can start in any number, each on its share of the machine. */
+const MEASURED: readonly ModelEntry["engine"][] = ["millrace", "vllm", "sglang", "llama-server"];
+
 function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
   const { instances, load, engine, attach } = model;
   const path = [...at, "instances"];
@@ -60,10 +63,8 @@ function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
       conflict(path, `expected max of at least min ${instances.min}, got ${instances.max}`, "swap the two"),
     );
   }
-  if (instances === "auto" && engine !== "millrace") {
-    findings.push(
-      conflict(path, `expected a number for ${engine}, got auto`, "auto measures millrace's own engine only"),
-    );
+  if (instances === "auto" && !MEASURED.includes(engine)) {
+    findings.push(conflict(path, `expected a number for ${engine}, got auto`, `auto measures ${MEASURED.join(", ")}`));
   }
   if (typeof instances === "object" && instances.min === 0 && load === "always") {
     findings.push(

@@ -152,8 +152,8 @@ describe("mistakes", () => {
     ["nothing to load", "models: [{ name: m }]", ["models[0] config_conflict: expected model or attach"]],
     [
       "auto for another engine",
-      "models: [{ name: m, model: a, engine: vllm, instances: auto }]",
-      ["expected a number for vllm, got auto"],
+      "models: [{ name: m, model: a, engine: tgi, instances: auto }]",
+      ["expected a number for tgi, got auto"],
     ],
     [
       "a path in a URL",

@@ -9,11 +9,11 @@ test.each([
   [8, 1, ["1×8"]],
   [1, 16, ["1×1"]],
 ])("%d cores for %d concurrent requests", (cores, concurrency, expected) => {
-  expect(splitsOf(cores, concurrency).map((split) => `${split.instances}×${split.coresPerInstance}`)).toEqual(expected);
+  expect(splitsOf(cores, concurrency).map((split) => `${split.instances}×${split.perInstance}`)).toEqual(expected);
 });
 
 const measured = (...speeds: readonly number[]) =>
-  speeds.map((tokensPerS, i) => ({ instances: 2 ** i, coresPerInstance: 8 / 2 ** i, tokensPerS }));
+  speeds.map((tokensPerS, i) => ({ instances: 2 ** i, perInstance: 8 / 2 ** i, tokensPerS }));
 
 test.each([
   ["more instances win where they are faster", [100, 130, 150], 4],

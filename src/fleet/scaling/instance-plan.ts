@@ -1,8 +1,9 @@
-/** One instance on all cores, or several instances that share them: which splits to measure, and which measurement wins. */
+/** One instance on all cores (or GPUs), or several instances that share them: which splits to measure, and which measurement wins. */
 
 export interface Split {
   readonly instances: number;
-  readonly coresPerInstance: number;
+  /** Cores of each instance, or its GPUs where the model has any. */
+  readonly perInstance: number;
 }
 
 export interface MeasuredSplit extends Split {
@@ -16,11 +17,11 @@ const LEAST_GAIN = 0.05;
 const MAX_SPLITS = 6;
 
 /** @example splitsOf(4, 8) // 1×4, 2×2, 4×1 */
-export function splitsOf(numCores: number, concurrency: number): readonly Split[] {
-  const divisors = Array.from({ length: numCores }, (_, i) => i + 1).filter((count) => numCores % count === 0);
+export function splitsOf(numUnits: number, concurrency: number): readonly Split[] {
+  const divisors = Array.from({ length: numUnits }, (_, i) => i + 1).filter((count) => numUnits % count === 0);
   // An instance without requests would only occupy memory.
   const useful = divisors.filter((count) => count <= concurrency).slice(0, MAX_SPLITS);
-  return useful.map((instances) => ({ instances, coresPerInstance: numCores / instances }));
+  return useful.map((instances) => ({ instances, perInstance: numUnits / instances }));
 }
 
 /** The fastest split; among those about as fast, the one with the fewest instances. */

@@ -1,0 +1,90 @@
+/** Measures a split of the cores or GPUs with an engine's own servers, started as the fleet starts them: all instances at the same time. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { MeasuredSplit, Split } from "../../fleet/scaling/instance-plan.js";
+import { Supervisor } from "../../fleet/supervision/supervisor.js";
+import type { ModelSpec } from "../../fleet/upstream/model-spec.js";
+import type { UpstreamTarget } from "../../fleet/upstream/upstream.js";
+import { prose } from "../workload/prose.js";
+import { Random } from "../workload/random.js";
+
+/** Short enough to wait for, and long enough to measure both prefill and decode. */
+const PROMPT_WORDS = 96;
+const GEN_TOKENS = 48;
+const REPETITIONS = 3;
+const REQUEST_MS = 10 * 60_000;
+
+/** @param spec the model with this split's instances. Throws peer_failed with the end of the log if an instance does not start. */
+export async function measureServedSplit(spec: ModelSpec, split: Split, concurrency: number): Promise<MeasuredSplit> {
+  const logFolder = mkdtempSync(join(tmpdir(), "millrace-split-"));
+  const supervisor = new Supervisor({ logger: pino({ level: "silent" }), logFolder });
+  try {
+    supervisor.addModel(spec);
+    const targets = await startedTargets(supervisor, spec);
+    const share = Math.ceil(concurrency / targets.length);
+    const random = new Random(0);
+    const perTarget = (count: number) =>
+      targets.flatMap((target) => Array.from({ length: share }, () => requestsOf(target, spec.name, random, count)));
+    await Promise.all(perTarget(1));
+    const startMs = performance.now();
+    const counts = await Promise.all(perTarget(REPETITIONS));
+    const seconds = (performance.now() - startMs) / 1000;
+    return { ...split, tokensPerS: counts.reduce((sum, count) => sum + count, 0) / seconds };
+  } finally {
+    await supervisor.close({ now: true });
+    rmSync(logFolder, { recursive: true, force: true });
+  }
+}
+
+async function startedTargets(supervisor: Supervisor, { name, instances }: ModelSpec): Promise<UpstreamTarget[]> {
+  await new Promise<void>((resolve, reject) => {
+    const check = (): void => {
+      const all = supervisor.upstreams(name);
+      const failed = all.find(({ state }) => state === "failed");
+      if (failed !== undefined) {
+        const log = failed.logFile === undefined ? "" : readFileSync(failed.logFile, "utf8").slice(-1000);
+        reject(failure(`${failed.reason ?? "a failure"}\n${log}`));
+      } else if (all.filter(({ state }) => state === "ready").length === instances) resolve();
+    };
+    supervisor.onChange(check);
+    check();
+  });
+  return supervisor.upstreams(name).flatMap(({ target }) => target ?? []);
+}
+
+const answered = z.object({ usage: z.object({ completion_tokens: z.number() }) });
+
+/** Sends requests one after the other. @returns their output tokens */
+async function requestsOf(
+  { url, apiKey, modelName }: UpstreamTarget,
+  model: string,
+  random: Random,
+  count: number,
+): Promise<number> {
+  const headers = {
+    "content-type": "application/json",
+    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  };
+  let numTokens = 0;
+  for (let i = 0; i < count; i++) {
+    const prompt = prose(random, PROMPT_WORDS);
+    const body = { model: modelName ?? model, prompt, max_tokens: GEN_TOKENS, temperature: 0, ignore_eos: true };
+    const response = await fetch(`${url}/v1/completions`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(REQUEST_MS),
+    });
+    const text = await response.text();
+    if (!response.ok) throw failure(`status ${response.status}: ${text.slice(0, 500)}`);
+    numTokens += answered.parse(JSON.parse(text)).usage.completion_tokens;
+  }
+  return numTokens;
+}
+
+const failure = (got: string): MillraceError =>
+  new MillraceError("peer_failed", `expected an instance to measure its speed, got ${got}`);
