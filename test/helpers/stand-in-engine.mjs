@@ -84,7 +84,8 @@ const ENGINES = {
   },
   "tensorrt-llm": {
     takesModel: true,
-    flags: "--host --port --extra_llm_api_options --max_seq_len --max_batch_size --max_num_tokens --tp_size",
+    flags:
+      "--host --port --extra_llm_api_options --max_seq_len --max_batch_size --max_num_tokens --tp_size --pp_size --backend --tokenizer",
     key: () => undefined,
     metricsPath: "/prometheus/metrics",
     metrics(s, flags) {
