@@ -11,6 +11,7 @@ import { ADAPTERS } from "../../src/fleet/adapters/index.js";
 import { describeConformance } from "../helpers/engine-conformance.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { writeRandomFolder } from "../helpers/hf-folder.js";
+import { realSglang, realVllm } from "../helpers/real-engines.js";
 
 const model = join(repositoryRoot(), "models/mill-base.gguf");
 /** Every option that both have. */
@@ -91,11 +92,7 @@ if (vllm === undefined) {
   describeConformance({
     kind: "real",
     spec: {
-      engine: "vllm",
-      program: [vllm, "serve"],
-      // Compiling takes minutes and changes no behaviour.
-      args: ["--enforce-eager"],
-      env: { VLLM_CPU_KVCACHE_SPACE: "1" },
+      ...realVllm(vllm),
       options: { ...randomOptions, model: randomModel("millrace-vllm-") },
     },
     longAnswer,
@@ -115,16 +112,12 @@ if (sglang === undefined) {
   describeConformance({
     kind: "real",
     spec: {
-      engine: "sglang",
-      program: [sglang, "-m", "sglang.launch_server"],
-      // Its other backends need AMX or a GPU.
-      args: ["--device", "cpu", "--attention-backend", "torch_native", "--sampling-backend", "pytorch"],
-      env: { SGLANG_USE_CPU_ENGINE: "1", HF_HUB_OFFLINE: "1" },
+      ...realSglang(sglang),
       options: { ...randomOptions, model: randomModel("millrace-sglang-") },
     },
     longAnswer,
     longTokens: 1900,
-    capacity: { seats: 2 },
+    capacity: { seats: 2, kvTokens: 8192, blockSize: 1 },
     startTimeoutMs: 240_000,
     sleepless: "SGLang's memory saver, which --enable-memory-saver needs, exists for GPUs alone",
   });
