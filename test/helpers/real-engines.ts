@@ -16,8 +16,14 @@ export const realSglang = (python: string): RealEngine => ({
   engine: "sglang",
   program: [python, "-m", "sglang.launch_server"],
   args: [
-    ...["--device", "cpu", "--attention-backend", "torch_native", "--sampling-backend", "pytorch"],
-    ...["--max-total-tokens", "8192"],
+    "--device",
+    "cpu",
+    "--attention-backend",
+    "torch_native",
+    "--sampling-backend",
+    "pytorch",
+    "--max-total-tokens",
+    "8192",
   ],
   env: { SGLANG_USE_CPU_ENGINE: "1", HF_HUB_OFFLINE: "1" },
 });

@@ -50,7 +50,10 @@ function buildOf(options: CommonEngineOptions): EngineBuild | undefined {
     command: (checkpoint, into) => [
       builder,
       ...builderArgs,
-      ...["--checkpoint_dir", checkpoint, "--output_dir", into],
+      "--checkpoint_dir",
+      checkpoint,
+      "--output_dir",
+      into,
       ...sizes,
       ...args,
     ],

@@ -83,10 +83,7 @@ async function runOnPorts(
   const { adapter, spec, slot, folder, log, guard, mark } = context;
   const followsCache = !spec.args.some((argument) => OWN_EVENTS.test(argument));
   const built = await buildFor(context, listener, quit);
-  const place = {
-    ...{ host: spec.host, port, sparePorts, folder, followsCache },
-    ...(built === undefined ? {} : { built }),
-  };
+  const place = { host: spec.host, port, sparePorts, folder, followsCache, ...(built === undefined ? {} : { built }) };
   const launch = await prepareLaunch(adapter, spec, slot, place);
   for (const notice of launch.notices) listener.onNotice(notice);
   log.forgetTail();

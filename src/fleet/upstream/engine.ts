@@ -15,7 +15,7 @@ export const ENGINE_NAMES = [
 export type EngineName = (typeof ENGINE_NAMES)[number];
 
 /** How a model becomes what the engine loads, where it must be compiled for the GPU first. */
-export interface BuildOptions {
+interface BuildOptions {
   /** Program and arguments that make the engine's checkpoint from the model. Absent: the model is such a checkpoint. */
   readonly convert?: readonly string[] | undefined;
   /** The engine's builder, if it is not the usual one. */
