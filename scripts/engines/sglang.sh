@@ -12,7 +12,9 @@ set -euo pipefail
 folder=${1:?expected a folder for the environment, got none}
 sglang_version=0.5.23
 
-if [ ! -x "$folder/bin/python" ]; then
+# Written last, so that a set-up that was cut goes on.
+complete="$folder/complete-$sglang_version"
+if [ ! -e "$complete" ]; then
   python3.11 -m venv "$folder"
   "$folder/bin/pip" install --quiet torch==2.14.1
   # Its own list of requirements has dozens of packages for GPUs.
@@ -22,6 +24,7 @@ if [ ! -x "$folder/bin/python" ]; then
     openai-harmony==0.0.4 orjson outlines==0.1.11 packaging partial_json_parser pillow prometheus-client psutil pybase64 pydantic \
     python-multipart pyzmq regex requests scipy sentencepiece==0.2.1 setproctitle smg-grpc-servicer soundfile tiktoken tokenizers==0.23.2 \
     tqdm transformers==5.19.0 uvicorn uvloop watchfiles xgrammar==0.2.7 xxhash zstandard
+  touch "$complete"
 fi
 
 packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
