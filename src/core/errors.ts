@@ -83,6 +83,7 @@ const STATUS_BY_CODE = {
   config_secret: 400,
   memory_budget: 503,
   instance_failed: 503,
+  build_failed: 503,
   // planning
   plan_does_not_fit: 400,
   plan_targets_missed: 400,

@@ -128,10 +128,15 @@ export class Fleet {
     return this.#supervisor.instances().map((status) => ({ ...status, inFlight: this.#inFlightOf(status.id) }));
   }
 
-  /** Resolves when no instance is in its first start, and each model that is always loaded has a ready instance or has given up on all. */
-  whenStarted(): Promise<void> {
+  /**
+   * Resolves when no instance is in its first start, and each model that is always loaded has a ready instance or has given up on all.
+   *
+   * @param onChange told of each change until then
+   */
+  whenStarted(onChange: (status: InstanceStatus) => void = () => {}): Promise<void> {
     return new Promise((resolve) => {
-      const look = (): void => {
+      const look = (status?: InstanceStatus): void => {
+        if (status !== undefined) onChange(status);
         if (!this.#planned.every(({ spec }) => this.#isStarted(spec))) return;
         stopListening();
         resolve();

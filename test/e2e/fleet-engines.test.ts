@@ -1,6 +1,7 @@
 /**
- * The conformance suite against the real engines of this machine: our own, llama-server where MILLRACE_LLAMA_SERVER names its binary, and vLLM where
- * MILLRACE_VLLM names its program (scripts/engines/vllm.sh sets up its CPU build).
+ * The conformance suite against the real engines of this machine: our own, and those that a variable names. scripts/engines has a script for each
+ * that sets it up on a machine without a GPU: llama-server's binary (MILLRACE_LLAMA_SERVER), vLLM's program (MILLRACE_VLLM), SGLang's Python
+ * (MILLRACE_SGLANG).
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,6 +11,7 @@ import { ADAPTERS } from "../../src/fleet/adapters/index.js";
 import { describeConformance } from "../helpers/engine-conformance.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { writeRandomFolder } from "../helpers/hf-folder.js";
+import { realSglang, realVllm } from "../helpers/real-engines.js";
 
 const model = join(repositoryRoot(), "models/mill-base.gguf");
 /** Every option that both have. */
@@ -45,7 +47,7 @@ describeConformance({
 const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
 if (llamaServer === undefined) {
   describe("llama-server (real)", () => {
-    it.skip("needs its binary: set MILLRACE_LLAMA_SERVER to the path of llama-server", () => {});
+    it.skip("needs its binary: set MILLRACE_LLAMA_SERVER to the path that scripts/engines/llama-server.sh prints", () => {});
   });
 } else {
   describeConformance({
@@ -61,6 +63,25 @@ if (llamaServer === undefined) {
   });
 }
 
+/** A random llama that both load, and whose answers do not end by themselves. */
+function randomModel(prefix: string): string {
+  const folder = mkdtempSync(join(tmpdir(), prefix));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  return writeRandomFolder(join(folder, "model"));
+}
+
+const randomOptions = {
+  servedModelName: "random",
+  maxNumSeqs: 2,
+  // An answer long enough that a scrape sees it: this tiny model ends 900 tokens within a second or two.
+  maxModelLen: 2048,
+  maxNumBatchedTokens: 2048,
+  threads: 1,
+  apiKey: "sk-of-this-instance",
+  enablePrefixCaching: true,
+  schedulingPolicy: "priority",
+};
+
 const vllm = process.env.MILLRACE_VLLM;
 if (vllm === undefined) {
   describe("vllm (real)", () => {
@@ -68,33 +89,36 @@ if (vllm === undefined) {
     it.skip("needs its program: set MILLRACE_VLLM to the path that scripts/engines/vllm.sh prints", () => {});
   });
 } else {
-  const folder = mkdtempSync(join(tmpdir(), "millrace-vllm-"));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
   describeConformance({
     kind: "real",
     spec: {
-      engine: "vllm",
-      program: [vllm, "serve"],
-      // Compiling takes minutes and changes no behaviour.
-      args: ["--enforce-eager"],
-      env: { VLLM_CPU_KVCACHE_SPACE: "1" },
-      options: {
-        model: writeRandomFolder(join(folder, "model")),
-        servedModelName: "random",
-        maxNumSeqs: 2,
-        // An answer long enough that a scrape sees it: this tiny model ends 900 tokens within a second or two.
-        maxModelLen: 2048,
-        maxNumBatchedTokens: 2048,
-        threads: 1,
-        apiKey: "sk-of-this-instance",
-        enablePrefixCaching: true,
-        schedulingPolicy: "priority",
-      },
+      ...realVllm(vllm),
+      options: { ...randomOptions, model: randomModel("millrace-vllm-") },
     },
     longAnswer,
     longTokens: 1900,
     capacity: {},
     startTimeoutMs: 240_000,
     sleepless: "vLLM's CPU build refuses --enable-sleep-mode: it is not supported on this platform",
+  });
+}
+
+const sglang = process.env.MILLRACE_SGLANG;
+if (sglang === undefined) {
+  describe("sglang (real)", () => {
+    it.skip("needs its Python: set MILLRACE_SGLANG to the path that scripts/engines/sglang.sh prints", () => {});
+  });
+} else {
+  describeConformance({
+    kind: "real",
+    spec: {
+      ...realSglang(sglang),
+      options: { ...randomOptions, model: randomModel("millrace-sglang-") },
+    },
+    longAnswer,
+    longTokens: 1900,
+    capacity: { seats: 2, kvTokens: 8192, blockSize: 1 },
+    startTimeoutMs: 240_000,
+    sleepless: "SGLang's memory saver, which --enable-memory-saver needs, exists for GPUs alone",
   });
 }

@@ -54,7 +54,7 @@ const ENGINES = {
   },
   sglang: {
     flags:
-      "--model-path --host --port --enable-metrics! --served-model-name --context-length --max-running-requests --chunked-prefill-size --kv-cache-dtype --quantization --tp-size --mem-fraction-static --disable-radix-cache! --speculative-algorithm --speculative-draft-model-path --speculative-num-draft-tokens --speculative-num-steps --speculative-eagle-topk --schedule-policy --enable-priority-scheduling! --schedule-low-priority-values-first! --enable-memory-saver! --api-key",
+      "--model-path --host --port --enable-metrics! --served-model-name --context-length --max-running-requests --chunked-prefill-size --kv-cache-dtype --quantization --tp-size --mem-fraction-static --disable-radix-cache! --speculative-algorithm --speculative-draft-model-path --speculative-num-draft-tokens --speculative-num-steps --speculative-eagle-topk --schedule-policy --enable-priority-scheduling! --schedule-low-priority-values-first! --default-priority-value --enable-memory-saver! --api-key",
     key: (flags) => flags.get("--api-key"),
     metrics: (s, flags) =>
       flags.has("--enable-metrics")
@@ -68,8 +68,11 @@ const ENGINES = {
               ["sglang:cached_tokens_total", 0],
               ["sglang:num_retracted_requests_total", 0],
             ],
-            '{engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"}',
-          )
+            '{engine_type="unified",model_name="m",pp_rank="0",priority="",tp_rank="0"}',
+          ) +
+          (flags.has("--enable-priority-scheduling")
+            ? series([["sglang:num_running_reqs", s.numRunning]], '{model_name="m",priority="0",tp_rank="0"}')
+            : "")
         : undefined,
     pages: (flags) => ({
       "/server_info": {
@@ -84,7 +87,8 @@ const ENGINES = {
   },
   "tensorrt-llm": {
     takesModel: true,
-    flags: "--host --port --extra_llm_api_options --max_seq_len --max_batch_size --max_num_tokens --tp_size",
+    flags:
+      "--host --port --extra_llm_api_options --max_seq_len --max_batch_size --max_num_tokens --tp_size --pp_size --backend --tokenizer",
     key: () => undefined,
     metricsPath: "/prometheus/metrics",
     metrics(s, flags) {
@@ -245,7 +249,9 @@ async function handle(request, response) {
   if (url === sleepPath) return rest(response, true);
   if (url === wakePath) return rest(response, false);
   if (url === engine.abortPath) {
-    running.get(body.rid)?.end();
+    running
+      .get(body.rid)
+      ?.end('data: {"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}\n\ndata: [DONE]\n\n');
     return answer(response, 200, {});
   }
   if (engine.isKeptAlive && url === "/api/generate" && body.model === "a-model")

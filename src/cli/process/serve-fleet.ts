@@ -112,7 +112,9 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   logThroughput(logger, () => loadsOf(fleet));
   signals.fleetIsThere(fleet, readAgain === undefined ? undefined : reloading(fleet, readAgain));
   try {
-    await fleet.whenStarted();
+    await fleet.whenStarted(({ id, state, reason }) => {
+      if (state === "starting" && reason !== undefined) stage.update(`${id} ${reason}`);
+    });
     assertStarted(fleet);
   } catch (thrown) {
     await fleet.close();

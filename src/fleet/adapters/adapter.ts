@@ -12,6 +12,8 @@ export interface LaunchPlace {
   readonly sparePorts: readonly [number, number];
   /** A folder of the instance's own, for the files it needs. */
   readonly folder: string;
+  /** What `Adapter.build` made of the model. */
+  readonly built?: string;
   /** The fleet follows the engine's prefix cache, so the engine publishes its changes if it can. */
   readonly followsCache?: boolean;
 }
@@ -32,12 +34,32 @@ export interface LaunchPlan {
   readonly notices: readonly string[];
 }
 
+/** What turns a model into the files that the engine loads. Results are kept and shared: supervision/build-cache.ts. */
+export interface EngineBuild {
+  /** Its output contains the builder's version, whatever its exit code. */
+  readonly versionCommand: Command;
+  /** In order; the engine loads what the last one makes. */
+  readonly steps: readonly BuildStep[];
+}
+
+interface BuildStep {
+  readonly name: string;
+  /** @param source the model, or the folder that the step before made */
+  command(source: string, into: string): Command;
+  /** Names of files that a complete result has. */
+  readonly files: readonly string[];
+}
+
+type Command = readonly [string, ...string[]];
+
 export interface Adapter {
   readonly name: EngineName;
   /** Command whose output shows the flag names of the installed version; absent where the names never changed. */
   readonly helpCommand?: (program: readonly [string, ...string[]]) => readonly [string, ...string[]];
   /** Default program; undefined where the engine can only be attached. */
   readonly program: readonly [string, ...string[]] | undefined;
+  /** Undefined: the engine loads the model as it is. Absent: it always does. */
+  readonly build?: (options: CommonEngineOptions) => EngineBuild | undefined;
   /** @param help output of `helpCommand`; undefined if it failed or there is none */
   launch(
     options: CommonEngineOptions,

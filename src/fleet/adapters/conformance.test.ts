@@ -42,7 +42,7 @@ stand(
     apiKey,
     enablePrefixCaching: false,
     speculativeConfig: { method: "eagle3", model: "draft", num_speculative_tokens: 3 },
-    schedulingPolicy: "lpm",
+    schedulingPolicy: "priority",
   },
   { seats: 4, kvTokens: 1024, blockSize: 16 },
 );

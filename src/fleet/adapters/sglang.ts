@@ -1,4 +1,7 @@
-/** SGLang: `python -m sglang.launch_server`. Flags and names are those of 0.5.23. Its health check generates a token when the engine is idle. */
+/**
+ * SGLang: `python -m sglang.launch_server`. Flags and names are those of 0.5.23. Its health check generates a token when the engine is idle, and its
+ * gauges follow a running batch every forty steps (`--decode-log-interval`).
+ */
 
 import type { CommonEngineOptions } from "../upstream/engine.js";
 import type { Adapter } from "./adapter.js";
@@ -30,8 +33,8 @@ const FLAGS: FlagTable = {
   speculativeConfig: speculation,
   schedulingPolicy: (policy) =>
     policy === "priority"
-      ? // As in vLLM, the lower number goes first.
-        ["--enable-priority-scheduling", "--schedule-low-priority-values-first"]
+      ? // As in vLLM, the lower number goes first, and a request without one has 0.
+        ["--enable-priority-scheduling", "--schedule-low-priority-values-first", "--default-priority-value", "0"]
       : ["--schedule-policy", policy],
   enableSleepMode: onlyIf("--enable-memory-saver", true),
   threads: elsewhere,
@@ -55,6 +58,9 @@ function speculation(config: NonNullable<CommonEngineOptions["speculativeConfig"
       : ["--speculative-num-steps", String(depth), "--speculative-eagle-topk", "1"]),
   ];
 }
+
+/** With priorities, SGLang counts the requests of each priority beside their total, whose label is empty. */
+const OF_ONE_PRIORITY = /^sglang:num_(?:running|queue)_reqs\{.*\bpriority="[^"]+".*$/gm;
 
 const METRICS: MetricNames = {
   numRunning: ["sglang:num_running_reqs"],
@@ -87,7 +93,7 @@ export const sglang: Adapter = {
   cacheScope: ["/v1/chat/completions", "/v1/completions", "/v1/responses"],
   turnsCacheOff: true,
   sharesDrafts: ({ method }) => method === "ngram",
-  parseMetrics: (text) => metricsByName(text, METRICS),
+  parseMetrics: (text) => metricsByName(text.replace(OF_ONE_PRIORITY, ""), METRICS),
   async capacity(target, signal) {
     const info = await askForJson(target, "/server_info", signal).catch(() =>
       // The older name of the path.

@@ -1,8 +1,11 @@
-/** NVIDIA TensorRT-LLM: `trtllm-serve`, with a YAML file for options that have no flag. Flags and names are those of its source (1.3). */
+/**
+ * NVIDIA TensorRT-LLM: `trtllm-serve`, with a YAML file for options that have no flag. Its PyTorch backend loads a model as it is; with
+ * `buildEngine`, `trtllm-build` compiles it for the GPU first, and the TensorRT backend loads the result. Flags and names are those of its source (1.3).
+ */
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { CommonEngineOptions } from "../upstream/engine.js";
-import type { Adapter } from "./adapter.js";
+import type { Adapter, EngineBuild } from "./adapter.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
@@ -20,7 +23,52 @@ const FLAGS: FlagTable = {
   enablePrefixCaching: elsewhere,
   speculativeConfig: elsewhere,
   threads: elsewhere,
+  buildEngine: elsewhere,
 };
+
+/** One GPU of each rank: tensor parallel times pipeline parallel. */
+function ranksOf({ tensorParallelSize: tp = 1, buildEngine }: CommonEngineOptions) {
+  const pp = buildEngine?.pipelineParallelSize ?? 1;
+  return { pp, shape: ["--tp_size", String(tp), "--pp_size", String(pp)], ranks: [...Array(tp * pp).keys()] };
+}
+
+/** convert_checkpoint.py and quantize.py write a checkpoint, `trtllm-build` one engine per rank of it. */
+function buildOf(options: CommonEngineOptions): EngineBuild | undefined {
+  const { buildEngine, maxModelLen, maxNumSeqs, maxNumBatchedTokens } = options;
+  if (buildEngine === undefined) return undefined;
+  const { convert, program = [], args = [] } = buildEngine;
+  const { shape, ranks } = ranksOf(options);
+  const [builder = "trtllm-build", ...builderArgs] = program;
+  const sizes = Object.entries({
+    "--max_seq_len": maxModelLen,
+    "--max_batch_size": maxNumSeqs,
+    "--max_num_tokens": maxNumBatchedTokens,
+    "--workers": ranks.length,
+  }).flatMap(([flag, value]) => (value === undefined ? [] : [flag, String(value)]));
+  const engine: EngineBuild["steps"][number] = {
+    name: "engine",
+    command: (checkpoint, into) => [
+      builder,
+      ...builderArgs,
+      "--checkpoint_dir",
+      checkpoint,
+      "--output_dir",
+      into,
+      ...sizes,
+      ...args,
+    ],
+    files: ["config.json", ...ranks.map((rank) => `rank${rank}.engine`)],
+  };
+  const versionCommand = [builder, ...builderArgs, "--version"] as const;
+  const [converter, ...converterArgs] = convert ?? [];
+  if (converter === undefined) return { versionCommand, steps: [engine] };
+  const checkpoint: EngineBuild["steps"][number] = {
+    name: "checkpoint",
+    command: (model, into) => [converter, ...converterArgs, "--model_dir", model, "--output_dir", into, ...shape],
+    files: ["config.json", ...ranks.map((rank) => `rank${rank}.safetensors`)],
+  };
+  return { versionCommand, steps: [checkpoint, engine] };
+}
 
 /** vLLM's methods under TensorRT-LLM's names. */
 const DECODING_TYPES: Readonly<Record<string, string>> = {
@@ -76,13 +124,19 @@ const METRICS: MetricNames = {
 export const tensorrtLlm: Adapter = {
   name: "tensorrt-llm",
   program: ["trtllm-serve"],
-  launch(options, program, { host, port, folder }) {
+  build: buildOf,
+  launch(options, program, { host, port, folder, built }) {
     const { args, notices } = flagsFrom("tensorrt-llm", options, FLAGS);
     const file = join(folder, "trtllm.yaml");
+    const loaded = built ?? options.model;
+    const builtArgs =
+      built === undefined
+        ? []
+        : ["--backend", "tensorrt", "--tokenizer", options.model, "--pp_size", String(ranksOf(options).pp)];
     return {
       command: [
         ...program,
-        options.model,
+        loaded,
         "--host",
         host,
         "--port",
@@ -90,11 +144,12 @@ export const tensorrtLlm: Adapter = {
         // Newer versions call it --config and keep this name as an alias.
         "--extra_llm_api_options",
         file,
+        ...builtArgs,
         ...args,
       ],
       env: envFrom({ OMP_NUM_THREADS: options.threads }),
       files: { [file]: yamlConfig(options) },
-      modelName: options.model.split("/").at(-1),
+      modelName: loaded.split("/").at(-1),
       notices,
     };
   },

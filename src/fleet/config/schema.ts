@@ -30,6 +30,20 @@ const engineOptions = () =>
       .describe("speculative decoding, as the engine's own JSON"),
     "scheduling-policy": text().optional().describe("order of waiting requests, under the engine's own name"),
     threads: integer(1, 1024).optional().describe("CPU threads of each instance"),
+    "build-engine": section({
+      convert: z
+        .array(text())
+        .min(1)
+        .optional()
+        .describe("program and arguments that make the engine's checkpoint from the model (default: the model is one)"),
+      program: z.array(text()).min(1).optional().describe("the builder, instead of the engine's usual one"),
+      args: z.array(z.string()).default([]).describe("further arguments of the builder"),
+      "pipeline-parallel-size": integer(1, 1024).optional().describe("GPUs that share the layers of one instance"),
+    })
+      .optional()
+      .describe(
+        "compiles the model for the GPU before the first start, where the engine can (tensorrt-llm); kept and shared",
+      ),
   });
 
 /** Keys of the fleet's and of a model's `autoscale`. Keys that a model leaves out take the fleet's value. */

@@ -204,4 +204,7 @@ test.each<[string, number | undefined, readonly string[]]>([
   }
   for (const { response } of sent) await (await response).text();
   expect(standIns[0]!.received.map(({ body }) => body.user)).toEqual(["first", ...order]);
+  // The engine gets the request's own, for its batch.
+  const own = { first: 0, patient: 5, urgent: 1 } as Readonly<Record<string, number>>;
+  for (const { body } of standIns[0]!.received) expect(body.priority).toBe(own[String(body.user)]);
 });

@@ -1,16 +1,18 @@
 /** One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and reports why it ended. */
 
+import { once } from "node:events";
 import { eitherOf, pause, within } from "../../core/abort-signals.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Adapter } from "../adapters/adapter.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
 import type { Capacity, UpstreamTarget } from "../upstream/upstream.js";
+import { builtEngine } from "./engine-build.js";
 import { EngineProcess } from "./engine-process.js";
 import { type ReservedPorts, reservePorts } from "./free-ports.js";
 import { askForHealth, HealthWatch } from "./health-watch.js";
 import type { InstanceLog } from "./instance-log.js";
-import { prepareLaunch } from "./launch.js";
+import { environmentOf, prepareLaunch } from "./launch.js";
 import type { OrphanGuard } from "./orphan-guard.js";
 import type { FleetTiming } from "./timing.js";
 
@@ -38,6 +40,8 @@ export interface RunContext {
 
 interface RunListener {
   onNotice(text: string): void;
+  /** How far the work before the engine's start is. */
+  onProgress(text: string): void;
   onStarted(pid: number): void;
   onReady(target: UpstreamTarget, capacity: Capacity, watch: HealthWatch): void;
   onMetrics(metrics: EngineMetrics): void;
@@ -78,7 +82,8 @@ async function runOnPorts(
 ): Promise<RunEnd> {
   const { adapter, spec, slot, folder, log, guard, mark } = context;
   const followsCache = !spec.args.some((argument) => OWN_EVENTS.test(argument));
-  const place = { host: spec.host, port, sparePorts, folder, followsCache };
+  const built = await buildFor(context, listener, quit);
+  const place = { host: spec.host, port, sparePorts, folder, followsCache, ...(built === undefined ? {} : { built }) };
   const launch = await prepareLaunch(adapter, spec, slot, place);
   for (const notice of launch.notices) listener.onNotice(notice);
   log.forgetTail();
@@ -91,6 +96,36 @@ async function runOnPorts(
   } finally {
     await stop(context, child);
   }
+}
+
+function buildFor(context: RunContext, listener: RunListener, quit: AbortSignal): Promise<string | undefined> {
+  const { adapter, spec, slot, log } = context;
+  const env = environmentOf(spec, slot);
+  log.forgetTail();
+  const run = (command: readonly [string, ...string[]]) => runToItsEnd(context, command, env, quit);
+  const { onProgress, onNotice } = listener;
+  return builtEngine({ adapter, spec, env, run, onProgress, onNotice }, quit);
+}
+
+/** Runs a program before the engine, watched like the engine. Rejects with build_failed if it fails by itself, and so would fail again. */
+async function runToItsEnd(
+  context: RunContext,
+  command: readonly [string, ...string[]],
+  env: NodeJS.ProcessEnv,
+  quit: AbortSignal,
+): Promise<void> {
+  const { log, guard, mark, spec } = context;
+  const child = await EngineProcess.start({ command, env, log, guard, mark });
+  const over = eitherOf(child.ended, quit);
+  if (!over.signal.aborted) await once(over.signal, "abort");
+  over.dispose();
+  const isCut = !child.ended.aborted;
+  await stop(context, child);
+  if (isCut) throw new Error(`${command[0]} was told to end`);
+  if (child.ending === "ended with code 0") return;
+  const got = `${child.ending}; its last lines:\n${log.lastLines(spec.options.apiKey)}`;
+  const message = `expected ${command[0]} to end with code 0, got: ${got}`;
+  throw child.ending.startsWith("was ended by") ? new Error(message) : new MillraceError("build_failed", message);
 }
 
 function stop({ spec, hurry }: RunContext, child: EngineProcess): Promise<void> {

@@ -5,7 +5,7 @@ import type { Upstream } from "../upstream/upstream.js";
 export interface InstanceStatus extends Upstream {
   /** The instance is a server that the fleet attached to and did not start. */
   readonly isAttached: boolean;
-  /** Why the instance failed or became suspect. */
+  /** Why the instance failed or became suspect; while it starts, how far its build is. */
   readonly reason: string | undefined;
   /** After repeated failures the next start is minutes away, or there is none. */
   readonly isGivenUp: boolean;

@@ -184,9 +184,13 @@ export class Instance implements FleetInstance {
       context,
       {
         onNotice: (text) => this.#logger.warn(text),
+        onProgress: (text) => {
+          this.#logger.info(text);
+          this.#set({ reason: text });
+        },
         onStarted: (pid) => {
           fleet.starts.set(this.#status.id, starts);
-          this.#set({ pid, starts });
+          this.#set({ pid, starts, reason: undefined });
         },
         onReady: (target, capacity, watch) => {
           this.#watch = watch;

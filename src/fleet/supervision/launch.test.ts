@@ -141,6 +141,9 @@ describe("cores and GPUs", () => {
     if (process.platform === "linux") expect(command.slice(0, 4)).toEqual(["taskset", "-c", "2,3", "engine"]);
     expect(env.CUDA_VISIBLE_DEVICES).toBe("2,3");
     expect((await launch(spec("millrace", {}, machine), 2)).env.CUDA_VISIBLE_DEVICES).toBe("0,1");
+    const deep = { tensorParallelSize: 2, buildEngine: { pipelineParallelSize: 2 } };
+    const piped = spec("tensorrt-llm", deep, { gpus: ["0", "1", "2", "3", "4", "5", "6", "7"] });
+    expect((await launch(piped, 1)).env.CUDA_VISIBLE_DEVICES).toBe("4,5,6,7");
     expect(
       (await launch(spec("vllm", { tensorParallelSize: 4 }, { gpus: machine.gpus }), 1)).env.CUDA_VISIBLE_DEVICES,
     ).toBe("0,1,2,3");

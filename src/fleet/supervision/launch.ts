@@ -51,7 +51,7 @@ export async function prepareLaunch(
   const pinned = await pinnedTo(coresOf(spec, slot));
   return {
     command: [...pinned.prefix, ...plan.command, ...spec.args] as unknown as [string, ...string[]],
-    env: environment(plan, spec, slot),
+    env: environmentOf(spec, slot, plan.env),
     modelName: plan.modelName,
     cacheEvents: plan.cacheEvents,
     notices: [...plan.notices, ...pinned.notices],
@@ -81,14 +81,16 @@ async function pinnedTo(
     : { prefix: [], notices: [`not pinned to cores ${list}: expected taskset (of util-linux) in PATH, got none`] };
 }
 
-function environment(plan: LaunchPlan, spec: ModelSpec, slot: number): NodeJS.ProcessEnv {
+/** @param own variables of the adapter, which the configuration's override */
+export function environmentOf(spec: ModelSpec, slot: number, own: LaunchPlan["env"] = {}): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !KEY_VARIABLES.includes(name));
-  const { gpus, gpusPerInstance = spec.options.tensorParallelSize ?? 1 } = spec;
+  const { tensorParallelSize: tp = 1, buildEngine } = spec.options;
+  const { gpus, gpusPerInstance = tp * (buildEngine?.pipelineParallelSize ?? 1) } = spec;
   const ownGpus = gpus === undefined || gpus.length === 0 ? [] : shareOf(gpus, gpusPerInstance, slot);
   return {
     ...Object.fromEntries(inherited),
     ...(ownGpus.length === 0 ? {} : { CUDA_VISIBLE_DEVICES: ownGpus.join(",") }),
-    ...plan.env,
+    ...own,
     ...spec.env,
   };
 }

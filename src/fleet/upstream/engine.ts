@@ -14,6 +14,18 @@ export const ENGINE_NAMES = [
 
 export type EngineName = (typeof ENGINE_NAMES)[number];
 
+/** How a model becomes what the engine loads, where it must be compiled for the GPU first. */
+interface BuildOptions {
+  /** Program and arguments that make the engine's checkpoint from the model. Absent: the model is such a checkpoint. */
+  readonly convert?: readonly string[] | undefined;
+  /** The engine's builder, if it is not the usual one. */
+  readonly program?: readonly string[] | undefined;
+  /** Further arguments of the builder. */
+  readonly args?: readonly string[];
+  /** GPUs that share the layers of one instance. */
+  readonly pipelineParallelSize?: number | undefined;
+}
+
 /** Engine options under vLLM's names. Each adapter reports the options its engine has no flag for. */
 export interface CommonEngineOptions {
   /** A path, or a name that the engine can download. */
@@ -33,6 +45,8 @@ export interface CommonEngineOptions {
   /** CPU threads. */
   readonly threads?: number;
   readonly apiKey?: string;
+  /** Absent: the engine loads the model as it is. */
+  readonly buildEngine?: BuildOptions;
   /** Makes `Adapter.sleep` possible on engines that must enable it at their start. */
   readonly enableSleepMode?: boolean;
 }

@@ -1,0 +1,101 @@
+/**
+ * Results of long builds. Each lies in a folder named after everything that it depends on, so that nobody gets another's; it is made by one process
+ * while the others wait for it, and appears under its name only when it is complete.
+ */
+import { createHash } from "node:crypto";
+import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { MillraceError } from "../../core/errors.js";
+import { acquireFileLock } from "../../core/file-lock.js";
+
+/** Lists the files of a result, and what it was made from. */
+const MANIFEST = "build.json";
+/** Of each end of a file. Weights are too large to read whole at every start; a file that was cut or replaced differs there or in its size. */
+const SAMPLE_BYTES = 65_536;
+const ID_DIGITS = 24;
+
+interface CachedBuild {
+  readonly root: string;
+  readonly name: string;
+  /** Everything that the result depends on. */
+  readonly inputs: object;
+  /** Names of files that a complete result has. */
+  readonly files: readonly string[];
+  /** Makes the result in an empty folder. */
+  make(into: string): Promise<void>;
+  /** Called if another instance or process makes it now. */
+  onWait(): void;
+  /** Called if a kept result cannot be used, with the reason. */
+  onFault(text: string): void;
+}
+
+/** @returns the folder with the complete result; what a build that was cut left behind is removed */
+export async function cachedBuild(build: CachedBuild, signal: AbortSignal): Promise<string> {
+  const { root, name, inputs, files, make, onWait, onFault } = build;
+  const id = createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, ID_DIGITS);
+  const folder = join(root, `${name}-${id}`);
+  const release = await acquireFileLock(`${folder}.lock`, onWait, signal);
+  try {
+    const fault = await faultOf(folder);
+    if (fault === undefined) return folder;
+    if (fault !== "absent") onFault(`${basename(folder)} is made again: ${fault}`);
+    const partial = `${folder}.partial`;
+    for (const each of [folder, partial]) await rm(each, { recursive: true, force: true });
+    await mkdir(partial, { recursive: true });
+    await make(partial);
+    const made = await fingerprint(partial);
+    const missing = files.find((file) => made[file] === undefined);
+    if (missing !== undefined) {
+      throw new MillraceError("build_failed", `expected ${missing} among the files that were built, got none`, {
+        hint: "The instance's log has the builder's output.",
+      });
+    }
+    await writeFile(join(partial, MANIFEST), JSON.stringify({ inputs, files: made }));
+    await rename(partial, folder);
+    return folder;
+  } finally {
+    release();
+  }
+}
+
+/** Why a folder is no complete result: "absent", or what is wrong with it. */
+async function faultOf(folder: string): Promise<string | undefined> {
+  if ((await stat(folder).catch(() => undefined)) === undefined) return "absent";
+  try {
+    const { files } = JSON.parse(await readFile(join(folder, MANIFEST), "utf8")) as { files: Record<string, string> };
+    const found = await fingerprint(folder);
+    const changed = Object.keys(files).find((file) => files[file] !== found[file]);
+    return changed === undefined ? undefined : `${changed} is not as it was built`;
+  } catch {
+    return `expected ${MANIFEST}, got none that can be read`;
+  }
+}
+
+/** Size and samples of each file below a folder but hidden ones, by path. */
+export async function fingerprint(folder: string): Promise<Readonly<Record<string, string>>> {
+  const names = (await readdir(folder, { recursive: true })).sort();
+  const prints: Record<string, string> = {};
+  for (const name of names) {
+    if (name === MANIFEST || name.split("/").some((part) => part.startsWith("."))) continue;
+    const print = await printOf(join(folder, name));
+    if (print !== undefined) prints[name] = print;
+  }
+  return prints;
+}
+
+/** Undefined for a folder. */
+async function printOf(path: string): Promise<string | undefined> {
+  const file = await open(path, "r");
+  try {
+    const about = await file.stat();
+    if (!about.isFile()) return undefined;
+    const hash = createHash("sha256");
+    for (const position of new Set([0, Math.max(0, about.size - SAMPLE_BYTES)])) {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(SAMPLE_BYTES), 0, SAMPLE_BYTES, position);
+      hash.update(buffer.subarray(0, bytesRead));
+    }
+    return `${about.size} ${hash.digest("hex")}`;
+  } finally {
+    await file.close();
+  }
+}
