@@ -1,4 +1,4 @@
-/** A disk image in QEMU with KVM, as a cloud would start it: user data from a NoCloud disk, SSH with a key of its own, and the console kept as a log. */
+/** A disk image in QEMU, with KVM where the processor has it, as a cloud would start it: user data from a NoCloud disk, SSH with a key of its own, and the console kept as a log. */
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,8 +16,14 @@ export function whyNoVm(): string | undefined {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "needs root on Linux";
   for (const name of NEEDED) if (!hasProgram(name)) return `needs ${name}`;
   if (!existsSync(UEFI)) return "needs the firmware of Debian's package ovmf";
-  return existsSync("/dev/kvm") ? undefined : "needs /dev/kvm";
+  return undefined;
 }
+
+/** A processor's own virtualization. Others behind /dev/kvm interpret a kernel's early code, and stop at instructions that they lack. */
+const hasKvm = (): boolean =>
+  existsSync("/dev/kvm") && ["kvm_intel", "kvm_amd"].some((name) => existsSync(`/sys/module/${name}`));
+const accelerator = (): string[] =>
+  hasKvm() ? ["-accel", "kvm", "-cpu", "host"] : ["-accel", "tcg,thread=multi", "-cpu", "max"];
 
 interface VmOptions {
   readonly folder: string;
@@ -42,8 +48,8 @@ export class Vm implements AsyncDisposable {
     const child = spawn(
       "qemu-system-x86_64",
       [
-        ...["-enable-kvm", "-cpu", "host", "-smp", "2", "-m", "3072", "-display", "none", "-serial", "stdio"],
-        ...["-monitor", "none", "-no-reboot"],
+        ...accelerator(),
+        ...["-smp", "2", "-m", "3072", "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"],
         ...(firmware === "uefi" ? ["-bios", UEFI] : []),
         ...drive(disk, "qcow2"),
         ...drive(seed, "raw"),
