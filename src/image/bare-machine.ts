@@ -43,6 +43,8 @@ function serviceUnit({ numGpus }: ImageFleet): string {
     "ExecReload=/bin/kill -HUP $MAINPID",
     "Restart=on-failure",
     "RestartSec=10",
+    // A machine without its GPU: trying again would bring none.
+    "RestartPreventExitStatus=78",
     `TimeoutStopSec=${STOP_SECONDS}`,
     // A stop during the boot, before the fleet runs, counts as a clean exit.
     "SuccessExitStatus=143",

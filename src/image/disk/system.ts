@@ -8,6 +8,8 @@ const kernelOf = ({ numGpus }: ImageFleet): string => (numGpus > 0 ? "linux-imag
 export const systemPackages = (fleet: ImageFleet): readonly string[] => [
   "systemd-sysv",
   "systemd-resolved",
+  // The machine's own name, which clouds choose.
+  "libnss-myhostname",
   "dbus",
   kernelOf(fleet),
   "initramfs-tools",
