@@ -25,6 +25,9 @@ const hasKvm = (): boolean =>
 const accelerator = (): string[] =>
   hasKvm() ? ["-accel", "kvm", "-cpu", "host"] : ["-accel", "tcg,thread=multi", "-cpu", "max"];
 
+/** The console is QEMU's stdout. */
+const MACHINE = "-smp 2 -m 3072 -display none -serial stdio -monitor none -no-reboot".split(" ");
+
 interface VmOptions {
   readonly folder: string;
   readonly disk: string;
@@ -49,14 +52,15 @@ export class Vm implements AsyncDisposable {
       "qemu-system-x86_64",
       [
         ...accelerator(),
-        ...["-smp", "2", "-m", "3072", "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"],
+        ...MACHINE,
         ...(firmware === "uefi" ? ["-bios", UEFI] : []),
         ...drive(disk, "qcow2"),
         ...drive(seed, "raw"),
         "-netdev",
         // Without a way out: the image has all that it needs.
         `user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:${http}-:8000,hostfwd=tcp:127.0.0.1:${ssh}-:22`,
-        ...["-device", "virtio-net-pci,netdev=net"],
+        "-device",
+        "virtio-net-pci,netdev=net",
       ],
       { stdio: ["ignore", log, log] },
     );
@@ -70,7 +74,12 @@ export class Vm implements AsyncDisposable {
     const options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=5"];
     const { stdout } = await promisify(execFile)("ssh", [
       ...options.flatMap((option) => ["-o", option]),
-      ...["-i", join(this.folder, "key"), "-p", String(this.sshPort), "debian@127.0.0.1", command],
+      "-i",
+      join(this.folder, "key"),
+      "-p",
+      String(this.sshPort),
+      "debian@127.0.0.1",
+      command,
     ]);
     return stdout.trim();
   }

@@ -30,7 +30,7 @@ const TABLE = [
 ].join("\n");
 
 /** What the disk's firmware starts, as GRUB's own programs made it. */
-export interface BootFiles {
+interface BootFiles {
   /** boot.img: the first sector. */
   readonly bootSector: string;
   /** core.img for BIOS. */
