@@ -52,13 +52,11 @@ export const systemFiles: readonly { readonly path: string; readonly text: strin
     path: EARLY_CONFIG,
     text: lines(`search --no-floppy --label ${ROOT_LABEL} --set=root`, "set prefix=($root)/boot/grub"),
   },
-  // cloud-init's own files sort before this one, and win.
+  // cloud-init's own files sort before this one, and win. Where it finds no cloud, it stays off.
   {
     path: "/etc/systemd/network/90-dhcp.network",
     text: lines("[Match]", "Type=ether", "", "[Network]", "DHCP=yes", "", "[DHCPv4]", "ClientIdentifier=mac"),
   },
-  // Where no cloud is found, cloud-init still grows the root and makes SSH's keys.
-  { path: "/etc/cloud/ds-identify.cfg", text: "policy: search,found=all,maybe=none,notfound=enabled\n" },
 ];
 
 const MODULES = "part_gpt ext2 search search_label normal configfile linux serial terminal minicmd echo".split(" ");
