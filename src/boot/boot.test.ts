@@ -1,6 +1,6 @@
 /** A first boot's parts: keys that are made once, models that are pulled once, refusals before anything starts. */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -11,6 +11,7 @@ import { runMain } from "../../test/helpers/run-main.js";
 import { silentStages } from "../core/stages.js";
 import { parseConfig } from "../fleet/config/read-config.js";
 import { assertClosed, provideKey } from "./api-key.js";
+import { assertGpu } from "./assert-gpu.js";
 import { hubSpecOf, pullModels } from "./pull-models.js";
 import { makeStateFolder } from "./state-folder.js";
 
@@ -145,5 +146,23 @@ describe("commands", () => {
     }
     expect((await runMain("health", "--url", `http://127.0.0.1:${port}`)).stderr).toMatch(/got no answer/);
     expect((await runMain("health", "--url", "localhost")).stderr).toMatch(/error \[invalid_option\].*http URL/);
+  });
+});
+
+describe("the GPU", () => {
+  const config = (engine: string) =>
+    parseConfig(`models: [{name: m, engine: ${engine}, model: org/m, instances: 1}]`, "millrace.yaml", {});
+  const bus = (vendor: string): string => {
+    const devices = join(folder, "devices");
+    mkdirSync(join(devices, "0000:00:04.0"), { recursive: true });
+    writeFileSync(join(devices, "0000:00:04.0", "vendor"), `${vendor}\n`);
+    return devices;
+  };
+
+  test("is asked for by engines that need one, and found by its vendor", () => {
+    expect(() => assertGpu(config("vllm"), bus("0x1af4"))).toThrow(/expected an NVIDIA GPU on the PCI bus for vllm/);
+    expect(() => assertGpu(config("vllm"), join(folder, "no-bus"))).toThrow(/got none/);
+    expect(() => assertGpu(config("millrace"), join(folder, "no-bus"))).not.toThrow();
+    expect(() => assertGpu(config("sglang"), bus("0x10de"))).not.toThrow();
   });
 });

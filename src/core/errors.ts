@@ -87,6 +87,10 @@ const STATUS_BY_CODE = {
   // planning
   plan_does_not_fit: 400,
   plan_targets_missed: 400,
+  // images
+  image_program: 500,
+  image_failed: 500,
+  gpu_missing: 503,
   // measuring
   peer_failed: 500,
   // generated code

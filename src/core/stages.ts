@@ -1,6 +1,6 @@
 /** Progress of long work, stage by stage. The work reports it; commands show it. */
 
-interface Stage {
+export interface Stage {
   /** @param text how far the stage is */
   update(text: string): void;
   /** @param text the stage's result */

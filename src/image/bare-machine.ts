@@ -11,6 +11,7 @@ import {
   STATE,
   STOP_SECONDS,
 } from "./machine.js";
+import { driverInImage, driverOnMachine } from "./nvidia.js";
 
 interface MachineFile {
   readonly path: string;
@@ -42,6 +43,8 @@ function serviceUnit({ numGpus }: ImageFleet): string {
     "ExecReload=/bin/kill -HUP $MAINPID",
     "Restart=on-failure",
     "RestartSec=10",
+    // A machine without its GPU: trying again would bring none.
+    "RestartPreventExitStatus=78",
     `TimeoutStopSec=${STOP_SECONDS}`,
     // A stop during the boot, before the fleet runs, counts as a clean exit.
     "SuccessExitStatus=143",
@@ -120,15 +123,46 @@ export function machineFiles(fleet: ImageFleet): MachineFile[] {
   ];
 }
 
-/** GPU engines compile small kernels at run time, so they need a compiler. The machine provides the drivers. */
-export function debianSteps({ engine }: ImageFleet): string[][] {
-  const forEngine = engine === "millrace" ? [] : ["python3-venv", "python3-dev", "gcc", "g++"];
-  const packages = ["ca-certificates", "nodejs", "npm", ...forEngine];
+const NEEDED = ["ca-certificates", "nodejs"];
+/** GPU engines compile small kernels at run time, so they need a compiler. */
+const FOR_ENGINES = ["python3-venv", "python3-dev", "gcc", "g++"];
+
+/** @param hasNpm a machine that installs millrace itself needs npm; a disk gets millrace when it is built */
+export const debianPackages = ({ engine }: ImageFleet, hasNpm: boolean): readonly string[] => [
+  ...NEEDED,
+  ...(hasNpm ? ["npm"] : []),
+  ...(engine === "millrace" ? [] : FOR_ENGINES),
+];
+
+/** @param isHere the machine has its GPU, whose driver is then installed; a machine that only makes an image has none */
+export function debianSteps(fleet: ImageFleet, isHere = true): readonly (readonly string[])[] {
+  const driver = isHere ? driverOnMachine : driverInImage;
   return [
+    ...(fleet.numGpus > 0 ? driver : []),
     ["apt-get", "update"],
-    ["apt-get", "install", "--yes", "--no-install-recommends", ...packages],
+    ["apt-get", "install", "--yes", "--no-install-recommends", ...debianPackages(fleet, true)],
   ];
 }
+
+/** The engine by pip, in its own folder. */
+export function engineSteps({ engine }: ImageFleet): string[][] {
+  if (engine === "millrace") return [];
+  return [
+    ["python3", "-m", "venv", ENGINE],
+    [`${ENGINE}/bin/pip`, "install", "--no-cache-dir", ENGINE_SOURCES[engine].requirement],
+  ];
+}
+
+export const usersStep = ["systemd-sysusers", "/etc/sysusers.d/millrace.conf"];
+
+/** @param startsNow start the service now rather than at the next boot */
+export const enableStep = (startsNow: boolean): string[] => [
+  "systemctl",
+  "enable",
+  ...(startsNow ? ["--now"] : []),
+  "millrace.service",
+  "millrace-health.timer",
+];
 
 /**
  * The steps after files and Debian packages are in place. Each step is a program with its arguments, run without a shell.
@@ -136,24 +170,17 @@ export function debianSteps({ engine }: ImageFleet): string[][] {
  * @param startsNow start the service now rather than at the next boot
  */
 export function installSteps(
-  { engine }: ImageFleet,
+  fleet: ImageFleet,
   packages: readonly PackageSource[],
   startsNow: boolean,
   packageFolder = "packages",
 ): string[][] {
   const specs = packages.map((each) => (each.kind === "file" ? `${packageFolder}/${each.name}` : each.spec));
-  const engineSteps =
-    engine === "millrace"
-      ? []
-      : [
-          ["python3", "-m", "venv", ENGINE],
-          [`${ENGINE}/bin/pip`, "install", "--no-cache-dir", ENGINE_SOURCES[engine].requirement],
-        ];
   return [
-    ["systemd-sysusers", "/etc/sysusers.d/millrace.conf"],
+    usersStep,
     npmInstall(specs.map((spec) => (spec.startsWith("packages/") ? `./${spec}` : spec))),
-    ...engineSteps,
+    ...engineSteps(fleet),
     ["systemctl", "daemon-reload"],
-    ["systemctl", "enable", ...(startsNow ? ["--now"] : []), "millrace.service", "millrace-health.timer"],
+    enableStep(startsNow),
   ];
 }

@@ -4,22 +4,23 @@ import { debianSteps, installSteps, machineFiles } from "./bare-machine.js";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
 
 interface UserData {
+  readonly isHere: boolean;
   readonly steps: readonly (readonly string[])[];
   readonly more?: object;
 }
 
-function userData(fleet: ImageFleet, { steps, more = {} }: UserData): string {
+function userData(fleet: ImageFleet, { isHere, steps, more = {} }: UserData): string {
   const data = {
     write_files: machineFiles(fleet).map(({ path, text }) => ({ path, permissions: "0644", content: text })),
     // `set -e` stops at the first failing step. cloud-init quotes the lists itself.
-    runcmd: ["set -eu", ...debianSteps(fleet), ...steps],
+    runcmd: ["set -eu", ...debianSteps(fleet, isHere), ...steps],
     ...more,
   };
   return `#cloud-config\n# Rendered by millrace image render, for Debian 13 or later.\n${stringify(data, { lineWidth: 0 })}`;
 }
 
 export function cloudInitFiles(fleet: ImageFleet, { packages }: ImageRequest): ImageFile[] {
-  return [textFile("user-data", userData(fleet, { steps: installSteps(fleet, packages, true) }))];
+  return [textFile("user-data", userData(fleet, { isHere: true, steps: installSteps(fleet, packages, true) }))];
 }
 
 const IMAGES = "https://cloud.debian.org/images/cloud/trixie/latest";
@@ -28,13 +29,14 @@ const SEED = "/mnt/cidata";
 const DONE = "/run/millrace-image-done";
 
 /** The template is JSON instead of HCL, so that none of our values is taken for an HCL template. */
-function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): object {
+function packerTemplate({ slug, engine, numGpus }: ImageFleet, hasPackages: boolean): object {
   return {
     variable: { iso_checksum: { type: "string", default: `file:${IMAGES}/SHA512SUMS` } },
     source: {
       qemu: {
         debian: {
-          iso_url: `${IMAGES}/debian-13-genericcloud-amd64.qcow2`,
+          // The kernel of genericcloud lacks direct rendering, which NVIDIA's module needs.
+          iso_url: `${IMAGES}/debian-13-${numGpus > 0 ? "generic" : "genericcloud"}-amd64.qcow2`,
           // biome-ignore lint/suspicious/noTemplateCurlyInString: Packer fills it in when it builds
           iso_checksum: "${var.iso_checksum}",
           disk_image: true,
@@ -75,6 +77,7 @@ export function packerFiles(fleet: ImageFleet, { packages }: ImageRequest): Imag
     ["mount", "-o", "ro", "/dev/disk/by-label/cidata", SEED],
   ];
   const seed = userData(fleet, {
+    isHere: false,
     steps: [
       ...(hasPackages ? mount : []),
       ...installSteps(fleet, packages, false, `${SEED}/packages`),

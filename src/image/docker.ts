@@ -15,6 +15,7 @@ import {
   STOP_SECONDS,
   USER_ID,
 } from "./machine.js";
+import { gpuHostFiles } from "./systemd.js";
 
 /** The exec form of a command, which runs without a shell. */
 const exec = (words: readonly string[]): string => JSON.stringify(words);
@@ -53,6 +54,7 @@ export function dockerFiles(fleet: ImageFleet, request: ImageRequest): ImageFile
     textFile("Dockerfile", dockerfile(fleet, request)),
     textFile(".dockerignore", "*\n!millrace.yaml\n!packages\n"),
     textFile("millrace.yaml", fleet.text),
+    ...gpuHostFiles(fleet),
     ...copiesOf(request.packages),
   ];
 }

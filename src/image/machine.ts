@@ -54,11 +54,12 @@ export const START_MINUTES = 60;
 /** Longer than the five minutes that the fleet gives running requests. */
 export const STOP_SECONDS = 330;
 
-export const npmInstall = (specs: readonly string[]): string[] => [
+/** @param prefix millrace's folder, as the installing machine sees it */
+export const npmInstall = (specs: readonly string[], prefix: string = APP): string[] => [
   "npm",
   "install",
   "--prefix",
-  APP,
+  prefix,
   "--omit=dev",
   "--ignore-scripts",
   "--no-audit",

@@ -155,6 +155,15 @@ test("the model `bundled` is the one in the package", () => {
   expect(fleet.config.models[0]!.model).toBe(BUNDLED_MODEL);
 });
 
+test("a machine with GPUs gets a pinned driver after it has shown its GPU; a host of containers gets the toolkit too", () => {
+  const { "install.sh": installer } = render("systemd", NVIDIA);
+  expect(installer).toMatch(/gpu_missing[\s\S]*nvidia-driver-pinning-580\n.*nvidia-kernel-open-dkms\n/);
+  expect(render("compose", NVIDIA)["gpu-host.sh"]).toMatch(/gpu_missing[\s\S]*nvidia-container-toolkit=[\d.-]+ /);
+  // The machine that makes an image has no GPU.
+  expect(JSON.stringify(render("packer", NVIDIA))).not.toMatch(/gpu_missing|modprobe/);
+  expect(Object.values(render("compose", CPU)).join()).not.toMatch(/nvidia/);
+});
+
 describe("kubernetes", () => {
   test("KEDA scales by the load: up at 80 % of the seats for 30 s, down after ten minutes, with a spare pod", () => {
     const { spec } = parse(render("kubernetes", NVIDIA)["scaled-object.yaml"]!);

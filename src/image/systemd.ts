@@ -1,6 +1,7 @@
 /** Files and an installer for an existing machine. */
 import { debianSteps, installSteps, machineFiles } from "./bare-machine.js";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
+import { containerHost } from "./nvidia.js";
 
 /** @example shellWord("it's") // "'it'\\''s'" */
 export function shellWord(word: string): string {
@@ -8,6 +9,19 @@ export function shellWord(word: string): string {
 }
 
 const command = (words: readonly string[]): string => words.map(shellWord).join(" ");
+
+/** For a machine with Docker: NVIDIA's driver, and its toolkit for containers. */
+export const gpuHostFiles = ({ numGpus }: ImageFleet): ImageFile[] => {
+  if (numGpus === 0) return [];
+  const head = [
+    "#!/bin/sh",
+    "# Rendered by millrace image render, for a host of Debian 13 with Docker. Run as root.",
+    "set -eu",
+  ];
+  return [
+    { ...textFile("gpu-host.sh", `${[...head, ...containerHost.map(command)].join("\n")}\n`), isExecutable: true },
+  ];
+};
 
 /** A linear script without decisions; millrace itself makes them. */
 function installer(fleet: ImageFleet, { packages }: ImageRequest): string {

@@ -10,7 +10,7 @@ const SUITE = "trixie";
 /** What cloud images of Debian have, as far as this needs it. */
 const INCLUDED = ["systemd", "systemd-sysv", "dbus", "cloud-init"];
 
-const hasProgram = (name: string): boolean =>
+export const hasProgram = (name: string): boolean =>
   (process.env.PATH ?? "").split(":").some((folder) => existsSync(join(folder, name)));
 
 /** Why no machine can be booted here; undefined: one can. */

@@ -32,6 +32,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   const signals = new FleetSignals(true);
   const [
     { assertClosed, provideKey },
+    { assertGpu },
     { makeStateFolder },
     { pullModels },
     { measureOnce },
@@ -39,6 +40,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
     { runFleet },
   ] = await Promise.all([
     import("../../boot/api-key.js"),
+    import("../../boot/assert-gpu.js"),
     import("../../boot/state-folder.js"),
     import("../../boot/pull-models.js"),
     import("../../boot/measure-once.js"),
@@ -53,6 +55,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   const readAndPull = async (): Promise<FleetConfig> => {
     const config = readConfig(file, process.env);
     assertClosed(config, file);
+    assertGpu(config);
     return pullModels(config, startStage);
   };
   const config = await readAndPull();

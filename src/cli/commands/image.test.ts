@@ -216,3 +216,19 @@ describe("wrong inputs have clear errors with codes", () => {
     expect((await image(...OK)).stderr).toMatch(/invalid_option.*--out/);
   });
 });
+
+describe("a disk that cannot be built", () => {
+  writeFileSync(at("there.raw"), "a disk");
+  test.each([
+    ["another format", ["--out", at("disk.iso")], /expected --out to be a file that ends with \.qcow2 or \.raw/],
+    ["no folder", ["--out", at("nowhere/disk.raw")], /expected --out to be a file in a folder that exists/],
+    ["a disk that is there", ["--out", at("there.raw")], /expected no file at --out.*\n.*--force/],
+    ["a suite that is none", ["--out", at("disk.raw"), "--suite", "--trixie"], /a release of Debian such as trixie/],
+    ["a size that is none", ["--out", at("disk.raw"), "--size", "small"], /a positive size such as 8GiB/],
+  ])("%s", async (_, args, expected) => {
+    const base = ["image", "build", "--preset", at("ok.yaml"), "--package", "0.1.0"];
+    const { stdout, stderr, exitCode } = await runMain(...base, ...args);
+    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 2 });
+    expect(stderr).toMatch(expected);
+  });
+});

@@ -1,8 +1,8 @@
-/** Flags of `image render`, checked: the fleet's file, the packages of millrace, and flags that exclude each other. */
+/** Flags of `image render` and `image build`, checked: the fleet's file, the packages of millrace, and flags that exclude each other. */
 
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { isLoopback } from "../../core/loopback.js";
@@ -10,7 +10,7 @@ import { optionError } from "../../core/option-error.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
 import type { FleetSource } from "../../image/image-fleet.js";
 import type { ImageRequest, ImageTarget, PackageSource } from "../../image/image-request.js";
-import { integerIn } from "./option-values.js";
+import { integerIn, type ValueParser } from "./option-values.js";
 
 export interface ImageFlags {
   readonly target: ImageTarget;
@@ -36,7 +36,11 @@ export function addImageOptions(command: Command): Command {
       [] as readonly string[],
     )
     .option("--host <address>", "address to listen on (default: 0.0.0.0, with a key)")
-    .option("--port <n>", "port to listen on", integerIn("--port", 1, 65_535), 8000)
+    .option("--port <n>", "port to listen on", integerIn("--port", 1, 65_535), 8000);
+}
+
+export function addClusterOptions(command: Command): Command {
+  return command
     .option("--image <name>", "kubernetes: the container image, built with --target docker")
     .option(
       "--nodes <n>",
@@ -44,6 +48,24 @@ export function addImageOptions(command: Command): Command {
       integerIn("--nodes", 1, 64),
       1,
     );
+}
+
+export const diskName: ValueParser<string> = (text) => {
+  if (/\.(qcow2|raw)$/.test(text)) return text;
+  throw optionError("--out", "a file that ends with .qcow2 or .raw", text);
+};
+
+/** A word of mmdebstrap's command line. */
+export const suiteName: ValueParser<string> = (text) => {
+  if (/^[a-z][a-z-]*$/.test(text)) return text;
+  throw optionError("--suite", "a release of Debian such as trixie", text);
+};
+
+/** Throws invalid_option where the disk exists. */
+export function assertFree(out: string, isForced: boolean): void {
+  if (!existsSync(dirname(out))) throw optionError("--out", "a file in a folder that exists", out);
+  if (isForced || !existsSync(out)) return;
+  throw conflict("no file at --out", out, "name another, or write over it with --force");
 }
 
 /** The platform of rendered machines: Debian and the engines' containers on x86-64. */

@@ -4,6 +4,8 @@ import { errorToRecord, MillraceError, toMillraceError } from "../../core/errors
 
 const EXIT_FAILURE = 1;
 const EXIT_USAGE = 2;
+/** EX_CONFIG of sysexits.h: the unit of an image starts no more after it. */
+const EXIT_MACHINE = 78;
 
 /** Commander's errors are usage errors; its suggestion becomes the hint. */
 function fromCommander(error: CommanderError): MillraceError {
@@ -16,7 +18,7 @@ function normalize(thrown: unknown): MillraceError {
   return thrown instanceof CommanderError ? fromCommander(thrown) : toMillraceError(thrown);
 }
 
-/** @returns the exit code: 2 for usage, 1 otherwise, 0 where commander showed help or a version. */
+/** @returns the exit code: 2 for usage, 78 for a machine without its GPU, 1 otherwise, 0 where commander showed help or a version. */
 export function reportError(thrown: unknown, options: { readonly json: boolean }): number {
   if (thrown instanceof CommanderError && (thrown.exitCode === 0 || thrown.code === "commander.help")) return 0;
   const error = normalize(thrown);
@@ -26,5 +28,6 @@ export function reportError(thrown: unknown, options: { readonly json: boolean }
   if (error.code === "internal_error" && error.cause instanceof Error) lines.push(error.cause.stack ?? "");
   const text = options.json ? JSON.stringify({ error: errorToRecord(error) }) : lines.join("\n");
   process.stderr.write(`${text}\n`);
+  if (error.code === "gpu_missing") return EXIT_MACHINE;
   return error.code === "invalid_option" ? EXIT_USAGE : EXIT_FAILURE;
 }

@@ -1,0 +1,137 @@
+/** `image build`: from Debian's packages and the packed millrace to a disk that boots by BIOS and UEFI. */
+import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { MillraceError } from "../../core/errors.js";
+import type { Stage, StartStage } from "../../core/stages.js";
+import { debianPackages, enableStep, engineSteps, machineFiles, usersStep } from "../bare-machine.js";
+import type { ImageFleet, ImageRequest, PackageSource } from "../image-request.js";
+import { APP, npmInstall } from "../machine.js";
+import { driverInImage } from "../nvidia.js";
+import { writeDisk } from "./layout.js";
+import { assertPrograms, runProgram } from "./run-program.js";
+import { BIOS_CORE, BOOT_SECTOR, EFI_FOLDER, lastSteps, systemFiles, systemPackages } from "./system.js";
+
+export interface DiskRequest {
+  /** Ends with .qcow2 or .raw. */
+  readonly out: string;
+  readonly sizeBytes: number;
+  readonly suite: string;
+  /** Without one: Debian's own, with its security updates. */
+  readonly mirror: string | undefined;
+}
+
+/** Throws image_program and image_failed. @returns the size of the written file */
+export async function buildDisk(
+  fleet: ImageFleet,
+  { packages }: ImageRequest,
+  { out, sizeBytes, suite, mirror }: DiskRequest,
+  startStage: StartStage,
+): Promise<number> {
+  assertBuilder();
+  const work = `${out}.build`;
+  const root = join(work, "root");
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(work, { recursive: true });
+  try {
+    await makeRoot(startStage("debian"), root, fleet, suite, mirror);
+    await installMillrace(startStage("millrace"), root, packages);
+    await finishRoot(startStage("system"), root, fleet);
+    const stage = startStage("disk");
+    const raw = join(work, "disk.raw");
+    await writeDisk(stage, raw, sizeBytes, root, {
+      bootSector: join(root, BOOT_SECTOR),
+      biosCore: join(root, BIOS_CORE),
+      efiFolder: join(root, EFI_FOLDER),
+    });
+    const made = out.endsWith(".qcow2") ? join(work, "disk.qcow2") : raw;
+    if (made !== raw) await runProgram(stage, ["qemu-img", "convert", "-c", "-O", "qcow2", raw, made]);
+    renameSync(made, out);
+    stage.done(out);
+    // A raw disk is sparse: what it takes on this file system.
+    return statSync(out).blocks * 512;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Throws image_program. */
+function assertBuilder(): void {
+  const here = `${process.platform}-${process.arch}`;
+  if (here !== "linux-x64" || process.getuid?.() !== 0) {
+    throw new MillraceError(
+      "image_program",
+      `expected root on linux-x64 to build a disk, got ${here} as another user`,
+      {
+        hint: "run it with sudo on such a machine, or render files with millrace image render",
+      },
+    );
+  }
+  assertPrograms();
+}
+
+async function makeRoot(
+  stage: Stage,
+  root: string,
+  fleet: ImageFleet,
+  suite: string,
+  mirror: string | undefined,
+): Promise<void> {
+  const packages = [...systemPackages(fleet), ...debianPackages(fleet, false)];
+  const options = ["--variant=minbase", "--mode=root", "--format=directory", `--include=${packages.join(",")}`];
+  await runProgram(
+    stage,
+    [
+      "mmdebstrap",
+      ...options,
+      '--aptopt=Apt::Install-Recommends "false"',
+      suite,
+      root,
+      ...(mirror === undefined ? [] : [mirror]),
+    ],
+    { hint: "check --suite and --mirror; millrace needs Debian 13 (trixie) or later for its Node" },
+  );
+  stage.done(`${suite}, ${packages.length} packages and what they need`);
+}
+
+/** By the builder's npm, with its registry and certificates: the disk then needs no npm. */
+async function installMillrace(stage: Stage, root: string, packages: readonly PackageSource[]): Promise<void> {
+  const app = join(root, APP);
+  const folder = join(app, "packages");
+  mkdirSync(folder, { recursive: true });
+  const specs = packages.map((each) => {
+    if (each.kind === "spec") return each.spec;
+    copyFileSync(each.path, join(folder, each.name));
+    return `./packages/${each.name}`;
+  });
+  const [, ...args] = npmInstall(specs, ".");
+  await runProgram(stage, ["npm", ...args, "--os=linux", "--cpu=x64", "--libc=glibc"], {
+    cwd: app,
+    hint: "check --package, and that npm install works on this machine",
+  });
+  rmSync(folder, { recursive: true });
+  stage.done(specs.map((spec) => basename(spec)).join(", "));
+}
+
+async function finishRoot(stage: Stage, root: string, fleet: ImageFleet): Promise<void> {
+  for (const { path, text } of [...machineFiles(fleet), ...systemFiles]) {
+    mkdirSync(join(root, dirname(path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+  // The steps of GPU images use the network; the last step puts the link of systemd-resolved there again.
+  rmSync(join(root, "etc/resolv.conf"), { force: true });
+  if (existsSync("/etc/resolv.conf")) copyFileSync("/etc/resolv.conf", join(root, "etc/resolv.conf"));
+  const driver = fleet.numGpus > 0 ? driverInImage : [];
+  for (const step of [...driver, usersStep, ...engineSteps(fleet), enableStep(false), ...lastSteps]) {
+    await runProgram(stage, [
+      "unshare",
+      "--mount",
+      "--pid",
+      "--fork",
+      `--mount-proc=${root}/proc`,
+      "chroot",
+      root,
+      ...step,
+    ]);
+  }
+  stage.done("users, services, boot loader");
+}

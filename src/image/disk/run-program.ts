@@ -1,0 +1,80 @@
+/** Runs the programs of Debian that a disk image is made with, and says which package has a missing one. */
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { MillraceError } from "../../core/errors.js";
+import type { Stage } from "../../core/stages.js";
+
+/** Program → the Debian package that has it. */
+const PACKAGES = {
+  mmdebstrap: "mmdebstrap",
+  npm: "npm",
+  unshare: "util-linux",
+  sfdisk: "fdisk",
+  "mkfs.ext4": "e2fsprogs",
+  "mkfs.vfat": "dosfstools",
+  mcopy: "mtools",
+  "qemu-img": "qemu-utils",
+} as const;
+type Program = keyof typeof PACKAGES;
+
+/** Makers of file systems are in sbin, which the PATH of most users lacks. */
+const PATH = `${process.env.PATH ?? ""}:/usr/sbin:/sbin`;
+
+const isInstalled = (program: string): boolean => PATH.split(":").some((folder) => existsSync(join(folder, program)));
+
+/** Throws image_program. */
+export function assertPrograms(): void {
+  const missing = (Object.keys(PACKAGES) as Program[]).filter((program) => !isInstalled(program));
+  if (missing.length === 0) return;
+  throw new MillraceError("image_program", `expected ${missing.join(", ")} to be installed, got none`, {
+    hint: `apt-get install ${[...new Set(missing.map((program) => PACKAGES[program]))].join(" ")}`,
+  });
+}
+
+interface RunOptions {
+  readonly cwd?: string;
+  readonly stdin?: string;
+  /** What to do where the program fails. */
+  readonly hint?: string;
+}
+
+const MAX_LINES = 12;
+
+/** Each line of the program updates the stage. Throws image_failed with its last lines. */
+export async function runProgram(
+  stage: Stage,
+  [program, ...args]: readonly [Program, ...string[]],
+  { cwd, stdin = "", hint }: RunOptions = {},
+): Promise<void> {
+  const child = spawn(program, args, {
+    ...(cwd === undefined ? {} : { cwd }),
+    env: { ...process.env, PATH, LC_ALL: "C.UTF-8", DEBIAN_FRONTEND: "noninteractive" },
+  });
+  const last: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    let rest = "";
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      const lines = `${rest}${text}`.split(/[\r\n]+/);
+      rest = lines.pop()!;
+      for (const line of lines.filter((each) => each.trim() !== "")) {
+        last.push(line);
+        if (last.length > MAX_LINES) last.shift();
+        stage.update(line.slice(0, 100));
+      }
+    });
+    stream.on("end", () => rest !== "" && last.push(rest));
+  }
+  // A program that ends early closes its input; its exit code says more than the broken pipe.
+  child.stdin.on("error", () => {});
+  child.stdin.end(stdin);
+  const end = await new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("close", (code, signal) => resolve(String(code ?? signal)));
+  });
+  if (end === "0") return;
+  const command = [program, ...args.slice(0, 3)].join(" ");
+  throw new MillraceError("image_failed", `expected ${command} … to end with 0, got ${end}: ${last.join("\n")}`, {
+    ...(hint === undefined ? {} : { hint }),
+  });
+}

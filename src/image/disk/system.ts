@@ -1,0 +1,94 @@
+/** What a disk's system has besides millrace: a kernel, a boot loader, the network, and cloud-init. */
+import type { ImageFleet } from "../image-request.js";
+import { ROOT_LABEL } from "./layout.js";
+
+/** The kernel for clouds lacks what NVIDIA's module needs (direct rendering), and drivers of real machines. */
+const kernelOf = ({ numGpus }: ImageFleet): string => (numGpus > 0 ? "linux-image-amd64" : "linux-image-cloud-amd64");
+
+export const systemPackages = (fleet: ImageFleet): readonly string[] => [
+  "systemd-sysv",
+  "systemd-resolved",
+  // The machine's own name, which clouds choose.
+  "libnss-myhostname",
+  "dbus",
+  kernelOf(fleet),
+  "initramfs-tools",
+  // growpart and sfdisk: the root grows to the cloud's disk.
+  "cloud-init",
+  "cloud-guest-utils",
+  "fdisk",
+  "openssh-server",
+  "sudo",
+  "grub-pc-bin",
+  "grub-efi-amd64-bin",
+];
+
+const lines = (...all: readonly string[]): string => `${all.join("\n")}\n`;
+
+const entry = (title: string, suffix: string): string[] => [
+  `menuentry "${title}" {`,
+  // Debian keeps these links on its newest kernel and the one before, so no update of the boot loader is needed.
+  `  linux /vmlinuz${suffix} root=LABEL=${ROOT_LABEL} ro console=tty0 console=ttyS0,115200`,
+  `  initrd /initrd.img${suffix}`,
+  "}",
+];
+
+const GRUB_CONFIG = lines(
+  "set timeout=1",
+  "serial --unit=0 --speed=115200",
+  "terminal_input console serial",
+  "terminal_output console serial",
+  ...entry("millrace", ""),
+  ...entry("millrace with the kernel before", ".old"),
+);
+
+const EARLY_CONFIG = "/boot/grub/early.cfg";
+
+export const systemFiles: readonly { readonly path: string; readonly text: string }[] = [
+  { path: "/etc/fstab", text: `LABEL=${ROOT_LABEL} / ext4 errors=remount-ro 0 1\n` },
+  { path: "/etc/hostname", text: "millrace\n" },
+  { path: "/boot/grub/grub.cfg", text: GRUB_CONFIG },
+  {
+    path: EARLY_CONFIG,
+    text: lines(`search --no-floppy --label ${ROOT_LABEL} --set=root`, "set prefix=($root)/boot/grub"),
+  },
+  // cloud-init's own files sort before this one, and win. Where it finds no cloud, it stays off.
+  {
+    path: "/etc/systemd/network/90-dhcp.network",
+    text: lines("[Match]", "Type=ether", "", "[Network]", "DHCP=yes", "", "[DHCPv4]", "ClientIdentifier=mac"),
+  },
+];
+
+const MODULES = "part_gpt ext2 search search_label normal configfile linux serial terminal minicmd echo".split(" ");
+
+const core = (format: string, output: string, ...more: readonly string[]): string[] => [
+  "grub-mkimage",
+  "--format",
+  format,
+  "--output",
+  output,
+  "--config",
+  EARLY_CONFIG,
+  "--prefix",
+  "/boot/grub",
+  ...MODULES,
+  ...more,
+];
+
+/** In the image's own root. */
+export const BOOT_SECTOR = "/usr/lib/grub/i386-pc/boot.img";
+export const BIOS_CORE = "/boot/grub/core.img";
+/** Firmware without an entry of its own starts EFI/BOOT/BOOTX64.EFI. */
+export const EFI_FOLDER = "/boot/grub/EFI";
+
+/** Steps in the image's root, after everything is installed. */
+export const lastSteps: readonly (readonly string[])[] = [
+  core("i386-pc", BIOS_CORE, "biosdisk"),
+  ["mkdir", "-p", `${EFI_FOLDER}/BOOT`],
+  core("x86_64-efi", `${EFI_FOLDER}/BOOT/BOOTX64.EFI`, "all_video"),
+  ["systemctl", "enable", "systemd-networkd.service", "systemd-resolved.service", "ssh.service"],
+  ["ln", "-sf", "../run/systemd/resolve/stub-resolv.conf", "/etc/resolv.conf"],
+  // Each copy makes its own at its first boot.
+  ["sh", "-c", "rm -f /etc/ssh/ssh_host_*"],
+  ["truncate", "--size", "0", "/etc/machine-id"],
+];

@@ -1,0 +1,90 @@
+/**
+ * NVIDIA's driver and container toolkit on Debian 13, of pinned versions. From NVIDIA's own pages (November 2026):
+ * driver: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ ("Debian", "Compute-only", "Version locking")
+ * toolkit: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html ("With apt")
+ */
+
+type Step = readonly string[];
+
+/** A branch with long-term support, whose CUDA 13.0 the engines' wheels are built for; NVIDIA's pinning package keeps the machine on it. */
+const DRIVER_BRANCH = "580";
+const TOOLKIT_VERSION = "1.19.0-1";
+
+const KEYRING = "cuda-keyring_1.1-1_all.deb";
+const CUDA_REPOSITORY = "https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64";
+const TOOLKIT_REPOSITORY = "https://nvidia.github.io/libnvidia-container";
+const TOOLKIT_KEY = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc";
+
+const install = (...packages: readonly string[]): Step => [
+  "apt-get",
+  "install",
+  "--yes",
+  "--no-install-recommends",
+  ...packages,
+];
+
+/** 0x10de is NVIDIA's number in the PCI list of vendors. */
+const DEVICE_CHECK: Step = [
+  "sh",
+  "-c",
+  "grep -qs 0x10de /sys/bus/pci/devices/*/vendor || { echo 'error [gpu_missing]: expected an NVIDIA GPU on the PCI bus, got none. hint: run this on a machine with a GPU, or attach one; nothing was installed' >&2; exit 1; }",
+];
+
+/** @param kernel the kernel to build the module for: the running one, or the newest in an image that is built elsewhere */
+const driverSteps = (kernel: "running" | "newest"): readonly Step[] => [
+  kernel === "newest"
+    ? install("linux-headers-amd64", "curl")
+    : ["sh", "-c", 'apt-get install --yes --no-install-recommends "linux-headers-$(uname -r)" curl'],
+  [
+    "curl",
+    "--fail",
+    "--silent",
+    "--show-error",
+    "--retry",
+    "3",
+    "--output",
+    `/tmp/${KEYRING}`,
+    `${CUDA_REPOSITORY}/${KEYRING}`,
+  ],
+  ["dpkg", "--install", `/tmp/${KEYRING}`],
+  ["apt-get", "update"],
+  // First, so that the driver is taken from this branch.
+  install(`nvidia-driver-pinning-${DRIVER_BRANCH}`),
+  // Without a display: the libraries of CUDA, nvidia-smi, and the open kernel module, which every GPU since Turing can use.
+  install("nvidia-driver-cuda", "nvidia-kernel-open-dkms"),
+];
+
+/** A machine with its GPU: refused without one, before anything is installed. */
+export const driverOnMachine: readonly Step[] = [
+  DEVICE_CHECK,
+  ["apt-get", "update"],
+  ...driverSteps("running"),
+  ["modprobe", "nvidia"],
+  // Fails, and says why, where driver and device do not get along.
+  ["nvidia-smi"],
+];
+
+/** An image, which meets its GPU at its first boot; `millrace boot` looks for it. */
+export const driverInImage: readonly Step[] = [["apt-get", "update"], ...driverSteps("newest"), ["apt-get", "clean"]];
+
+const toolkitPackages = [
+  "nvidia-container-toolkit",
+  "nvidia-container-toolkit-base",
+  "libnvidia-container-tools",
+  "libnvidia-container1",
+].map((name) => `${name}=${TOOLKIT_VERSION}`);
+
+/** A machine with Docker, for containers with GPUs. */
+export const containerHost: readonly Step[] = [
+  ...driverOnMachine,
+  ["curl", "--fail", "--silent", "--show-error", "--output", TOOLKIT_KEY, `${TOOLKIT_REPOSITORY}/gpgkey`],
+  [
+    "sh",
+    "-c",
+    `echo 'deb [signed-by=${TOOLKIT_KEY}] ${TOOLKIT_REPOSITORY}/stable/deb/$(ARCH) /' > /etc/apt/sources.list.d/nvidia-container-toolkit.list`,
+  ],
+  ["apt-get", "update"],
+  install(...toolkitPackages),
+  ["nvidia-ctk", "runtime", "configure", "--runtime=docker"],
+  ["systemctl", "restart", "docker"],
+];
