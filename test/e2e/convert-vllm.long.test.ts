@@ -47,7 +47,13 @@ async function withBoth(type: "F32" | "F16", use: (ours: Ask, theirs: Ask) => Pr
   await using fleet = testFleet();
   const common = { startTimeoutMs: 300_000, options: { maxModelLen: 1024, maxNumSeqs: 8 } };
   fleet.supervisor.addModel(
-    modelSpec({ ...common, name: "ours", engine: "millrace", options: { ...common.options, model: MODEL } }),
+    modelSpec({
+      ...common,
+      name: "ours",
+      engine: "millrace",
+      program: [process.execPath, join(repositoryRoot(), "bin/millrace.js"), "engine"],
+      options: { ...common.options, model: MODEL },
+    }),
   );
   fleet.supervisor.addModel(
     modelSpec({
@@ -65,7 +71,7 @@ async function withBoth(type: "F32" | "F16", use: (ours: Ask, theirs: Ask) => Pr
       const response = await fetch(`${target!.url}${path}`, {
         method: "POST",
         headers: { "content-type": "application/json" },
-        body: JSON.stringify({ model: target!.modelName ?? name, temperature: 0, ...body }),
+        body: JSON.stringify({ model: target!.modelName ?? name, temperature: 0, stream: false, ...body }),
       });
       expect(response.status, await response.clone().text()).toBe(200);
       return (await response.json()) as Record<string, never>;

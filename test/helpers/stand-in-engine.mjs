@@ -246,6 +246,7 @@ async function handle(request, response) {
   if (request.method !== "POST") return answer(response, 404, {});
   const body = text === "" ? {} : JSON.parse(text);
   if (url === "/v1/chat/completions") return chat(response, body);
+  if (url === "/v1/completions") return answer(response, 200, { usage: { completion_tokens: body.max_tokens } });
   if (url === sleepPath) return rest(response, true);
   if (url === wakePath) return rest(response, false);
   if (url === engine.abortPath) {
