@@ -2,7 +2,7 @@
 import type { ApiPrice } from "./data/prices.js";
 import type { Cost } from "./request.js";
 
-const HOURS_PER_MONTH = 730;
+export const HOURS_PER_MONTH = 730;
 
 /** At full use of the predicted throughput. */
 export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOutput: number): Cost {

@@ -7,6 +7,7 @@ import type { KvTypeId, PlannedKvType, Quantization, QuantizationId } from "./da
 import type { MemoryPlan } from "./memory.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { Drafting, Prediction } from "./predict.js";
+import type { Split } from "./splits.js";
 
 export const OBJECTIVES = ["throughput", "cost", "latency"] as const;
 export type Objective = (typeof OBJECTIVES)[number];
@@ -135,4 +136,6 @@ export interface Plan {
   readonly refusals: readonly Refusal[];
   readonly nearest: readonly string[];
   readonly suggestions: readonly string[];
+  /** Of the first configuration's weights: all GPUs as few wide or many narrow instances. */
+  readonly splits: readonly Split[];
 }

@@ -194,7 +194,7 @@ describe("wrong inputs: each a clear, coded answer", () => {
     ],
     [
       "more requests than it can serve",
-      [...OK, "--rps", "100000"],
+      [...OK, "--rps", "100000", "--slo", "tpot=0.1ms"],
       /plan_targets_missed.*more requests come than it can serve/,
     ],
     ["no prompt", [...OK, "--input-tokens", "0"], /invalid_option.*--input-tokens/],

@@ -16,7 +16,8 @@ export interface PlanFlags {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly concurrency?: number;
-  readonly rps?: number;
+  readonly rps?: number | undefined;
+  readonly requestsPerSecond?: number;
   readonly slo?: Slo;
   readonly objective: Objective;
   readonly prefixShare: number;
@@ -85,7 +86,14 @@ const loadOptions = (): readonly Option[] => [
   grouped(LOAD, "--concurrency <n>", `requests at once (default: ${DEFAULT_CONCURRENCY})`).argParser(
     integerIn("--concurrency", 1, 1 << 20),
   ),
-  grouped(LOAD, "--rps <n>", "requests a second, instead of --concurrency").argParser(numberIn("--rps", 1e-6, 1e6)),
+  grouped(
+    LOAD,
+    "--rps <n>",
+    "requests a second, instead of --concurrency; more than one machine serves are answered as a fleet",
+  ).argParser(numberIn("--rps", 1e-6, 1e6)),
+  grouped(LOAD, "--requests-per-second <n>", "the same as --rps")
+    .argParser(numberIn("--requests-per-second", 1e-6, 1e6))
+    .conflicts("rps"),
   grouped(LOAD, "--prefix-share <share>", "share of each prompt that all have in common, 0 to 1")
     .argParser(numberIn("--prefix-share", 0, 1))
     .default(0),

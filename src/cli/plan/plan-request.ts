@@ -21,7 +21,8 @@ const MAX_RESULT_BYTES = 1 << 29;
 
 function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void {
   const wanted = { millrace: "cpu", vllm: "gpu", sglang: "gpu", "tensorrt-llm": "gpu", tgi: "gpu" } as const;
-  if (engine === undefined || engine === "llama-server" || wanted[engine] === machine.kind) return;
+  if (engine === undefined || engine === "llama-server" || engine === "ollama" || wanted[engine] === machine.kind)
+    return;
   const needs = wanted[engine] === "cpu" ? "computes on a CPU" : "is planned for a GPU";
   throw new MillraceError(
     "invalid_option",
@@ -103,7 +104,8 @@ export interface MadeRequest {
   readonly fit: Fit | undefined;
 }
 
-export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
+export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
+  const flags = { ...given, rps: given.rps ?? given.requestsPerSecond };
   checkFlags(flags);
   if (flags.model === undefined) {
     throw new MillraceError("invalid_option", "expected --model, got none", {

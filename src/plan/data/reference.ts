@@ -139,11 +139,31 @@ const alone = (what: string, value: number, type: QuantizationId, over?: Quantiz
     over: over === undefined ? undefined : a100(over, 2),
   });
 
-const ON_8 = ["8B", "70B", "R1"] as const;
-const onEight = (what: string, value: number, model: (typeof ON_8)[number], widths: readonly number[]) => {
-  const [of, over] = widths.map((width) => instances(model === "8B" ? "llama-3.1-8b" : "llama-3.3-70b", width));
-  const readings = widths.map((width) => `${model} TP${width}`);
-  return speed(what, value, of!, INSTANCES, { over, readings, family: OPEN });
+const [SMALL, LARGE, R1] = ["llama-3.1-8b", "llama-3.3-70b", "deepseek-r1-distill-70b"] as const;
+
+/** Output tokens per second of the reference image's table of concurrent instances, by width. */
+export const PUBLISHED_SPLITS: Readonly<Record<string, Readonly<Record<number, number>>>> = {
+  [`${SMALL} on h100x8`]: { 8: 59_941, 2: 101_804 },
+  [`${LARGE} on h100x8`]: { 8: 11_927, 2: 22_948 },
+  [`${R1} on h100x8`]: { 8: 12_202, 2: 23_348 },
+};
+
+const onEight = (what: string, model: typeof SMALL | typeof LARGE | typeof R1): readonly PublishedFigure[] => {
+  const [whole, four] = [instances(model, 8), instances(model, 2)];
+  const published = PUBLISHED_SPLITS[`${model} on h100x8`]!;
+  const [atWhole, atFour] = [`${model} TP8`, `${model} TP2`];
+  return [
+    speed(`${what}, 8 × H100: one instance of TP8`, published[8]!, whole, INSTANCES, {
+      readings: [atWhole],
+      family: OPEN,
+    }),
+    speed("… four of TP2", published[2]!, four, INSTANCES, { readings: [atFour], family: OPEN }),
+    speed("… ratio", published[2]! / published[8]!, four, INSTANCES, {
+      over: whole,
+      readings: [atWhole, atFour],
+      family: OPEN,
+    }),
+  ];
 };
 
 const headline = (metric: PublishedFigure["metric"], what: string, value: number, isOptimised: boolean) =>
@@ -215,15 +235,9 @@ export const REFERENCE: readonly PublishedFigure[] = [
     },
     'the reference article: "NVIDIA reports TensorRT-LLM"; lengths and load are not said: 1000/1000 of NVIDIA\'s tables and a flood',
   ),
-  onEight("8B, 8 × H100: one instance of TP8", 59_941, "8B", [8]),
-  onEight("… four of TP2", 101_804, "8B", [2]),
-  onEight("… ratio", 1.698, "8B", [2, 8]),
-  onEight("70B, 8 × H100: one instance of TP8", 11_927, "70B", [8]),
-  onEight("… four of TP2", 22_948, "70B", [2]),
-  onEight("… ratio", 1.924, "70B", [2, 8]),
-  onEight("DeepSeek-R1-Distill 70B: one instance of TP8", 12_202, "R1", [8]),
-  onEight("… four of TP2", 23_348, "R1", [2]),
-  onEight("… ratio", 1.913, "R1", [2, 8]),
+  ...onEight("8B", SMALL),
+  ...onEight("70B", LARGE),
+  ...onEight("DeepSeek-R1-Distill 70B", R1),
   ...gains,
   headline("tokens/s, prompts included", "baseline, 15 cells", 823, false),
   headline("tokens/s, prompts included", "optimised, 15 cells", 2000, true),
