@@ -15,7 +15,7 @@ export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOut
 }
 
 /** Price of the same tokens at an API, per million output tokens, the price of their input included. */
-function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
+export function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
   return api.usdPerMillionOutput + inputPerOutput * api.usdPerMillionInput;
 }
 

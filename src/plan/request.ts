@@ -7,7 +7,6 @@ import type { KvTypeId, PlannedKvType, Quantization, QuantizationId } from "./da
 import type { MemoryPlan } from "./memory.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { Drafting, Prediction } from "./predict.js";
-import type { Split } from "./splits.js";
 
 export const OBJECTIVES = ["throughput", "cost", "latency"] as const;
 export type Objective = (typeof OBJECTIVES)[number];
@@ -126,6 +125,17 @@ export interface Refusal {
   readonly what: string;
   readonly because: string;
   readonly versus?: Versus | undefined;
+}
+
+/** All GPUs of a machine as so many instances of so many. */
+export interface Split {
+  readonly instances: number;
+  readonly tensorParallel: number;
+  readonly outputTokensPerS: number;
+  /** Without drafts, which cost time there. */
+  readonly floodedTokensPerS: number;
+  /** Output tokens per second that the reference documents have for it, under lengths and a load that they leave open. */
+  readonly published: number | undefined;
 }
 
 export interface Plan {

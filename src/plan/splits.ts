@@ -1,21 +1,11 @@
 /** All GPUs of a machine as few wide or many narrow instances: the same weights and drafts, under the load asked for and under a flood. */
 import { PUBLISHED_SPLITS } from "./data/reference.js";
 import { evaluate } from "./evaluate.js";
-import type { Configuration, PlanRequest } from "./request.js";
+import type { Configuration, PlanRequest, Split } from "./request.js";
 import { widthsOf } from "./rules.js";
 
 /** More requests at once than any machine of the table serves at once. */
 export const FLOOD = 3000;
-
-export interface Split {
-  readonly instances: number;
-  readonly tensorParallel: number;
-  readonly outputTokensPerS: number;
-  /** Without drafts, which cost time there. */
-  readonly floodedTokensPerS: number;
-  /** Output tokens per second that the reference documents have for it, under lengths and a load that they leave open. */
-  readonly published: number | undefined;
-}
 
 export function splitsOf(request: PlanRequest, best: Configuration, maxModelLen: number): readonly Split[] {
   const { machine, model } = request;

@@ -8,6 +8,7 @@ import { jsonText } from "../output/format.js";
 import type { PlanFlags } from "../plan/plan-options.js";
 import { addPlanOptions } from "../plan/plan-options.js";
 import { refuseMissed, refuseUnfit } from "../plan/refusals.js";
+import { planAdviseCommand } from "./plan-advise.js";
 import { planCostsCommand } from "./plan-costs.js";
 
 interface PlanCommandFlags extends PlanFlags {
@@ -24,7 +25,7 @@ export function planCommand(): Command {
     .option("--top <n>", "configurations in the table", integerIn("--top", 1, 1000), 5)
     .option("--html <file>", "write a page with the Pareto frontier and the roofline")
     .option("--yaml <file>", "write the best configuration as a millrace.yaml");
-  return addPlanOptions(command).action(runPlan).addCommand(planCostsCommand());
+  return addPlanOptions(command).action(runPlan).addCommand(planCostsCommand()).addCommand(planAdviseCommand());
 }
 
 async function runPlan(flags: PlanCommandFlags): Promise<void> {

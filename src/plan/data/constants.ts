@@ -125,6 +125,12 @@ export const QUALITY = {
   ),
 } as const satisfies Readonly<Record<string, Constant>>;
 
+/** Training a smaller model to a task. */
+export const DISTILLATION = {
+  usd: assumed(15_000, "three weeks of an engineer at $5,000; the reference guide has two to four weeks"),
+  mostMonths: cited(3, "it is worth it where it pays back within three months (the reference guide)"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
 /** Of fleets: what a gateway passes, and how much is kept in reserve. */
 export const FLEET = {
   gatewayRequestsPerS: cited(
