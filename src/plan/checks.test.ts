@@ -38,6 +38,17 @@ test("docs/background/planning.md has every measured cell with today's predictio
   expect(missing.join("\n")).toBe("");
 });
 
+test("the README's predictions of the reference image are today's", () => {
+  const readme = readFileSync(join(packageRoot(), "README.md"), "utf8");
+  const image = published.filter(({ what }) => what.startsWith("reference image, "));
+  const [base, fast, ttftBefore, ttftAfter] = image.map(({ predicted }) => predicted);
+  const splits = published.filter(({ what, source }) => what === "… ratio" && source.includes("concurrent instances"));
+  expect(readme).toContain(`| 823 | *${figure(base!)}* |`);
+  expect(readme).toContain(`| 2,000 | *${figure(fast!)}* |`);
+  expect(readme).toContain(`*${figure(ttftBefore!)} → ${figure(ttftAfter!)} ms*`);
+  expect(readme).toContain(`| 1.92 × | *${figure(splits[1]!.predicted)} ×* |`);
+});
+
 test("of what makers and users of engines published, the middle figure is within 10 %", () => {
   const others = published.filter((each) => !isReference(each));
   expect(others.length).toBeGreaterThanOrEqual(30);

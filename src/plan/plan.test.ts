@@ -1,6 +1,9 @@
 /** What the rules decide, by cases. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { packageRoot } from "../core/package-root.js";
 import { servedModelType } from "../model/hf/model-types.js";
 import type { PlannedEngine } from "./data/engines.js";
 import { GPUS } from "./data/hardware.js";
@@ -246,6 +249,17 @@ test("the splits of eight GPUs stand beside the published ones, and rank as they
     expect(four!.floodedTokensPerS / whole!.floodedTokensPerS, name).toBeGreaterThan(1.2);
   }
   expect(makePlan(request("llama-3.1-8b", "h100")).splits).toEqual([]);
+});
+
+test("the guide's table of splits has today's predictions", () => {
+  const guide = readFileSync(join(packageRoot(), "docs/guides/plan.md"), "utf8");
+  for (const name of ["llama-3.1-8b", "llama-3.3-70b"]) {
+    const { splits } = makePlan(request(name, "h100x8", { load: { concurrency: 3000 }, quantization: "fp8" }));
+    expect(splits).toHaveLength(4);
+    for (const { floodedTokensPerS } of splits) {
+      expect(guide).toContain(Math.round(floodedTokensPerS).toLocaleString("en-US"));
+    }
+  }
 });
 
 test("engines differ by their factors, and Ollama takes llama.cpp's files under its own names", () => {

@@ -29,6 +29,7 @@ export interface PlanFlags {
   readonly price?: number;
   readonly prices?: string;
   readonly calibrate?: string;
+  readonly measure?: boolean;
   readonly memoryBandwidth?: number;
   readonly multiplySpeed?: number;
   readonly json?: boolean;
@@ -124,6 +125,11 @@ const termOptions = (): readonly Option[] => [
     "--calibrate <file>",
     "fit the speed model to results of `bench run`, `bench engine` or `bench kernels` (--json)",
   ),
+  grouped(
+    TERMS,
+    "--measure",
+    "measure the model's file on this machine's CPU first, fit the speed model to it, and say by how much it was off",
+  ).conflicts("calibrate"),
   grouped(TERMS, "--memory-bandwidth <GB/s>", "memory bandwidth of this machine's CPU, instead of the probe").argParser(
     numberIn("--memory-bandwidth", 0.1, 1e5),
   ),

@@ -99,6 +99,13 @@ async function fitOf(file: string, request: PlanRequest): Promise<Fit> {
   });
 }
 
+async function chosenFit({ calibrate, measure, hardware }: PlanFlags, request: PlanRequest): Promise<Fit | undefined> {
+  if (calibrate !== undefined) return fitOf(calibrate, request);
+  if (measure !== true) return undefined;
+  const { measuredFit } = await import("./measure.js");
+  return measuredFit(request, hardware === "detect" || hardware === "cpu");
+}
+
 export interface MadeRequest {
   readonly request: PlanRequest;
   readonly fit: Fit | undefined;
@@ -133,6 +140,6 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
     smallestRecovery: flags.minQuality,
     price: priceOf(machine, flags),
   };
-  const fit = flags.calibrate === undefined ? undefined : await fitOf(flags.calibrate, request);
+  const fit = await chosenFit(flags, request);
   return { request: { ...request, efficiencies: fit?.efficiencies }, fit };
 }
