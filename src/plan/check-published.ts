@@ -2,14 +2,21 @@
 
 import { kvBytes, weightBytes, weightBytesPerStep } from "../model/description/sizes.js";
 import type { Machine } from "./data/device.js";
-import { PUBLISHED, type PublishedCase, type PublishedFigure, type PublishedMetric } from "./data/published.js";
+import {
+  type FamilyOption,
+  PUBLISHED,
+  type PublishedCase,
+  type PublishedFigure,
+  type PublishedMetric,
+} from "./data/published.js";
 import { KV_TYPES, QUANTIZATIONS, type Quantization, type QuantizationId } from "./data/quantizations.js";
 import { REFERENCE } from "./data/reference.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
+import { toldByOthers } from "./left-out.js";
 import { planMemory, seatsOf } from "./memory.js";
 import { type Drafting, eagle3Drafting, type Prediction, predict } from "./predict.js";
-import { defaultEfficiencies, type PlannedInstance } from "./step-time.js";
+import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
 const WALL_BYTES_PER_S = 3e12;
 const DEMAND = { maxNumBatchedTokens: 8192, maxNumSeqs: 512 };
@@ -19,6 +26,8 @@ interface CheckedFigure extends PublishedFigure {
   readonly predicted: number;
   /** Predicted ÷ published − 1. */
   readonly error: number;
+  /** Other figures of the source that told what it leaves open; 0: none did. */
+  readonly numSiblings: number;
 }
 
 /** Types that the device cannot multiply are unpacked to 16 bits. */
@@ -28,11 +37,13 @@ function quantizationOn(machine: Machine, id: QuantizationId): Quantization {
   return { ...quantization, arithmetic: "float16", computeFactor: QUANTIZATIONS.awq.computeFactor };
 }
 
-function instanceOf({ model, hardware, quantization: id, kv = "16", tensorParallel }: PublishedCase): PlannedInstance {
+function instanceOf(published: PublishedCase): PlannedInstance {
+  const { model, hardware, quantization: id, kv = "16", tensorParallel, pipelineParallel } = published;
   const machine = parseHardware(hardware);
   const quantization = quantizationOn(machine, id);
   const efficiencies = defaultEfficiencies(machine, quantization);
-  return { model: knownModel(model), quantization, kv: KV_TYPES[kv], machine, tensorParallel, efficiencies };
+  const types = { model: knownModel(model), quantization, kv: KV_TYPES[kv] };
+  return { ...types, machine, tensorParallel, pipelineParallel, efficiencies };
 }
 
 /** A smaller model reads its weights once for each token that it drafts. */
@@ -60,18 +71,31 @@ function predictionOf(published: PublishedCase): Prediction {
   return predict(instance, traffic, limits, draftingOf(published, instance));
 }
 
-/** Bytes of keys and values of all requests at once; shared prefixes count once. */
+/** Bytes of keys and values of all requests at once, each in the middle of its answer; shared prefixes count once. */
 function kvGigabytes(published: PublishedCase): number {
   const { inputTokens, outputTokens, concurrency, prefixHit = 0 } = published;
   const { model, kv } = instanceOf(published);
   const shared = inputTokens * prefixHit;
-  return kvBytes(model, kv.vectorBytes, concurrency * (inputTokens + outputTokens - shared) + shared) / 1e9;
+  return kvBytes(model, kv.vectorBytes, concurrency * (inputTokens + outputTokens / 2 - shared) + shared) / 1e9;
+}
+
+/** Requests that ask together have their prompts in one step together. */
+function ttftMs(published: PublishedCase): number {
+  if (published.isInStep !== true) return predictionOf(published).ttftMs;
+  const { inputTokens, outputTokens, concurrency } = published;
+  const numPrompts = Math.min(concurrency, Math.max(1, Math.floor(DEMAND.maxNumBatchedTokens / inputTokens)));
+  const others = { numDecoding: concurrency - numPrompts, context: inputTokens + outputTokens / 2 };
+  const prompts = { numPrompts, numPromptTokens: numPrompts * inputTokens };
+  return 1000 * stepTime(instanceOf(published), { ...DECODE, ...others, ...prompts }).totalSeconds;
 }
 
 const tokensPerS = (published: PublishedCase): number =>
   (published.instances ?? 1) * predictionOf(published).outputTokensPerS;
 
-const FIGURES: Readonly<Record<Exclude<PublishedMetric, "$/M output">, (published: PublishedCase) => number>> = {
+const withPrompts = (published: PublishedCase): number =>
+  tokensPerS(published) * (1 + published.inputTokens / published.outputTokens);
+
+const FIGURES: Readonly<Record<Exclude<PublishedMetric, "$/M tokens">, (published: PublishedCase) => number>> = {
   "weight GB": (published) => weightBytes(instanceOf(published).model, instanceOf(published).quantization) / 1e9,
   "weight read, ms": (published) => {
     const { model, quantization } = instanceOf(published);
@@ -80,23 +104,42 @@ const FIGURES: Readonly<Record<Exclude<PublishedMetric, "$/M output">, (publishe
   "KV GB": kvGigabytes,
   sequences: (published) => seatsIn(published, instanceOf(published)),
   "TPOT, ms": (published) => predictionOf(published).tpotMs,
-  "TTFT, ms": (published) => predictionOf(published).ttftMs,
+  "TTFT, ms": ttftMs,
   "output tokens/s": tokensPerS,
+  "tokens/s, prompts included": withPrompts,
 };
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-function figureOf(of: PublishedFigure["of"], metric: PublishedMetric): number {
-  const cases = Array.isArray(of) ? (of as readonly PublishedCase[]) : [of as PublishedCase];
-  if (metric !== "$/M output") return mean(cases.map(FIGURES[metric]));
+function figureOf(of: PublishedFigure["of"], metric: PublishedMetric, option: FamilyOption): number {
+  const cases = [of].flat().map((each) => ({ ...each, ...option.with }));
+  if (metric !== "$/M tokens") return mean(cases.map(FIGURES[metric]));
   const { price = 0, hardware } = cases[0]!;
-  return ((price * parseHardware(hardware).count) / (mean(cases.map(tokensPerS)) * 3600)) * 1e6;
+  return ((price * parseHardware(hardware).count) / (mean(cases.map(withPrompts)) * 3600)) * 1e6;
 }
 
-export function checkPublished(): CheckedFigure[] {
-  return [...PUBLISHED, ...REFERENCE].map((figure) => {
-    const value = figureOf(figure.of, figure.metric);
-    const predicted = figure.over === undefined ? value : value / figureOf(figure.over, figure.metric);
-    return { ...figure, predicted, error: predicted / figure.value - 1 };
+function predictionsOf({ of, over, metric, family }: PublishedFigure): number[] {
+  const found = new Map<FamilyOption["with"], number>();
+  return (family?.options ?? NOTHING_OPEN).map((option) => {
+    const value = found.get(option.with) ?? figureOf(of, metric, option);
+    found.set(option.with, value);
+    return over === undefined ? value * (option.scale ?? 1) : value / figureOf(over, metric, option);
+  });
+}
+
+const NOTHING_OPEN: readonly FamilyOption[] = [{}];
+
+/** Each under every value that its source leaves open. */
+export const predictAll = (figures: readonly PublishedFigure[]): number[][] => figures.map(predictionsOf);
+
+/** Each figure is predicted without its own published value. */
+export function checkPublished(
+  figures: readonly PublishedFigure[] = [...PUBLISHED, ...REFERENCE],
+  predictions = predictAll(figures),
+): CheckedFigure[] {
+  return figures.map((figure, index) => {
+    const { option, numSiblings } = toldByOthers(figures, predictions, index);
+    const predicted = predictions[index]![option]!;
+    return { ...figure, predicted, error: predicted / figure.value - 1, numSiblings };
   });
 }

@@ -2,7 +2,7 @@
 import type { ApiPrice } from "./data/prices.js";
 import type { Cost } from "./request.js";
 
-const HOURS_PER_MONTH = 730;
+export const HOURS_PER_MONTH = 730;
 
 /** At full use of the predicted throughput. */
 export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOutput: number): Cost {
@@ -15,7 +15,7 @@ export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOut
 }
 
 /** Price of the same tokens at an API, per million output tokens, the price of their input included. */
-function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
+export function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
   return api.usdPerMillionOutput + inputPerOutput * api.usdPerMillionInput;
 }
 

@@ -2,6 +2,7 @@
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { weightBytes } from "../model/description/sizes.js";
 import { GPU_CONSTANTS } from "./data/constants.js";
+import { isLlamaCpp } from "./data/engines.js";
 import { QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
@@ -45,6 +46,15 @@ function weightsOf(
   };
 }
 
+/** Ollama takes GGUF files of the hub under its own name for it, and other files through a Modelfile. */
+function inOllama({ location, needs }: ReturnType<typeof weightsOf>): ReturnType<typeof weightsOf> {
+  if (location.startsWith(HUB_PREFIX)) {
+    const name = `hf.co/${location.slice(HUB_PREFIX.length)}`;
+    return { location: name, needs: [...needs, `${name}: ollama pull ${name} fetches it`] };
+  }
+  return { location, needs: [...needs, `a Modelfile with FROM ${location}, and ollama create with it`] };
+}
+
 /** FP8 can be made of 16-bit weights at the start, by engines that do it and where both have room meanwhile. */
 function isMadeAtStart({ model, machine }: PlanRequest, { quantization, engine, tensorParallel }: Evaluation): boolean {
   if (quantization.id !== "fp8" || model.native !== undefined || model.checkpoints.fp8 !== undefined) return false;
@@ -57,9 +67,10 @@ function isMadeAtStart({ model, machine }: PlanRequest, { quantization, engine, 
 export function renderOptions(request: PlanRequest, evaluation: Settled, maxModelLen: number): Rendered {
   const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
   const { model, machine } = request;
-  const { location, needs } = weightsOf(request, evaluation);
+  const { location, needs } =
+    engine === "ollama" ? inOllama(weightsOf(request, evaluation)) : weightsOf(request, evaluation);
   const isTrt = engine === "tensorrt-llm";
-  const onGpu = machine.kind === "gpu" && engine !== "llama-server" && engine !== "millrace";
+  const onGpu = machine.kind === "gpu" && !isLlamaCpp(engine) && engine !== "millrace";
   const options: PlannedOptions = {
     model: location,
     servedModelName: model.name,
@@ -67,7 +78,8 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
     maxNumSeqs,
     maxNumBatchedTokens,
     enablePrefixCaching: true,
-    ...(kv.id === "16" ? {} : { kvCacheDtype: kv.id }),
+    // Ollama passes its own names of the types on.
+    ...(kv.id === "16" ? {} : { kvCacheDtype: engine === "ollama" && kv.id === "int8" ? "q8_0" : kv.id }),
     ...(isMadeAtStart(request, evaluation) ? { quantization: "fp8" } : {}),
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
     // The others mean another share by theirs, and find it themselves.

@@ -2,6 +2,7 @@
 
 import { kvBytes } from "../model/description/sizes.js";
 import { costOf } from "./cost.js";
+import { isLlamaCpp } from "./data/engines.js";
 import { fits, instanceFor } from "./fitting.js";
 import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { type Drafting, type InstanceTraffic, type Prediction, predict } from "./predict.js";
@@ -141,7 +142,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, maxMode
   const { maxNumBatchedTokens } = demand;
   const memory = planMemory(instance, demand, drafting);
   // llama-server divides its memory among slots of the longest sequence, and shares nothing between them.
-  const isDivided = engine === "llama-server";
+  const isDivided = isLlamaCpp(engine);
   const [perSeat, shared] = isDivided ? [maxModelLen, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
   const rooms = Math.floor(maxNumBatchedTokens / rowsEach(drafting));
   const seats = Math.min(MOST_SEQUENCES, rooms, seatsOf(instance, memory, perSeat, shared));

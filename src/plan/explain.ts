@@ -1,8 +1,10 @@
 /** Why a configuration is as it is: each choice beside the best that chooses otherwise, in figures of this plan. */
 
 import { kvBytes } from "../model/description/sizes.js";
+import { attentionOf } from "./attention.js";
 import { against } from "./compare.js";
-import { SPECULATION } from "./data/constants.js";
+import { ENGINE_SPEED, SPECULATION } from "./data/constants.js";
+import { isLlamaCpp } from "./data/engines.js";
 import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled } from "./evaluate.js";
 import { missingAt } from "./fitting.js";
 import { CHUNKS } from "./memory.js";
@@ -123,7 +125,7 @@ function draftChoice(context: Context, mine: Evaluation): Choice {
   const reason = beside(context, mine, (other) => other.drafting !== undefined) ?? refused(context, "EAGLE-3 drafts");
   if (reason !== undefined) return { about, choice: "off", ...reason };
   const because =
-    machine.kind === "cpu" || engine === "llama-server"
+    machine.kind === "cpu" || isLlamaCpp(engine)
       ? `none are planned for ${engine} here`
       : model.eagle3 === undefined
         ? "no drafter for this model is known here; prompt lookup (method ngram) costs nothing to try where answers repeat the prompt"
@@ -170,11 +172,32 @@ function stepReason(request: PlanRequest, mine: Settled): string {
     : `${took}; the ${slo.tpotMs} ms asked for are missed without any prompt, and cutting prompts up would not help`;
 }
 
+function engineReason(request: PlanRequest, { engine, instance }: Settled): string {
+  const { because } = chooseEngine(request);
+  const { value, source } = ENGINE_SPEED[engine];
+  return instance.machine.kind === "cpu" || value === 1
+    ? because
+    : `${because}; its steps are taken as ${value} times as fast as vLLM's (${source})`;
+}
+
+function lengthChoice({ request, maxModelLen }: Context): Choice {
+  const { inputTokens, outputTokens, maxModelLen: asked, model } = request;
+  const needed = inputTokens + outputTokens;
+  const because =
+    asked !== undefined
+      ? `asked for with --max-model-len; a request of the load has ${needed}`
+      : maxModelLen === model.contextLength
+        ? "the model was trained for no more"
+        : `twice the ${needed} tokens of a request, for longer ones; a longer limit costs no memory until sequences are so long, but one of them must fit`;
+  return { about: "longest sequence", choice: `${maxModelLen} tokens`, because };
+}
+
 export function explain(context: Context, mine: Settled): readonly Choice[] {
   const { request } = context;
   const { prefixShare } = request;
   return [
-    { about: "engine", choice: mine.engine, because: chooseEngine(request).because },
+    { about: "engine", choice: mine.engine, because: engineReason(request, mine) },
+    { about: "attention", ...attentionOf(mine) },
     weightsChoice(context, mine),
     widthChoice(context, mine),
     instancesChoice(context, mine),
@@ -189,6 +212,7 @@ export function explain(context: Context, mine: Settled): readonly Choice[] {
     },
     draftChoice(context, mine),
     sequencesChoice(request, mine),
+    lengthChoice(context),
     { about: "tokens in a step", choice: String(mine.maxNumBatchedTokens), because: stepReason(request, mine) },
   ];
 }

@@ -1,14 +1,15 @@
 /** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
 import { totalParameters, weightBytes } from "../model/description/sizes.js";
+import { type Efficiencies, ENGINE_SPEED } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { KV_TYPES, QUANTIZATIONS, type Quantization } from "./data/quantizations.js";
 import { machineLabel } from "./hardware.js";
 import { plannedModelOf } from "./known-model.js";
-import { CHUNKS, type MemoryDemand, planMemory } from "./memory.js";
+import { CHUNKS, type MemoryDemand, planMemory, seatsOf } from "./memory.js";
 import type { PlannedModel } from "./planned-model.js";
-import type { Drafting } from "./predict.js";
+import { type Drafting, predict } from "./predict.js";
 import type { PlanRequest } from "./request.js";
 import { chooseEngine, kvTypesOf, weightChoices, widthsOf } from "./rules.js";
 import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
@@ -22,9 +23,24 @@ const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
 /** Memory, as tools show it; a card's "80 GB" is its maker's name for 79.6 GiB. */
 export const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 100 * 2 ** 30 ? 1 : 0)} GiB`;
 
+/** As fast as the engine's steps are, of which vLLM's are the measure. */
+function efficienciesOf(request: PlanRequest, quantization: Quantization): Efficiencies {
+  const { machine } = request;
+  const usual = defaultEfficiencies(machine, quantization);
+  if (machine.kind === "cpu") return usual;
+  const speed = ENGINE_SPEED[chooseEngine(request).engine].value;
+  return {
+    memoryShare: usual.memoryShare * speed,
+    computeShare: usual.computeShare * speed,
+    stepSeconds: usual.stepSeconds / speed,
+    secondsPerLayer: usual.secondsPerLayer / speed,
+    secondsPerSequence: usual.secondsPerSequence / speed,
+  };
+}
+
 export function instanceFor(request: PlanRequest, quantization: Quantization, tensorParallel: number): PlannedInstance {
   const { model, machine } = request;
-  const efficiencies = request.efficiencies ?? defaultEfficiencies(machine, quantization);
+  const efficiencies = request.efficiencies ?? efficienciesOf(request, quantization);
   return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel, efficiencies };
 }
 
@@ -35,7 +51,8 @@ export function fits(
   demand = smallestDemand(instance.machine),
   drafting?: Drafting,
 ): boolean {
-  return planMemory(instance, demand, drafting).kvBytes >= kvBytesPerDevice(instance, maxModelLen);
+  const { pipelineParallel = 1 } = instance;
+  return planMemory(instance, demand, drafting).kvBytes >= kvBytesPerDevice(instance, maxModelLen) / pipelineParallel;
 }
 
 /** Of the widths that the engine and the machine allow; undefined: none is wide enough. */
@@ -142,17 +159,52 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
     : [`${found.name} (${gibibytes(2 * totalParameters(found))} in 16 bits) fits on this machine`];
 }
 
+/** More hosts than engines are usually joined of. */
+const MOST_HOSTS = 8;
+
+/** The fewest hosts that hold the model together: layers one host after another, each layer on all GPUs of a host. */
+function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
+  const { machine, model, load, inputTokens, outputTokens, prefixShare } = request;
+  const { engine } = chooseEngine(request);
+  if (machine.kind === "cpu" || (engine !== "vllm" && engine !== "sglang")) return [];
+  const { choices } = weightChoices(request, maxModelLen);
+  for (let hosts = 2; hosts <= MOST_HOSTS; hosts++) {
+    for (const { quantization } of choices) {
+      const width = widthsOf(model, machine, engine, quantization).at(-1);
+      if (width === undefined) continue;
+      const instance = { ...instanceFor(request, quantization, width), pipelineParallel: hosts };
+      const demand = { maxNumBatchedTokens: CHUNKS.gpu[0], maxNumSeqs: 256 };
+      if (!fits(instance, maxModelLen, demand)) continue;
+      const seats = seatsOf(
+        instance,
+        planMemory(instance, demand),
+        inputTokens + outputTokens,
+        inputTokens * prefixShare,
+      );
+      const traffic = { inputTokens, outputTokens, prefixHit: prefixShare, load };
+      const { outputTokensPerS, tpotMs } = predict(instance, traffic, { ...demand, seats: Math.max(1, seats) });
+      const flags =
+        engine === "vllm"
+          ? `vllm serve --tensor-parallel-size ${width} --pipeline-parallel-size ${hosts} --distributed-executor-backend ray`
+          : `python -m sglang.launch_server --tp-size ${width} --pp-size ${hosts} --nnodes ${hosts} with --dist-init-addr and --node-rank on each`;
+      return [
+        `${hosts} hosts of ${machineLabel(machine)} hold it together in ${quantization.label}: ${Math.round(outputTokensPerS)} tokens/s, ${Math.round(tpotMs)} ms a token predicted without the network (${flags}; on Kubernetes a LeaderWorkerSet of size ${hosts})`,
+      ];
+    }
+  }
+  return [];
+}
+
 /** The nearest miss, where nothing fits. */
 export function nearestFits(request: PlanRequest, maxModelLen: number): readonly string[] {
   const found = [
     ...refusedTypeThatFits(request, maxModelLen),
     ...shorterSequences(request, maxModelLen),
     ...largerMachines(request, maxModelLen),
+    ...severalHosts(request, maxModelLen),
     ...smallerModel(request, maxModelLen),
   ];
   return found.length > 0
     ? found
-    : [
-        "no machine of the table holds it: engines' own multi-node modes do (pipeline parallelism over several machines)",
-      ];
+    : [`no machine of the table holds it, nor do ${MOST_HOSTS} hosts of this one with an engine's own distribution`];
 }

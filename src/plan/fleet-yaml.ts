@@ -2,6 +2,7 @@
 import { stringify } from "yaml";
 import { machineLabel } from "./hardware.js";
 import type { Configuration, Plan } from "./request.js";
+import { warningsOf } from "./warnings.js";
 
 /** @example kebabCase("maxNumSeqs") // "max-num-seqs" */
 function kebabCase(name: string): string {
@@ -49,6 +50,7 @@ export function yamlOf(plan: Plan, configuration: Configuration, notes: readonly
   const head = [
     `${request.model.name} on ${machineLabel(request.machine)}, as millrace plan chose it.`,
     ...notes,
+    ...warningsOf(request, configuration).map((warning) => `WARNING: ${warning}.`),
     ...configuration.choices.map(({ about, choice, because }) => `${about}: ${choice}. ${because}.`),
     ...configuration.needs.map((need) => `needs ${need}`),
   ];

@@ -33,22 +33,27 @@ export function loadCurve(request: PlanRequest, configuration: Configuration): L
   });
 }
 
-/** Highest throughput of all instances of a configuration within its targets. */
-export function capacityOf(request: PlanRequest, configuration: Configuration): Prediction {
-  const { instances, seats, options, drafting, sustainableConcurrency, prediction } = configuration;
+/** All instances of a configuration under as many requests as keep the targets; undefined: not one does. */
+export function heldBy(request: PlanRequest, configuration: Configuration): Prediction | undefined {
+  const { instances, seats, options, drafting, sustainableConcurrency } = configuration;
   const { inputTokens, outputTokens, prefixShare } = request;
   const load = { concurrency: sustainableConcurrency / instances };
-  // Where no load keeps the targets, the one asked for is what there is to go by.
-  if (load.concurrency < 1) return prediction;
+  if (load.concurrency < 1) return undefined;
   const limits = { seats, maxNumBatchedTokens: options.maxNumBatchedTokens };
   const traffic = { inputTokens, outputTokens, prefixHit: prefixShare, load };
   const own = predict(instanceOf(request, configuration), traffic, limits, drafting);
-  const most = {
+  return {
     ...own,
     requestsPerS: own.requestsPerS * instances,
     outputTokensPerS: own.outputTokensPerS * instances,
   };
-  return most.outputTokensPerS > prediction.outputTokensPerS ? most : prediction;
+}
+
+/** Highest throughput of all instances of a configuration within its targets. Where no load keeps them, the one asked for is what there is to go by. */
+export function capacityOf(request: PlanRequest, configuration: Configuration): Prediction {
+  const { prediction } = configuration;
+  const most = heldBy(request, configuration);
+  return most !== undefined && most.outputTokensPerS > prediction.outputTokensPerS ? most : prediction;
 }
 
 interface RooflinePoint {

@@ -3,7 +3,7 @@
 import { innerWidth, mostOf, weightBytes } from "../model/description/sizes.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
 import type { Drafting } from "./predict.js";
-import { kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
+import { devicesOf, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 
 /** Bytes of one device. */
 export interface MemoryPlan {
@@ -36,13 +36,13 @@ function activationBytes(instance: PlannedInstance, { maxNumBatchedTokens, maxNu
 }
 
 export function planMemory(instance: PlannedInstance, demand: MemoryDemand, drafting?: Drafting): MemoryPlan {
-  const { model, quantization, machine, tensorParallel } = instance;
+  const { model, quantization, machine } = instance;
   const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
   const totalBytes = machine.device.memoryBytes;
   const usable = totalBytes * memoryUtilization.value;
-  const weights = weightBytes(model, quantization) / tensorParallel;
+  const weights = weightBytes(model, quantization) / devicesOf(instance);
   const activations = activationBytes(instance, demand);
-  const drafter = (drafting?.weightBytes ?? 0) / tensorParallel;
+  const drafter = (drafting?.weightBytes ?? 0) / devicesOf(instance);
   return {
     totalBytes,
     headroomBytes: totalBytes - usable,
@@ -61,8 +61,10 @@ export function seatsOf(
   numTokens: number,
   sharedTokens: number,
 ): number {
-  const whole = kvBytesPerDevice(instance, numTokens);
-  const shared = Math.min(kvBytesPerDevice(instance, sharedTokens), whole);
+  // Of a pipeline, each group of devices has its layers' part.
+  const { pipelineParallel = 1 } = instance;
+  const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel;
+  const shared = Math.min(kvBytesPerDevice(instance, sharedTokens) / pipelineParallel, whole);
   const left = memory.kvBytes - shared;
   return left < whole - shared ? 0 : Math.floor(left / Math.max(1, whole - shared));
 }

@@ -1,17 +1,23 @@
 /** What the rules decide, by cases. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { packageRoot } from "../core/package-root.js";
 import { servedModelType } from "../model/hf/model-types.js";
+import type { PlannedEngine } from "./data/engines.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { GPU_HOUR } from "./data/prices.js";
 import { QUANTIZATIONS } from "./data/quantizations.js";
 import { narrowestWidth } from "./fitting.js";
+import { planFleet } from "./fleet-size.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
 import { makePlan } from "./plan.js";
 import type { Configuration, Plan, PlanRequest } from "./request.js";
 import { storedQuantization } from "./rules.js";
+import { warningsOf } from "./warnings.js";
 
 function request(model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest {
   const machine = parseHardware(hardware);
@@ -218,9 +224,83 @@ test("llama-server gets GGUF files on GPUs, too, and who reads none gets none", 
 test("4-bit evidence of another model, and below the floor, is not called a gate passed", () => {
   const choice = best(makePlan(request("llama-3.3-70b", "a100-40x2")));
   expect(choice.quantization.id).toBe("awq");
-  expect(reason(choice, "weights")).toMatch(
-    /not for llama-3\.3-70b: .*93\.0 %.*under the 98 % asked for: no gate is passed/,
-  );
+  expect(reason(choice, "weights")).toMatch(/not for llama-3\.3-70b: .*93\.0 %/);
+  expect(warningsOf(request("llama-3.3-70b", "a100-40x2"), choice)).toEqual([
+    expect.stringMatching(/AWQ.*93 %, under the 98 % asked for: no gate is passed/),
+  ]);
+});
+
+test("a model whose heads share no keys is warned of, one whose heads do is not", () => {
+  const warnings = (name: string) => {
+    const asked = request(name, "a100-80");
+    return warningsOf(asked, best(makePlan(asked))).join();
+  };
+  // 32 layers × 2 × 4096 × 2 bytes; a quarter of it with 8 heads.
+  expect(warnings("llama-2-7b")).toMatch(/no grouped-query attention, so a token takes 512 KiB \(128 with 8 groups\)/);
+  expect(warnings("llama-3.1-8b")).not.toMatch(/grouped-query/);
+});
+
+test("the splits of eight GPUs stand beside the published ones, and rank as they do", () => {
+  for (const name of ["llama-3.1-8b", "llama-3.3-70b"]) {
+    const { splits } = makePlan(request(name, "h100x8", { load: { concurrency: 256 } }));
+    const [whole, four] = [8, 2].map((width) => splits.find(({ tensorParallel }) => tensorParallel === width)!);
+    expect(four!.published! / whole!.published!, name).toBeGreaterThan(1.6);
+    expect(four!.outputTokensPerS / whole!.outputTokensPerS, name).toBeGreaterThan(1.2);
+    expect(four!.floodedTokensPerS / whole!.floodedTokensPerS, name).toBeGreaterThan(1.2);
+  }
+  expect(makePlan(request("llama-3.1-8b", "h100")).splits).toEqual([]);
+});
+
+test("the guide's table of splits has today's predictions", () => {
+  const guide = readFileSync(join(packageRoot(), "docs/guides/plan.md"), "utf8");
+  for (const name of ["llama-3.1-8b", "llama-3.3-70b"]) {
+    const { splits } = makePlan(request(name, "h100x8", { load: { concurrency: 256 } }));
+    expect(splits).toHaveLength(4);
+    for (const { floodedTokensPerS } of splits) {
+      expect(guide).toContain(Math.round(floodedTokensPerS).toLocaleString("en-US"));
+    }
+  }
+});
+
+test("engines differ by their factors, and Ollama takes llama.cpp's files under its own names", () => {
+  const speed = (engine: PlannedEngine) =>
+    best(makePlan(request("llama-3.1-8b", "h100", { engine, quantization: "bf16" }))).prediction.outputTokensPerS;
+  expect(speed("tgi")).toBeLessThan(speed("vllm"));
+  expect(speed("sglang")).toBeGreaterThan(speed("vllm"));
+  const ollama = best(makePlan(request("llama-3.1-8b", "h100", { engine: "ollama" })));
+  expect(ollama.options.model).toBe("hf.co/bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M");
+});
+
+test("attention kernels follow the GPU's generation, the engine and the type of keys", () => {
+  const attention = (hardware: string, more = {}) =>
+    best(makePlan(request("llama-3.1-8b", hardware, more))).choices.find(({ about }) => about === "attention")!.choice;
+  expect(attention("h100")).toMatch(/FlashAttention 3/);
+  expect(attention("a100-80")).toMatch(/FlashAttention 2/);
+  expect(attention("b200")).toMatch(/FlashInfer/);
+  expect(attention("mi300x")).toMatch(/Triton/);
+  expect(attention("b200", { engine: "sglang" })).toMatch(/trtllm_mha/);
+});
+
+test("a model that no host holds is named the hosts that hold it together, with the engine's own distribution", () => {
+  const { configurations, nearest } = makePlan(request("deepseek-v3", "h100x8"));
+  expect(configurations).toEqual([]);
+  expect(nearest.join()).toMatch(/2 hosts of 8 × H100.*--pipeline-parallel-size 2 .*ray.*LeaderWorkerSet of size 2/);
+});
+
+test("a rate beyond one machine is a fleet that carries it with a zone lost", () => {
+  const slo = { ttftMs: 2000, tpotMs: 60 };
+  const fleet = planFleet(request("llama-3.3-70b", "h100x8", { slo }), 10_000)!;
+  const { numHosts, numZones, capacity, limits, best: host } = fleet;
+  expect(capacity.tpotMs).toBeLessThanOrEqual(60);
+  expect((numHosts / numZones) * (numZones - 1) * capacity.requestsPerS * 0.8).toBeGreaterThanOrEqual(10_000);
+  expect(fleet.numGpus).toBe(numHosts * host.instances * host.tensorParallel);
+  const shares = limits.map(({ share }) => share);
+  expect(shares).toEqual(shares.toSorted((a, b) => b - a));
+  expect(shares[0]).toBeLessThanOrEqual(0.8);
+  // Twice the rate, twice the machines.
+  const twice = planFleet(request("llama-3.3-70b", "h100x8", { slo }), 20_000)!;
+  expect(twice.numHosts / numHosts).toBeCloseTo(2, 1);
+  expect(planFleet(request("llama-3.3-70b", "h100x8", { slo: { tpotMs: 0.1 } }), 10)).toBeUndefined();
 });
 
 test("what does not fit gets the arithmetic and what would", () => {

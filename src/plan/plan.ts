@@ -10,6 +10,7 @@ import { ranked } from "./ranking.js";
 import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, kvTypesOf, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
 import { withoutIdleSacrifices } from "./sacrifices.js";
+import { splitsOf } from "./splits.js";
 import type { PlannedInstance } from "./step-time.js";
 import { suggestionsFor } from "./suggestions.js";
 
@@ -114,6 +115,7 @@ export function makePlan(request: PlanRequest): Plan {
     refusals: [...refusals, ...missing, ...search.refusals],
     nearest: configurations.length > 0 ? [] : nearestFits(request, maxModelLen),
     suggestions: configurations.length > 0 ? suggestionsFor(request, configurations[0]!, instanceFor) : [],
+    splits: configurations.length > 0 ? splitsOf(request, configurations[0]!, maxModelLen) : [],
   };
 }
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Gpu, Machine } from "./data/device.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
-import { findGpu } from "./hardware.js";
+import { findGpu, parseHardware } from "./hardware.js";
 import { knownModel, plannedModelOf } from "./known-model.js";
 import { planMemory, seatsOf } from "./memory.js";
 import { expectedTokens, predict } from "./predict.js";
@@ -179,4 +179,27 @@ test("every known model has a shape that predicts", () => {
     const instance = { ...instanceOn(H100), model };
     expect(stepTime(instance, { ...DECODE, numDecoding: 1, context: 100 }).totalSeconds, model.name).toBeGreaterThan(0);
   }
+});
+
+test("a pipeline gives a request alone the speed of one stage, and many requests more", () => {
+  const machine = parseHardware("a100-80x2");
+  const quantization = QUANTIZATIONS.int8;
+  const efficiencies = defaultEfficiencies(machine, quantization);
+  const model = knownModel("llama-3.1-70b");
+  const one = { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel: 1, efficiencies };
+  const two = { ...one, pipelineParallel: 2 };
+  const demand = { maxNumBatchedTokens: 8192, maxNumSeqs: 256 };
+  const speed = (instance: typeof two | typeof one, concurrency: number, seats: number) =>
+    predict(
+      instance,
+      { inputTokens: 512, outputTokens: 512, prefixHit: 0, load: { concurrency } },
+      { seats, maxNumBatchedTokens: 8192 },
+    ).outputTokensPerS;
+  expect(speed(two, 1, 8)).toBe(speed(one, 1, 8));
+  expect(speed(two, 64, 64)).toBeCloseTo(2 * speed(one, 32, 32));
+  // Each stage has half of the weights, so there is room for more than twice the sequences.
+  expect(planMemory(two, demand).weightBytes).toBe(planMemory(one, demand).weightBytes / 2);
+  expect(seatsOf(two, planMemory(two, demand), 1024, 0)).toBeGreaterThan(
+    2 * seatsOf(one, planMemory(one, demand), 1024, 0),
+  );
 });

@@ -176,8 +176,34 @@ function bisect(limit: number, isBelow: (value: number) => boolean): number {
   return high;
 }
 
-/** @param limits with at least one seat */
+/**
+ * Of a pipeline, each stage works on its own share of the sequences while the others work on theirs: it is as fast as
+ * so many narrow instances, each with a share of the load and of the seats. A request alone has the speed of one.
+ * @param limits with at least one seat
+ */
 export function predict(
+  instance: PlannedInstance,
+  traffic: InstanceTraffic,
+  limits: Limits,
+  drafting?: Drafting,
+): Prediction {
+  const { pipelineParallel: stages = 1 } = instance;
+  if (stages === 1) return predictStage(instance, traffic, limits, drafting);
+  const { load } = traffic;
+  const busy = "concurrency" in load ? Math.min(stages, Math.max(1, load.concurrency)) : stages;
+  const each =
+    "concurrency" in load ? { concurrency: load.concurrency / busy } : { requestsPerS: load.requestsPerS / busy };
+  const seats = Math.max(1, Math.floor(limits.seats / busy));
+  const own = predictStage(instance, { ...traffic, load: each }, { ...limits, seats }, drafting);
+  return {
+    ...own,
+    requestsPerS: own.requestsPerS * busy,
+    outputTokensPerS: own.outputTokensPerS * busy,
+    numDecoding: own.numDecoding * busy,
+  };
+}
+
+function predictStage(
   instance: PlannedInstance,
   traffic: InstanceTraffic,
   limits: Limits,

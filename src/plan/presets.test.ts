@@ -7,11 +7,14 @@ import { packageRoot } from "../core/package-root.js";
 import { servedModelType } from "../model/hf/model-types.js";
 import { LISTED_MODEL_TYPES, type PlannedEngine } from "./data/engines.js";
 import { knownModel } from "./known-model.js";
-import { PRESET_SIZES, PRESET_TIERS, type PresetSize, presetFor } from "./presets.js";
+import { NAMED_PRESETS, namedPreset, PRESET_SIZES, PRESET_TIERS, type PresetSize, presetFor } from "./presets.js";
 
 const FOLDER = join(packageRoot(), "presets");
 const SIZES = Object.keys(PRESET_SIZES) as PresetSize[];
-const presets = PRESET_TIERS.flatMap((tier) => SIZES.flatMap((size) => presetFor(tier, size) ?? []));
+const presets = [
+  ...PRESET_TIERS.flatMap((tier) => SIZES.flatMap((size) => presetFor(tier, size) ?? [])),
+  ...NAMED_PRESETS.map(namedPreset),
+];
 
 test.each(presets)("$file is what the planner says", async ({ file, text }) => {
   await expect(text).toMatchFileSnapshot(join(FOLDER, file));
@@ -21,9 +24,21 @@ test("there is no preset that the planner does not make, and all say what they b
   expect(readdirSync(FOLDER).toSorted()).toEqual(presets.map(({ file }) => file).toSorted());
   for (const { text } of presets) {
     expect(text).toMatch(/^# Bought: /m);
-    expect(text).toMatch(/^# Predicted with 16 requests/m);
+    expect(text).toMatch(/^# Predicted with (16|256) requests/m);
     expect(text).toMatch(/^# weights: .*$/m);
   }
+});
+
+test("the headline's presets are FP8 on pairs of GPUs with a cached prefix and drafts: one of them, and four", () => {
+  const [two, eight] = NAMED_PRESETS.map((each) => (parse(namedPreset(each).text) as { models: unknown[] }).models[0]);
+  const options = { "tensor-parallel-size": 2, "enable-prefix-caching": true };
+  const drafts = { "speculative-config": { method: "eagle3" } };
+  expect(two).toMatchObject({ instances: 1, model: expect.stringMatching(/FP8/), options: { ...options, ...drafts } });
+  expect(eight).toMatchObject({
+    instances: 4,
+    model: expect.stringMatching(/FP8/),
+    options: { ...options, ...drafts },
+  });
 });
 
 test("a preset names one model, its engine, and as many GPUs as its instances take", () => {

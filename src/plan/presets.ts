@@ -40,6 +40,12 @@ const TPOT_MS = 33;
 const SLOWEST_TPOT_MS = 150;
 const CPU_MACHINES = ["cpu-8", "cpu-16", "cpu-32"];
 
+/** The reference image's machine, and eight GPUs under a load for which four instances of two are the best. */
+export const NAMED_PRESETS = [
+  { name: "h100x2-70b", size: "70b", hardware: "h100x2", concurrency: 16 },
+  { name: "h100x8-70b", size: "70b", hardware: "h100x8", concurrency: 256 },
+] as const;
+
 function requestFor(model: string, machine: Machine): PlanRequest {
   const { device } = machine;
   const price =
@@ -116,9 +122,19 @@ interface Preset {
 /** @returns undefined where no machine of the tier holds the model */
 export function presetFor(tier: PresetTier, size: PresetSize): Preset | undefined {
   const plan = smallestMachine(size, tier);
-  const best = plan?.configurations[0];
-  if (plan === undefined || best === undefined) return undefined;
+  return plan?.configurations[0] === undefined ? undefined : written(`${tier}-${size}.yaml`, plan);
+}
+
+export function namedPreset({ name, size, hardware, concurrency }: (typeof NAMED_PRESETS)[number]): Preset {
+  const request = requestFor(PRESET_SIZES[size], parseHardware(hardware));
+  return written(`${name}.yaml`, makePlan({ ...request, load: { concurrency } }));
+}
+
+function written(file: string, plan: Plan): Preset {
+  const best = plan.configurations[0]!;
+  const { load } = plan.request;
+  const count = "concurrency" in load ? load.concurrency : 0;
   const { prediction, meetsSlo, sustainableConcurrency } = best;
-  const speed = `Predicted with 16 requests of 1024 + 512 tokens at once: ${Math.round(prediction.outputTokensPerS)} tokens/s, first token after ${Math.round(prediction.ttftMs)} ms, ${prediction.tpotMs.toFixed(1)} ms a token${meetsSlo ? `; up to ${sustainableConcurrency} at once stay under ${TPOT_MS} ms` : `, over the ${TPOT_MS} ms aimed at`}. Not measured on this machine.`;
-  return { file: `${tier}-${size}.yaml`, text: yamlOf(plan, best, [speed, gainNote(plan, best)]) };
+  const speed = `Predicted with ${count} requests of 1024 + 512 tokens at once: ${Math.round(prediction.outputTokensPerS)} tokens/s, first token after ${Math.round(prediction.ttftMs)} ms, ${prediction.tpotMs.toFixed(1)} ms a token${meetsSlo ? `; up to ${sustainableConcurrency} at once stay under ${TPOT_MS} ms` : `, over the ${TPOT_MS} ms aimed at`}. Not measured on this machine.`;
+  return { file, text: yamlOf(plan, best, [speed, gainNote(plan, best)]) };
 }

@@ -127,6 +127,17 @@ export interface Refusal {
   readonly versus?: Versus | undefined;
 }
 
+/** All GPUs of a machine as so many instances of so many. */
+export interface Split {
+  readonly instances: number;
+  readonly tensorParallel: number;
+  readonly outputTokensPerS: number;
+  /** Without drafts, which cost time there. */
+  readonly floodedTokensPerS: number;
+  /** Output tokens per second that the reference documents have for it, under lengths and a load that they leave open. */
+  readonly published: number | undefined;
+}
+
 export interface Plan {
   readonly request: PlanRequest;
   readonly maxModelLen: number;
@@ -135,4 +146,6 @@ export interface Plan {
   readonly refusals: readonly Refusal[];
   readonly nearest: readonly string[];
   readonly suggestions: readonly string[];
+  /** Of the first configuration's weights: all GPUs as few wide or many narrow instances. */
+  readonly splits: readonly Split[];
 }

@@ -5,7 +5,7 @@ import type { Mixer } from "../model/description/model-description.js";
 import { layerKinds } from "../model/description/sizes.js";
 import { QUALITY } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
-import { LISTED_MODEL_TYPES, PLANNED_ENGINES, type PlannedEngine } from "./data/engines.js";
+import { isLlamaCpp, LISTED_MODEL_TYPES, PLANNED_ENGINES, type PlannedEngine } from "./data/engines.js";
 import {
   KV_TYPES,
   type PlannedKvType,
@@ -59,7 +59,7 @@ const ARCHITECTURE_NAMES = {
 
 /** Whether a model that is no file yet is wanted as one. */
 export const takesGguf = ({ machine, engine }: Pick<PlanRequest, "machine" | "engine">): boolean =>
-  machine.kind === "cpu" || engine === "llama-server";
+  machine.kind === "cpu" || isLlamaCpp(engine);
 
 /** GPUs unpack GGUF's blocks to 16 bits. */
 function onDevice(quantization: Quantization, machine: Machine): Quantization {
@@ -129,7 +129,7 @@ export function weightChoices(
     if (id === "awq" && maxModelLen > QUALITY.longContext.value) {
       return refuse(`not for sequences of ${maxModelLen} tokens: ${evidence}`);
     }
-    const published = evidenceText(model, quantization, smallestRecovery);
+    const published = evidenceText(model, quantization);
     return [{ quantization, because: id === "bf16" ? because : `${because}. ${published}` }];
   });
   return { choices, refusals };
@@ -163,7 +163,7 @@ interface EngineChoice {
   readonly because: string;
 }
 
-const READ_GGUF: readonly PlannedEngine[] = ["millrace", "llama-server", "vllm", "sglang"];
+const READ_GGUF: readonly PlannedEngine[] = ["millrace", "llama-server", "ollama", "vllm", "sglang"];
 
 /** Engines whose documentation lists the model's kind; undefined: it is of no kind that the table has. */
 function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[] | undefined {
@@ -230,8 +230,7 @@ export function chooseEngine({ model, machine, engine, prefixShare }: PlanReques
       "half of each prompt or more is shared: its radix tree matches token by token and schedules by longest match";
     return { engine: "sglang", because: `${because}${loads}` };
   }
-  const because =
-    "the engine with the most models, weight types and GPUs; the speed model does not tell GPU engines apart";
+  const because = "the engine with the most models, weight types and GPUs";
   return { engine: "vllm", because: `${because}${loads}` };
 }
 
@@ -239,7 +238,7 @@ const isGguf = ({ stored, location }: PlannedModel): boolean => stored !== undef
 
 /** KV types of this engine on this device, widest first. */
 export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly PlannedKvType[] {
-  if (machine.kind === "cpu" || engine === "llama-server") return [KV_TYPES["16"], KV_TYPES.int8];
+  if (machine.kind === "cpu" || isLlamaCpp(engine)) return [KV_TYPES["16"], KV_TYPES.int8];
   return machine.device.flops.fp8 === undefined ? [KV_TYPES["16"]] : [KV_TYPES["16"], KV_TYPES.fp8];
 }
 
@@ -256,7 +255,7 @@ export function widthsOf(
   engine: PlannedEngine,
   { id }: Quantization,
 ): readonly number[] {
-  if (machine.kind === "cpu" || engine === "llama-server" || engine === "millrace") return [1];
+  if (machine.kind === "cpu" || isLlamaCpp(engine) || engine === "millrace") return [1];
   const block = (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
   return [1, 2, 4, 8].filter(
     (width) =>

@@ -20,8 +20,14 @@ export interface PlannedInstance {
   readonly machine: Machine;
   /** Devices that share each layer. */
   readonly tensorParallel: number;
+  /** Groups of so many devices that hold the layers one after another; 1: every device has a part of all layers. */
+  readonly pipelineParallel?: number | undefined;
   readonly efficiencies: Efficiencies;
 }
+
+/** Devices that hold one copy of the weights. */
+export const devicesOf = ({ tensorParallel, pipelineParallel = 1 }: PlannedInstance): number =>
+  tensorParallel * pipelineParallel;
 
 export interface StepWork {
   /** Sequences that decode; a fraction is a mean over time. */
@@ -78,6 +84,7 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
   return (machine.device.flops[quantization.arithmetic] ?? 0) * quantization.computeFactor;
 }
 
+/** Of one of the devices that share each layer. */
 export const kvBytesPerDevice = ({ model, kv, tensorParallel }: PlannedInstance, numTokens: number): number =>
   kvBytes(model, kv.vectorBytes, numTokens, tensorParallel);
 

@@ -10,7 +10,7 @@ import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 /** A model of a simple task may be so much smaller. */
 const SMALLER = 1 / 4;
 
-function smallerOf(model: PlannedModel): PlannedModel | undefined {
+export function smallerOf(model: PlannedModel): PlannedModel | undefined {
   const most = totalParameters(model) * SMALLER;
   return KNOWN_MODELS.map(plannedModelOf)
     .filter((each) => each.family === model.family && totalParameters(each) <= most)

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
+import { type TokenScale, tokenScales } from "../../plan/cost-scales.js";
 import { API_PRICES, type ApiPrice } from "../../plan/data/prices.js";
 import { capacityOf } from "../../plan/load-curve.js";
 import type { Configuration, PlanRequest } from "../../plan/request.js";
@@ -81,9 +82,57 @@ async function runCosts(flags: CostFlags): Promise<void> {
       ]),
     ]),
     "",
+    `Tokens a day, prompts and answers: the busiest hour has ${PEAK_FACTOR} times the mean's; vanilla: 16 bits, one instance, no drafts`,
+    formatTable([
+      [
+        "tokens a day",
+        "machines",
+        "a month",
+        "vanilla",
+        "saved",
+        "$ per 1,000 requests",
+        "kW",
+        "distillation pays back",
+      ],
+      ...costs.tokenScales.map(tokenRow),
+    ]),
+    "",
+    "What a month's money is spent on",
+    formatTable([
+      [
+        "tokens a day",
+        "arithmetic",
+        "bandwidth",
+        "links and host",
+        "capacity: holding weights",
+        "idle: waiting for the peak",
+      ],
+      ...costs.tokenScales.map(({ tokensPerDay, split }) => [
+        tokensPerDay.toLocaleString("en-US"),
+        ...[split.arithmetic, split.bandwidth, split.linksAndHost, split.capacity, split.idle].map(percent),
+      ]),
+    ]),
+    "",
     "Machines are paid for whether they work or not; people who run them are not in these figures.",
   ];
   process.stdout.write(`${lines.join("\n")}\n`);
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
+
+function tokenRow(scale: TokenScale): string[] {
+  const { tokensPerDay, numMachines, usdPerMonth, vanillaUsdPerMonth: vanilla, distillation } = scale;
+  const usd = (value: number): string => `$${Math.round(value).toLocaleString("en-US")}`;
+  return [
+    tokensPerDay.toLocaleString("en-US"),
+    String(numMachines),
+    usd(usdPerMonth),
+    vanilla === undefined ? "does not fit" : usd(vanilla),
+    vanilla === undefined ? "–" : `${usd(vanilla - usdPerMonth)} (${percent(1 - usdPerMonth / vanilla)})`,
+    scale.usdPerThousandRequests.toFixed(2),
+    scale.kilowatts.toFixed(1),
+    distillation === undefined ? "never" : `after ${distillation.months.toFixed(1)} months (${distillation.model})`,
+  ];
 }
 
 function breakEvenRow({
@@ -112,6 +161,7 @@ function costsOf(request: PlanRequest, configuration: Configuration, own: ApiPri
     cost,
     breakEven: apis.map((api) => breakEven(api, cost, capacity.outputTokensPerS, inputPerOutput)),
     comparedWith: compared.name,
+    tokenScales: tokenScales(request, configuration),
     scales: SCALES.map((scale) =>
       scaleCost(scale, cost, capacity.requestsPerS, request.outputTokens, compared, inputPerOutput),
     ),

@@ -45,6 +45,74 @@ test("the guide's figures are today's", async () => {
   }
 });
 
+test("--measure fits the speed model to this machine, and says by how much it was off", async () => {
+  const file = at("measured.gguf");
+  writeRandomModel(file, { architecture: "llama", seed: 3 });
+  const speeds = [
+    "--memory-bandwidth",
+    "30",
+    "--multiply-speed",
+    "300",
+    "--input-tokens",
+    "64",
+    "--output-tokens",
+    "32",
+  ];
+  const { stdout, stderr, exitCode } = await plan(
+    "--model",
+    file,
+    "--hardware",
+    "cpu",
+    ...speeds,
+    "--measure",
+    "--json",
+  );
+  expect(exitCode, stderr).toBe(0);
+  const { calibration } = JSON.parse(stdout);
+  expect(calibration.source).toMatch(/measured just now/);
+  expect(calibration.cells).toHaveLength(6);
+  expect(calibration.errorAfter).toBeLessThanOrEqual(calibration.errorBefore);
+}, 120_000);
+
+test("a rate beyond one machine is one page, and --yaml is one host's", async () => {
+  const file = at("host.yaml");
+  const { stdout, exitCode } = await plan(
+    "--model",
+    "llama-3.3-70b",
+    "--hardware",
+    "h100x8",
+    "--requests-per-second",
+    "10000",
+    "--slo",
+    "ttft=2000ms,tpot=60ms",
+    "--yaml",
+    file,
+  );
+  expect(exitCode).toBe(0);
+  for (const what of ["hosts", "instances", "GPUs", "gateways", "zones", "a month", "What fails first"])
+    expect(stdout).toContain(what);
+  expect(stdout.split("\n").length).toBeLessThan(45);
+  expect(parse(readFileSync(file, "utf8")).models[0].instances).toBe(4);
+  const guide = readFileSync(join(packageRoot(), "docs/guides/plan.md"), "utf8");
+  const hosts = /^hosts +(\d+)/m.exec(stdout)![1]!;
+  expect(guide).toMatch(new RegExp(`${hosts}\\s+hosts`));
+});
+
+test("advice has eight techniques, an order and when not to", async () => {
+  const { stdout } = await plan(
+    "advise",
+    "--model",
+    "llama-3.3-70b",
+    "--hardware",
+    "h100x4",
+    "--bottleneck",
+    "latency",
+  );
+  expect(stdout).toMatch(/speculative decoding +−/);
+  expect(stdout).toMatch(/2\. The bottleneck: latency/);
+  expect(stdout).toMatch(/When not to\n/);
+});
+
 test("JSON has everything, and the arguments are those of the fleet's adapter", async () => {
   const { stdout } = await plan(...H100S, "--engine", "tensorrt-llm", "--json");
   const report = JSON.parse(stdout);
@@ -194,7 +262,7 @@ describe("wrong inputs: each a clear, coded answer", () => {
     ],
     [
       "more requests than it can serve",
-      [...OK, "--rps", "100000"],
+      [...OK, "--rps", "100000", "--slo", "tpot=0.1ms"],
       /plan_targets_missed.*more requests come than it can serve/,
     ],
     ["no prompt", [...OK, "--input-tokens", "0"], /invalid_option.*--input-tokens/],
@@ -260,6 +328,7 @@ describe("wrong inputs: each a clear, coded answer", () => {
       ["--model", "llama-3.1-8b", "--hardware", "cpu-8", "--calibrate", at("empty-results.json")],
       /invalid_option.*bench engine/,
     ],
+    ["a measurement of another machine", [...OK, "--measure"], /invalid_option.*--hardware cpu, got H100/],
     ["a CPU's results for a GPU", [...OK, "--calibrate", at("other.json")], /invalid_option.*bench run.*H100/],
     ["a bench without runs", [...OK, "--calibrate", at("no-runs.json")], /invalid_option.*expected runs with results/],
     ["a page in no folder", [...OK, "--html", join(folder, "none", "x.html")], /invalid_option.*expected to write/],

@@ -2,10 +2,13 @@
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
+import type { PlanRequest } from "../../plan/request.js";
 import { integerIn } from "../flags/option-values.js";
+import { jsonText } from "../output/format.js";
 import type { PlanFlags } from "../plan/plan-options.js";
 import { addPlanOptions } from "../plan/plan-options.js";
 import { refuseMissed, refuseUnfit } from "../plan/refusals.js";
+import { planAdviseCommand } from "./plan-advise.js";
 import { planCostsCommand } from "./plan-costs.js";
 
 interface PlanCommandFlags extends PlanFlags {
@@ -22,7 +25,7 @@ export function planCommand(): Command {
     .option("--top <n>", "configurations in the table", integerIn("--top", 1, 1000), 5)
     .option("--html <file>", "write a page with the Pareto frontier and the roofline")
     .option("--yaml <file>", "write the best configuration as a millrace.yaml");
-  return addPlanOptions(command).action(runPlan).addCommand(planCostsCommand());
+  return addPlanOptions(command).action(runPlan).addCommand(planCostsCommand()).addCommand(planAdviseCommand());
 }
 
 async function runPlan(flags: PlanCommandFlags): Promise<void> {
@@ -33,6 +36,9 @@ async function runPlan(flags: PlanCommandFlags): Promise<void> {
   const { request, fit } = await requestOf(flags);
   const plan = makePlan(request);
   refuseUnfit(plan);
+  if ("requestsPerS" in request.load && plan.configurations[0]!.prediction.isSaturated) {
+    if (await printFleet(request, request.load.requestsPerS, flags)) return;
+  }
   const [{ textOf }, { jsonOf }] = await Promise.all([import("../plan/plan-text.js"), import("../plan/plan-json.js")]);
   process.stdout.write(`${flags.json === true ? jsonOf(plan, fit) : textOf(plan, fit, flags.top)}\n`);
   if (flags.html !== undefined) {
@@ -44,6 +50,27 @@ async function runPlan(flags: PlanCommandFlags): Promise<void> {
     writeOut(flags.yaml, yamlOf(plan, plan.configurations[0]!));
   }
   refuseMissed(plan, flags.slo?.name ?? "");
+}
+
+/** More than one machine serves. The file is one host's.
+ * @returns false where not one request is served within the targets: more machines do not help
+ */
+async function printFleet(request: PlanRequest, requestsPerS: number, flags: PlanCommandFlags): Promise<boolean> {
+  const [{ planFleet }, { fleetText }] = await Promise.all([
+    import("../../plan/fleet-size.js"),
+    import("../plan/fleet-text.js"),
+  ]);
+  const fleet = planFleet(request, requestsPerS);
+  if (fleet === undefined) return false;
+  const { plan, best, ...figures } = fleet;
+  const shape = { instances: best.instances, tensorParallel: best.tensorParallel, weights: best.quantization.id };
+  const text = flags.json === true ? jsonText({ fleet: { ...figures, host: shape } }, 2) : fleetText(fleet);
+  process.stdout.write(`${text}\n`);
+  if (flags.yaml !== undefined) {
+    const { yamlOf } = await import("../../plan/fleet-yaml.js");
+    writeOut(flags.yaml, yamlOf(plan, best));
+  }
+  return true;
 }
 
 function writeOut(file: string, text: string): void {

@@ -5,6 +5,7 @@ import { summarizeLayers } from "../../model/description/sizes.js";
 import type { Fit } from "../../plan/calibrate.js";
 import type { PlannedModel } from "../../plan/planned-model.js";
 import type { Configuration, Plan } from "../../plan/request.js";
+import { warningsOf } from "../../plan/warnings.js";
 import { jsonText } from "../output/format.js";
 import { launchOf } from "./launch-command.js";
 
@@ -43,7 +44,7 @@ function latentJson({ kvRank, ropeDim, queryRank, valueDim }: LatentMixer): obje
 }
 
 export function jsonOf(
-  { request, maxModelLen, configurations, refusals, nearest, suggestions }: Plan,
+  { request, maxModelLen, configurations, refusals, nearest, suggestions, splits }: Plan,
   fit: Fit | undefined,
 ): string {
   const report = {
@@ -51,9 +52,11 @@ export function jsonOf(
     ...(fit === undefined ? {} : { calibration: fit }),
     maxModelLen,
     configurations: configurations.map(configurationJson),
+    warnings: configurations.slice(0, 1).flatMap((best) => warningsOf(request, best)),
     refusals,
     nearest,
     suggestions,
+    splits,
   };
   return jsonText(report, 2);
 }

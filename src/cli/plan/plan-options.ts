@@ -16,7 +16,8 @@ export interface PlanFlags {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly concurrency?: number;
-  readonly rps?: number;
+  readonly rps?: number | undefined;
+  readonly requestsPerSecond?: number;
   readonly slo?: Slo;
   readonly objective: Objective;
   readonly prefixShare: number;
@@ -28,6 +29,7 @@ export interface PlanFlags {
   readonly price?: number;
   readonly prices?: string;
   readonly calibrate?: string;
+  readonly measure?: boolean;
   readonly memoryBandwidth?: number;
   readonly multiplySpeed?: number;
   readonly json?: boolean;
@@ -85,7 +87,14 @@ const loadOptions = (): readonly Option[] => [
   grouped(LOAD, "--concurrency <n>", `requests at once (default: ${DEFAULT_CONCURRENCY})`).argParser(
     integerIn("--concurrency", 1, 1 << 20),
   ),
-  grouped(LOAD, "--rps <n>", "requests a second, instead of --concurrency").argParser(numberIn("--rps", 1e-6, 1e6)),
+  grouped(
+    LOAD,
+    "--rps <n>",
+    "requests a second, instead of --concurrency; more than one machine serves are answered as a fleet",
+  ).argParser(numberIn("--rps", 1e-6, 1e6)),
+  grouped(LOAD, "--requests-per-second <n>", "the same as --rps")
+    .argParser(numberIn("--requests-per-second", 1e-6, 1e6))
+    .conflicts("rps"),
   grouped(LOAD, "--prefix-share <share>", "share of each prompt that all have in common, 0 to 1")
     .argParser(numberIn("--prefix-share", 0, 1))
     .default(0),
@@ -116,6 +125,11 @@ const termOptions = (): readonly Option[] => [
     "--calibrate <file>",
     "fit the speed model to results of `bench run`, `bench engine` or `bench kernels` (--json)",
   ),
+  grouped(
+    TERMS,
+    "--measure",
+    "measure the model's file on this machine's CPU first, fit the speed model to it, and say by how much it was off",
+  ).conflicts("calibrate"),
   grouped(TERMS, "--memory-bandwidth <GB/s>", "memory bandwidth of this machine's CPU, instead of the probe").argParser(
     numberIn("--memory-bandwidth", 0.1, 1e5),
   ),

@@ -7,6 +7,7 @@ import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import { loadCurve } from "../../plan/load-curve.js";
 import type { Configuration, Plan } from "../../plan/request.js";
+import { warningsOf } from "../../plan/warnings.js";
 import { launchOf } from "./launch-command.js";
 import { dollars, HEADERS, loadText, rounded, rowOf, shapeText } from "./plan-text.js";
 import { rooflineChart } from "./roofline-chart.js";
@@ -31,6 +32,7 @@ export function pageOf(plan: Plan): string {
       table([HEADERS, ...configurations.map((each, i) => rowOf(each, i, isCpu, hasTargets(request)))]),
     ),
     section("Memory of one device", table([MEMORY_HEADERS, ...shown.map((each) => memoryRow(each, isCpu))])),
+    ...warningsOf(request, best).map((warning) => `<p class="warn">${escapeXml(warning)}</p>`),
     section("Why", list(best.choices.map(({ about, choice, because }) => [`${about}: ${choice}`, because]))),
     section(
       "Start",

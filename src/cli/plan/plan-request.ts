@@ -21,7 +21,8 @@ const MAX_RESULT_BYTES = 1 << 29;
 
 function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void {
   const wanted = { millrace: "cpu", vllm: "gpu", sglang: "gpu", "tensorrt-llm": "gpu", tgi: "gpu" } as const;
-  if (engine === undefined || engine === "llama-server" || wanted[engine] === machine.kind) return;
+  if (engine === undefined || engine === "llama-server" || engine === "ollama" || wanted[engine] === machine.kind)
+    return;
   const needs = wanted[engine] === "cpu" ? "computes on a CPU" : "is planned for a GPU";
   throw new MillraceError(
     "invalid_option",
@@ -98,12 +99,20 @@ async function fitOf(file: string, request: PlanRequest): Promise<Fit> {
   });
 }
 
+async function chosenFit({ calibrate, measure, hardware }: PlanFlags, request: PlanRequest): Promise<Fit | undefined> {
+  if (calibrate !== undefined) return fitOf(calibrate, request);
+  if (measure !== true) return undefined;
+  const { measuredFit } = await import("./measure.js");
+  return measuredFit(request, hardware === "detect" || hardware === "cpu");
+}
+
 export interface MadeRequest {
   readonly request: PlanRequest;
   readonly fit: Fit | undefined;
 }
 
-export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
+export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
+  const flags = { ...given, rps: given.rps ?? given.requestsPerSecond };
   checkFlags(flags);
   if (flags.model === undefined) {
     throw new MillraceError("invalid_option", "expected --model, got none", {
@@ -131,6 +140,6 @@ export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
     smallestRecovery: flags.minQuality,
     price: priceOf(machine, flags),
   };
-  const fit = flags.calibrate === undefined ? undefined : await fitOf(flags.calibrate, request);
+  const fit = await chosenFit(flags, request);
   return { request: { ...request, efficiencies: fit?.efficiencies }, fit };
 }

@@ -5,6 +5,8 @@ import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Configuration, Plan, PlanRequest } from "../../plan/request.js";
+import { FLOOD } from "../../plan/splits.js";
+import { warningsOf } from "../../plan/warnings.js";
 import { formatTable } from "../output/format.js";
 import { type Launch, launchOf } from "./launch-command.js";
 
@@ -85,7 +87,7 @@ export function memoryText({ memory }: Configuration, what: string): string {
 }
 
 /** Lines of at most MAX_LINE, further ones indented. */
-function wrapped(text: string, indent: string): string {
+export function wrapped(text: string, indent: string): string {
   const lines = [""];
   for (const word of text.split(" ")) {
     const line = lines.at(-1)!;
@@ -122,7 +124,8 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
   return [
     `1: ${best.quantization.label}, ${shapeText(best, isCpu)}, ${best.engine}`,
     `memory  ${wrapped(memoryText(best, isCpu ? "memory" : "each GPU"), "        ")}`,
-    `holds   ${best.seats} sequences an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${dollars(best.cost.usdPerHour)} an hour`,
+    `holds   ${best.seats} sequences of ${request.inputTokens + request.outputTokens} tokens in the memory of an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${dollars(best.cost.usdPerHour)} an hour`,
+    ...warningsOf(request, best).map((warning) => `WARNING ${wrapped(warning, "        ")}.`),
     "why",
     ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),
     ...(needs.length > 0 ? ["needs", ...needs.map((need) => `  ${wrapped(need, "    ")}`)] : []),
@@ -130,11 +133,28 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
   ];
 }
 
+/** Beside the published figures, whose lengths and load are others. */
+function splitLines(splits: Plan["splits"]): string[] {
+  if (splits.length === 0) return [];
+  const [first] = splits;
+  const hasPublished = splits.some(({ published }) => published !== undefined);
+  const beside = (value: number | undefined, base: number | undefined): string =>
+    value === undefined || base === undefined ? "–" : `${rounded(value)} (${(value / base).toFixed(2)} ×)`;
+  const rows = splits.map((each) => [
+    `${each.instances} × TP${each.tensorParallel}`,
+    beside(each.outputTokensPerS, first!.outputTokensPerS),
+    beside(each.floodedTokensPerS, first!.floodedTokensPerS),
+    ...(hasPublished ? [beside(each.published, first!.published)] : []),
+  ]);
+  const headers = ["", "tokens/s", `with ${rounded(FLOOD)} at once`, ...(hasPublished ? ["published"] : [])];
+  return ["", "instances × GPUs: the same weights on all GPUs", formatTable([headers, ...rows])];
+}
+
 const cellText = ({ cell, error }: Fit["cells"][number]): string =>
   `${cell} ${error < 0 ? "−" : "+"}${Math.abs(100 * error).toFixed(0)} %`;
 
 export function textOf(
-  { request, configurations, refusals, suggestions }: Plan,
+  { request, configurations, refusals, suggestions, splits }: Plan,
   fit: Fit | undefined,
   top: number,
 ): string {
@@ -163,9 +183,14 @@ export function textOf(
     ...calibrated,
     "",
     formatTable([HEADERS, ...rows]),
+    wrapped(
+      `holds: requests at once in all instances ${hasTargets(request) ? "within the targets" : "before one waits for memory"}; TTFT: mean time to the first token, p95: what 95 of 100 stay under; TPOT: mean time between two tokens of a user; tokens/s: output tokens of all users; $/M: dollars per million output tokens, and per million of prompts and answers`,
+      "",
+    ),
     ...(configurations.length > top
       ? [`(${configurations.length - top} more with --top ${configurations.length})`]
       : []),
+    ...splitLines(splits),
     "",
     ...bestLines(request, configurations[0]!),
     ...(refusals.length > 0
@@ -174,13 +199,5 @@ export function textOf(
     ...suggestions.map((suggestion) => wrapped(suggestion, "  ")),
     "",
     "Predicted, not measured: measure the winner with millrace bench run. docs/background/planning.md says how far such predictions have been off.",
-    ...(isCpu
-      ? []
-      : [
-          wrapped(
-            "The speed model does not tell GPU engines apart, nor their attention kernels, which they choose themselves: another --engine has the same figures, but for what it cannot do.",
-            "",
-          ),
-        ]),
   ].join("\n");
 }

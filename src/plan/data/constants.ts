@@ -81,6 +81,26 @@ export const CPU_CONSTANTS = {
   runtimeBytes: assumed(0.3e9, "the process itself"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
+/** Speed of an engine's steps on GPUs, where vLLM's are 1. The published figures are predicted without these factors. */
+export const ENGINE_SPEED = {
+  vllm: cited(1, "the share of the bandwidth above is of vLLM 0.23 (johnmusgrave.com)"),
+  sglang: cited(
+    1.1,
+    "an 8B alone on an H100 gives 158 tokens/s (SGLang's documentation), where the model says 144; the reference article has 1.3 under load",
+  ),
+  "tensorrt-llm": cited(
+    1,
+    "nine floods of its own tables (v1.0) are predicted at 1 with errors from −17 to +40 %, in the middle 0; the reference documents have 1.3 to 1.5",
+  ),
+  tgi: assumed(
+    0.9,
+    "one sweep of a 70B on 4 × A100 has 0.89 to 0.93 of vLLM at 1 to 64 at once; TGI is only maintained",
+  ),
+  "llama-server": assumed(1, "no comparable figure on GPUs is known; under load it is slower than this"),
+  ollama: assumed(1, "it starts llama.cpp's server"),
+  millrace: assumed(1, "it computes on CPUs, whose constants are its own"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
 /** Drafts. */
 export const SPECULATION = {
   eagle3Acceptance: cited(
@@ -103,4 +123,23 @@ export const QUALITY = {
     65_536,
     "4-bit weights lose up to 59 % on long contexts (arXiv 2505.20276): not above this length",
   ),
+} as const satisfies Readonly<Record<string, Constant>>;
+
+/** Training a smaller model to a task. */
+export const DISTILLATION = {
+  usd: assumed(15_000, "three weeks of an engineer at $5,000; the reference guide has two to four weeks"),
+  mostMonths: cited(3, "it is worth it where it pays back within three months (the reference guide)"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
+/** Of fleets: what a gateway passes, and how much is kept in reserve. */
+export const FLEET = {
+  gatewayRequestsPerS: cited(
+    7000,
+    "small requests a second through one gateway on the slowest of the machines measured (docs/background/benchmarks/gateway.md)",
+  ),
+  gatewayTokensPerS: assumed(200_000, "streamed tokens through one gateway of four cores, 20 µs each; not measured"),
+  mostLoad: cited(0.8, "instances are added above 80 % of what they hold (the reference guide's autoscaling rule)"),
+  zones: assumed(3, "as many as the regions of large clouds have"),
+  hostWatts: cited(1.82, "a DGX H100 takes up to 10.2 kW for eight GPUs of 700 W (NVIDIA DGX H100 datasheet)"),
+  startSeconds: cited(300, "loading weights takes two to five minutes (the reference guide)"),
 } as const satisfies Readonly<Record<string, Constant>>;

@@ -1,7 +1,11 @@
 /** The engines that plans are made for, and the kinds of models that the documentation of each lists, by `model_type` (read 2026-08). */
 
-export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "tgi", "llama-server"] as const;
+export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "tgi", "llama-server", "ollama"] as const;
 export type PlannedEngine = (typeof PLANNED_ENGINES)[number];
+
+/** Ollama starts llama.cpp's server: the same files, widths and types of keys. */
+export const isLlamaCpp = (engine: PlannedEngine | undefined): boolean =>
+  engine === "llama-server" || engine === "ollama";
 
 /** Engines whose adapters take EAGLE-3 drafters. */
 export const DRAFTING_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "tensorrt-llm"];
@@ -18,4 +22,5 @@ export const LISTED_MODEL_TYPES: Readonly<Record<Exclude<PlannedEngine, "millrac
   // huggingface.co/docs/text-generation-inference/supported_models
   tgi: [...EVERYWHERE, "gemma2"],
   "llama-server": [...EVERYWHERE, ...NEWER, "gemma2"],
+  ollama: [...EVERYWHERE, ...NEWER, "gemma2"],
 };

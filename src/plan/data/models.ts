@@ -147,6 +147,23 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     K128,
     70.55,
   ]),
+  model(
+    "llama",
+    [
+      "deepseek-r1-distill-70b",
+      "deepseek-ai/DeepSeek-R1-Distill-Llama-70B",
+      80,
+      8192,
+      64,
+      8,
+      128,
+      28_672,
+      128_256,
+      K128,
+      70.55,
+    ],
+    { checkpoints: { fp8: "RedHatAI/DeepSeek-R1-Distill-Llama-70B-FP8-dynamic" } },
+  ),
   model("llama", [
     "llama-3.1-405b",
     "meta-llama/Llama-3.1-405B-Instruct",

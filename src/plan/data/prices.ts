@@ -48,3 +48,20 @@ export const API_PRICES: readonly ApiPrice[] = [
   { name: "claude-haiku-4.5", usdPerMillionInput: 0.8, usdPerMillionOutput: 4, date: "2026-05" },
   { name: "claude-sonnet-4.6", usdPerMillionInput: 3, usdPerMillionOutput: 15, date: "2026-05" },
 ];
+
+/** Watts of a GPU at its limit, by the makers' datasheets. */
+export const GPU_WATTS: Readonly<Record<string, number>> = {
+  h100: 700,
+  "h100-pcie": 350,
+  "h100-nvl": 400,
+  h200: 700,
+  b200: 1000,
+  "a100-40": 400,
+  "a100-80": 400,
+  l40s: 350,
+  "rtx6000-ada": 300,
+  "rtx4000-ada": 130,
+  a10g: 150,
+  rtx4090: 450,
+  mi300x: 750,
+};

@@ -8,6 +8,8 @@ export interface PublishedCase {
   readonly quantization: QuantizationId;
   readonly kv?: KvTypeId;
   readonly tensorParallel: number;
+  /** Groups of devices that hold the layers one after another; 1 if absent. */
+  readonly pipelineParallel?: number;
   /** 1: of one instance; several share the load. */
   readonly instances?: number;
   readonly inputTokens: number;
@@ -21,6 +23,8 @@ export interface PublishedCase {
   readonly draftModel?: { readonly model: string; readonly depth: number; readonly acceptance: number };
   /** Dollars per GPU and hour. */
   readonly price?: number;
+  /** All lengths are equal, and who is answered asks again: those whose prompts share a step end in the same step, and ask again together. */
+  readonly isInStep?: boolean;
 }
 
 export type PublishedMetric =
@@ -29,11 +33,29 @@ export type PublishedMetric =
   | "TPOT, ms"
   | "TTFT, ms"
   | "output tokens/s"
-  | "$/M output"
+  | "tokens/s, prompts included"
+  | "$/M tokens"
   | "sequences"
   | "KV GB";
 
+/** Figures of one source in one metric, with a quantity that the source leaves open. A figure is predicted with the value that the other figures tell. */
+export interface Family {
+  readonly unknown: string;
+  /** Values that it may have. The first is taken where no other figure tells. */
+  readonly options: readonly FamilyOption[];
+}
+
+export interface FamilyOption {
+  /** What it makes of a figure's case. */
+  readonly with?: Partial<PublishedCase>;
+  /** What it multiplies a figure by that is no ratio; 1 if absent. */
+  readonly scale?: number;
+}
+
 export interface PublishedFigure {
+  /** Published numbers that the figure is, or is made of: those of a ratio are not used to predict each other. Absent: only its own. */
+  readonly readings?: readonly string[] | undefined;
+  readonly family?: Family | undefined;
   readonly metric: PublishedMetric;
   readonly what: string;
   readonly value: number;

@@ -1,0 +1,76 @@
+/** Advice without a trial, and what money is spent on: both are the plan's own figures beside each other. */
+import { expect, test } from "vitest";
+import { advise } from "./advise.js";
+import { tokenScales } from "./cost-scales.js";
+import { GPU_HOUR } from "./data/prices.js";
+import { parseHardware } from "./hardware.js";
+import { knownModel } from "./known-model.js";
+import { makePlan } from "./plan.js";
+import type { PlanRequest } from "./request.js";
+
+function request(model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest {
+  const machine = parseHardware(hardware);
+  return {
+    model: knownModel(model),
+    machine,
+    inputTokens: 1024,
+    outputTokens: 512,
+    prefixShare: 0,
+    slo: {},
+    objective: "cost",
+    isSimpleTask: false,
+    smallestRecovery: 98,
+    load: { concurrency: 16 },
+    price: GPU_HOUR[machine.device.id]!,
+    ...more,
+  };
+}
+
+const named = (of: PlanRequest, name: string) =>
+  advise(of, "cost")!.techniques.find((each) => each.name.startsWith(name))!;
+
+test("eight techniques, the easiest first among those that better the bottleneck", () => {
+  const { techniques, order } = advise(request("llama-3.3-70b", "h100x4"), "latency")!;
+  expect(techniques).toHaveLength(8);
+  const efforts = ["low", "medium", "high", "very high"];
+  const ranks = order.map((name) => efforts.indexOf(techniques.find((each) => each.name === name)!.effort));
+  expect(ranks).toEqual(ranks.toSorted((a, b) => a - b));
+  // Batching makes a request wait for the others.
+  expect(order).not.toContain("continuous batching");
+  for (const name of order) expect(techniques.find((each) => each.name === name)!.latency).toBeLessThan(0.95);
+  expect(advise(request("llama-3.3-70b", "h100x4"), "cost")!.order).toContain("continuous batching");
+});
+
+test("a technique that cannot be had says so", () => {
+  expect(named(request("qwen2.5-7b", "h100"), "speculative")).toMatchObject({ cost: undefined, note: /no drafter/ });
+  expect(named(request("deepseek-v3", "b200x8"), "8-bit")).toMatchObject({ cost: undefined, note: /published so/ });
+  expect(named(request("llama-3.3-70b", "h100x4"), "8-bit").cost).toBeLessThan(0.9);
+});
+
+test("advice says when not to: for quality, for money, and for simple tasks", () => {
+  const of = request("llama-3.3-70b", "h100x8", { load: { concurrency: 1 } });
+  const { order, notTo } = advise(of, "quality")!;
+  expect(order).toEqual([]);
+  expect(notTo.join()).toMatch(
+    /better model.*do not serve this load yourself for the money.*API.*batch work.*llama-3\.1-8b/,
+  );
+});
+
+test("a month's money is divided without rest, and goes from holding weights to work as tokens grow", () => {
+  const asked = request("llama-3.3-70b", "h100x2");
+  const scales = tokenScales(asked, makePlan(asked).configurations[0]!);
+  expect(scales.map(({ tokensPerDay }) => tokensPerDay)).toEqual([1e6, 1e8, 1e9]);
+  for (const { split, usdPerMonth, numMachines, tokensPerDay, usdPerThousandRequests } of scales) {
+    const shares = Object.values(split);
+    expect(shares.reduce((sum, each) => sum + each, 0)).toBeCloseTo(1);
+    for (const share of shares) expect(share).toBeGreaterThanOrEqual(-1e-9);
+    expect(usdPerMonth).toBeCloseTo(numMachines * 2 * GPU_HOUR.h100!.usd * 730);
+    const requestsPerMonth = (tokensPerDay / 1536) * (730 / 24);
+    expect(usdPerThousandRequests).toBeCloseTo((usdPerMonth / requestsPerMonth) * 1000);
+  }
+  const [least, , most] = scales;
+  expect(least!.split.capacity).toBeGreaterThan(0.9);
+  expect(most!.split.capacity).toBeLessThan(0.1);
+  expect(most!.vanillaUsdPerMonth!).toBeGreaterThan(most!.usdPerMonth);
+  expect(most!.distillation!.months).toBeLessThan(least!.distillation!.months);
+});

@@ -1,0 +1,234 @@
+/** Which techniques to take first for a model and traffic, without a trial: each beside the plan without it, in the order of effort. */
+import { apiPerMillionOutput } from "./cost.js";
+import { API_PRICES } from "./data/prices.js";
+import { KV_TYPES, QUANTIZATIONS, type QuantizationId } from "./data/quantizations.js";
+import { type Evaluation, evaluate } from "./evaluate.js";
+import { instanceFor } from "./fitting.js";
+import { makePlan, maxModelLenOf } from "./plan.js";
+import { eagle3Drafting } from "./predict.js";
+import { ranked } from "./ranking.js";
+import type { PlanCandidate, PlanRequest } from "./request.js";
+import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
+import { smallerOf } from "./suggestions.js";
+
+export const BOTTLENECKS = ["cost", "latency", "throughput", "quality"] as const;
+export type Bottleneck = (typeof BOTTLENECKS)[number];
+
+const EFFORTS = ["low", "medium", "high", "very high"] as const;
+
+export interface Technique {
+  readonly name: string;
+  /** Cost of an output token, and time of a whole request, as shares of those without it; undefined: it cannot be had here. */
+  readonly cost: number | undefined;
+  readonly latency: number | undefined;
+  readonly quality: string;
+  readonly effort: (typeof EFFORTS)[number];
+  /** What the figures assume, or why it cannot be had. */
+  readonly note: string;
+}
+
+export interface Advice {
+  readonly techniques: readonly Technique[];
+  /** Names, in the order to try them in. */
+  readonly order: readonly string[];
+  readonly notTo: readonly string[];
+}
+
+/** Shares that a product's logs would tell; the reference guide's ranges in the middle. */
+const [SHORTER_PROMPT, REPEATED, SHARED_PROMPT] = [0.7, 0.3, 0.5];
+/** A change smaller than this decides nothing. */
+const WORTH = 0.95;
+
+const millisecondsOf = ({ outputTokens }: PlanRequest, { prediction }: Pick<Evaluation, "prediction">): number =>
+  prediction.ttftMs + prediction.tpotMs * outputTokens;
+
+/** The best width and number of instances of a candidate on the whole machine. */
+function bestOf(
+  request: PlanRequest,
+  types: Pick<PlanCandidate, "quantization" | "kv">,
+  hasDrafts = false,
+): Evaluation | undefined {
+  const { machine, model } = request;
+  const { engine } = chooseEngine(request);
+  const found = widthsOf(model, machine, engine, types.quantization).flatMap((tensorParallel) => {
+    const drafting = hasDrafts ? eagle3Drafting(instanceFor(request, types.quantization, tensorParallel)) : undefined;
+    const most = Math.floor(machine.count / tensorParallel);
+    const instances = "concurrency" in request.load ? Math.min(most, request.load.concurrency) : most;
+    return evaluate(request, { engine, ...types, tensorParallel, instances, drafting }, maxModelLenOf(request)) ?? [];
+  });
+  return ranked(request, found)[0];
+}
+
+interface Beside {
+  readonly before: Evaluation;
+  readonly after: Evaluation | undefined;
+  /** Requests of `after` are others: it is compared by request, not by token. */
+  readonly request?: PlanRequest;
+}
+
+/** A request's dollars and time, against those before. */
+function shares(
+  request: PlanRequest,
+  { before, after, request: other = request }: Beside,
+): Pick<Technique, "cost" | "latency"> {
+  if (after === undefined) return { cost: undefined, latency: undefined };
+  const perRequest = ({ cost, prediction }: Evaluation): number => cost.usdPerHour / prediction.requestsPerS;
+  return {
+    cost: perRequest(after) / perRequest(before),
+    latency: millisecondsOf(other, after) / millisecondsOf(request, before),
+  };
+}
+
+/** The narrowest weights that the machine holds, for want of room for 16 bits. */
+function startOf(request: PlanRequest): Evaluation | undefined {
+  const own = makePlan(request).configurations[0];
+  const isFixed =
+    request.model.stored !== undefined || request.model.native !== undefined || request.machine.kind === "cpu";
+  const plain = isFixed ? undefined : bestOf(request, { quantization: QUANTIZATIONS.bf16, kv: KV_TYPES["16"] });
+  if (plain !== undefined || own === undefined) return plain;
+  return bestOf(request, { quantization: own.quantization, kv: KV_TYPES["16"] });
+}
+
+function quantized(request: PlanRequest, before: Evaluation, id: QuantizationId): Beside & { readonly note: string } {
+  const { model, machine } = request;
+  const quantization = QUANTIZATIONS[id];
+  const isFixed = model.stored !== undefined || model.native !== undefined;
+  const isKnown = id === "awq" || machine.device.flops[quantization.arithmetic] !== undefined;
+  if (isFixed || machine.kind === "cpu" || !isKnown) {
+    const note = isFixed ? "the weights are published so" : "not a type of this machine: see the plan's own weights";
+    return { before, after: undefined, note };
+  }
+  const after = bestOf(request, { quantization, kv: KV_TYPES["16"] });
+  return { before, after, note: after === undefined ? "it does not fit" : `beside ${before.quantization.label}` };
+}
+
+function techniquesOf(request: PlanRequest, before: Evaluation): Technique[] {
+  const { machine, model, load } = request;
+  const { engine } = chooseEngine(request);
+  const same = { quantization: before.quantization, kv: before.kv };
+  const shorter = { ...request, inputTokens: Math.max(1, Math.round(request.inputTokens * SHORTER_PROMPT)) };
+  const shared = { ...request, prefixShare: Math.max(request.prefixShare, SHARED_PROMPT) };
+  const eight = machine.device.flops.fp8 === undefined ? "int8" : "fp8";
+  const [inEight, inFour] = [quantized(request, before, eight), quantized(request, before, "awq")];
+  const narrowKv = kvTypesOf(machine, engine).at(-1)!;
+  const canDraft = machine.kind === "gpu" && model.eagle3 !== undefined;
+  const one = evaluate({ ...request, load: { concurrency: 1 } }, { ...before, instances: 1 }, maxModelLenOf(request))!;
+  const perInstance = before.cost.usdPerHour / before.instances / one.prediction.requestsPerS;
+  const smaller = model.stored === undefined ? smallerOf(model) : undefined;
+  const student =
+    smaller === undefined
+      ? undefined
+      : makePlan({ ...request, model: smaller, objective: "cost", quantization: undefined, maxModelLen: undefined })
+          .configurations[0];
+  const perRequest = before.cost.usdPerHour / before.prediction.requestsPerS;
+  return [
+    {
+      name: "shorter prompts",
+      ...shares(request, { before, after: bestOf(shorter, same), request: shorter }),
+      quality: "none lost",
+      effort: "low",
+      note: `${Math.round(100 * (1 - SHORTER_PROMPT))} % fewer prompt tokens`,
+    },
+    {
+      name: "cached responses",
+      cost: 1 - REPEATED,
+      latency: 1 - REPEATED,
+      quality: "none lost for exact repeats",
+      effort: "low",
+      note: `${Math.round(100 * REPEATED)} % of the requests repeat: count them in your logs first`,
+    },
+    {
+      name: "continuous batching",
+      cost: perRequest / perInstance,
+      latency: millisecondsOf(request, before) / millisecondsOf(request, one),
+      quality: "none lost",
+      effort: "low",
+      note: `beside one request at a time; every engine here has it${"concurrency" in load ? `; ${load.concurrency} at once` : ""}`,
+    },
+    {
+      name: "KV cache: shared prefixes, narrow keys",
+      ...shares(request, { before, after: bestOf(shared, { ...same, kv: narrowKv }) }),
+      quality: narrowKv.id === "16" ? "none lost" : narrowKv.evidence,
+      effort: "low",
+      note: `${Math.round(100 * shared.prefixShare)} % of each prompt shared${narrowKv.id === "16" ? "" : `, keys in ${narrowKv.label}`}`,
+    },
+    {
+      name: `8-bit weights (${eight.toUpperCase()})`,
+      ...shares(request, inEight),
+      quality: "under 1 % lost",
+      effort: "low",
+      note: inEight.note,
+    },
+    {
+      name: "4-bit weights (AWQ)",
+      ...shares(request, inFour),
+      quality: "2 to 5 % lost",
+      effort: "medium",
+      note: inFour.note,
+    },
+    {
+      name: "speculative decoding",
+      ...shares(request, { before, after: canDraft ? bestOf(request, same, true) : undefined }),
+      quality: "none lost",
+      effort: "high",
+      note: canDraft ? "EAGLE-3, a chain of three" : "no drafter of this model is known here",
+    },
+    {
+      name: "distillation",
+      cost: student === undefined ? undefined : student.cost.usdPerHour / student.prediction.requestsPerS / perRequest,
+      latency: student === undefined ? undefined : millisecondsOf(request, student) / millisecondsOf(request, before),
+      quality: "5 to 10 % lost, on its task alone",
+      effort: "very high",
+      note:
+        smaller === undefined
+          ? "no smaller model of the family is known here"
+          : `to ${smaller.name}; plan costs says when it pays back`,
+    },
+  ];
+}
+
+/** The figure that a bottleneck is about; techniques that do not better it are left out. */
+function orderOf(techniques: readonly Technique[], bottleneck: Bottleneck): readonly string[] {
+  if (bottleneck === "quality") return [];
+  const gain = ({ cost, latency }: Technique): number => (bottleneck === "latency" ? latency : cost) ?? 1;
+  return techniques
+    .filter((each) => gain(each) < WORTH)
+    .toSorted((a, b) => EFFORTS.indexOf(a.effort) - EFFORTS.indexOf(b.effort) || gain(a) - gain(b))
+    .map(({ name }) => name);
+}
+
+function notTo(request: PlanRequest, techniques: readonly Technique[], bottleneck: Bottleneck): string[] {
+  const { model, inputTokens, outputTokens, objective } = request;
+  const best = makePlan({ ...request, objective: "cost" }).configurations[0];
+  const cheapest = API_PRICES.find(({ name }) => name.startsWith("hosted")) ?? API_PRICES[0]!;
+  const api = apiPerMillionOutput(cheapest, inputTokens / outputTokens);
+  const drafts = techniques.find(({ name }) => name === "speculative decoding")!;
+  const smaller = smallerOf(model);
+  return [
+    ...(bottleneck === "quality"
+      ? ["no technique here betters answers: a better model, better prompts or retrieval do"]
+      : []),
+    ...(best !== undefined && best.cost.usdPerMillionOutput > api
+      ? [
+          `do not serve this load yourself for the money: $${best.cost.usdPerMillionOutput.toFixed(2)} a million output tokens against $${api.toFixed(2)} at an API (${cheapest.name}, ${cheapest.date}, prompts included)`,
+        ]
+      : []),
+    ...((drafts.cost ?? 1) > WORTH || objective !== "latency"
+      ? [
+          "no speculation for batch work, where nobody waits for a token: many requests at once use the arithmetic already",
+        ]
+      : []),
+    ...(smaller === undefined
+      ? []
+      : [`not this model for simple tasks: try ${smaller.name} on your own prompts first (millrace eval)`]),
+    "no 4-bit weights for mathematics, law or medicine without an evaluation of your own",
+  ];
+}
+
+/** @returns undefined where the model does not fit */
+export function advise(request: PlanRequest, bottleneck: Bottleneck): Advice | undefined {
+  const before = startOf(request);
+  if (before === undefined) return undefined;
+  const techniques = techniquesOf(request, before);
+  return { techniques, order: orderOf(techniques, bottleneck), notTo: notTo(request, techniques, bottleneck) };
+}

@@ -1,0 +1,147 @@
+/** What so many tokens a day cost: beside an engine without optimisations, and what the money is spent on. */
+import { HOURS_PER_MONTH, PEAK_FACTOR } from "./cost.js";
+import { DISTILLATION, FLEET } from "./data/constants.js";
+import type { Machine } from "./data/device.js";
+import { GPU_WATTS } from "./data/prices.js";
+import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
+import { evaluate, hasTargets } from "./evaluate.js";
+import { instanceFor } from "./fitting.js";
+import { capacityOf } from "./load-curve.js";
+import { makePlan, maxModelLenOf } from "./plan.js";
+import type { Configuration, PlanRequest } from "./request.js";
+import { chooseEngine, widthsOf } from "./rules.js";
+import { FLOOD } from "./splits.js";
+import { DECODE, stepTime } from "./step-time.js";
+import { smallerOf } from "./suggestions.js";
+
+/** Tokens a day, prompts and answers. */
+const TOKEN_SCALES = [1e6, 1e8, 1e9];
+
+interface Priced {
+  readonly usdPerHour: number;
+  readonly requestsPerS: number;
+  readonly kilowatts: number;
+}
+
+/** Shares of the money. */
+interface CostSplit {
+  readonly arithmetic: number;
+  readonly bandwidth: number;
+  /** All-reduces and the host's part of a step. */
+  readonly linksAndHost: number;
+  /** Machines that stand there only to hold the weights. */
+  readonly capacity: number;
+  /** Machines that stand there for the busiest hour. */
+  readonly idle: number;
+}
+
+export interface TokenScale {
+  readonly tokensPerDay: number;
+  readonly numMachines: number;
+  readonly usdPerMonth: number;
+  readonly usdPerThousandRequests: number;
+  readonly kilowatts: number;
+  /** 16 bits, one wide instance, no drafts; undefined: it fits on no machine of this kind. */
+  readonly vanillaUsdPerMonth: number | undefined;
+  readonly split: CostSplit;
+  /** Of a smaller model of the family; undefined: none is known, or it saves nothing. */
+  readonly distillation:
+    | { readonly model: string; readonly savedPerMonth: number; readonly months: number }
+    | undefined;
+}
+
+function kilowattsOf({ device, kind }: Machine, numDevices: number): number {
+  return kind === "gpu" ? (GPU_WATTS[device.id]! * FLEET.hostWatts.value * numDevices) / 1000 : 0;
+}
+
+function pricedOf(request: PlanRequest, best: Configuration): Priced {
+  const { requestsPerS } = capacityOf(request, best);
+  const kilowatts = kilowattsOf(request.machine, best.instances * best.tensorParallel);
+  return { usdPerHour: best.cost.usdPerHour, requestsPerS, kilowatts };
+}
+
+/** The smallest machine of these GPUs that holds the model in 16 bits, as one instance. */
+function vanillaOf(request: PlanRequest): Priced | undefined {
+  const { machine, model } = request;
+  if (machine.kind === "cpu" || model.stored !== undefined || model.native !== undefined) return undefined;
+  const { engine } = chooseEngine(request);
+  const plain = { engine, quantization: QUANTIZATIONS.bf16, kv: KV_TYPES["16"], instances: 1, drafting: undefined };
+  for (const count of [1, 2, 4, 8].filter((each) => each >= machine.count && each <= machine.device.maxPerNode)) {
+    // As full as it gets, where no target says how full that may be.
+    const load = hasTargets(request) ? request.load : { concurrency: FLOOD };
+    const wider: PlanRequest = { ...request, load, machine: { ...machine, count }, efficiencies: undefined };
+    const width = widthsOf(model, wider.machine, engine, QUANTIZATIONS.bf16).at(-1)!;
+    const found = evaluate(wider, { ...plain, tensorParallel: width }, maxModelLenOf(wider));
+    if (found === undefined) continue;
+    const { usdPerHour } = found.cost;
+    const kilowatts = kilowattsOf(machine, width);
+    return { usdPerHour, requestsPerS: found.prediction.requestsPerS, kilowatts };
+  }
+  return undefined;
+}
+
+/** Of the time in which a machine works: a request's share of decoding steps, and its prompt. */
+function busySplit(
+  request: PlanRequest,
+  best: Configuration,
+): Pick<CostSplit, "arithmetic" | "bandwidth" | "linksAndHost"> {
+  const { inputTokens, outputTokens, prefixShare } = request;
+  const instance = { ...instanceFor(request, best.quantization, best.tensorParallel), kv: best.kv };
+  const numDecoding = Math.max(1, capacityOf(request, best).numDecoding / best.instances);
+  const decode = stepTime(instance, { ...DECODE, numDecoding, context: inputTokens + outputTokens / 2 });
+  const numPromptTokens = inputTokens * (1 - prefixShare);
+  const prompt = stepTime(instance, { ...DECODE, numDecoding: 0, context: 0, numPromptTokens });
+  const steps = outputTokens / numDecoding;
+  const arithmetic = steps * decode.computeSeconds + prompt.computeSeconds;
+  const bandwidth = steps * (decode.weightSeconds + decode.kvSeconds);
+  const linksAndHost = steps * (decode.allReduceSeconds + decode.overheadSeconds) + prompt.allReduceSeconds;
+  const total = arithmetic + bandwidth + linksAndHost;
+  return { arithmetic: arithmetic / total, bandwidth: bandwidth / total, linksAndHost: linksAndHost / total };
+}
+
+const machinesFor = (requestsPerS: number, capacity: number): number =>
+  Math.max(1, Math.ceil((requestsPerS * PEAK_FACTOR) / capacity));
+
+export function tokenScales(request: PlanRequest, best: Configuration): readonly TokenScale[] {
+  const own = pricedOf(request, best);
+  const vanilla = vanillaOf(request);
+  const smaller = request.model.stored === undefined ? smallerOf(request.model) : undefined;
+  const student = smaller === undefined ? undefined : studentOf(request, smaller);
+  const busy = busySplit(request, best);
+  return TOKEN_SCALES.map((tokensPerDay) => {
+    const requestsPerS = tokensPerDay / (request.inputTokens + request.outputTokens) / 86_400;
+    const monthly = ({ usdPerHour, requestsPerS: capacity }: Priced): number =>
+      machinesFor(requestsPerS, capacity) * usdPerHour * HOURS_PER_MONTH;
+    const numMachines = machinesFor(requestsPerS, own.requestsPerS);
+    const used = requestsPerS / (numMachines * own.requestsPerS);
+    const capacity = Math.max(0, 1 / numMachines - used);
+    const usdPerMonth = monthly(own);
+    const savedPerMonth = student === undefined ? 0 : usdPerMonth - monthly(student);
+    return {
+      tokensPerDay,
+      numMachines,
+      usdPerMonth,
+      usdPerThousandRequests: (usdPerMonth / (requestsPerS * 3600 * HOURS_PER_MONTH)) * 1000,
+      kilowatts: numMachines * own.kilowatts,
+      vanillaUsdPerMonth: vanilla === undefined ? undefined : monthly(vanilla),
+      split: {
+        arithmetic: busy.arithmetic * used,
+        bandwidth: busy.bandwidth * used,
+        linksAndHost: busy.linksAndHost * used,
+        capacity,
+        idle: 1 - used - capacity,
+      },
+      distillation:
+        smaller === undefined || savedPerMonth <= 0
+          ? undefined
+          : { model: smaller.name, savedPerMonth, months: DISTILLATION.usd.value / savedPerMonth },
+    };
+  });
+}
+
+/** A smaller model on as few of the machine's GPUs as carry the load. */
+function studentOf(request: PlanRequest, model: PlanRequest["model"]): Priced | undefined {
+  const asked: PlanRequest = { ...request, model, objective: "cost", quantization: undefined, maxModelLen: undefined };
+  const [best] = makePlan(asked).configurations;
+  return best === undefined ? undefined : pricedOf(asked, best);
+}

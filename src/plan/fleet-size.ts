@@ -1,0 +1,118 @@
+/** A rate of requests that one machine cannot serve: how many machines, gateways and zones do, what they cost, and what fails first. */
+import { HOURS_PER_MONTH } from "./cost.js";
+import { FLEET } from "./data/constants.js";
+import { GPU_WATTS } from "./data/prices.js";
+import { heldBy } from "./load-curve.js";
+import { makePlan } from "./plan.js";
+import type { Prediction } from "./predict.js";
+import type { Configuration, Plan, PlanRequest } from "./request.js";
+
+/** Requests at once on a machine, in which the best configuration of a full machine is looked for. */
+const LOADS = [64, 256, 1024, 4096];
+
+interface Limit {
+  readonly what: string;
+  /** Of what it carries, under the rate asked for. */
+  readonly share: number;
+  readonly effect: string;
+}
+
+export interface FleetPlan {
+  readonly plan: Plan;
+  readonly best: Configuration;
+  /** Of one machine, within the targets. */
+  readonly capacity: Prediction;
+  readonly requestsPerS: number;
+  /** Machines that carry the rate at `mostLoad`, and with one zone lost. */
+  readonly numNeeded: number;
+  readonly numHosts: number;
+  readonly numZones: number;
+  readonly numInstances: number;
+  readonly numGpus: number;
+  readonly numGateways: number;
+  readonly usdPerHour: number;
+  readonly usdPerMonth: number;
+  readonly usdPerThousandRequests: number;
+  readonly kilowatts: number;
+  readonly concurrency: number;
+  /** Nearest to failing first. */
+  readonly limits: readonly Limit[];
+}
+
+/** The configuration of a full machine that serves the most requests within the targets; undefined: none keeps them. */
+function fullestMachine(request: PlanRequest): Pick<FleetPlan, "plan" | "best" | "capacity"> | undefined {
+  const found = LOADS.flatMap((concurrency) => {
+    const plan = makePlan({ ...request, load: { concurrency }, objective: "throughput" });
+    return plan.configurations.flatMap((best) => {
+      const capacity = heldBy(plan.request, best);
+      return capacity === undefined ? [] : [{ plan, best, capacity }];
+    });
+  });
+  return found.toSorted((a, b) => b.capacity.requestsPerS - a.capacity.requestsPerS)[0];
+}
+
+/** @returns undefined where no machine keeps the targets */
+export function planFleet(request: PlanRequest, requestsPerS: number): FleetPlan | undefined {
+  const found = fullestMachine(request);
+  if (found === undefined) return undefined;
+  const { best, capacity } = found;
+  const { machine, price, outputTokens } = request;
+  const { mostLoad, gatewayRequestsPerS, gatewayTokensPerS, hostWatts, startSeconds } = FLEET;
+  const numNeeded = Math.max(1, Math.ceil(requestsPerS / (capacity.requestsPerS * mostLoad.value)));
+  const numZones = Math.min(FLEET.zones.value, numNeeded + 1);
+  // The zones that are left carry the rate.
+  const numHosts = numZones * Math.ceil(numNeeded / (numZones - 1));
+  const gpusPerHost = machine.kind === "gpu" ? best.instances * best.tensorParallel : 1;
+  const tokensPerS = requestsPerS * outputTokens;
+  const perGateway = Math.min(gatewayRequestsPerS.value, gatewayTokensPerS.value / outputTokens) * mostLoad.value;
+  const numGateways = numZones * Math.ceil(Math.ceil(requestsPerS / perGateway) / (numZones - 1));
+  const usdPerHour = numHosts * price.usd * gpusPerHost;
+  const watts = machine.kind === "gpu" ? GPU_WATTS[machine.device.id]! * hostWatts.value : 0;
+  const concurrency = (requestsPerS * (capacity.ttftMs + capacity.tpotMs * outputTokens)) / 1000;
+  const seats = numHosts * best.instances * best.seats;
+  const left = (numZones - 1) / numZones;
+  const machines = requestsPerS / (numHosts * capacity.requestsPerS);
+  const limits: Limit[] = [
+    {
+      what: "the machines with one zone lost",
+      share: machines / left,
+      effect: `requests queue; new instances take ${startSeconds.value / 60} minutes to load weights, so spare machines must be running`,
+    },
+    {
+      what: "the machines",
+      share: machines,
+      effect: "the time to the first token grows first, then gateways refuse with 429",
+    },
+    {
+      what: "KV memory",
+      share: concurrency / seats,
+      effect: "sequences wait for a seat or are pre-empted; answers longer than planned do this before the rate does",
+    },
+    {
+      what: "gateways, small requests",
+      share: requestsPerS / (numGateways * gatewayRequestsPerS.value),
+      effect: "connections wait in the load balancer",
+    },
+    {
+      what: "gateways, streamed tokens",
+      share: tokensPerS / (numGateways * gatewayTokensPerS.value),
+      effect: "tokens arrive late at all clients of a gateway",
+    },
+  ];
+  return {
+    ...found,
+    requestsPerS,
+    numNeeded,
+    numHosts,
+    numZones,
+    numInstances: numHosts * best.instances,
+    numGpus: numHosts * gpusPerHost,
+    numGateways,
+    usdPerHour,
+    usdPerMonth: usdPerHour * HOURS_PER_MONTH,
+    usdPerThousandRequests: (usdPerHour / (requestsPerS * 3600)) * 1000,
+    kilowatts: (numHosts * gpusPerHost * watts) / 1000,
+    concurrency,
+    limits: limits.toSorted((a, b) => b.share - a.share),
+  };
+}

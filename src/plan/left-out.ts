@@ -1,0 +1,39 @@
+/** What a source leaves open, found from its figures without the one to predict: so no figure helps to predict itself. */
+import type { PublishedFigure } from "./data/published.js";
+
+const sharesReading = (a: PublishedFigure, b: PublishedFigure): boolean =>
+  (a.readings ?? []).some((reading) => b.readings?.includes(reading) === true);
+
+interface Told {
+  /** Index among the family's options. */
+  readonly option: number;
+  readonly numSiblings: number;
+}
+
+/** The option under which the family's other figures are off the least: by the sum of |log(predicted ÷ published)|, which one outlier does not rule. Figures made of the same published number are left out too.
+ * @param predictions of each figure, under each option of its family
+ */
+export function toldByOthers(
+  figures: readonly PublishedFigure[],
+  predictions: readonly (readonly number[])[],
+  index: number,
+): Told {
+  const own = figures[index]!;
+  const isSibling = (other: PublishedFigure, i: number): boolean =>
+    i !== index &&
+    own.family !== undefined &&
+    other.family === own.family &&
+    other.metric === own.metric &&
+    !sharesReading(own, other);
+  const siblings = figures.flatMap((other, i) =>
+    isSibling(other, i) ? [{ value: other.value, of: predictions[i]! }] : [],
+  );
+  if (siblings.length === 0) return { option: 0, numSiblings: 0 };
+  const offs = predictions[index]!.map((_, option) =>
+    siblings.reduce((sum, { value, of }) => sum + Math.abs(Math.log(of[option]! / value)), 0),
+  );
+  // Of options that fit as well, the one nearest to the middle of them.
+  const least = Math.min(...offs);
+  const best = offs.flatMap((off, option) => (off <= least + 1e-9 ? [option] : []));
+  return { option: best[Math.floor((best.length - 1) / 2)]!, numSiblings: siblings.length };
+}
