@@ -33,33 +33,6 @@ test("naive disables every layer, all together disables none, and one layer is o
   expect(flags("all but paged KV")).toBe(`--kv-layout contiguous ${flags(ALL)}`);
 });
 
-test("every engine starts its variants with flags of its own, and drafts only where they are a layer", () => {
-  for (const [engine, { foundation, optimisations, speculation, launch }] of Object.entries(ABLATED_ENGINES)) {
-    const layers: Layers = { foundation, optimisations: optimisations(speculation), alternatives: [] };
-    const commands = variantsOf(layers).map((variant) => {
-      const { command } = launch({
-        name: variant.name,
-        modelPath: "model",
-        numThreads: 2,
-        kvBytesPerToken: 100,
-        layers: variant.layers.map(({ name }) => name),
-        speculation,
-        program: undefined,
-        flagsFor: (size) => flagsOf(variant, layers, size),
-      });
-      return { name: variant.name, words: command(8000, shape).join(" ") };
-    });
-    // The half has fewer threads, which are no flag in every engine.
-    const distinct = commands.filter(({ name }) => name !== HALF).map(({ words }) => words);
-    expect(new Set(distinct).size, engine).toBe(distinct.length);
-    for (const { name, words } of commands) {
-      const hasDrafts = /ngram|NGRAM|"method":"auto"/.test(words);
-      expect(hasDrafts, `${engine}: ${name}`).toBe(/speculation/.test(name) ? !/but/.test(name) : /all/.test(name));
-    }
-    expect(commands.map(({ name }) => name).filter((name) => name === VANILLA)).toHaveLength(1);
-  }
-});
-
 test("cells scale with their memory, are selected by name, and refer to existing targets", () => {
   const wishes: CellWishes = { scale: 0.5, shapes: [[512, 512]], concurrency: [1, 2], durationS: 3 };
   const names = [TRANSFORMERS, ...variants.map((variant) => variant.name)];

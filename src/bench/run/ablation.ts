@@ -18,6 +18,7 @@ import {
   variantsOf,
   weightsLayer,
 } from "../ablation/variants.js";
+import { ablatedServer } from "./ablated-servers.js";
 import type { Launch } from "./launch.js";
 import { type Planned, plannedCell } from "./plan.js";
 import type { Restarts } from "./runner.js";
@@ -179,9 +180,9 @@ function serversOf(
       hint: `make all lengths shorter: --scale ${(Math.floor((95 * config.contextLength) / longest) / 100).toFixed(2)} times the present one`,
     });
   }
-  const { launch, speculation } = ABLATED_ENGINES[engine];
+  const { speculation } = ABLATED_ENGINES[engine];
   return variants.map((variant) =>
-    launch({
+    ablatedServer(engine, {
       name: variant.name,
       modelPath: variant.layers.find((layer) => layer.modelPath !== undefined)?.modelPath ?? path,
       numThreads: variant.isOnHalf ? threads >> 1 : threads,

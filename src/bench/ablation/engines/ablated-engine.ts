@@ -1,5 +1,5 @@
-/** The interface to an engine under ablation: its layers, and how a server with some of them is started. One file per engine implements it. */
-import type { Launch } from "../../run/launch.js";
+/** The interface to an engine under ablation: its layers, and what its servers need. One file per engine implements it. */
+import { existsSync } from "node:fs";
 import type { ServerShape } from "../../workload/scenarios.js";
 import type { Layer } from "../variants.js";
 
@@ -9,25 +9,11 @@ export interface AblatedEngine {
   optimisations(speculation: string | undefined): readonly Layer[];
   /** JSON of --speculative-config, if the user gives none. */
   readonly speculation: string;
-  launch(server: AblatedServer): Launch;
   /** Whether a start takes so long that a server stays up for all cells of its size; else each run starts its own. */
   readonly startsSlowly: boolean;
+  /** Flags for the size of the KV memory, if the engine's adapter has no option for it. */
+  sizeFlags?(shape: ServerShape): readonly string[];
 }
 
-/** One variant's server. */
-export interface AblatedServer {
-  readonly name: string;
-  /** A GGUF file, or a folder of safetensors files. */
-  readonly modelPath: string;
-  readonly numThreads: number;
-  /** Bytes of keys and values for a token in 16 bits, which turn a cell's tokens into the same memory for all variants. */
-  readonly kvBytesPerToken: number;
-  /** Names of the variant's layers. */
-  readonly layers: readonly string[];
-  /** JSON of --speculative-config for the layer of speculation. */
-  readonly speculation: string;
-  /** The engine's own program; undefined: the name that its documentation has. */
-  readonly program: string | undefined;
-  /** Flags of the variant's layers, after those for the size. */
-  flagsFor(shape: ServerShape): readonly string[];
-}
+/** Whether this machine has a GPU of NVIDIA or AMD. */
+export const hasAccelerator = (): boolean => ["/dev/nvidiactl", "/dev/kfd"].some((path) => existsSync(path));

@@ -5,9 +5,11 @@ import { millrace } from "./millrace.js";
 import { sglang } from "./sglang.js";
 import { vllm } from "./vllm.js";
 
-export const ABLATED_ENGINES = { millrace, vllm, sglang, "llama-server": llamaServer } satisfies Record<
-  string,
-  AblatedEngine
->;
+export type AblatedEngineName = "millrace" | "vllm" | "sglang" | "llama-server";
 
-export type AblatedEngineName = keyof typeof ABLATED_ENGINES;
+export const ABLATED_ENGINES: Readonly<Record<AblatedEngineName, AblatedEngine>> = {
+  millrace,
+  vllm,
+  sglang,
+  "llama-server": llamaServer,
+};

@@ -1,7 +1,6 @@
 /** The layers of llama.cpp's server. */
 import { DRAFTS, flags, PREFIX_CACHE } from "../variants.js";
 import type { AblatedEngine } from "./ablated-engine.js";
-import { launchByAdapter } from "./launch-by-adapter.js";
 
 export const llamaServer: AblatedEngine = {
   foundation: [
@@ -17,6 +16,5 @@ export const llamaServer: AblatedEngine = {
     ...(speculation === undefined ? [] : [DRAFTS]),
   ],
   speculation: '{"method":"ngram"}',
-  launch: (server) => launchByAdapter("llama-server", server),
   startsSlowly: false,
 };

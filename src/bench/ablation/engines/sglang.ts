@@ -1,7 +1,6 @@
 /** The layers of SGLang. */
 import { DRAFTS, flags, PREFIX_CACHE } from "../variants.js";
-import type { AblatedEngine } from "./ablated-engine.js";
-import { hasAccelerator, launchByAdapter } from "./launch-by-adapter.js";
+import { type AblatedEngine, hasAccelerator } from "./ablated-engine.js";
 
 export const sglang: AblatedEngine = {
   foundation: [{ name: "continuous batching", on: flags(), off: flags("--max-running-requests", "1") }],
@@ -18,6 +17,6 @@ export const sglang: AblatedEngine = {
     ...(speculation === undefined ? [] : [DRAFTS]),
   ],
   speculation: '{"method":"ngram"}',
-  launch: (server) => launchByAdapter("sglang", server, ({ kvTokens }) => ["--max-total-tokens", String(kvTokens)]),
+  sizeFlags: ({ kvTokens }) => ["--max-total-tokens", String(kvTokens)],
   startsSlowly: true,
 };

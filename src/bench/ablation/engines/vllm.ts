@@ -1,7 +1,6 @@
 /** The layers of vLLM. On CPUs it has no asynchronous scheduling and no 8-bit KV memory. */
 import { DRAFTS, flags, PREFIX_CACHE, unchunkedTokens } from "../variants.js";
-import type { AblatedEngine } from "./ablated-engine.js";
-import { hasAccelerator, launchByAdapter } from "./launch-by-adapter.js";
+import { type AblatedEngine, hasAccelerator } from "./ablated-engine.js";
 
 export const vllm: AblatedEngine = {
   foundation: [{ name: "continuous batching", on: flags(), off: flags("--max-num-seqs", "1") }],
@@ -22,6 +21,5 @@ export const vllm: AblatedEngine = {
     ...(speculation === undefined ? [] : [DRAFTS]),
   ],
   speculation: '{"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4}',
-  launch: (server) => launchByAdapter("vllm", server),
   startsSlowly: true,
 };

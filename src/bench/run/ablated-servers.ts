@@ -1,0 +1,75 @@
+/** Starts the server of an ablation's variant: our own engine's, or another engine's by its adapter, as the fleet would. */
+import { tmpdir } from "node:os";
+import { ADAPTERS } from "../../fleet/adapters/index.js";
+import { ABLATED_ENGINES, type AblatedEngineName } from "../ablation/engines/index.js";
+import { SPECULATION } from "../ablation/variants.js";
+import type { ServerShape } from "../workload/scenarios.js";
+import type { Launch } from "./launch.js";
+import { modelWork } from "./model-work.js";
+import { millraceServer } from "./servers.js";
+
+interface AblatedServer {
+  /** The variant's name. */
+  readonly name: string;
+  /** A GGUF file, or a folder of safetensors files. */
+  readonly modelPath: string;
+  readonly numThreads: number;
+  /** Bytes of keys and values for a token in 16 bits, which turn a cell's tokens into the same memory for all variants. */
+  readonly kvBytesPerToken: number;
+  /** Names of the variant's layers. */
+  readonly layers: readonly string[];
+  /** JSON of --speculative-config for the layer of speculation. */
+  readonly speculation: string;
+  /** The engine's own program; undefined: the name that its documentation has. */
+  readonly program: string | undefined;
+  /** Flags of the variant's layers, after those for the size. */
+  flagsFor(shape: ServerShape): readonly string[];
+}
+
+export const ablatedServer = (engine: AblatedEngineName, server: AblatedServer): Launch =>
+  engine === "millrace" ? ownServer(server) : serverByAdapter(engine, server);
+
+function ownServer(server: AblatedServer): Launch {
+  const { name, modelPath, numThreads, kvBytesPerToken, layers, speculation, flagsFor } = server;
+  const kvType = layers.includes("int8 KV") ? "int8" : "f16";
+  const drafts = layers.includes(SPECULATION) ? speculation : '{"method":"none"}';
+  return millraceServer(name, { path: modelPath, numThreads, kvBytesPerToken, kvType }, (shape) => [
+    ...flagsFor(shape),
+    "--speculative-config",
+    drafts,
+  ]);
+}
+
+/** vLLM's blocks have up to 128 tokens on CPUs, and it keeps one of them empty. */
+const SPARE_KV_TOKENS = 256;
+
+function serverByAdapter(engine: Exclude<AblatedEngineName, "millrace">, server: AblatedServer): Launch {
+  const { name, modelPath, numThreads, kvBytesPerToken, layers, speculation, program: own, flagsFor } = server;
+  const { sizeFlags } = ABLATED_ENGINES[engine];
+  const adapter = ADAPTERS[engine];
+  const [usual, ...rest] = adapter.program!;
+  const program = [own ?? usual!, ...rest] as const;
+  const planOf = (port: number, shape: ServerShape | undefined) => {
+    const size = shape && {
+      maxModelLen: shape.maxModelLen,
+      maxNumSeqs: shape.seats,
+      // llama-server's memory follows from its slots and their length.
+      ...(engine === "vllm" && { kvCacheMemoryBytes: (shape.kvTokens + SPARE_KV_TOKENS) * kvBytesPerToken }),
+    };
+    const drafts = layers.includes(SPECULATION) && { speculativeConfig: JSON.parse(speculation) };
+    const options = { model: modelPath, servedModelName: "model", threads: numThreads, ...size, ...drafts };
+    const place = { host: "127.0.0.1", port, sparePorts: [0, 0], folder: tmpdir() } as const;
+    return adapter.launch(options, program, place, undefined);
+  };
+  return {
+    name,
+    work: modelWork(modelPath),
+    command: (port, shape) => [
+      ...planOf(port, shape).command,
+      ...(shape === undefined ? [] : [...(sizeFlags?.(shape) ?? []), ...flagsFor(shape)]),
+    ],
+    env: planOf(0, undefined).env,
+    startSeconds: 900,
+    stopSeconds: 20,
+  };
+}
