@@ -71,7 +71,7 @@ async function withBoth(type: "F32" | "F16", use: (ours: Ask, theirs: Ask) => Pr
       const response = await fetch(`${target!.url}${path}`, {
         method: "POST",
         headers: { "content-type": "application/json" },
-        body: JSON.stringify({ model: target!.modelName ?? name, temperature: 0, stream: false, ...body }),
+        body: JSON.stringify({ model: target!.modelName ?? name, ...body }),
       });
       expect(response.status, await response.clone().text()).toBe(200);
       return (await response.json()) as Record<string, never>;
@@ -87,7 +87,7 @@ describe.skipIf(vllm === undefined)("a converted model in vLLM (needs MILLRACE_V
       withBoth("F32", async (ours, theirs) => {
         let numEqual = 0;
         for (const messages of questions()) {
-          const body = { messages, max_tokens: ANSWER_TOKENS };
+          const body = { messages, max_tokens: ANSWER_TOKENS, temperature: 0 };
           const [a, b] = await Promise.all([ours, theirs].map((ask) => ask("/v1/chat/completions", body)));
           const textOf = (answer: unknown) =>
             (answer as { readonly choices: readonly { readonly message: { readonly content: string } }[] }).choices[0]!
@@ -110,6 +110,7 @@ describe.skipIf(vllm === undefined)("a converted model in vLLM (needs MILLRACE_V
           const { choices } = (await ours("/v1/completions", {
             prompt,
             max_tokens: ANSWER_TOKENS,
+            temperature: 0,
             return_token_ids: true,
           })) as unknown as { choices: { token_ids: number[] }[] };
           const whole = [...prompt, ...choices[0]!.token_ids];

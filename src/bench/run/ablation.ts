@@ -101,10 +101,16 @@ export function ablationOf(path: string, options: AblationOptions, wishes: CellW
   const targets = servers
     .filter(({ name }) => planned.cells.some((cell) => cell.targets!.includes(name)))
     .map((launch): ServerUnderTest => ({ name: launch.name, launch, timeoutMs: TIMEOUT_MS }));
+  const { startsSlowly } = ABLATED_ENGINES[options.engine];
+  // Variants of one engine answer alike.
+  const [first, ...others] = targets.filter(({ name }) => !baselines.includes(name));
   if (running !== undefined) {
     return { planned, targets: [{ name: ALL, ...running, timeoutMs: TIMEOUT_MS }, ...targets], restarts: "never" };
   }
-  return { planned, targets, restarts: ABLATED_ENGINES[options.engine].startsSlowly ? "round" : "run" };
+  if (!startsSlowly) return { planned, targets, restarts: "run" };
+  const known = others.map((target) => ({ ...target, factsOf: first!.name }));
+  const opened = targets.filter((target) => !others.includes(target));
+  return { planned, targets: [...opened, ...known], restarts: "round" };
 }
 
 /** Throws invalid_option. */

@@ -8,7 +8,7 @@ import { longestRequest } from "../workload/workload.js";
 import { ceilingReader } from "./ceilings.js";
 import { notesOn, type Planned } from "./plan.js";
 import { isCutShort, type Restarts, Runner, type RunnerEvents } from "./runner.js";
-import { aboutTarget, inCommon, type LiveTarget, openTarget, type ServerUnderTest } from "./target.js";
+import { aboutTarget, inCommon, type LiveTarget, openTarget, type ServerUnderTest, unopenedTarget } from "./target.js";
 
 /** Begins the note about an early end. */
 const ENDED_EARLY = "Ended early";
@@ -45,6 +45,11 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
   signal.addEventListener("abort", onAbort);
   try {
     for (const target of job.targets) {
+      const like = live.find(({ name }) => name === target.factsOf);
+      if (like !== undefined) {
+        live.push(unopenedTarget(target, like, planned.cells[0]!.shape));
+        continue;
+      }
       events.onOpening(target.name);
       const opened = await openTarget(target, planned.cells[0]!.shape, signal);
       live.push(opened);

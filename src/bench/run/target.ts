@@ -17,6 +17,8 @@ export interface ServerUnderTest {
   /** Process id of a local server, whose CPU time and memory are then reported. */
   readonly pid?: number | undefined;
   readonly timeoutMs: number;
+  /** Name of an earlier target whose facts hold for this one too, so that a slow start need not be made for them alone. */
+  readonly factsOf?: string | undefined;
 }
 
 /** A target that has answered. */
@@ -54,7 +56,7 @@ export async function openTarget(
     const key = ownKey === undefined ? {} : { authorization: `Bearer ${ownKey}` };
     const address = { url, headers: { "content-type": "application/json", ...key }, model, timeoutMs };
     const facts = known ?? (await probeServer(address, signal));
-    const command = launch?.command(0, shape).map(withoutFolder).join(" ");
+    const command = commandOf(launch, shape);
     const [version, pid] = [await versionOf(address), server.pid ?? target.pid];
     return { name, address, facts, version, command, pid, work: launch?.work, close };
   } catch (thrown) {
@@ -62,6 +64,22 @@ export async function openTarget(
     throw thrown;
   }
 }
+
+/** A launched target with another target's facts, not started. */
+export function unopenedTarget(target: ServerUnderTest, like: LiveTarget, shape: ServerShape | undefined): LiveTarget {
+  const { name, launch } = target;
+  return {
+    ...like,
+    name,
+    command: commandOf(launch, shape),
+    pid: undefined,
+    work: launch?.work,
+    close: async () => {},
+  };
+}
+
+const commandOf = (launch: Launch | undefined, shape: ServerShape | undefined): string | undefined =>
+  launch?.command(0, shape).map(withoutFolder).join(" ");
 
 /** The target as the report describes it. */
 export function aboutTarget({ name, facts, version, command, work }: LiveTarget): BenchTarget {
