@@ -1,4 +1,7 @@
-/** A model that `convert` wrote answers in vLLM as here (MILLRACE_VLLM names vLLM's program; scripts/engines/vllm.sh sets up its CPU build). */
+/**
+ * A model that `convert` wrote answers in vLLM and llama-server as here. MILLRACE_VLLM and MILLRACE_LLAMA_SERVER name their programs; the scripts in
+ * scripts/engines set them up.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,6 +12,7 @@ import { repositoryRoot } from "../helpers/fixtures.js";
 import { modelSpec, testFleet } from "../helpers/fleet.js";
 
 const vllm = process.env.MILLRACE_VLLM;
+const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
 const TIMEOUT_MS = 1_500_000;
 const NUM_CHATS = 100;
 const ANSWER_TOKENS = 200;
@@ -40,12 +44,32 @@ function questions(): Message[][] {
 
 type Ask = (path: string, body: object) => Promise<Record<string, never>>;
 
-/** Calls `use` with both engines: ours with the GGUF file, vLLM with a converted copy. */
-async function withBoth(type: "F32" | "F16", use: (ours: Ask, theirs: Ask) => Promise<void>): Promise<void> {
-  const copy = join(folder, type);
+const OPTIONS = { maxModelLen: 1024, maxNumSeqs: 8 };
+
+const vllmOf = (type: "F32" | "F16") => ({
+  engine: "vllm" as const,
+  program: [vllm!, "serve"] as const,
+  args: ["--enforce-eager", "--dtype", type === "F32" ? "float32" : "float16"],
+  options: { ...OPTIONS, kvCacheMemoryBytes: 2 ** 28 },
+});
+
+const LLAMA_SERVER = {
+  engine: "llama-server" as const,
+  program: [llamaServer ?? "llama-server"] as const,
+  args: ["--jinja", "-ctk", "f32", "-ctv", "f32", "-fa", "off"],
+  options: OPTIONS,
+};
+
+/** Calls `use` with both engines: ours with the GGUF file, theirs with a converted copy. */
+async function withBoth(
+  type: "F32" | "F16",
+  engine: ReturnType<typeof vllmOf> | typeof LLAMA_SERVER,
+  use: (ours: Ask, theirs: Ask) => Promise<void>,
+): Promise<void> {
+  const copy = join(folder, engine.engine === "vllm" ? type : `${type}.gguf`);
   await convertModel({ model: MODEL, out: copy, type });
   await using fleet = testFleet();
-  const common = { startTimeoutMs: 300_000, options: { maxModelLen: 1024, maxNumSeqs: 8 } };
+  const common = { startTimeoutMs: 300_000, options: OPTIONS };
   fleet.supervisor.addModel(
     modelSpec({
       ...common,
@@ -56,14 +80,7 @@ async function withBoth(type: "F32" | "F16", use: (ours: Ask, theirs: Ask) => Pr
     }),
   );
   fleet.supervisor.addModel(
-    modelSpec({
-      ...common,
-      name: "theirs",
-      engine: "vllm",
-      program: [vllm!, "serve"],
-      args: ["--enforce-eager", "--dtype", type === "F32" ? "float32" : "float16"],
-      options: { ...common.options, model: copy, kvCacheMemoryBytes: 2 ** 28 },
-    }),
+    modelSpec({ ...common, name: "theirs", ...engine, options: { ...engine.options, model: copy } }),
   );
   const asker = async (name: string): Promise<Ask> => {
     const { target } = await fleet.supervisor.whenReady(name);
@@ -80,29 +97,39 @@ async function withBoth(type: "F32" | "F16", use: (ours: Ask, theirs: Ask) => Pr
   await use(await asker("ours"), await asker("theirs"));
 }
 
+async function expectEqualAnswers(ours: Ask, theirs: Ask): Promise<void> {
+  let numEqual = 0;
+  for (const messages of questions()) {
+    const body = { messages, max_tokens: ANSWER_TOKENS, temperature: 0 };
+    const [a, b] = await Promise.all([ours, theirs].map((ask) => ask("/v1/chat/completions", body)));
+    const textOf = (answer: unknown) =>
+      (answer as { readonly choices: readonly { readonly message: { readonly content: string } }[] }).choices[0]!
+        .message.content;
+    numEqual += Number(textOf(a) === textOf(b));
+  }
+  console.info(`${numEqual} of ${NUM_CHATS} answers are equal`);
+  expect(numEqual).toBeGreaterThanOrEqual(99);
+}
+
+describe.skipIf(llamaServer === undefined)("a converted model in llama-server (needs MILLRACE_LLAMA_SERVER)", () => {
+  it(
+    "gives our greedy answers in float32: at least 99 of 100 chats",
+    () => withBoth("F32", LLAMA_SERVER, expectEqualAnswers),
+    TIMEOUT_MS,
+  );
+});
+
 describe.skipIf(vllm === undefined)("a converted model in vLLM (needs MILLRACE_VLLM)", () => {
   it(
     "gives our greedy answers in float32: at least 99 of 100 chats",
-    () =>
-      withBoth("F32", async (ours, theirs) => {
-        let numEqual = 0;
-        for (const messages of questions()) {
-          const body = { messages, max_tokens: ANSWER_TOKENS, temperature: 0 };
-          const [a, b] = await Promise.all([ours, theirs].map((ask) => ask("/v1/chat/completions", body)));
-          const textOf = (answer: unknown) =>
-            (answer as { readonly choices: readonly { readonly message: { readonly content: string } }[] }).choices[0]!
-              .message.content;
-          numEqual += Number(textOf(a) === textOf(b));
-        }
-        expect(numEqual).toBeGreaterThanOrEqual(99);
-      }),
+    () => withBoth("F32", vllmOf("F32"), expectEqualAnswers),
     TIMEOUT_MS,
   );
 
   it(
     "has our likeliest token in float16 at 99.5 % of the positions of our own answers",
     () =>
-      withBoth("F16", async (ours, theirs) => {
+      withBoth("F16", vllmOf("F16"), async (ours, theirs) => {
         let numSame = 0;
         let numPositions = 0;
         for (const messages of questions()) {
