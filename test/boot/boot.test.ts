@@ -107,7 +107,9 @@ test("a chat is answered, for the key that the machine made", { timeout: 10 * MI
 
 test("the bench's report is served", { timeout: 15 * MINUTE }, async () => {
   await until(async () => (await fetch(`${URL_}/report`)).status === 200, 12 * MINUTE, log);
-  expect(await (await fetch(`${URL_}/report`)).text()).toMatch(/128\/64/);
+  const report = await (await fetch(`${URL_}/report`)).text();
+  expect(report).toMatch(/128\/64/);
+  expect(report).toMatch(/vanilla/);
 });
 
 test("units are valid there, the health check passes, and it stops and starts cleanly", {

@@ -46,6 +46,20 @@ test("a stopped server leaves no worker behind, even if the worker ignores the r
   }
 });
 
+test("a server does not take the key of a fleet on this machine as its own", async () => {
+  const keyFile = join(folder, "key");
+  const script = `require("node:fs").writeFileSync(${JSON.stringify(keyFile)}, String(process.env.MILLRACE_API_KEY)); setInterval(() => {}, 1000)`;
+  const isReady = async () => existsSync(keyFile) && readFileSync(keyFile, "utf8") !== "";
+  vi.stubEnv("MILLRACE_API_KEY", "sk-of-the-fleet");
+  try {
+    const server = await launchServer({ name: "keyless", command: () => [process.execPath, "-e", script], isReady });
+    await server.stop();
+  } finally {
+    vi.unstubAllEnvs();
+  }
+  expect(readFileSync(keyFile, "utf8")).toBe("undefined");
+});
+
 /** Whether the process exists and is no zombie that waits for its parent. */
 function isRunning(pid: number): boolean {
   try {

@@ -3,6 +3,7 @@ import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { inheritedEnvironment } from "../../core/engine-environment.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelWork } from "../results/schema.js";
 import type { ServerShape } from "../workload/scenarios.js";
@@ -45,7 +46,7 @@ export async function launchServer(
   const [file, ...args] = command(port, shape);
   // A process group of its own: some servers leave their workers behind when they are killed.
   const child = endingWithUs(
-    spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env }, detached: true }),
+    spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...inheritedEnvironment(), ...env }, detached: true }),
   );
   const stopServer = () => stop(child, stopSeconds);
   let output = "";

@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
+import { inheritedEnvironment } from "../../core/engine-environment.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Adapter, LaunchPlace, LaunchPlan } from "../adapters/adapter.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
@@ -16,9 +17,6 @@ interface Launch {
   readonly cacheEvents: CacheEventSockets | undefined;
   readonly notices: readonly string[];
 }
-
-/** Not inherited: these would set an engine's API key although the configuration has none. */
-const KEY_VARIABLES = ["MILLRACE_API_KEY", "VLLM_API_KEY", "LLAMA_API_KEY", "API_KEY"];
 
 const HELP_TIMEOUT_MS = 30_000;
 
@@ -83,12 +81,11 @@ async function pinnedTo(
 
 /** @param own variables of the adapter, which the configuration's override */
 export function environmentOf(spec: ModelSpec, slot: number, own: LaunchPlan["env"] = {}): NodeJS.ProcessEnv {
-  const inherited = Object.entries(process.env).filter(([name]) => !KEY_VARIABLES.includes(name));
   const { tensorParallelSize: tp = 1, buildEngine } = spec.options;
   const { gpus, gpusPerInstance = tp * (buildEngine?.pipelineParallelSize ?? 1) } = spec;
   const ownGpus = gpus === undefined || gpus.length === 0 ? [] : shareOf(gpus, gpusPerInstance, slot);
   return {
-    ...Object.fromEntries(inherited),
+    ...inheritedEnvironment(),
     ...(ownGpus.length === 0 ? {} : { CUDA_VISIBLE_DEVICES: ownGpus.join(",") }),
     ...own,
     ...spec.env,
