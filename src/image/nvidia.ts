@@ -1,7 +1,8 @@
 /**
- * NVIDIA's driver and container toolkit on Debian 13, of pinned versions. From NVIDIA's own pages (November 2026):
- * driver: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ ("Debian", "Compute-only", "Version locking")
- * toolkit: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html ("With apt")
+ * NVIDIA's driver and container toolkit on Debian 13, of pinned versions (November 2026). Two things are from NVIDIA's own pages: the steps of
+ * the toolkit's apt page, https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html ("With apt"), and that
+ * pinning packages exist, https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ ("Version locking"). The rest is as public
+ * repositories use it: the address of the repository for Debian 13, the keyring's version, the branch, and the packages of a driver without a display.
  */
 
 type Step = readonly string[];

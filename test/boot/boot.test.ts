@@ -109,7 +109,7 @@ test("the bench's report is served", { timeout: 15 * MINUTE }, async () => {
   await until(async () => (await fetch(`${URL_}/report`)).status === 200, 12 * MINUTE, log);
   const report = await (await fetch(`${URL_}/report`)).text();
   expect(report).toMatch(/128\/64/);
-  expect(report).toMatch(/vanilla/);
+  expect(report).toMatch(/all ÷ vanilla/);
 });
 
 test("units are valid there, the health check passes, and it stops and starts cleanly", {

@@ -105,7 +105,7 @@ test("it boots by BIOS, answers a chat, and shows its report", { timeout: 90 * M
   const report = await until(page(vm, "/report"), 60 * MINUTE);
   at(`/report, ${report.length} characters`);
   expect(report).toMatch(/128\/64/);
-  expect(report).toMatch(/vanilla/);
+  expect(report).toMatch(/all ÷ vanilla/);
 
   expect(await until(async () => vm.run("cloud-init status"), MINUTE)).toMatch(/done|running/);
   expect(await vm.run("hostname")).toBe("millrace-test");

@@ -19,7 +19,7 @@ export function whyNoVm(): string | undefined {
   return undefined;
 }
 
-/** A processor's own virtualization. Others behind /dev/kvm interpret a kernel's early code, and stop at instructions that they lack. */
+/** A processor's own virtualization. Others behind /dev/kvm interpret a kernel's code, and stop at instructions that they lack. */
 const hasKvm = (): boolean =>
   existsSync("/dev/kvm") && ["kvm_intel", "kvm_amd"].some((name) => existsSync(`/sys/module/${name}`));
 const accelerator = (): string[] =>

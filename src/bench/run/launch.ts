@@ -46,7 +46,11 @@ export async function launchServer(
   const [file, ...args] = command(port, shape);
   // A process group of its own: some servers leave their workers behind when they are killed.
   const child = endingWithUs(
-    spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...inheritedEnvironment(), ...env }, detached: true }),
+    spawn(file!, args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...inheritedEnvironment(), ...env },
+      detached: true,
+    }),
   );
   const stopServer = () => stop(child, stopSeconds);
   let output = "";
