@@ -80,6 +80,7 @@ beforeAll(async () => {
 
 // Needs root, mmdebstrap, QEMU and minutes: `why` says which of them is missing, and the summary shows it beside each test.
 beforeEach((context) => {
+  // Without its programs the test could only fail for their absence, so it is skipped with that reason in its name.
   if (why !== undefined) context.skip(why);
 });
 

@@ -47,6 +47,7 @@ describeConformance({
 const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
 if (llamaServer === undefined) {
   describe("llama-server (real)", () => {
+    // llama-server is built from source in minutes, so the tests do not install it; the skip is listed by name at the end of a run.
     it.skip("needs its binary: set MILLRACE_LLAMA_SERVER to the path that scripts/engines/llama-server.sh prints", () => {});
   });
 } else {
@@ -106,6 +107,7 @@ if (vllm === undefined) {
 const sglang = process.env.MILLRACE_SGLANG;
 if (sglang === undefined) {
   describe("sglang (real)", () => {
+    // SGLang takes 6 GB and PyPI, so the tests do not install it; the skip is listed by name at the end of a run.
     it.skip("needs its Python: set MILLRACE_SGLANG to the path that scripts/engines/sglang.sh prints", () => {});
   });
 } else {

@@ -2,7 +2,7 @@
 
 export interface Split {
   readonly instances: number;
-  /** Cores of each instance, or its GPUs where the model has any. */
+  /** Cores of each instance; a model with `gpus` is split by them instead, so then its GPUs. */
   readonly perInstance: number;
 }
 
