@@ -78,9 +78,8 @@ beforeAll(async () => {
   execFileSync("qemu-img", ["resize", "-q", disk, "6G"]);
 }, 20 * MINUTE);
 
-// Needs root, mmdebstrap, QEMU and minutes: `why` says which of them is missing, and the summary shows it beside each test.
 beforeEach((context) => {
-  // Without its programs the test could only fail for their absence, so it is skipped with that reason in its name.
+  // Needs root, mmdebstrap, QEMU and minutes: `why` says which of them is missing, and the summary shows it beside each test.
   if (why !== undefined) context.skip(why);
 });
 
