@@ -4,18 +4,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { z } from "zod";
-import { MillraceError } from "../../core/errors.js";
 import type { MeasuredSplit, Split } from "../../fleet/scaling/instance-plan.js";
 import { Supervisor } from "../../fleet/supervision/supervisor.js";
 import type { ModelSpec } from "../../fleet/upstream/model-spec.js";
 import type { UpstreamTarget } from "../../fleet/upstream/upstream.js";
 import { prose } from "../workload/prose.js";
 import { Random } from "../workload/random.js";
+import { failure, GEN_TOKENS, REPETITIONS } from "./measure-split.js";
 
-/** Short enough to wait for, and long enough to measure both prefill and decode. */
+/** About as many tokens as the prompts of `measureSplit` have. */
 const PROMPT_WORDS = 96;
-const GEN_TOKENS = 48;
-const REPETITIONS = 3;
 const REQUEST_MS = 10 * 60_000;
 
 /** @param spec the model with this split's instances. Throws peer_failed with the end of the log if an instance does not start. */
@@ -85,6 +83,3 @@ async function requestsOf(
   }
   return numTokens;
 }
-
-const failure = (got: string): MillraceError =>
-  new MillraceError("peer_failed", `expected an instance to measure its speed, got ${got}`);

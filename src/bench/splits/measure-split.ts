@@ -13,8 +13,8 @@ const INSTANCE_PROCESS = "dist/src/bench/splits/instance-process.js";
 
 /** Short enough to wait for, and long enough to measure both prefill and decode. */
 const PROMPT_TOKENS = 128;
-const GEN_TOKENS = 48;
-const REPETITIONS = 3;
+export const GEN_TOKENS = 48;
+export const REPETITIONS = 3;
 const TIMEOUT_MS = 10 * 60_000;
 
 export interface EngineToSplit {
@@ -77,5 +77,5 @@ function replyOf(job: InstanceJob, signal: AbortSignal): Promise<InstanceReply> 
   });
 }
 
-const failure = (got: string): MillraceError =>
+export const failure = (got: string): MillraceError =>
   new MillraceError("peer_failed", `expected an instance to measure its speed, got ${got}`);
