@@ -1,30 +1,14 @@
 /** Advice without a trial, and what money is spent on: both are the plan's own figures beside each other. */
 import { expect, test } from "vitest";
+import { planRequest } from "../../test/helpers/plan-request.js";
 import { advise } from "./advise.js";
 import { tokenScales } from "./cost-scales.js";
 import { GPU_HOUR } from "./data/prices.js";
-import { parseHardware } from "./hardware.js";
-import { knownModel } from "./known-model.js";
 import { makePlan } from "./plan.js";
 import type { PlanRequest } from "./request.js";
 
-function request(model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest {
-  const machine = parseHardware(hardware);
-  return {
-    model: knownModel(model),
-    machine,
-    inputTokens: 1024,
-    outputTokens: 512,
-    prefixShare: 0,
-    slo: {},
-    objective: "cost",
-    isSimpleTask: false,
-    smallestRecovery: 98,
-    load: { concurrency: 16 },
-    price: GPU_HOUR[machine.device.id]!,
-    ...more,
-  };
-}
+const request = (model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest =>
+  planRequest(model, hardware, { objective: "cost", ...more });
 
 const named = (of: PlanRequest, name: string) =>
   advise(of, "cost")!.techniques.find((each) => each.name.startsWith(name))!;

@@ -1,12 +1,10 @@
 /** A plan obeys itself: nothing it tells of is better in every figure than what it chose, and every reason holds in the numbers that it names. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { GPU_HOUR } from "./data/prices.js";
+import { planRequest } from "../../test/helpers/plan-request.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, evaluate } from "./evaluate.js";
 import { fits, instanceFor } from "./fitting.js";
-import { parseHardware } from "./hardware.js";
-import { knownModel } from "./known-model.js";
 import { makePlan } from "./plan.js";
 import { eagle3Drafting, predict } from "./predict.js";
 import {
@@ -52,25 +50,10 @@ const PAIRS: readonly (readonly [string, string, number, PlanRequest["slo"]?])[]
   ["deepseek-v3", "h200x8", 64],
 ];
 
-function requestFor(
+const requestFor = (
   [model, hardware, concurrency, slo = {}]: (typeof PAIRS)[number],
   objective: PlanRequest["objective"],
-): PlanRequest {
-  const machine = parseHardware(hardware);
-  return {
-    model: knownModel(model),
-    machine,
-    inputTokens: 1024,
-    outputTokens: 512,
-    prefixShare: 0,
-    slo,
-    objective,
-    isSimpleTask: false,
-    smallestRecovery: 98,
-    load: { concurrency },
-    price: GPU_HOUR[machine.device.id] ?? { usd: 1, date: "2026-05", source: "test" },
-  };
-}
+): PlanRequest => planRequest(model, hardware, { slo, objective, load: { concurrency } });
 
 /** Smaller is better in each. */
 const figuresOf = ({ prediction, cost }: Pick<Evaluation, "prediction" | "cost">): readonly number[] => [

@@ -3,39 +3,21 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { planRequest as request } from "../../test/helpers/plan-request.js";
 import { packageRoot } from "../core/package-root.js";
 import { servedModelType } from "../model/hf/model-types.js";
 import type { PlannedEngine } from "./data/engines.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
-import { GPU_HOUR } from "./data/prices.js";
 import { QUANTIZATIONS } from "./data/quantizations.js";
 import { narrowestWidth } from "./fitting.js";
 import { planFleet } from "./fleet-size.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
 import { makePlan } from "./plan.js";
-import type { Configuration, Plan, PlanRequest } from "./request.js";
+import type { Configuration, Plan } from "./request.js";
 import { storedQuantization } from "./rules.js";
 import { warningsOf } from "./warnings.js";
-
-function request(model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest {
-  const machine = parseHardware(hardware);
-  return {
-    model: knownModel(model),
-    machine,
-    inputTokens: 1024,
-    outputTokens: 512,
-    prefixShare: 0,
-    slo: {},
-    objective: "throughput",
-    isSimpleTask: false,
-    smallestRecovery: 98,
-    load: { concurrency: 16 },
-    price: GPU_HOUR[machine.device.id] ?? { usd: 1, date: "2026-05", source: "test" },
-    ...more,
-  };
-}
 
 const best = (plan: Plan): Configuration => plan.configurations[0]!;
 const reason = ({ choices }: Configuration, about: string): string =>

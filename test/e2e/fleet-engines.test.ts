@@ -44,25 +44,34 @@ describeConformance({
   capacity: { seats: 2, blockSize: 16 },
 });
 
-const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
-if (llamaServer === undefined) {
-  describe("llama-server (real)", () => {
-    // llama-server is built from source in minutes, so the tests do not install it; the skip is listed by name at the end of a run.
-    it.skip("needs its binary: set MILLRACE_LLAMA_SERVER to the path that scripts/engines/llama-server.sh prints", () => {});
-  });
-} else {
-  describeConformance({
-    kind: "real",
-    spec: {
-      engine: "llama-server",
-      program: [llamaServer],
-      options: { ...options, speculativeConfig: { method: "draft_model", model, num_speculative_tokens: 4 } },
-    },
-    longAnswer,
-    longTokens: 900,
-    capacity: { seats: 2, kvTokens: 2048 },
+/** An engine that the tests do not install, for its size or its compile: without the variable, the summary lists its suite as skipped. */
+function describeReal(
+  engine: string,
+  variable: string,
+  suiteOf: (program: string) => Parameters<typeof describeConformance>[0],
+): void {
+  const program = process.env[variable];
+  if (program !== undefined) {
+    describeConformance(suiteOf(program));
+    return;
+  }
+  describe(`${engine} (real)`, () => {
+    // The reason stands in the name, from which the summary takes it.
+    it.skip(`needs its program: set ${variable} to the path that scripts/engines/${engine}.sh prints`, () => {});
   });
 }
+
+describeReal("llama-server", "MILLRACE_LLAMA_SERVER", (program) => ({
+  kind: "real",
+  spec: {
+    engine: "llama-server",
+    program: [program],
+    options: { ...options, speculativeConfig: { method: "draft_model", model, num_speculative_tokens: 4 } },
+  },
+  longAnswer,
+  longTokens: 900,
+  capacity: { seats: 2, kvTokens: 2048 },
+}));
 
 /** A random llama that both load, and whose answers do not end by themselves. */
 function randomModel(prefix: string): string {
@@ -83,44 +92,22 @@ const randomOptions = {
   schedulingPolicy: "priority",
 };
 
-const vllm = process.env.MILLRACE_VLLM;
-if (vllm === undefined) {
-  describe("vllm (real)", () => {
-    // vLLM takes 4 GB and PyPI, so the tests do not install it; the skip is listed by name at the end of a run.
-    it.skip("needs its program: set MILLRACE_VLLM to the path that scripts/engines/vllm.sh prints", () => {});
-  });
-} else {
-  describeConformance({
-    kind: "real",
-    spec: {
-      ...realVllm(vllm),
-      options: { ...randomOptions, model: randomModel("millrace-vllm-") },
-    },
-    longAnswer,
-    longTokens: 1900,
-    capacity: {},
-    startTimeoutMs: 240_000,
-    sleepless: "vLLM's CPU build refuses --enable-sleep-mode: it is not supported on this platform",
-  });
-}
+describeReal("vllm", "MILLRACE_VLLM", (program) => ({
+  kind: "real",
+  spec: { ...realVllm(program), options: { ...randomOptions, model: randomModel("millrace-vllm-") } },
+  longAnswer,
+  longTokens: 1900,
+  capacity: {},
+  startTimeoutMs: 240_000,
+  sleepless: "vLLM's CPU build refuses --enable-sleep-mode: it is not supported on this platform",
+}));
 
-const sglang = process.env.MILLRACE_SGLANG;
-if (sglang === undefined) {
-  describe("sglang (real)", () => {
-    // SGLang takes 6 GB and PyPI, so the tests do not install it; the skip is listed by name at the end of a run.
-    it.skip("needs its Python: set MILLRACE_SGLANG to the path that scripts/engines/sglang.sh prints", () => {});
-  });
-} else {
-  describeConformance({
-    kind: "real",
-    spec: {
-      ...realSglang(sglang),
-      options: { ...randomOptions, model: randomModel("millrace-sglang-") },
-    },
-    longAnswer,
-    longTokens: 1900,
-    capacity: { seats: 2, kvTokens: 8192, blockSize: 1 },
-    startTimeoutMs: 240_000,
-    sleepless: "SGLang's memory saver, which --enable-memory-saver needs, exists for GPUs alone",
-  });
-}
+describeReal("sglang", "MILLRACE_SGLANG", (program) => ({
+  kind: "real",
+  spec: { ...realSglang(program), options: { ...randomOptions, model: randomModel("millrace-sglang-") } },
+  longAnswer,
+  longTokens: 1900,
+  capacity: { seats: 2, kvTokens: 8192, blockSize: 1 },
+  startTimeoutMs: 240_000,
+  sleepless: "SGLang's memory saver, which --enable-memory-saver needs, exists for GPUs alone",
+}));

@@ -96,6 +96,8 @@ function layersOfRow(row: Row, { experts, numDenseLayers = 0, latent, window }: 
 
 const tied = { isTied: true } as const;
 const K128 = 131_072;
+/** Shape of the 70B of Llama 3, and of the models trained from it. */
+const LLAMA_70B = [80, 8192, 64, 8, 128, 28_672, 128_256, K128, 70.55] as const;
 
 export const KNOWN_MODELS: readonly KnownModel[] = [
   model(
@@ -121,49 +123,19 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
       gguf: "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF",
     },
   ),
-  model(
-    "llama",
-    ["llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct", 80, 8192, 64, 8, 128, 28_672, 128_256, K128, 70.55],
-    {
-      checkpoints: {
-        fp8: "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
-        int8: "RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8",
-        awq: "casperhansen/llama-3.3-70b-instruct-awq",
-      },
-      eagle3: "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
-      gguf: "bartowski/Llama-3.3-70B-Instruct-GGUF",
+  model("llama", ["llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct", ...LLAMA_70B], {
+    checkpoints: {
+      fp8: "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
+      int8: "RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8",
+      awq: "casperhansen/llama-3.3-70b-instruct-awq",
     },
-  ),
-  model("llama", [
-    "llama-3.1-70b",
-    "meta-llama/Llama-3.1-70B-Instruct",
-    80,
-    8192,
-    64,
-    8,
-    128,
-    28_672,
-    128_256,
-    K128,
-    70.55,
-  ]),
-  model(
-    "llama",
-    [
-      "deepseek-r1-distill-70b",
-      "deepseek-ai/DeepSeek-R1-Distill-Llama-70B",
-      80,
-      8192,
-      64,
-      8,
-      128,
-      28_672,
-      128_256,
-      K128,
-      70.55,
-    ],
-    { checkpoints: { fp8: "RedHatAI/DeepSeek-R1-Distill-Llama-70B-FP8-dynamic" } },
-  ),
+    eagle3: "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+    gguf: "bartowski/Llama-3.3-70B-Instruct-GGUF",
+  }),
+  model("llama", ["llama-3.1-70b", "meta-llama/Llama-3.1-70B-Instruct", ...LLAMA_70B]),
+  model("llama", ["deepseek-r1-distill-70b", "deepseek-ai/DeepSeek-R1-Distill-Llama-70B", ...LLAMA_70B], {
+    checkpoints: { fp8: "RedHatAI/DeepSeek-R1-Distill-Llama-70B-FP8-dynamic" },
+  }),
   model("llama", [
     "llama-3.1-405b",
     "meta-llama/Llama-3.1-405B-Instruct",
