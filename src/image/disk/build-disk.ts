@@ -1,5 +1,5 @@
 /** `image build`: from Debian's packages and the packed millrace to a disk that boots by BIOS and UEFI. */
-import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import type { Stage, StartStage } from "../../core/stages.js";
@@ -28,10 +28,9 @@ export async function buildDisk(
   startStage: StartStage,
 ): Promise<number> {
   assertBuilder();
-  const work = `${out}.build`;
+  // Beside the disk, because the finished disk is renamed; under a new name, because nobody's folder may be removed.
+  const work = mkdtempSync(`${out}.build-`);
   const root = join(work, "root");
-  rmSync(work, { recursive: true, force: true });
-  mkdirSync(work, { recursive: true });
   try {
     await makeRoot(startStage("debian"), root, fleet, suite, mirror);
     await installMillrace(startStage("millrace"), root, packages);
@@ -57,10 +56,11 @@ export async function buildDisk(
 /** Throws image_program. */
 function assertBuilder(): void {
   const here = `${process.platform}-${process.arch}`;
-  if (here !== "linux-x64" || process.getuid?.() !== 0) {
+  const user = process.getuid?.() ?? -1;
+  if (here !== "linux-x64" || user !== 0) {
     throw new MillraceError(
       "image_program",
-      `expected root on linux-x64 to build a disk, got ${here} as another user`,
+      `expected root on linux-x64 to build a disk, got ${user === 0 ? "root" : `user ${user}`} on ${here}`,
       {
         hint: "run it with sudo on such a machine, or render files with millrace image render",
       },
