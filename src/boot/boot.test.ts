@@ -150,8 +150,8 @@ describe("commands", () => {
 });
 
 describe("the GPU", () => {
-  const config = (engine: string) =>
-    parseConfig(`models: [{name: m, engine: ${engine}, model: org/m, instances: 1}]`, "millrace.yaml", {});
+  const config = (gpus: string) =>
+    parseConfig(`models: [{name: m, engine: vllm, model: org/m, instances: 1${gpus}}]`, "millrace.yaml", {});
   const bus = (vendor: string): string => {
     const devices = join(folder, "devices");
     mkdirSync(join(devices, "0000:00:04.0"), { recursive: true });
@@ -159,10 +159,11 @@ describe("the GPU", () => {
     return devices;
   };
 
-  test("is asked for by engines that need one, and found by its vendor", () => {
-    expect(() => assertGpu(config("vllm"), bus("0x1af4"))).toThrow(/expected an NVIDIA GPU on the PCI bus for vllm/);
-    expect(() => assertGpu(config("vllm"), join(folder, "no-bus"))).toThrow(/got none/);
-    expect(() => assertGpu(config("millrace"), join(folder, "no-bus"))).not.toThrow();
-    expect(() => assertGpu(config("sglang"), bus("0x10de"))).not.toThrow();
+  test("is asked for by models that name gpus, and found by its vendor; vLLM may compute on a CPU", () => {
+    const named = config(", gpus: [0]");
+    expect(() => assertGpu(named, bus("0x1af4"))).toThrow(/expected a GPU of NVIDIA or AMD on the PCI bus for m/);
+    expect(() => assertGpu(named, join(folder, "no-bus"))).toThrow(/got none/);
+    expect(() => assertGpu(config(""), join(folder, "no-bus"))).not.toThrow();
+    for (const vendor of ["0x10de", "0x1002"]) expect(() => assertGpu(named, bus(vendor))).not.toThrow();
   });
 });
