@@ -4,10 +4,21 @@
  * still be confined.
  */
 import { type StdioOptions, spawnSync } from "node:child_process";
-import { chmodSync, closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { packageRoot } from "../../core/package-root.js";
 import type { ConfinedProgram } from "./jail.js";
@@ -27,6 +38,8 @@ interface Target {
   readonly folder: string;
   readonly port: number;
   readonly pid: number;
+  /** The folder of TypeScript's compiler, which the jail shows, without the first slash. */
+  readonly compiler: string;
 }
 
 let target: Target;
@@ -47,7 +60,8 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
   const address = listener.address();
   if (address === null || typeof address === "string") throw new Error("expected a port");
-  target = { file, folder, port: address.port, pid: process.pid };
+  const compiler = dirname(realpathSync(createRequire(import.meta.url).resolve("@swc/wasm-typescript"))).slice(1);
+  target = { file, folder, port: address.port, pid: process.pid, compiler };
 });
 
 afterAll(() => {

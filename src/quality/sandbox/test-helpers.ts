@@ -99,7 +99,9 @@ export const JAILED_NODE: readonly Attack[] = [
   [
     "lists what lies around",
     `const found = require("fs").readdirSync("/", { recursive: true }).map(String);
-    return found.some((path) => /passwd|shadow|\\.ssh|^(home|tmp|etc|proc|dev|sys|var)\\b/.test(path) && !path.startsWith("usr")) ? "ESCAPED" + found : "none";`,
+    // The compiler is there by intent, and may lie in a checkout below /home or /tmp.
+    const isCompilers = (path) => path.startsWith(target.compiler + "/") || (target.compiler + "/").startsWith(path + "/");
+    return found.some((path) => /passwd|shadow|\\.ssh|^(home|tmp|etc|proc|dev|sys|var)\\b/.test(path) && !path.startsWith("usr") && !isCompilers(path)) ? "ESCAPED" + found : "none";`,
   ],
   [
     "writes",
