@@ -4,14 +4,17 @@ import { planRequest } from "../../test/helpers/plan-request.js";
 import { advise } from "./advise.js";
 import { tokenScales } from "./cost-scales.js";
 import { GPU_HOUR } from "./data/prices.js";
+import { QUANTIZATIONS } from "./data/quantizations.js";
 import { makePlan } from "./plan.js";
 import type { PlanRequest } from "./request.js";
+import { defaultEfficiencies } from "./step-time.js";
 
 const request = (model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest =>
   planRequest(model, hardware, { objective: "cost", ...more });
 
 const named = (of: PlanRequest, name: string) =>
   advise(of, "cost")!.techniques.find((each) => each.name.startsWith(name))!;
+const scalesOf = (of: PlanRequest) => tokenScales(of, makePlan(of).configurations[0]!);
 
 test("eight techniques, the easiest first among those that better the bottleneck", () => {
   const { techniques, order } = advise(request("llama-3.3-70b", "h100x4"), "latency")!;
@@ -41,8 +44,7 @@ test("advice says when not to: for quality, for money, and for simple tasks", ()
 });
 
 test("a month's money is divided without rest, and goes from holding weights to work as tokens grow", () => {
-  const asked = request("llama-3.3-70b", "h100x2");
-  const scales = tokenScales(asked, makePlan(asked).configurations[0]!);
+  const scales = scalesOf(request("llama-3.3-70b", "h100x2"));
   expect(scales.map(({ tokensPerDay }) => tokensPerDay)).toEqual([1e6, 1e8, 1e9]);
   for (const { split, usdPerMonth, numMachines, tokensPerDay, usdPerThousandRequests } of scales) {
     const shares = Object.values(split);
@@ -57,4 +59,24 @@ test("a month's money is divided without rest, and goes from holding weights to 
   expect(most!.split.capacity).toBeLessThan(0.1);
   expect(most!.vanillaUsdPerMonth!).toBeGreaterThan(most!.usdPerMonth);
   expect(most!.distillation!.months).toBeLessThan(least!.distillation!.months);
+});
+
+test("a vanilla engine is as full as the targets let it be, on speeds that are calibrated alike", () => {
+  const vanilla = (more: Partial<PlanRequest>) => scalesOf(request("llama-3.3-70b", "h100x2", more)).at(-1)!;
+  const plain = vanilla({}).vanillaUsdPerMonth!;
+  // A target that any load keeps changes nothing.
+  expect(vanilla({ slo: { ttftMs: 1e9 } }).vanillaUsdPerMonth).toBe(plain);
+  const efficiencies = defaultEfficiencies(request("llama-3.3-70b", "h100").machine, QUANTIZATIONS.bf16);
+  const half = {
+    ...efficiencies,
+    memoryShare: efficiencies.memoryShare / 2,
+    computeShare: efficiencies.computeShare / 2,
+  };
+  expect(vanilla({ efficiencies: half }).vanillaUsdPerMonth! / plain).toBeGreaterThan(1.5);
+  // A wider instance keeps the targets that two GPUs miss, for no less; and none keeps a millisecond.
+  expect(vanilla({ slo: { tpotMs: 15 } }).vanillaUsdPerMonth).toBeGreaterThanOrEqual(plain);
+  expect(vanilla({ slo: { tpotMs: 1 } })).toMatchObject({
+    vanillaUsdPerMonth: undefined,
+    whyNoVanilla: "misses targets",
+  });
 });

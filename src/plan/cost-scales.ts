@@ -4,13 +4,12 @@ import { DISTILLATION, FLEET } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { GPU_WATTS } from "./data/prices.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
-import { evaluate, hasTargets } from "./evaluate.js";
+import { evaluate, settle } from "./evaluate.js";
 import { instanceFor } from "./fitting.js";
-import { capacityOf } from "./load-curve.js";
+import { capacityOf, heldBy } from "./load-curve.js";
 import { makePlan, maxModelLenOf } from "./plan.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { chooseEngine, widthsOf } from "./rules.js";
-import { FLOOD } from "./splits.js";
 import { DECODE, stepTime } from "./step-time.js";
 import { smallerOf } from "./suggestions.js";
 
@@ -20,7 +19,6 @@ const TOKEN_SCALES = [1e6, 1e8, 1e9];
 interface Priced {
   readonly usdPerHour: number;
   readonly requestsPerS: number;
-  readonly kilowatts: number;
 }
 
 /** Shares of the money. */
@@ -41,8 +39,9 @@ export interface TokenScale {
   readonly usdPerMonth: number;
   readonly usdPerThousandRequests: number;
   readonly kilowatts: number;
-  /** 16 bits, one wide instance, no drafts; undefined: it fits on no machine of this kind. */
+  /** 16 bits, one wide instance, no drafts, within the same targets, on the cheapest machine; undefined: there is none. */
   readonly vanillaUsdPerMonth: number | undefined;
+  readonly whyNoVanilla: string | undefined;
   readonly split: CostSplit;
   /** Of a smaller model of the family; undefined: none is known, or it saves nothing. */
   readonly distillation:
@@ -54,30 +53,33 @@ function kilowattsOf({ device, kind }: Machine, numDevices: number): number {
   return kind === "gpu" ? (GPU_WATTS[device.id]! * FLEET.hostWatts.value * numDevices) / 1000 : 0;
 }
 
-function pricedOf(request: PlanRequest, best: Configuration): Priced {
-  const { requestsPerS } = capacityOf(request, best);
-  const kilowatts = kilowattsOf(request.machine, best.instances * best.tensorParallel);
-  return { usdPerHour: best.cost.usdPerHour, requestsPerS, kilowatts };
-}
+const pricedOf = (request: PlanRequest, best: Configuration): Priced => ({
+  usdPerHour: best.cost.usdPerHour,
+  requestsPerS: capacityOf(request, best).requestsPerS,
+});
 
-/** The smallest machine of these GPUs that holds the model in 16 bits, as one instance. */
-function vanillaOf(request: PlanRequest): Priced | undefined {
+/**
+ * The model in 16 bits as one instance: as wide as the machine, and as larger machines of the same GPUs.
+ * @returns a text where none of them serves within the targets
+ */
+function vanillasOf(request: PlanRequest): readonly Priced[] | string {
   const { machine, model } = request;
-  if (machine.kind === "cpu" || model.stored !== undefined || model.native !== undefined) return undefined;
+  if (machine.kind === "cpu") return "not on CPUs";
+  if (model.stored !== undefined || model.native !== undefined) return "not in 16 bits";
   const { engine } = chooseEngine(request);
   const plain = { engine, quantization: QUANTIZATIONS.bf16, kv: KV_TYPES["16"], instances: 1, drafting: undefined };
-  for (const count of [1, 2, 4, 8].filter((each) => each >= machine.count && each <= machine.device.maxPerNode)) {
-    // As full as it gets, where no target says how full that may be.
-    const load = hasTargets(request) ? request.load : { concurrency: FLOOD };
-    const wider: PlanRequest = { ...request, load, machine: { ...machine, count }, efficiencies: undefined };
-    const width = widthsOf(model, wider.machine, engine, QUANTIZATIONS.bf16).at(-1)!;
-    const found = evaluate(wider, { ...plain, tensorParallel: width }, maxModelLenOf(wider));
-    if (found === undefined) continue;
-    const { usdPerHour } = found.cost;
-    const kilowatts = kilowattsOf(machine, width);
-    return { usdPerHour, requestsPerS: found.prediction.requestsPerS, kilowatts };
-  }
-  return undefined;
+  const larger = [2, 4, 8].filter((each) => each > machine.count && each <= machine.device.maxPerNode);
+  const fitting = [machine.count, ...larger].flatMap((count) => {
+    const wider: PlanRequest = { ...request, machine: { ...machine, count } };
+    const tensorParallel = widthsOf(model, wider.machine, engine, plain.quantization).at(-1)!;
+    const found = evaluate(wider, { ...plain, tensorParallel }, maxModelLenOf(wider));
+    return found === undefined ? [] : [settle(wider, found)];
+  });
+  const held = fitting.flatMap((settled) => {
+    const prediction = heldBy(request, { ...settled, options: settled });
+    return prediction === undefined ? [] : [{ ...prediction, usdPerHour: settled.cost.usdPerHour }];
+  });
+  return held.length > 0 ? held : fitting.length > 0 ? "misses targets" : "does not fit";
 }
 
 /** Of the time in which a machine works: a request's share of decoding steps, and its prompt. */
@@ -104,7 +106,8 @@ const machinesFor = (requestsPerS: number, capacity: number): number =>
 
 export function tokenScales(request: PlanRequest, best: Configuration): readonly TokenScale[] {
   const own = pricedOf(request, best);
-  const vanilla = vanillaOf(request);
+  const kilowatts = kilowattsOf(request.machine, best.instances * best.tensorParallel);
+  const vanillas = vanillasOf(request);
   const smaller = request.model.stored === undefined ? smallerOf(request.model) : undefined;
   const student = smaller === undefined ? undefined : studentOf(request, smaller);
   const busy = busySplit(request, best);
@@ -122,8 +125,9 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
       numMachines,
       usdPerMonth,
       usdPerThousandRequests: (usdPerMonth / (requestsPerS * 3600 * HOURS_PER_MONTH)) * 1000,
-      kilowatts: numMachines * own.kilowatts,
-      vanillaUsdPerMonth: vanilla === undefined ? undefined : monthly(vanilla),
+      kilowatts: numMachines * kilowatts,
+      vanillaUsdPerMonth: typeof vanillas === "string" ? undefined : Math.min(...vanillas.map(monthly)),
+      whyNoVanilla: typeof vanillas === "string" ? vanillas : undefined,
       split: {
         arithmetic: busy.arithmetic * used,
         bandwidth: busy.bandwidth * used,

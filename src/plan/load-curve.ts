@@ -3,7 +3,7 @@
 import { activeLinearParameters, tableParameters, weightBytesPerStep } from "../model/description/sizes.js";
 import { instanceFor } from "./fitting.js";
 import { type Prediction, predict } from "./predict.js";
-import type { Configuration, PlanRequest } from "./request.js";
+import type { Configuration, PlanCandidate, PlannedOptions, PlanRequest } from "./request.js";
 import { kvBytesPerDevice, type PlannedInstance, peakOf } from "./step-time.js";
 
 interface LoadPoint {
@@ -14,7 +14,13 @@ interface LoadPoint {
 
 const MOST_POINTS = 10;
 
-const instanceOf = (request: PlanRequest, { quantization, kv, tensorParallel }: Configuration): PlannedInstance => ({
+/** A configuration as far as its speed under other loads depends on it. */
+type Loadable = PlanCandidate &
+  Pick<Configuration, "seats" | "sustainableConcurrency" | "prediction"> & {
+    readonly options: Pick<PlannedOptions, "maxNumBatchedTokens">;
+  };
+
+const instanceOf = (request: PlanRequest, { quantization, kv, tensorParallel }: PlanCandidate): PlannedInstance => ({
   ...instanceFor(request, quantization, tensorParallel),
   kv,
 });
@@ -34,7 +40,7 @@ export function loadCurve(request: PlanRequest, configuration: Configuration): L
 }
 
 /** All instances of a configuration under as many requests as keep the targets; undefined: not one does. */
-export function heldBy(request: PlanRequest, configuration: Configuration): Prediction | undefined {
+export function heldBy(request: PlanRequest, configuration: Loadable): Prediction | undefined {
   const { instances, seats, options, drafting, sustainableConcurrency } = configuration;
   const { inputTokens, outputTokens, prefixShare } = request;
   const load = { concurrency: sustainableConcurrency / instances };
@@ -46,15 +52,13 @@ export function heldBy(request: PlanRequest, configuration: Configuration): Pred
     ...own,
     requestsPerS: own.requestsPerS * instances,
     outputTokensPerS: own.outputTokensPerS * instances,
+    numDecoding: own.numDecoding * instances,
   };
 }
 
 /** Highest throughput of all instances of a configuration within its targets. Where no load keeps them, the one asked for is what there is to go by. */
-export function capacityOf(request: PlanRequest, configuration: Configuration): Prediction {
-  const { prediction } = configuration;
-  const most = heldBy(request, configuration);
-  return most !== undefined && most.outputTokensPerS > prediction.outputTokensPerS ? most : prediction;
-}
+export const capacityOf = (request: PlanRequest, configuration: Loadable): Prediction =>
+  heldBy(request, configuration) ?? configuration.prediction;
 
 interface RooflinePoint {
   readonly label: string;

@@ -82,7 +82,7 @@ async function runCosts(flags: CostFlags): Promise<void> {
       ]),
     ]),
     "",
-    `Tokens a day, prompts and answers: the busiest hour has ${PEAK_FACTOR} times the mean's; vanilla: 16 bits, one instance, no drafts`,
+    `Tokens a day, prompts and answers: the busiest hour has ${PEAK_FACTOR} times the mean's; vanilla: 16 bits, one instance, no drafts, within the same targets`,
     formatTable([
       [
         "tokens a day",
@@ -127,7 +127,7 @@ function tokenRow(scale: TokenScale): string[] {
     tokensPerDay.toLocaleString("en-US"),
     String(numMachines),
     usd(usdPerMonth),
-    vanilla === undefined ? "does not fit" : usd(vanilla),
+    vanilla === undefined ? (scale.whyNoVanilla ?? "–") : usd(vanilla),
     vanilla === undefined ? "–" : `${usd(vanilla - usdPerMonth)} (${percent(1 - usdPerMonth / vanilla)})`,
     scale.usdPerThousandRequests.toFixed(2),
     scale.kilowatts.toFixed(1),
