@@ -44,7 +44,9 @@ function fullestMachine(request: PlanRequest): Pick<FleetPlan, "plan" | "best" |
   const found = LOADS.flatMap((concurrency) => {
     const plan = makePlan({ ...request, load: { concurrency }, objective: "throughput" });
     return plan.configurations.flatMap((best) => {
-      const capacity = heldBy(plan.request, best);
+      // A host takes no more at once than its command lets in.
+      const most = Math.min(best.sustainableConcurrency, best.instances * best.options.maxNumSeqs);
+      const capacity = heldBy(plan.request, { ...best, sustainableConcurrency: most });
       return capacity === undefined ? [] : [{ plan, best, capacity }];
     });
   });

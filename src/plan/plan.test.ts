@@ -285,6 +285,17 @@ test("a rate beyond one machine is a fleet that carries it with a zone lost", ()
   expect(planFleet(request("llama-3.3-70b", "h100x8", { slo: { tpotMs: 0.1 } }), 10)).toBeUndefined();
 });
 
+test.each([
+  {},
+  { tpotMs: 60 },
+])("a host of a fleet is started with room for the requests it is counted with: %o", (slo) => {
+  const { best: host, capacity } = planFleet(request("llama-3.3-70b", "a100-80x8", { slo }), 10_000)!;
+  // Little's law.
+  const inside = (capacity.requestsPerS * (capacity.ttftMs + capacity.tpotMs * 511)) / 1000;
+  expect(inside).toBeGreaterThan(100);
+  expect(inside / (host.instances * host.options.maxNumSeqs)).toBeLessThan(1.01);
+});
+
 test("what does not fit gets the arithmetic and what would", () => {
   const plan = makePlan(request("llama-3.1-405b", "h100x2"));
   expect(plan.configurations).toEqual([]);
