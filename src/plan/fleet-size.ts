@@ -60,8 +60,9 @@ export function planFleet(request: PlanRequest, requestsPerS: number): FleetPlan
   const { best, capacity } = found;
   const { machine, price, outputTokens } = request;
   const { mostLoad, gatewayRequestsPerS, gatewayTokensPerS, hostWatts, startSeconds } = FLEET;
-  const numNeeded = Math.max(1, Math.ceil(requestsPerS / (capacity.requestsPerS * mostLoad.value)));
-  const numZones = Math.min(FLEET.zones.value, numNeeded + 1);
+  // One machine is known to be too few.
+  const numNeeded = Math.max(2, Math.ceil(requestsPerS / (capacity.requestsPerS * mostLoad.value)));
+  const numZones = FLEET.zones.value;
   // The zones that are left carry the rate.
   const numHosts = numZones * Math.ceil(numNeeded / (numZones - 1));
   const gpusPerHost = machine.kind === "gpu" ? best.instances * best.tensorParallel : 1;

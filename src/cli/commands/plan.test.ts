@@ -74,28 +74,36 @@ test("--measure fits the speed model to this machine, and says by how much it wa
   expect(calibration.errorAfter).toBeLessThanOrEqual(calibration.errorBefore);
 }, 120_000);
 
-test("a rate beyond one machine is one page, and --yaml is one host's", async () => {
-  const file = at("host.yaml");
-  const { stdout, exitCode } = await plan(
-    "--model",
-    "llama-3.3-70b",
-    "--hardware",
-    "h100x8",
-    "--requests-per-second",
-    "10000",
-    "--slo",
-    "ttft=2000ms,tpot=60ms",
-    "--yaml",
-    file,
-  );
+const FLEET = ["--model", "llama-3.3-70b", "--hardware", "h100x8", "--slo", "ttft=2000ms,tpot=60ms"] as const;
+
+test("a rate beyond one machine is one page, and the files are one host's", async () => {
+  const [yaml, html] = [at("host.yaml"), at("host.html")];
+  const { stdout, exitCode } = await plan(...FLEET, "--requests-per-second", "10000", "--yaml", yaml, "--html", html);
   expect(exitCode).toBe(0);
   for (const what of ["hosts", "instances", "GPUs", "gateways", "zones", "a month", "What fails first"])
     expect(stdout).toContain(what);
   expect(stdout.split("\n").length).toBeLessThan(45);
-  expect(parse(readFileSync(file, "utf8")).models[0].instances).toBe(4);
+  const { instances, options } = parse(readFileSync(yaml, "utf8")).models[0];
+  expect(instances).toBe(4);
+  expect(stdout).toContain(`--max-num-seqs ${options["max-num-seqs"]}`);
+  expect(readFileSync(html, "utf8")).toContain(`--max-num-seqs ${options["max-num-seqs"]}`);
   const guide = readFileSync(join(packageRoot(), "docs/guides/plan.md"), "utf8");
   const hosts = /^hosts +(\d+)/m.exec(stdout)![1]!;
   expect(guide).toMatch(new RegExp(`${hosts}\\s+hosts`));
+});
+
+test("a rate that one machine serves too slowly for the targets is a fleet too", async () => {
+  expect((await plan(...FLEET.slice(0, 4), "--rps", "26")).stdout).not.toMatch(/^hosts/m);
+  const { stdout, exitCode } = await plan(...FLEET, "--rps", "26");
+  expect(exitCode).toBe(0);
+  expect(stdout).toMatch(/^hosts +3 /m);
+});
+
+test("a fleet's page and its JSON have the warnings of its hosts", async () => {
+  const awq = [...FLEET, "--rps", "1000", "--quantization", "awq"];
+  expect((await plan(...awq)).stdout).toMatch(/^WARNING quality: the lowest published figure of AWQ/m);
+  const { fleet } = JSON.parse((await plan(...awq, "--json")).stdout);
+  expect(fleet.warnings.join()).toMatch(/lowest published figure of AWQ/);
 });
 
 test("advice has eight techniques, an order and when not to", async () => {

@@ -2,9 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import type { PlanRequest } from "../../plan/request.js";
+import type { Plan, PlanRequest } from "../../plan/request.js";
 import { integerIn } from "../flags/option-values.js";
-import { jsonText } from "../output/format.js";
 import type { PlanFlags } from "../plan/plan-options.js";
 import { addPlanOptions } from "../plan/plan-options.js";
 import { refuseMissed, refuseUnfit } from "../plan/refusals.js";
@@ -36,41 +35,41 @@ async function runPlan(flags: PlanCommandFlags): Promise<void> {
   const { request, fit } = await requestOf(flags);
   const plan = makePlan(request);
   refuseUnfit(plan);
-  if ("requestsPerS" in request.load && plan.configurations[0]!.prediction.isSaturated) {
-    if (await printFleet(request, request.load.requestsPerS, flags)) return;
+  const { load } = request;
+  if ("requestsPerS" in load && !plan.configurations[0]!.meetsSlo) {
+    if (await printFleet(request, load.requestsPerS, flags)) return;
   }
   const [{ textOf }, { jsonOf }] = await Promise.all([import("../plan/plan-text.js"), import("../plan/plan-json.js")]);
   process.stdout.write(`${flags.json === true ? jsonOf(plan, fit) : textOf(plan, fit, flags.top)}\n`);
-  if (flags.html !== undefined) {
-    const { pageOf } = await import("../plan/plan-page.js");
-    writeOut(flags.html, pageOf(plan));
-  }
-  if (flags.yaml !== undefined) {
-    const { yamlOf } = await import("../../plan/fleet-yaml.js");
-    writeOut(flags.yaml, yamlOf(plan, plan.configurations[0]!));
-  }
+  await writeFiles(plan, flags);
   refuseMissed(plan, flags.slo?.name ?? "");
 }
 
-/** More than one machine serves. The file is one host's.
+/** More than one machine serves. The files are one host's.
  * @returns false where not one request is served within the targets: more machines do not help
  */
 async function printFleet(request: PlanRequest, requestsPerS: number, flags: PlanCommandFlags): Promise<boolean> {
-  const [{ planFleet }, { fleetText }] = await Promise.all([
+  const [{ planFleet }, { fleetJson, fleetText }] = await Promise.all([
     import("../../plan/fleet-size.js"),
     import("../plan/fleet-text.js"),
   ]);
   const fleet = planFleet(request, requestsPerS);
   if (fleet === undefined) return false;
-  const { plan, best, ...figures } = fleet;
-  const shape = { instances: best.instances, tensorParallel: best.tensorParallel, weights: best.quantization.id };
-  const text = flags.json === true ? jsonText({ fleet: { ...figures, host: shape } }, 2) : fleetText(fleet);
-  process.stdout.write(`${text}\n`);
-  if (flags.yaml !== undefined) {
-    const { yamlOf } = await import("../../plan/fleet-yaml.js");
-    writeOut(flags.yaml, yamlOf(plan, best));
-  }
+  process.stdout.write(`${flags.json === true ? fleetJson(fleet) : fleetText(fleet)}\n`);
+  const others = fleet.plan.configurations.filter((each) => each !== fleet.best);
+  await writeFiles({ ...fleet.plan, configurations: [fleet.best, ...others] }, flags);
   return true;
+}
+
+async function writeFiles(plan: Plan, { html, yaml }: PlanCommandFlags): Promise<void> {
+  if (html !== undefined) {
+    const { pageOf } = await import("../plan/plan-page.js");
+    writeOut(html, pageOf(plan));
+  }
+  if (yaml !== undefined) {
+    const { yamlOf } = await import("../../plan/fleet-yaml.js");
+    writeOut(yaml, yamlOf(plan, plan.configurations[0]!));
+  }
 }
 
 function writeOut(file: string, text: string): void {

@@ -2,12 +2,19 @@
 import { FLEET } from "../../plan/data/constants.js";
 import type { FleetPlan } from "../../plan/fleet-size.js";
 import { machineLabel } from "../../plan/hardware.js";
-import { formatTable } from "../output/format.js";
+import { warningsOf } from "../../plan/warnings.js";
+import { formatTable, jsonText } from "../output/format.js";
 import { launchOf } from "./launch-command.js";
-import { dollars, loadText, rounded, shapeText, wrapped } from "./plan-text.js";
+import { dollars, loadText, rounded, shapeText, warningLines, wrapped } from "./plan-text.js";
 
 const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
+
+export function fleetJson({ plan, best, ...figures }: FleetPlan): string {
+  const { instances, tensorParallel, quantization } = best;
+  const host = { instances, tensorParallel, weights: quantization.id };
+  return jsonText({ fleet: { ...figures, host, warnings: warningsOf(plan.request, best) } }, 2);
+}
 
 export function fleetText(fleet: FleetPlan): string {
   const { plan, best, capacity, requestsPerS, numNeeded, numHosts, numZones, limits } = fleet;
@@ -52,6 +59,8 @@ export function fleetText(fleet: FleetPlan): string {
       "Route by prefix within a zone, so that a prompt's cache is on few hosts; a regional load balancer divides clients among gateways. Scale on queued requests, not on GPU use, which is near 100 % at any load.",
       "",
     ),
+    ...warningLines(request, best),
+    ...best.needs.map((need) => wrapped(`needs ${need}`, "  ")),
     `each host: ${launchOf(best).text}`,
     wrapped(
       "Predicted, not measured: measure one host with millrace bench run before buying the others. One host's plan: the same command with --concurrency.",

@@ -116,6 +116,9 @@ function launchLines(launch: Launch): string[] {
   ];
 }
 
+export const warningLines = (request: PlanRequest, best: Configuration): string[] =>
+  warningsOf(request, best).map((warning) => `WARNING ${wrapped(warning, "        ")}.`);
+
 function bestLines(request: PlanRequest, best: Configuration): string[] {
   const isCpu = request.machine.kind === "cpu";
   const isUnpulled = best.engine === "llama-server" && best.options.model.startsWith("hf:");
@@ -125,7 +128,7 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
     `1: ${best.quantization.label}, ${shapeText(best, isCpu)}, ${best.engine}`,
     `memory  ${wrapped(memoryText(best, isCpu ? "memory" : "each GPU"), "        ")}`,
     `holds   ${best.seats} sequences of ${request.inputTokens + request.outputTokens} tokens in the memory of an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${dollars(best.cost.usdPerHour)} an hour`,
-    ...warningsOf(request, best).map((warning) => `WARNING ${wrapped(warning, "        ")}.`),
+    ...warningLines(request, best),
     "why",
     ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),
     ...(needs.length > 0 ? ["needs", ...needs.map((need) => `  ${wrapped(need, "    ")}`)] : []),
