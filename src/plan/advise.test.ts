@@ -29,9 +29,41 @@ test("eight techniques, the easiest first among those that better the bottleneck
 });
 
 test("a technique that cannot be had says so", () => {
-  expect(named(request("qwen2.5-7b", "h100"), "speculative")).toMatchObject({ cost: undefined, note: /no drafter/ });
-  expect(named(request("deepseek-v3", "b200x8"), "8-bit")).toMatchObject({ cost: undefined, note: /published so/ });
+  expect(named(request("qwen2.5-7b", "h100"), "speculative")).toMatchObject({
+    cost: undefined,
+    note: expect.stringMatching(/no drafter/),
+  });
+  expect(named(request("deepseek-v3", "b200x8"), "8-bit")).toMatchObject({
+    cost: undefined,
+    note: expect.stringMatching(/published so/),
+  });
   expect(named(request("llama-3.3-70b", "h100x4"), "8-bit").cost).toBeLessThan(0.9);
+});
+
+test("where 16 bits have no room, not even for keys, advice starts from the plan's own types", () => {
+  const long = request("llama-3.1-8b", "rtx4090", { maxModelLen: 131_072 });
+  expect(named(long, "8-bit")).toMatchObject({ cost: undefined, note: expect.stringMatching(/compared with/) });
+  expect(named(long, "4-bit")).toMatchObject({
+    cost: undefined,
+    note: expect.stringMatching(/not for sequences of 131072 tokens/),
+  });
+  expect(named(long, "shorter").cost).toBeLessThan(1);
+});
+
+test("advice has what plans of the engine have: its drafts, its weight types, its speed", () => {
+  const on = (engine: PlanRequest["engine"]) => request("llama-3.1-8b", "h100", { engine });
+  expect(named(on("vllm"), "speculative").cost).toBeLessThan(0.9);
+  expect(named(on("tgi"), "speculative")).toMatchObject({
+    cost: undefined,
+    note: expect.stringMatching(/none are planned for tgi/),
+  });
+  expect(named(on("llama-server"), "8-bit").name).toMatch(/Q8_0/);
+  expect(named(on("llama-server"), "4-bit")).toMatchObject({
+    name: expect.stringMatching(/Q4_K_M/),
+    note: expect.stringMatching(/beside GGUF Q8_0/),
+  });
+  // A shared prefix would call for SGLang, which is faster for other reasons.
+  expect(named(on(undefined), "KV cache").cost).toBe(named(on("vllm"), "KV cache").cost);
 });
 
 test("advice says when not to: for quality, for money, and for simple tasks", () => {
@@ -41,6 +73,8 @@ test("advice says when not to: for quality, for money, and for simple tasks", ()
   expect(notTo.join()).toMatch(
     /better model.*do not serve this load yourself for the money.*API.*batch work.*llama-3\.1-8b/,
   );
+  // The bottleneck that is named decides, not the objective.
+  expect(advise(of, "latency")!.notTo.join()).not.toMatch(/batch work/);
 });
 
 test("a month's money is divided without rest, and goes from holding weights to work as tokens grow", () => {

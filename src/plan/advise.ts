@@ -4,11 +4,10 @@ import { API_PRICES } from "./data/prices.js";
 import { KV_TYPES, QUANTIZATIONS, type QuantizationId } from "./data/quantizations.js";
 import { type Evaluation, evaluate } from "./evaluate.js";
 import { instanceFor } from "./fitting.js";
-import { makePlan, maxModelLenOf } from "./plan.js";
-import { eagle3Drafting } from "./predict.js";
+import { draftings, makePlan, maxModelLenOf } from "./plan.js";
 import { ranked } from "./ranking.js";
 import type { PlanCandidate, PlanRequest } from "./request.js";
-import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
+import { chooseEngine, kvTypesOf, takesGguf, weightChoices, widthsOf } from "./rules.js";
 import { smallerOf } from "./suggestions.js";
 
 export const BOTTLENECKS = ["cost", "latency", "throughput", "quality"] as const;
@@ -51,7 +50,8 @@ function bestOf(
   const { machine, model } = request;
   const { engine } = chooseEngine(request);
   const found = widthsOf(model, machine, engine, types.quantization).flatMap((tensorParallel) => {
-    const drafting = hasDrafts ? eagle3Drafting(instanceFor(request, types.quantization, tensorParallel)) : undefined;
+    const instance = instanceFor(request, types.quantization, tensorParallel);
+    const drafting = hasDrafts ? draftings(request, engine, instance).at(-1) : undefined;
     const most = Math.floor(machine.count / tensorParallel);
     const instances = "concurrency" in request.load ? Math.min(most, request.load.concurrency) : most;
     return evaluate(request, { engine, ...types, tensorParallel, instances, drafting }, maxModelLenOf(request)) ?? [];
@@ -79,46 +79,58 @@ function shares(
   };
 }
 
-/** The narrowest weights that the machine holds, for want of room for 16 bits. */
+/** Weight types that plans of the model may have, whichever is asked for. */
+const weightsFor = (request: PlanRequest) =>
+  weightChoices({ ...request, quantization: undefined }, maxModelLenOf(request));
+
+/** The widest weights; the plan's own types, where those do not fit. */
 function startOf(request: PlanRequest): Evaluation | undefined {
   const own = makePlan(request).configurations[0];
-  const isFixed =
-    request.model.stored !== undefined || request.model.native !== undefined || request.machine.kind === "cpu";
-  const plain = isFixed ? undefined : bestOf(request, { quantization: QUANTIZATIONS.bf16, kv: KV_TYPES["16"] });
-  if (plain !== undefined || own === undefined) return plain;
-  return bestOf(request, { quantization: own.quantization, kv: KV_TYPES["16"] });
+  if (own === undefined) return undefined;
+  const [plain] = weightsFor(request).choices;
+  const kv = KV_TYPES["16"];
+  return (
+    (plain && bestOf(request, { ...plain, kv })) ??
+    bestOf(request, { quantization: own.quantization, kv }) ??
+    bestOf(request, { quantization: own.quantization, kv: own.kv })
+  );
 }
 
 function quantized(request: PlanRequest, before: Evaluation, id: QuantizationId): Beside & { readonly note: string } {
-  const { model, machine } = request;
-  const quantization = QUANTIZATIONS[id];
-  const isFixed = model.stored !== undefined || model.native !== undefined;
-  const isKnown = id === "awq" || machine.device.flops[quantization.arithmetic] !== undefined;
-  if (isFixed || machine.kind === "cpu" || !isKnown) {
-    const note = isFixed ? "the weights are published so" : "not a type of this machine: see the plan's own weights";
+  const { model } = request;
+  const { choices, refusals } = weightsFor(request);
+  const choice = choices.find(({ quantization }) => quantization.id === id && id !== before.quantization.id);
+  if (choice === undefined) {
+    const isFixed = model.stored !== undefined || model.native !== undefined;
+    const refused = refusals.find(({ what }) => what === QUANTIZATIONS[id].label)?.because;
+    const note = refused ?? (isFixed ? "the weights are published so" : "what the others are compared with");
     return { before, after: undefined, note };
   }
-  const after = bestOf(request, { quantization, kv: KV_TYPES["16"] });
+  const after = bestOf(request, { ...choice, kv: before.kv });
   return { before, after, note: after === undefined ? "it does not fit" : `beside ${before.quantization.label}` };
 }
 
-function techniquesOf(request: PlanRequest, before: Evaluation): Technique[] {
+function techniquesOf(asked: PlanRequest, before: Evaluation): Technique[] {
+  // Another engine, which shared prefixes would call for, is no gain of a technique.
+  const request: PlanRequest = { ...asked, engine: before.engine };
   const { machine, model, load } = request;
-  const { engine } = chooseEngine(request);
+  const { engine } = before;
   const same = { quantization: before.quantization, kv: before.kv };
   const shorter = { ...request, inputTokens: Math.max(1, Math.round(request.inputTokens * SHORTER_PROMPT)) };
   const shared = { ...request, prefixShare: Math.max(request.prefixShare, SHARED_PROMPT) };
-  const eight = machine.device.flops.fp8 === undefined ? "int8" : "fp8";
-  const [inEight, inFour] = [quantized(request, before, eight), quantized(request, before, "awq")];
+  const [eight, four] = takesGguf(request)
+    ? (["q8_0", "q4_k_m"] as const)
+    : ([machine.device.flops.fp8 === undefined ? "int8" : "fp8", "awq"] as const);
+  const [inEight, inFour] = [quantized(request, before, eight), quantized(request, before, four)];
   const narrowKv = kvTypesOf(machine, engine).at(-1)!;
-  const canDraft = machine.kind === "gpu" && model.eagle3 !== undefined;
+  const canDraft = draftings(request, engine, instanceFor(request, before.quantization, 1)).length > 1;
   const one = evaluate({ ...request, load: { concurrency: 1 } }, { ...before, instances: 1 }, maxModelLenOf(request))!;
   const perInstance = before.cost.usdPerHour / before.instances / one.prediction.requestsPerS;
   const smaller = model.stored === undefined ? smallerOf(model) : undefined;
   const student =
     smaller === undefined
       ? undefined
-      : makePlan({ ...request, model: smaller, objective: "cost", quantization: undefined, maxModelLen: undefined })
+      : makePlan({ ...asked, model: smaller, objective: "cost", quantization: undefined, maxModelLen: undefined })
           .configurations[0];
   const perRequest = before.cost.usdPerHour / before.prediction.requestsPerS;
   return [
@@ -150,7 +162,7 @@ function techniquesOf(request: PlanRequest, before: Evaluation): Technique[] {
       ...shares(request, { before, after: bestOf(shared, { ...same, kv: narrowKv }) }),
       quality: narrowKv.id === "16" ? "none lost" : narrowKv.evidence,
       effort: "low",
-      note: `${Math.round(100 * shared.prefixShare)} % of each prompt shared${narrowKv.id === "16" ? "" : `, keys in ${narrowKv.label}`}`,
+      note: `${Math.round(100 * shared.prefixShare)} % of each prompt shared${narrowKv.id === before.kv.id ? "" : `, keys in ${narrowKv.label}`}`,
     },
     {
       name: `8-bit weights (${eight.toUpperCase()})`,
@@ -160,7 +172,7 @@ function techniquesOf(request: PlanRequest, before: Evaluation): Technique[] {
       note: inEight.note,
     },
     {
-      name: "4-bit weights (AWQ)",
+      name: `4-bit weights (${four.toUpperCase()})`,
       ...shares(request, inFour),
       quality: "2 to 5 % lost",
       effort: "medium",
@@ -171,7 +183,11 @@ function techniquesOf(request: PlanRequest, before: Evaluation): Technique[] {
       ...shares(request, { before, after: canDraft ? bestOf(request, same, true) : undefined }),
       quality: "none lost",
       effort: "high",
-      note: canDraft ? "EAGLE-3, a chain of three" : "no drafter of this model is known here",
+      note: canDraft
+        ? "EAGLE-3, a chain of three"
+        : model.eagle3 === undefined
+          ? "no drafter of this model is known here"
+          : `none are planned for ${engine} here`,
     },
     {
       name: "distillation",
@@ -198,7 +214,7 @@ function orderOf(techniques: readonly Technique[], bottleneck: Bottleneck): read
 }
 
 function notTo(request: PlanRequest, techniques: readonly Technique[], bottleneck: Bottleneck): string[] {
-  const { model, inputTokens, outputTokens, objective } = request;
+  const { model, inputTokens, outputTokens } = request;
   const best = makePlan({ ...request, objective: "cost" }).configurations[0];
   const cheapest = API_PRICES.find(({ name }) => name.startsWith("hosted")) ?? API_PRICES[0]!;
   const api = apiPerMillionOutput(cheapest, inputTokens / outputTokens);
@@ -213,7 +229,7 @@ function notTo(request: PlanRequest, techniques: readonly Technique[], bottlenec
           `do not serve this load yourself for the money: $${best.cost.usdPerMillionOutput.toFixed(2)} a million output tokens against $${api.toFixed(2)} at an API (${cheapest.name}, ${cheapest.date}, prompts included)`,
         ]
       : []),
-    ...((drafts.cost ?? 1) > WORTH || objective !== "latency"
+    ...((drafts.cost ?? 1) > WORTH || bottleneck !== "latency"
       ? [
           "no speculation for batch work, where nobody waits for a token: many requests at once use the arithmetic already",
         ]

@@ -43,7 +43,7 @@ function instanceCounts({ machine, load }: PlanRequest, width: number): readonly
 }
 
 /** With and without drafts, where the engine takes them and a drafter is known. */
-function draftings(
+export function draftings(
   { model, machine }: PlanRequest,
   engine: PlannedEngine,
   instance: PlannedInstance,

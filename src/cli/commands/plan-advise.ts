@@ -23,16 +23,16 @@ export function planAdviseCommand(): Command {
 }
 
 async function runAdvise(flags: AdviseFlags): Promise<void> {
-  const [{ requestOf }, { advise }, { makePlan }, { refuseUnfit }] = await Promise.all([
+  const [{ requestOf }, { advise }, { makePlan }, { unfit }] = await Promise.all([
     import("../plan/plan-request.js"),
     import("../../plan/advise.js"),
     import("../../plan/plan.js"),
     import("../plan/refusals.js"),
   ]);
   const { request } = await requestOf(flags);
-  refuseUnfit(makePlan(request));
   const bottleneck = flags.bottleneck ?? request.objective;
-  const advice = advise(request, bottleneck)!;
+  const advice = advise(request, bottleneck);
+  if (advice === undefined) throw unfit(makePlan(request));
   const [{ loadText }, { machineLabel }] = await Promise.all([
     import("../plan/plan-text.js"),
     import("../../plan/hardware.js"),

@@ -3,13 +3,16 @@ import { MillraceError } from "../../core/errors.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Plan } from "../../plan/request.js";
 
-export function refuseUnfit({ request, configurations, refusals, nearest }: Plan): void {
-  if (configurations.length > 0) return;
+export function refuseUnfit(plan: Plan): void {
+  if (plan.configurations.length === 0) throw unfit(plan);
+}
+
+export function unfit({ request, refusals, nearest }: Plan): MillraceError {
   const missing = refusals
     .map(({ what, because }) => (because.startsWith(what) ? because : `${what} ${because}`))
     .join("; ");
   const message = `expected ${request.model.name} to fit on ${machineLabel(request.machine)}, got ${missing}`;
-  throw new MillraceError("plan_does_not_fit", message, { hint: nearest.join("; ") });
+  return new MillraceError("plan_does_not_fit", message, { hint: nearest.join("; ") });
 }
 
 /** The plan is told before: it shows what is possible. */
