@@ -2,9 +2,10 @@
 import { expect, test } from "vitest";
 import { planRequest } from "../../test/helpers/plan-request.js";
 import { advise } from "./advise.js";
-import { tokenScales } from "./cost-scales.js";
+import { busySeconds, tokenScales } from "./cost-scales.js";
 import { GPU_HOUR } from "./data/prices.js";
 import { QUANTIZATIONS } from "./data/quantizations.js";
+import { capacityOf } from "./load-curve.js";
 import { makePlan } from "./plan.js";
 import type { PlanRequest } from "./request.js";
 import { defaultEfficiencies } from "./step-time.js";
@@ -90,9 +91,30 @@ test("a month's money is divided without rest, and goes from holding weights to 
   }
   const [least, , most] = scales;
   expect(least!.split.capacity).toBeGreaterThan(0.9);
+  // The busiest hour has three times the mean's requests, on one machine too.
+  for (const { split } of scales) {
+    const used = split.arithmetic + split.bandwidth + split.linksAndHost;
+    expect(split.idle / used).toBeCloseTo(2);
+  }
   expect(most!.split.capacity).toBeLessThan(0.1);
   expect(most!.vanillaUsdPerMonth!).toBeGreaterThan(most!.usdPerMonth);
   expect(most!.distillation!.months).toBeLessThan(least!.distillation!.months);
+});
+
+test.each([
+  ["llama-3.3-70b", "h100x2", {}],
+  ["llama-3.3-70b", "h100x2", { slo: { tpotMs: 15 } }],
+  ["llama-3.3-70b", "h100x2", { inputTokens: 4000, outputTokens: 16 }],
+  ["llama-3.3-70b", "h100x2", { prefixShare: 0.8 }],
+  ["llama-3.1-8b", "l40sx4", { load: { concurrency: 256 } }],
+  ["llama-3.1-8b", "cpu-16", {}],
+] as const)("what a request of %s on %s takes is what the machine is predicted to give: %o", (model, machine, more) => {
+  const asked = request(model, machine, more);
+  const best = makePlan(asked).configurations[0]!;
+  const seconds = Object.values(busySeconds(asked, best)).reduce((sum, each) => sum + each, 0);
+  const ratio = (seconds * capacityOf(asked, best).requestsPerS) / best.instances;
+  expect(ratio).toBeGreaterThan(0.95);
+  expect(ratio).toBeLessThan(1.05);
 });
 
 test("a vanilla engine is as full as the targets let it be, on speeds that are calibrated alike", () => {

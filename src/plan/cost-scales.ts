@@ -8,9 +8,10 @@ import { evaluate, settle } from "./evaluate.js";
 import { instanceFor } from "./fitting.js";
 import { capacityOf, heldBy } from "./load-curve.js";
 import { makePlan, maxModelLenOf } from "./plan.js";
+import { type Drafting, draftSeconds, expectedTokens } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { chooseEngine, widthsOf } from "./rules.js";
-import { DECODE, stepTime } from "./step-time.js";
+import { DECODE, type StepTime, stepTime } from "./step-time.js";
 import { smallerOf } from "./suggestions.js";
 
 /** Tokens a day, prompts and answers. */
@@ -27,7 +28,7 @@ interface CostSplit {
   readonly bandwidth: number;
   /** All-reduces and the host's part of a step. */
   readonly linksAndHost: number;
-  /** Machines that stand there only to hold the weights. */
+  /** Machines that stand there to hold the weights, beyond what the busiest hour takes. */
   readonly capacity: number;
   /** Machines that stand there for the busiest hour. */
   readonly idle: number;
@@ -82,23 +83,42 @@ function vanillasOf(request: PlanRequest): readonly Priced[] | string {
   return held.length > 0 ? held : fitting.length > 0 ? "misses targets" : "does not fit";
 }
 
-/** Of the time in which a machine works: a request's share of decoding steps, and its prompt. */
-function busySplit(
-  request: PlanRequest,
-  best: Configuration,
-): Pick<CostSplit, "arithmetic" | "bandwidth" | "linksAndHost"> {
+type Busy = Pick<CostSplit, "arithmetic" | "bandwidth" | "linksAndHost">;
+
+/** Seconds of a step. Memory and arithmetic overlap: each has its share of the time that both take together. */
+function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
+  const memory = step.weightSeconds + step.kvSeconds;
+  const alone = step.allReduceSeconds + step.overheadSeconds;
+  const overlap = (step.totalSeconds - alone) / (memory + step.computeSeconds);
+  const drafts = draftSeconds(step, drafting);
+  return {
+    arithmetic: step.computeSeconds * overlap,
+    bandwidth: memory * overlap + drafts.bandwidth,
+    linksAndHost: alone + drafts.host,
+  };
+}
+
+/** Seconds of an instance that a request takes, as full as it gets: its share of decoding steps, some of which compute its prompt too. */
+export function busySeconds(request: PlanRequest, best: Configuration): Busy {
   const { inputTokens, outputTokens, prefixShare } = request;
+  const { drafting, instances, options } = best;
   const instance = { ...instanceFor(request, best.quantization, best.tensorParallel), kv: best.kv };
-  const numDecoding = Math.max(1, capacityOf(request, best).numDecoding / best.instances);
-  const decode = stepTime(instance, { ...DECODE, numDecoding, context: inputTokens + outputTokens / 2 });
-  const numPromptTokens = inputTokens * (1 - prefixShare);
-  const prompt = stepTime(instance, { ...DECODE, numDecoding: 0, context: 0, numPromptTokens });
-  const steps = outputTokens / numDecoding;
-  const arithmetic = steps * decode.computeSeconds + prompt.computeSeconds;
-  const bandwidth = steps * (decode.weightSeconds + decode.kvSeconds);
-  const linksAndHost = steps * (decode.allReduceSeconds + decode.overheadSeconds) + prompt.allReduceSeconds;
-  const total = arithmetic + bandwidth + linksAndHost;
-  return { arithmetic: arithmetic / total, bandwidth: bandwidth / total, linksAndHost: linksAndHost / total };
+  const numDecoding = Math.max(1, capacityOf(request, best).numDecoding / instances);
+  const rowsEach = 1 + (drafting?.depth ?? 0);
+  const decoding = { ...DECODE, numDecoding, rowsEach, context: inputTokens + outputTokens / 2 };
+  const numSteps = outputTokens / numDecoding / (drafting === undefined ? 1 : expectedTokens(drafting));
+  const numNew = Math.max(1, inputTokens * (1 - prefixShare));
+  // Of long prompts a step has a part, and of short ones several where that many come in each step.
+  const most = Math.max(1, options.maxNumBatchedTokens - Math.ceil(numDecoding));
+  const numPromptTokens = Math.min(most, numNew * Math.max(1, 1 / numSteps));
+  const numPrompts = Math.max(1, numPromptTokens / numNew);
+  const promptOffset = inputTokens - numNew / 2 - numPromptTokens / numPrompts / 2;
+  const numPromptSteps = numNew / numPromptTokens;
+  const decode = partsOf(stepTime(instance, decoding), drafting);
+  const prompt = partsOf(stepTime(instance, { ...decoding, numPromptTokens, numPrompts, promptOffset }), drafting);
+  const seconds = (part: keyof Busy): number =>
+    prompt[part] * numPromptSteps + decode[part] * Math.max(0, numSteps - numPromptSteps);
+  return { arithmetic: seconds("arithmetic"), bandwidth: seconds("bandwidth"), linksAndHost: seconds("linksAndHost") };
 }
 
 const machinesFor = (requestsPerS: number, capacity: number): number =>
@@ -110,14 +130,16 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
   const vanillas = vanillasOf(request);
   const smaller = request.model.stored === undefined ? smallerOf(request.model) : undefined;
   const student = smaller === undefined ? undefined : studentOf(request, smaller);
-  const busy = busySplit(request, best);
+  const busy = busySeconds(request, best);
+  const busyTotal = busy.arithmetic + busy.bandwidth + busy.linksAndHost;
   return TOKEN_SCALES.map((tokensPerDay) => {
     const requestsPerS = tokensPerDay / (request.inputTokens + request.outputTokens) / 86_400;
     const monthly = ({ usdPerHour, requestsPerS: capacity }: Priced): number =>
       machinesFor(requestsPerS, capacity) * usdPerHour * HOURS_PER_MONTH;
     const numMachines = machinesFor(requestsPerS, own.requestsPerS);
     const used = requestsPerS / (numMachines * own.requestsPerS);
-    const capacity = Math.max(0, 1 / numMachines - used);
+    const idle = used * (PEAK_FACTOR - 1);
+    const perSecond = used / busyTotal;
     const usdPerMonth = monthly(own);
     const savedPerMonth = student === undefined ? 0 : usdPerMonth - monthly(student);
     return {
@@ -129,11 +151,11 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
       vanillaUsdPerMonth: typeof vanillas === "string" ? undefined : Math.min(...vanillas.map(monthly)),
       whyNoVanilla: typeof vanillas === "string" ? vanillas : undefined,
       split: {
-        arithmetic: busy.arithmetic * used,
-        bandwidth: busy.bandwidth * used,
-        linksAndHost: busy.linksAndHost * used,
-        capacity,
-        idle: 1 - used - capacity,
+        arithmetic: busy.arithmetic * perSecond,
+        bandwidth: busy.bandwidth * perSecond,
+        linksAndHost: busy.linksAndHost * perSecond,
+        capacity: 1 - used - idle,
+        idle,
       },
       distillation:
         smaller === undefined || savedPerMonth <= 0

@@ -2,7 +2,7 @@
 
 import { tableParameters } from "../model/description/sizes.js";
 import { SPECULATION } from "./data/constants.js";
-import { DECODE, type PlannedInstance, type StepWork, stepTime } from "./step-time.js";
+import { DECODE, type PlannedInstance, type StepTime, type StepWork, stepTime } from "./step-time.js";
 
 /** Of one instance. Either as many requests are always there, or so many come in a second. */
 export interface InstanceTraffic {
@@ -66,6 +66,15 @@ export function eagle3Drafting({ model }: PlannedInstance): Drafting {
   };
 }
 
+/** What drafting adds to a step: reading the drafter, and starting it. */
+export function draftSeconds(
+  { weightSeconds, overheadSeconds }: StepTime,
+  drafting: Drafting | undefined,
+): { readonly bandwidth: number; readonly host: number } {
+  const { depth, weightShare } = drafting ?? { depth: 0, weightShare: 0 };
+  return { bandwidth: depth * weightShare * weightSeconds, host: (depth * overheadSeconds) / 4 };
+}
+
 interface Times {
   /** Seconds of a step without prompts. */
   readonly decode: number;
@@ -112,11 +121,8 @@ function timesAt(
   const base = { ...DECODE, numDecoding, context, rowsEach: 1 + (drafting?.depth ?? 0) };
   // Alone at the least: a sequence that decodes does so in whole steps.
   const step = stepTime(instance, { ...base, numDecoding: Math.max(1, numDecoding) });
-  const drafts =
-    drafting === undefined
-      ? 0
-      : drafting.depth * (drafting.weightShare * step.weightSeconds + step.overheadSeconds / 4);
-  const decode = step.totalSeconds + drafts;
+  const drafts = draftSeconds(step, drafting);
+  const decode = step.totalSeconds + drafts.bandwidth + drafts.host;
   const idle = numDecoding === 0 ? 0 : stepTime(instance, base).totalSeconds;
   // In each step so many sequences end, and as many prompts come.
   const tokensPerStep = drafting === undefined ? 1 : expectedTokens(drafting);

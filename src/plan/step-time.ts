@@ -44,7 +44,7 @@ export interface StepWork {
   readonly promptOffset: number;
 }
 
-interface StepTime {
+export interface StepTime {
   readonly weightSeconds: number;
   readonly kvSeconds: number;
   readonly computeSeconds: number;
