@@ -98,7 +98,10 @@ test("a month's money is divided without rest, and goes from holding weights to 
   }
   expect(most!.split.capacity).toBeLessThan(0.1);
   expect(most!.vanillaUsdPerMonth!).toBeGreaterThan(most!.usdPerMonth);
-  expect(most!.distillation!.months).toBeLessThan(least!.distillation!.months);
+  const months = scales.map(({ distillation }) => distillation!.months);
+  expect(months[2]).toBeLessThan(months[0]!);
+  expect(scales.map(({ distillation }) => distillation!.isWorthIt)).toEqual(months.map((each) => each <= 3));
+  expect(least!.distillation!.isWorthIt).not.toBe(most!.distillation!.isWorthIt);
 });
 
 test.each([

@@ -46,7 +46,13 @@ export interface TokenScale {
   readonly split: CostSplit;
   /** Of a smaller model of the family; undefined: none is known, or it saves nothing. */
   readonly distillation:
-    | { readonly model: string; readonly savedPerMonth: number; readonly months: number }
+    | {
+        readonly model: string;
+        readonly savedPerMonth: number;
+        readonly months: number;
+        /** It pays back soon enough. */
+        readonly isWorthIt: boolean;
+      }
     | undefined;
 }
 
@@ -142,6 +148,7 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
     const perSecond = used / busyTotal;
     const usdPerMonth = monthly(own);
     const savedPerMonth = student === undefined ? 0 : usdPerMonth - monthly(student);
+    const months = DISTILLATION.usd.value / savedPerMonth;
     return {
       tokensPerDay,
       numMachines,
@@ -160,7 +167,7 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
       distillation:
         smaller === undefined || savedPerMonth <= 0
           ? undefined
-          : { model: smaller.name, savedPerMonth, months: DISTILLATION.usd.value / savedPerMonth },
+          : { model: smaller.name, savedPerMonth, months, isWorthIt: months <= DISTILLATION.mostMonths.value },
     };
   });
 }

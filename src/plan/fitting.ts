@@ -162,17 +162,18 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
 /** More hosts than engines are usually joined of. */
 const MOST_HOSTS = 8;
 
-/** The fewest hosts that hold the model together: layers one host after another, each layer on all GPUs of a host. */
+/** The fewest hosts that hold the model together: layers one host after another, each layer on as many GPUs of a host as can share it. */
 function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
   const { machine, model, load, inputTokens, outputTokens, prefixShare } = request;
   const { engine } = chooseEngine(request);
   if (machine.kind === "cpu" || (engine !== "vllm" && engine !== "sglang")) return [];
   const { choices } = weightChoices(request, maxModelLen);
+  const types = kvTypesOf(machine, engine).flatMap((kv) => choices.map(({ quantization }) => ({ quantization, kv })));
   for (let hosts = 2; hosts <= MOST_HOSTS; hosts++) {
-    for (const { quantization } of choices) {
+    for (const { quantization, kv } of types) {
       const width = widthsOf(model, machine, engine, quantization).at(-1);
       if (width === undefined) continue;
-      const instance = { ...instanceFor(request, quantization, width), pipelineParallel: hosts };
+      const instance = { ...instanceFor(request, quantization, width), kv, pipelineParallel: hosts };
       const demand = { maxNumBatchedTokens: CHUNKS.gpu[0], maxNumSeqs: 256 };
       if (!fits(instance, maxModelLen, demand)) continue;
       const seats = seatsOf(
@@ -183,10 +184,12 @@ function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
       );
       const traffic = { inputTokens, outputTokens, prefixHit: prefixShare, load };
       const { outputTokensPerS, tpotMs } = predict(instance, traffic, { ...demand, seats: Math.max(1, seats) });
+      const dtype = engine === "vllm" ? kv.id : `${kv.id}_e4m3`;
+      const keys = kv.id === "16" ? "" : ` --kv-cache-dtype ${dtype}`;
       const flags =
         engine === "vllm"
-          ? `vllm serve --tensor-parallel-size ${width} --pipeline-parallel-size ${hosts} --distributed-executor-backend ray`
-          : `python -m sglang.launch_server --tp-size ${width} --pp-size ${hosts} --nnodes ${hosts} with --dist-init-addr and --node-rank on each`;
+          ? `vllm serve --tensor-parallel-size ${width} --pipeline-parallel-size ${hosts} --distributed-executor-backend ray${keys}`
+          : `python -m sglang.launch_server --tp-size ${width} --pp-size ${hosts} --nnodes ${hosts}${keys} with --dist-init-addr and --node-rank on each`;
       return [
         `${hosts} hosts of ${machineLabel(machine)} hold it together in ${quantization.label}: ${Math.round(outputTokensPerS)} tokens/s, ${Math.round(tpotMs)} ms a token predicted without the network (${flags}; on Kubernetes a LeaderWorkerSet of size ${hosts})`,
       ];

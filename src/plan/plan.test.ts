@@ -269,6 +269,11 @@ test("a model that no host holds is named the hosts that hold it together, with 
   expect(nearest.join()).toMatch(/2 hosts of 8 × H100.*--pipeline-parallel-size 2 .*ray.*LeaderWorkerSet of size 2/);
 });
 
+test("hosts that hold a model together are the fewest, with narrow keys where only those have room", () => {
+  const { nearest } = makePlan(request("llama-3.1-405b", "h100x2", { maxModelLen: 131_072 }));
+  expect(nearest.join()).toMatch(/3 hosts of 2 × H100.*in FP8.*--pipeline-parallel-size 3 .*--kv-cache-dtype fp8/);
+});
+
 test("a rate beyond one machine is a fleet that carries it with a zone lost", () => {
   const slo = { ttftMs: 2000, tpotMs: 60 };
   const fleet = planFleet(request("llama-3.3-70b", "h100x8", { slo }), 10_000)!;

@@ -127,7 +127,7 @@ export interface Refusal {
   readonly versus?: Versus | undefined;
 }
 
-/** All GPUs of a machine as so many instances of so many. */
+/** As many instances of so many GPUs as a machine has room for. */
 export interface Split {
   readonly instances: number;
   readonly tensorParallel: number;
@@ -146,6 +146,6 @@ export interface Plan {
   readonly refusals: readonly Refusal[];
   readonly nearest: readonly string[];
   readonly suggestions: readonly string[];
-  /** Of the first configuration's weights: all GPUs as few wide or many narrow instances. */
+  /** Of the first configuration's weights: the GPUs as few wide or many narrow instances. */
   readonly splits: readonly Split[];
 }

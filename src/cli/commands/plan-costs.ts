@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
 import { type TokenScale, tokenScales } from "../../plan/cost-scales.js";
+import { DISTILLATION } from "../../plan/data/constants.js";
 import { API_PRICES, type ApiPrice } from "../../plan/data/prices.js";
 import { capacityOf } from "../../plan/load-curve.js";
 import type { Configuration, PlanRequest } from "../../plan/request.js";
@@ -131,8 +132,13 @@ function tokenRow(scale: TokenScale): string[] {
     vanilla === undefined ? "–" : `${usd(vanilla - usdPerMonth)} (${percent(1 - usdPerMonth / vanilla)})`,
     scale.usdPerThousandRequests.toFixed(2),
     scale.kilowatts.toFixed(1),
-    distillation === undefined ? "never" : `after ${distillation.months.toFixed(1)} months (${distillation.model})`,
+    distillation === undefined ? "never" : paidBack(distillation),
   ];
+}
+
+function paidBack({ months, model, isWorthIt }: NonNullable<TokenScale["distillation"]>): string {
+  const late = isWorthIt ? "" : `, over the ${DISTILLATION.mostMonths.value} that are worth it`;
+  return `after ${months.toFixed(1)} months${late} (${model})`;
 }
 
 function breakEvenRow({

@@ -41,7 +41,7 @@ export async function measuredFit({ model, machine }: PlanRequest, isHere: boole
     closeSync(output);
     if (code !== 0) {
       throw new MillraceError(
-        "invalid_option",
+        "peer_failed",
         `expected millrace bench engine to measure ${model.name}, got exit code ${code}`,
         {
           hint: `run it alone to see why: millrace bench engine --model ${model.location}`,

@@ -150,7 +150,11 @@ function splitLines(splits: Plan["splits"]): string[] {
     ...(hasPublished ? [beside(each.published, first!.published)] : []),
   ]);
   const headers = ["", "tokens/s", `with ${rounded(FLOOD)} at once`, ...(hasPublished ? ["published"] : [])];
-  return ["", "instances × GPUs: the same weights on all GPUs", formatTable([headers, ...rows])];
+  return [
+    "",
+    "instances × GPUs: the same weights, as many instances as the GPUs have room for",
+    formatTable([headers, ...rows]),
+  ];
 }
 
 const cellText = ({ cell, error }: Fit["cells"][number]): string =>

@@ -34,7 +34,7 @@ const baseline = (
     concurrencies,
   );
 
-/** From the tenth to ten times, in steps of a fiftieth. */
+/** As it is, and from the least to the most in steps of a fiftieth. */
 const scales = (least: number, most: number): readonly FamilyOption[] => [
   { scale: 1 },
   ...Array.from({ length: Math.floor(Math.log(most / least) / Math.log(1.02)) }, (_, i) => ({
