@@ -161,7 +161,7 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
         arithmetic: busy.arithmetic * perSecond,
         bandwidth: busy.bandwidth * perSecond,
         linksAndHost: busy.linksAndHost * perSecond,
-        capacity: 1 - used - idle,
+        capacity: Math.max(0, 1 - used - idle),
         idle,
       },
       distillation:
