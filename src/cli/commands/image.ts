@@ -76,14 +76,21 @@ async function runRender(flags: RenderFlags): Promise<void> {
 }
 
 async function runBuild(flags: BuildFlags): Promise<void> {
-  const [{ assertFree, requestOf, sourceOf }, { imageFleetOf }, { buildDisk }, { stagesTo }, { formatBytes }] =
-    await Promise.all([
-      import("../flags/image-flags.js"),
-      import("../../image/image-fleet.js"),
-      import("../../image/disk/build-disk.js"),
-      import("../output/stages.js"),
-      import("../../core/quantities.js"),
-    ]);
+  const [
+    { assertFree, requestOf, sourceOf },
+    { imageFleetOf },
+    { buildDisk },
+    { stagesTo },
+    { formatBytes },
+    { untilStopped },
+  ] = await Promise.all([
+    import("../flags/image-flags.js"),
+    import("../../image/image-fleet.js"),
+    import("../../image/disk/build-disk.js"),
+    import("../output/stages.js"),
+    import("../../core/quantities.js"),
+    import("../process/stop-signal.js"),
+  ]);
   // A disk holds what the files for an existing machine install.
   const machine = { ...flags, target: "systemd", nodes: 1 } as const;
   const request = requestOf(machine);
@@ -91,6 +98,9 @@ async function runBuild(flags: BuildFlags): Promise<void> {
   assertFree(flags.out, flags.force === true);
   const { suite, mirror, out } = flags;
   const sizeBytes = flags.size ?? (fleet.engine === "millrace" ? 2 : 32) * 2 ** 30;
-  const numBytes = await buildDisk(fleet, request, { out, suite, mirror, sizeBytes }, stagesTo(process.stderr));
-  process.stdout.write(`${out} (${formatBytes(numBytes)})\n`);
+  const disk = { out, suite, mirror, sizeBytes };
+  await untilStopped(async (signal) => {
+    const numBytes = await buildDisk(fleet, request, disk, stagesTo(process.stderr), signal);
+    process.stdout.write(`${out} (${formatBytes(numBytes)})\n`);
+  }, "the unfinished disk is removed");
 }
