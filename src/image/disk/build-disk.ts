@@ -44,11 +44,11 @@ export async function buildDisk(
 ): Promise<number> {
   assertBuilder();
   const begin = (name: string): DiskStage => Object.assign(startStage(name), { signal });
-  // Whatever the builder's own files allow, the disk's are for all of its users.
-  const umask = process.umask(0o022);
   // Beside the disk, because the finished disk is renamed; under a new name, because nobody's folder may be removed.
   const work = mkdtempSync(`${out}.build-`);
   const root = join(work, "root");
+  // Whatever the builder's own files allow, the disk's are for all of its users.
+  const umask = process.umask(0o022);
   try {
     await makeRoot(begin("debian"), root, fleet, suite, mirror);
     await installMillrace(begin("millrace"), root, packages);

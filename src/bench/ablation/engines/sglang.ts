@@ -1,6 +1,10 @@
 /** The layers of SGLang. */
+import type { ServerShape } from "../../workload/scenarios.js";
 import { DRAFTS, flags, PREFIX_CACHE } from "../variants.js";
 import { type AblatedEngine, hasAccelerator } from "./ablated-engine.js";
+
+/** The last of several wins. */
+const maxTokens = (count: number): string[] => ["--max-total-tokens", String(count)];
 
 export const sglang: AblatedEngine = {
   foundation: [{ name: "continuous batching", on: flags(), off: flags("--max-running-requests", "1") }],
@@ -11,12 +15,17 @@ export const sglang: AblatedEngine = {
     ...(hasAccelerator()
       ? [
           { name: "compiled graphs", on: flags(), off: flags("--disable-cuda-graph") },
-          { name: "FP8 KV", on: flags("--kv-cache-dtype", "fp8_e4m3"), off: flags("--kv-cache-dtype", "auto") },
+          {
+            name: "FP8 KV",
+            // In the same memory, tokens of half the width are twice as many.
+            on: ({ kvTokens }: ServerShape) => ["--kv-cache-dtype", "fp8_e4m3", ...maxTokens(2 * kvTokens)],
+            off: flags("--kv-cache-dtype", "auto"),
+          },
         ]
       : []),
     ...(speculation === undefined ? [] : [DRAFTS]),
   ],
   speculation: '{"method":"ngram"}',
-  sizeFlags: ({ kvTokens }) => ["--max-total-tokens", String(kvTokens)],
+  sizeFlags: ({ kvTokens }) => maxTokens(kvTokens),
   startsSlowly: true,
 };
