@@ -1,7 +1,14 @@
 /** `millrace image`: renders the files with which a machine, a container or a cluster serves a planned fleet, and builds a disk that does. */
 import { Command } from "commander";
 import { type ImageTarget, TARGETS } from "../../image/image-request.js";
-import { addClusterOptions, addImageOptions, diskName, type ImageFlags, suiteName } from "../flags/image-flags.js";
+import {
+  addClusterOptions,
+  addImageOptions,
+  diskName,
+  type ImageFlags,
+  mirrorUrl,
+  suiteName,
+} from "../flags/image-flags.js";
 import { byteSize, oneOf } from "../flags/option-values.js";
 
 interface RenderFlags extends ImageFlags {
@@ -43,7 +50,7 @@ export function imageCommand(): Command {
       byteSize("--size"),
     )
     .option("--suite <name>", "release of Debian", suiteName, "trixie")
-    .option("--mirror <url>", "mirror of Debian (default: deb.debian.org, with security updates)")
+    .option("--mirror <url>", "mirror of Debian (default: deb.debian.org, with security updates)", mirrorUrl)
     .option("--force", "write over the disk");
   return new Command("image")
     .description("Make container images, machines and clusters from a plan.")

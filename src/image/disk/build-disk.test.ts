@@ -1,5 +1,5 @@
 /** A build with stand-ins for Debian's programs. */
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -25,25 +25,22 @@ afterEach(() => {
 
 const FLEET = { engine: "millrace", numGpus: 0, text: "models: []\n" } as unknown as ImageFleet;
 const REQUEST = { packages: [{ kind: "spec", spec: "millrace@0.1.0" }] } as unknown as ImageRequest;
+const READ_BY_ALL = ["opt/millrace", "etc/millrace/millrace.yaml", "etc/systemd/network/90-dhcp.network"];
+const UNITS = ["ssh.service", "systemd-networkd-wait-online.service"];
 const isBuilder = process.platform === "linux" && process.arch === "x64";
 
 test.skipIf(!isBuilder)("the disk's users can read its files; a stopped build leaves nothing behind", async () => {
   const own = process.umask(0o077);
   const modes: Record<string, number> = {};
-  const read = (root: string): void => {
-    for (const path of ["opt/millrace", "etc/millrace/millrace.yaml", "etc/systemd/network/90-dhcp.network"]) {
-      modes[path] = statSync(join(root, path)).mode & 0o777;
-    }
-  };
+  const texts: Record<string, string> = {};
   programs.run = (command) => {
     const [work] = readdirSync(folder);
     const root = join(folder, work!, "root");
-    if (command.includes("mmdebstrap")) {
-      mkdirSync(join(root, "etc"), { recursive: true });
-      chmodSync(join(root, "etc"), 0o755);
-    }
+    if (command.includes("mmdebstrap")) mkdirSync(join(root, "etc"), { recursive: true });
     if (command[0] !== "sfdisk") return;
-    read(root);
+    for (const path of READ_BY_ALL) modes[path] = statSync(join(root, path)).mode & 0o777;
+    for (const unit of UNITS)
+      texts[unit] = readFileSync(join(root, `etc/systemd/system/${unit}.d/millrace.conf`), "utf8");
     throw new Error("stopped");
   };
   const disk = { out: join(folder, "disk.raw"), sizeBytes: 2 ** 20, suite: "trixie", mirror: undefined };
@@ -54,10 +51,9 @@ test.skipIf(!isBuilder)("the disk's users can read its files; a stopped build le
   } finally {
     process.umask(own);
   }
-  expect(modes).toEqual({
-    "opt/millrace": 0o755,
-    "etc/millrace/millrace.yaml": 0o644,
-    "etc/systemd/network/90-dhcp.network": 0o644,
-  });
+  expect(Object.values(modes)).toEqual([0o755, 0o644, 0o644]);
+  // Without a cloud SSH is left out; without a network card the boot goes on.
+  expect(texts["ssh.service"]).toMatch(/^ConditionPathExistsGlob=\/etc\/ssh\/ssh_host_/m);
+  expect(texts["systemd-networkd-wait-online.service"]).toMatch(/^ExecStart=\nExecStart=.* --timeout=30$/m);
   expect(readdirSync(folder)).toEqual([]);
 });
