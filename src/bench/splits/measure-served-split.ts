@@ -40,13 +40,13 @@ export async function measureServedSplit(spec: ModelSpec, split: Split, concurre
 }
 
 async function startedTargets(supervisor: Supervisor, { name, instances }: ModelSpec): Promise<UpstreamTarget[]> {
-  const numReady = (): number => supervisor.upstreams(name).filter(({ state }) => state === "ready").length;
   // While a failed process still has its pid, its end is not yet explained.
   const failed = () => supervisor.upstreams(name).find(({ state, pid }) => state === "failed" && pid === undefined);
   let stopListening = (): void => {};
   await new Promise<void>((resolve) => {
     const check = (): void => {
-      if (failed() !== undefined || numReady() === instances) resolve();
+      const numReady = supervisor.upstreams(name).filter(({ state }) => state === "ready").length;
+      if (failed() !== undefined || numReady === instances) resolve();
     };
     stopListening = supervisor.onChange(check);
     check();

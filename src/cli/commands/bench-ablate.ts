@@ -118,8 +118,8 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
     refuseGiven(command, ["cells", "quantized", "transformers"], "--running without other servers and cells", hint);
   }
   // Other engines have keys of their own.
-  const check = flags.engine === "millrace" ? parseSpeculativeConfig : readSpeculativeObject;
-  if (flags.speculativeConfig !== undefined) check(flags.speculativeConfig);
+  if (flags.speculativeConfig !== undefined)
+    (flags.engine === "millrace" ? parseSpeculativeConfig : readSpeculativeObject)(flags.speculativeConfig);
   const isDefaultLoad = command.getOptionValueSource("concurrency") === "default";
   const concurrency = flags.quick === true && isDefaultLoad ? QUICK_CONCURRENCY : flags.concurrency;
   const usual = flags.quick === true ? QUICK : FULL;

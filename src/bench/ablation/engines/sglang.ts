@@ -3,9 +3,6 @@ import type { ServerShape } from "../../workload/scenarios.js";
 import { DRAFTS, flags, PREFIX_CACHE } from "../variants.js";
 import { type AblatedEngine, hasAccelerator } from "./ablated-engine.js";
 
-/** The last of several wins. */
-const maxTokens = (count: number): string[] => ["--max-total-tokens", String(count)];
-
 export const sglang: AblatedEngine = {
   foundation: [{ name: "continuous batching", on: flags(), off: flags("--max-running-requests", "1") }],
   optimisations: (speculation) => [
@@ -17,8 +14,13 @@ export const sglang: AblatedEngine = {
           { name: "compiled graphs", on: flags(), off: flags("--disable-cuda-graph") },
           {
             name: "FP8 KV",
-            // In the same memory, tokens of half the width are twice as many.
-            on: ({ kvTokens }: ServerShape) => ["--kv-cache-dtype", "fp8_e4m3", ...maxTokens(2 * kvTokens)],
+            // In the same memory, tokens of half the width are twice as many; the last of two flags wins.
+            on: ({ kvTokens }: ServerShape) => [
+              "--kv-cache-dtype",
+              "fp8_e4m3",
+              "--max-total-tokens",
+              String(2 * kvTokens),
+            ],
             off: flags("--kv-cache-dtype", "auto"),
           },
         ]
@@ -26,6 +28,6 @@ export const sglang: AblatedEngine = {
     ...(speculation === undefined ? [] : [DRAFTS]),
   ],
   speculation: '{"method":"ngram"}',
-  sizeFlags: ({ kvTokens }) => maxTokens(kvTokens),
+  sizeFlags: ({ kvTokens }) => ["--max-total-tokens", String(kvTokens)],
   startsSlowly: true,
 };
