@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { silentStages } from "../../core/stages.js";
 import { type DiskStage, runProgram } from "./run-program.js";
 
@@ -25,6 +25,7 @@ test.skipIf(process.platform !== "linux")("a stopped build ends its program and 
   const command = ["unshare", "sh", "-c", "sleep 60 & echo $!; wait"] as const;
   await expect(runProgram(stage, command)).rejects.toMatchObject({ name: "AbortError" });
   expect(pid).toBeGreaterThan(0);
-  expect(isRunning(pid)).toBe(false);
+  // Its output closes a moment before it is gone.
+  await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
   await expect(runProgram(stage, command)).rejects.toMatchObject({ name: "AbortError" });
 });
