@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { availableMemory } from "../core/available-memory.js";
+import { endingWithUs } from "../core/child-end.js";
 import { defaultNumThreads } from "../core/cpu.js";
 import { packageRoot } from "../core/package-root.js";
 
@@ -56,17 +57,16 @@ function runBench({ apiKey, htmlFile, jsonFile }: FirstBench, words: readonly st
   // Machines may share the folder.
   const unfinished = (file: string): string => `${file}.${process.pid}.part`;
   const files = ["--html", unfinished(htmlFile), "--json", unfinished(jsonFile)];
-  const child = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), "bench", ...words, ...files], {
+  const bench = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), "bench", ...words, ...files], {
     stdio: ["ignore", "inherit", "inherit"],
     // Other users can read command lines.
     env: { ...process.env, ...(apiKey === undefined ? {} : { OPENAI_API_KEY: apiKey }) },
   });
-  const stop = (): void => void child.kill("SIGKILL");
-  process.once("exit", stop);
+  // Not killed: the bench first ends the server that it started.
+  const child = endingWithUs(bench, "SIGTERM");
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => {
-      process.off("exit", stop);
       try {
         if (code === 0) for (const file of [jsonFile, htmlFile]) renameSync(unfinished(file), file);
         resolve(code ?? 1);

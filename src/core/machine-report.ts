@@ -89,7 +89,7 @@ function cpuFeatures(): string[] {
   return NOTABLE_FEATURES.filter((feature) => flags.has(feature));
 }
 
-function findOnPath(command: string): string | undefined {
+export function findOnPath(command: string): string | undefined {
   const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
   return folders.map((folder) => join(folder, command)).find(isExecutable);
 }

@@ -1,7 +1,7 @@
 /** Runs contenders in turn, one process at a time, and keeps all their figures. */
 import { spawn } from "node:child_process";
+import { endingWithUs } from "../../core/child-end.js";
 import { MillraceError } from "../../core/errors.js";
-import { endingWithUs } from "../run/launch.js";
 import type { Contender, PeerModel } from "./contenders.js";
 import { checkedRows } from "./parse.js";
 import type { Shape, SpeedRow } from "./shapes.js";

@@ -115,7 +115,7 @@ function summaryOf(
     hasPlateau,
     wholeRunTokensPerS: of((run) => run.metrics.outputTokensPerS)!,
     totalTokensPerS: of((run) => (hasPlateau ? run.metrics.plateau! : run.metrics).totalTokensPerS)!,
-    requestsPerS: of(({ metrics }) => (1000 * (metrics.e2eMs?.count ?? 0)) / metrics.durationMs)!,
+    requestsPerS: of(({ metrics }) => (1000 * (metrics.e2eMs?.count ?? 0)) / (metrics.durationMs || 1))!,
     tokensPerSPerUser: of((run) => {
       const tpotMs = middleOf(run.metrics.tpotMs);
       return tpotMs === undefined || tpotMs === 0 ? undefined : 1000 / tpotMs;

@@ -13,6 +13,8 @@ interface AblatedServer {
   readonly name: string;
   /** A GGUF file, or a folder of safetensors files. */
   readonly modelPath: string;
+  /** The model's name in requests, the same for all weights. */
+  readonly modelName: string;
   readonly numThreads: number;
   /** Bytes of keys and values for a token in 16 bits, which turn a cell's tokens into the same memory for all variants. */
   readonly kvBytesPerToken: number;
@@ -30,13 +32,15 @@ export const ablatedServer = (engine: AblatedEngineName, server: AblatedServer):
   engine === "millrace" ? ownServer(server) : serverByAdapter(engine, server);
 
 function ownServer(server: AblatedServer): Launch {
-  const { name, modelPath, numThreads, kvBytesPerToken, layers, speculation, flagsFor } = server;
+  const { name, modelPath, modelName, numThreads, kvBytesPerToken, layers, speculation, flagsFor } = server;
   const kvType = layers.includes("int8 KV") ? "int8" : "f16";
   const drafts = layers.includes(SPECULATION) ? speculation : '{"method":"none"}';
   return millraceServer(name, { path: modelPath, numThreads, kvBytesPerToken, kvType }, (shape) => [
     ...flagsFor(shape),
     "--speculative-config",
     drafts,
+    "--served-model-name",
+    modelName,
   ]);
 }
 
@@ -44,7 +48,17 @@ function ownServer(server: AblatedServer): Launch {
 const SPARE_KV_TOKENS = 256;
 
 function serverByAdapter(engine: Exclude<AblatedEngineName, "millrace">, server: AblatedServer): Launch {
-  const { name, modelPath, numThreads, kvBytesPerToken, layers, speculation, program: own, flagsFor } = server;
+  const {
+    name,
+    modelPath,
+    modelName,
+    numThreads,
+    kvBytesPerToken,
+    layers,
+    speculation,
+    program: own,
+    flagsFor,
+  } = server;
   const { sizeFlags } = ABLATED_ENGINES[engine];
   const adapter = ADAPTERS[engine];
   const [usual, ...rest] = adapter.program!;
@@ -53,11 +67,11 @@ function serverByAdapter(engine: Exclude<AblatedEngineName, "millrace">, server:
     const size = shape && {
       maxModelLen: shape.maxModelLen,
       maxNumSeqs: shape.seats,
-      // llama-server's memory follows from its slots and their length.
+      // The others have flags of their own for it.
       ...(engine === "vllm" && { kvCacheMemoryBytes: (shape.kvTokens + SPARE_KV_TOKENS) * kvBytesPerToken }),
     };
     const drafts = layers.includes(SPECULATION) && { speculativeConfig: JSON.parse(speculation) };
-    const options = { model: modelPath, servedModelName: "model", threads: numThreads, ...size, ...drafts };
+    const options = { model: modelPath, servedModelName: modelName, threads: numThreads, ...size, ...drafts };
     const place = { host: "127.0.0.1", port, sparePorts: [0, 0], folder: tmpdir() } as const;
     return adapter.launch(options, program, place, undefined);
   };

@@ -3,6 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
+import { nameOf } from "../../formats/locate-model.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
 import { ablationCells, CELL_NAMES, type CellWishes, LADDER, LADDER_ROOM, STATIC_BATCH } from "../ablation/cells.js";
@@ -101,16 +102,16 @@ export function ablationOf(path: string, options: AblationOptions, wishes: CellW
   const targets = servers
     .filter(({ name }) => planned.cells.some((cell) => cell.targets!.includes(name)))
     .map((launch): ServerUnderTest => ({ name: launch.name, launch, timeoutMs: TIMEOUT_MS }));
-  const { startsSlowly } = ABLATED_ENGINES[options.engine];
-  // Variants of one engine answer alike.
-  const [first, ...others] = targets.filter(({ name }) => !baselines.includes(name));
   if (running !== undefined) {
     return { planned, targets: [{ name: ALL, ...running, timeoutMs: TIMEOUT_MS }, ...targets], restarts: "never" };
   }
-  if (!startsSlowly) return { planned, targets, restarts: "run" };
-  const known = others.map((target) => ({ ...target, factsOf: first!.name }));
-  const opened = targets.filter((target) => !others.includes(target));
-  return { planned, targets: [...opened, ...known], restarts: "round" };
+  const ofEngine = targets.filter(({ name }) => !baselines.includes(name));
+  const asked = ofEngine.find(({ name }) => name === VANILLA) ?? ofEngine[0];
+  // Variants of one engine answer alike, so only one is asked; another one that cannot start does not end the ablation.
+  const known = targets.map((target) =>
+    target === asked || !ofEngine.includes(target) ? target : { ...target, factsOf: asked!.name },
+  );
+  return { planned, targets: known, restarts: ABLATED_ENGINES[options.engine].startsSlowly ? "round" : "run" };
 }
 
 /** Throws invalid_option. */
@@ -191,6 +192,7 @@ function serversOf(
     ablatedServer(engine, {
       name: variant.name,
       modelPath: variant.layers.find((layer) => layer.modelPath !== undefined)?.modelPath ?? path,
+      modelName: nameOf(path),
       numThreads: variant.isOnHalf ? threads >> 1 : threads,
       kvBytesPerToken: kvBytesPerToken(config, "f16"),
       layers: variant.layers.map(({ name }) => name),

@@ -44,18 +44,17 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
   const onAbort = () => generator.stop("abort");
   signal.addEventListener("abort", onAbort);
   try {
-    for (const target of job.targets) {
-      const like = live.find(({ name }) => name === target.factsOf);
-      if (like !== undefined) {
-        live.push(unopenedTarget(target, like, planned.cells[0]!.shape));
-        continue;
-      }
+    for (const target of job.targets.filter(({ factsOf }) => factsOf === undefined)) {
       events.onOpening(target.name);
       const opened = await openTarget(target, planned.cells[0]!.shape, signal);
       live.push(opened);
       // Servers that take turns must not share the machine.
       if (restarts !== "never") await opened.close();
     }
+    live = job.targets.map((target) => {
+      const like = live.find(({ name }) => name === (target.factsOf ?? target.name))!;
+      return target.factsOf === undefined ? like : unopenedTarget(target, like, planned.cells[0]!.shape);
+    });
     const common = inCommon(live.map((each) => each.facts));
     live = live.map((each, i) => ({ ...each, facts: common[i]! }));
     // A server that is restarted gets the size that its cells need.

@@ -1,11 +1,9 @@
 /** The servers are small scripts that never become ready, end too early, or outlive their parent. */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
-import { endingWithUs, forkServer, launchServer } from "./launch.js";
+import { forkServer, launchServer } from "./launch.js";
 
 const folder = mkdtempSync(join(tmpdir(), "launch-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -20,12 +18,6 @@ test("stopping does not wait for a server to become ready", async () => {
   };
   const starting = launchServer({ name: "idle", command: () => IDLE, isReady }, undefined, stopping.signal);
   await expect(starting).rejects.toMatchObject({ name: "AbortError" });
-});
-
-test("started servers end with this process", async () => {
-  const child = endingWithUs(spawn(IDLE[0], IDLE.slice(1)));
-  process.listeners("exit").at(-1)!(0);
-  expect(await once(child, "exit")).toEqual([null, "SIGKILL"]);
 });
 
 test("a stopped server leaves no worker behind, even if the worker ignores the request to end", async () => {

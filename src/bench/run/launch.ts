@@ -3,6 +3,7 @@ import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { endingWithUs, killGroup } from "../../core/child-end.js";
 import { inheritedEnvironment } from "../../core/engine-environment.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelWork } from "../results/schema.js";
@@ -88,14 +89,6 @@ export async function forkServer(path: string, args: readonly string[]): Promise
   return { url: `http://127.0.0.1:${port}`, pid: child.pid!, stop: () => stop(child) };
 }
 
-/** Kills the child when this process exits first. */
-export function endingWithUs<Child extends ChildProcess>(child: Child): Child {
-  const kill = () => killGroup(child, "SIGKILL");
-  process.once("exit", kill);
-  child.once("close", () => process.off("exit", kill));
-  return child;
-}
-
 async function isHealthy(url: string): Promise<boolean> {
   try {
     return (await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_MS) })).ok;
@@ -114,16 +107,6 @@ async function stop(child: ChildProcess, graceSeconds = 0): Promise<void> {
   const ended = isRunning && child.exitCode === null && child.signalCode === null ? once(child, "exit") : undefined;
   killGroup(child, "SIGKILL");
   await ended;
-}
-
-/** Signals a child and, if it has a process group of its own, the processes that it started. */
-function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
-  child.kill(signal);
-  try {
-    if (child.pid !== undefined) process.kill(-child.pid, signal);
-  } catch {
-    // The group is gone, or the child is in ours.
-  }
 }
 
 function freePort(): Promise<number> {

@@ -2,6 +2,7 @@
  * Runs a plan: each round measures all targets in turn, and the next round in reverse order (ABBA). All targets get the same prompts, which are new in
  * each round. Finished runs are in the report even after an error.
  */
+import { toMillraceError } from "../../core/errors.js";
 import type { LoadGenerator, LoadJob, LoadResult } from "../load/generator.js";
 import type { Progress } from "../load/messages.js";
 import type { RequestRecord } from "../load/record.js";
@@ -13,7 +14,7 @@ import type { BenchReport, BenchRequest, BenchRun } from "../results/schema.js";
 import { seedFrom } from "../workload/random.js";
 import type { Cell } from "../workload/scenarios.js";
 import { warmUpOf } from "../workload/workload.js";
-import { isAlive, type LiveTarget, openTarget, type ServerUnderTest } from "./target.js";
+import { isAlive, type LiveTarget, openTarget, type ServerUnderTest, withoutFolder } from "./target.js";
 
 export interface RunnerEvents {
   onRunStart(place: RunPlace): void;
@@ -65,6 +66,8 @@ export class Runner {
   readonly #saturated = new Set<string>();
   /** Cells whose warm-up each running server has had. */
   readonly #warm = new WeakMap<LiveTarget, Set<string>>();
+  /** Why a target did not start, by its name and size: it is not started again. */
+  readonly #unstarted = new Map<string, string>();
 
   /** @param report receives the runs; runs that it contains are not repeated */
   constructor(
@@ -111,12 +114,48 @@ export class Runner {
     const isFresh = this.options.restarts !== "never" && target.launch !== undefined;
     const opened = this.live[targetIndex]!;
     if (isFresh) this.events.onRunStart(this.#placeOf(first, round, target.name));
-    const live = isFresh ? await openTarget(target, first.shape, this.options.signal, opened.facts) : opened;
+    const live = isFresh ? await this.#started(target, first, opened) : opened;
+    if (typeof live === "string") {
+      for (const cell of todo) this.#addVoid(this.#placeOf(cell, round, target.name), live);
+      return;
+    }
     try {
       for (const cell of todo) if (!this.#hasEnded) await this.#runOnce(live, cell, round);
     } finally {
       if (isFresh) await live.close();
     }
+  }
+
+  /** @returns why it did not start, if the benchmark goes on without it */
+  async #started(target: ServerUnderTest, { shape }: Cell, { facts }: LiveTarget): Promise<LiveTarget | string> {
+    const key = JSON.stringify([target.name, shape]);
+    const known = this.#unstarted.get(key);
+    if (known !== undefined) return known;
+    try {
+      return await openTarget(target, shape, this.options.signal, facts);
+    } catch (thrown) {
+      if (target.factsOf === undefined || this.options.signal.aborted) throw thrown;
+      // The last lines say most; reports have no paths of the machine.
+      const lines = toMillraceError(thrown).message.trimEnd().split("\n").slice(-2).join(" ");
+      const reason = `the server did not start: ${withoutFolder(lines).slice(-300)}`;
+      this.#unstarted.set(key, reason);
+      return reason;
+    }
+  }
+
+  #addVoid(place: RunPlace, reason: string): void {
+    const run: BenchRun = {
+      target: place.target,
+      cell: place.cell.name,
+      round: place.round,
+      startedAt: new Date().toISOString(),
+      metrics: measureRun([], place.cell.load, this.report.plan.slo),
+      voidReasons: [reason],
+      client: { numChunks: 0, meanMs: 0, maxMs: 0, cpuWaitMs: 0, utilization: 0, numWorkers: 0 },
+      requests: [],
+    };
+    this.report.runs.push(run);
+    this.events.onRun(place, run);
   }
 
   #placeOf(cell: Cell, round: number, target: string): RunPlace {

@@ -17,7 +17,7 @@ export interface ServerUnderTest {
   /** Process id of a local server, whose CPU time and memory are then reported. */
   readonly pid?: number | undefined;
   readonly timeoutMs: number;
-  /** Name of an earlier target whose facts hold for this one too, so that a slow start need not be made for them alone. */
+  /** Name of the target whose facts hold for this one too: it starts for its runs only, which are void if it cannot. */
   readonly factsOf?: string | undefined;
 }
 
@@ -99,7 +99,7 @@ export function aboutTarget({ name, facts, version, command, work }: LiveTarget)
 }
 
 /** Removes folders from a word that is a path, or JSON with paths. */
-const withoutFolder = (word: string): string => word.replace(/[^\s",=]*\//g, "");
+export const withoutFolder = (word: string): string => word.replace(/[^\s",=]*\//g, "");
 
 /** The version that millrace and vLLM report. */
 async function versionOf({ url }: ServerAddress): Promise<string | undefined> {

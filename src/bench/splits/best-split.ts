@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   readSync,
   renameSync,
@@ -58,9 +59,16 @@ function fingerprint(path: string): string {
   return hash.digest("hex");
 }
 
+/** Names of the GPUs that NVIDIA's driver knows. */
+export function gpuModels(folder = "/proc/driver/nvidia/gpus"): string[] {
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder).map((name) => readFileSync(join(folder, name, "information"), "utf8"));
+  return names.flatMap((text) => /^Model:\s*(.+)$/m.exec(text)?.[1] ?? []);
+}
+
 /** Hashes everything that the result depends on. */
 function keyOf({ modelPath, concurrency, conditions }: SplitQuestion): string {
-  const parts = [fingerprint(modelPath), concurrency, conditions, cpus()[0]?.model, packageVersion()];
+  const parts = [fingerprint(modelPath), concurrency, conditions, cpus()[0]?.model, gpuModels(), packageVersion()];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }
 
@@ -92,21 +100,33 @@ export function keptSplit(question: SplitQuestion): SplitAnswer | undefined {
   return chosen === undefined ? undefined : { chosen, measured, wasKnown: true };
 }
 
-/** The stored result, or a new measurement, which needs an otherwise idle machine. @param onMeasured called after each split */
+/**
+ * The stored result, or a new measurement, which needs an otherwise idle machine. A split that cannot start, for instance for lack of memory, counts
+ * with 0 tokens/s; if none can, throws the last one's error.
+ *
+ * @param onMeasured called after each split, with the error of a failed one
+ */
 export async function bestSplit(
   question: SplitQuestion,
-  onMeasured: (measured: MeasuredSplit) => void,
+  onMeasured: (measured: MeasuredSplit, error?: unknown) => void,
 ): Promise<SplitAnswer> {
   const known = keptSplit(question);
   if (known !== undefined) return known;
   const measured: MeasuredSplit[] = [];
   // Splits are measured one after another, because they compete for the same cores.
+  let lastError: unknown = new MillraceError("internal_error", "expected a split of the machine, got none");
   for (const split of splitsOf(question.numUnits, question.concurrency)) {
-    measured.push(await question.measure(split));
-    onMeasured(measured.at(-1)!);
+    try {
+      measured.push(await question.measure(split));
+      onMeasured(measured.at(-1)!);
+    } catch (thrown) {
+      lastError = thrown;
+      measured.push({ ...split, tokensPerS: 0 });
+      onMeasured(measured.at(-1)!, thrown);
+    }
   }
   const chosen = chooseSplit(measured);
-  if (chosen === undefined) throw new MillraceError("internal_error", "expected a split of the machine, got none");
+  if (chosen === undefined || chosen.tokensPerS === 0) throw lastError;
   keep(fileOf(question), measured);
   return { chosen, measured, wasKnown: false };
 }

@@ -1,5 +1,5 @@
 /** Measures a split of the cores or GPUs with an engine's own servers, started as the fleet starts them: all instances at the same time. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -16,12 +16,13 @@ import { failure, GEN_TOKENS, REPETITIONS } from "./measure-split.js";
 const PROMPT_WORDS = 96;
 const REQUEST_MS = 10 * 60_000;
 
-/** @param spec the model with this split's instances. Throws peer_failed with the end of the log if an instance does not start. */
+/** @param spec the model with this split's instances. Throws peer_failed with the last lines of an instance that does not start. */
 export async function measureServedSplit(spec: ModelSpec, split: Split, concurrency: number): Promise<MeasuredSplit> {
   const logFolder = mkdtempSync(join(tmpdir(), "millrace-split-"));
   const supervisor = new Supervisor({ logger: pino({ level: "silent" }), logFolder });
   try {
-    supervisor.addModel(spec);
+    // Attached servers run elsewhere: their speed says nothing about a split of this machine.
+    supervisor.addModel({ ...spec, attach: [] });
     const targets = await startedTargets(supervisor, spec);
     const share = Math.ceil(concurrency / targets.length);
     const random = new Random(0);
@@ -39,18 +40,20 @@ export async function measureServedSplit(spec: ModelSpec, split: Split, concurre
 }
 
 async function startedTargets(supervisor: Supervisor, { name, instances }: ModelSpec): Promise<UpstreamTarget[]> {
-  await new Promise<void>((resolve, reject) => {
+  // While a failed process still has its pid, its end is not yet explained.
+  const failed = () => supervisor.upstreams(name).find(({ state, pid }) => state === "failed" && pid === undefined);
+  let stopListening = (): void => {};
+  await new Promise<void>((resolve) => {
     const check = (): void => {
-      const all = supervisor.upstreams(name);
-      const failed = all.find(({ state }) => state === "failed");
-      if (failed !== undefined) {
-        const log = failed.logFile === undefined ? "" : readFileSync(failed.logFile, "utf8").slice(-1000);
-        reject(failure(`${failed.reason ?? "a failure"}\n${log}`));
-      } else if (all.filter(({ state }) => state === "ready").length === instances) resolve();
+      const numReady = supervisor.upstreams(name).filter(({ state }) => state === "ready").length;
+      if (failed() !== undefined || numReady === instances) resolve();
     };
-    supervisor.onChange(check);
+    stopListening = supervisor.onChange(check);
     check();
   });
+  stopListening();
+  const ended = failed();
+  if (ended !== undefined) throw failure(ended.reason ?? "a failure");
   return supervisor.upstreams(name).flatMap(({ target }) => target ?? []);
 }
 

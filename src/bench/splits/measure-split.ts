@@ -1,11 +1,11 @@
 /** Measures a split of the cores: all its instances run at the same time, each in a separate process, as when serving. */
 import { fork } from "node:child_process";
 import { join } from "node:path";
+import { endingWithUs } from "../../core/child-end.js";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 import type { EngineOptions } from "../../engine/api/options.js";
 import type { MeasuredSplit, Split } from "../../fleet/scaling/instance-plan.js";
-import { endingWithUs } from "../run/launch.js";
 import type { InstanceJob, InstanceReply } from "./instance-process.js";
 
 /** The compiled module, because a separate process runs compiled code. */

@@ -1,6 +1,9 @@
 /** Determines the number of instances of a model with `instances: auto`. */
+import { statSync } from "node:fs";
 import { toMillraceError } from "../../core/errors.js";
+import { findOnPath } from "../../core/machine-report.js";
 import type { StartStage } from "../../core/stages.js";
+import { ADAPTERS } from "../../fleet/adapters/index.js";
 import type { ModelEntry } from "../../fleet/config/schema.js";
 import type { MeasuredSplit, Split } from "../../fleet/scaling/instance-plan.js";
 import type { ModelSpec } from "../../fleet/upstream/model-spec.js";
@@ -45,9 +48,13 @@ export async function splitForModel(
   };
   const whole = { instances: 1, perInstance: units.length };
   const shown = ({ instances, perInstance, tokensPerS }: MeasuredSplit): string =>
-    `${instances} × ${perInstance} ${unit}: ${Math.round(tokensPerS)} tokens/s`;
+    `${instances} × ${perInstance} ${unit}: ${tokensPerS === 0 ? "failed" : `${Math.round(tokensPerS)} tokens/s`}`;
+  const show = (split: MeasuredSplit, error?: unknown): void => {
+    if (error === undefined) stage.update(shown(split));
+    else stage.note(`${shown(split)}: ${toMillraceError(error).message.slice(-500)}`);
+  };
   try {
-    const answer = isServing ? keptSplit(question) : await bestSplit(question, (split) => stage.update(shown(split)));
+    const answer = isServing ? keptSplit(question) : await bestSplit(question, show);
     if (answer === undefined) {
       stage.note(`${model.name} gets one instance: how many are fastest is measured at a start only`);
       return whole;
@@ -74,8 +81,17 @@ function measurementOf(
     return { conditions: [cores, subject.engineFor(concurrency)], measure: (split) => measureSplit(engine, split) };
   }
   const { specFor } = subject;
+  const spec = specFor({ instances: 1, perInstance: 1 });
   return {
-    conditions: specFor({ instances: 1, perInstance: 1 }),
+    conditions: [spec, programStamp(spec)],
     measure: (split) => measureServedSplit(specFor(split), split, concurrency),
   };
+}
+
+/** The engine's program with its size and time, which another version changes. */
+function programStamp({ engine, program = ADAPTERS[engine].program }: ModelSpec): unknown {
+  const name = program?.[0] ?? "";
+  const path = findOnPath(name) ?? name;
+  const { size, mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? {};
+  return [path, size, mtimeMs];
 }

@@ -2,12 +2,12 @@
 
 import { Command, Option } from "commander";
 import type { CellWishes } from "../../bench/ablation/cells.js";
-import type { AblatedEngineName } from "../../bench/ablation/engines/index.js";
+import { ABLATED_ENGINES, type AblatedEngineName } from "../../bench/ablation/engines/index.js";
 import { locateModel } from "../../formats/locate-model.js";
-import { addOutputOptions, concurrencies, type OutputFlags, shapePairs } from "../flags/bench-options.js";
+import { addOutputOptions, concurrencies, type OutputFlags, refuseGiven, shapePairs } from "../flags/bench-options.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn, listOf, numberIn } from "../flags/option-values.js";
-import { parseSpeculativeConfig } from "../flags/speculative-config.js";
+import { parseSpeculativeConfig, readSpeculativeObject } from "../flags/speculative-config.js";
 import { stagesTo } from "../output/stages.js";
 import { measureServers } from "../process/measure-servers.js";
 
@@ -33,7 +33,6 @@ interface AblateFlags extends OutputFlags {
   readonly apiKey?: string;
 }
 
-const ENGINES: readonly AblatedEngineName[] = ["millrace", "vllm", "sglang", "llama-server"];
 /** Defaults without and with --quick. */
 const FULL = { scale: 1, durationS: 60, rounds: 3 };
 const QUICK = { scale: 0.25, durationS: 3, rounds: 1 };
@@ -45,7 +44,9 @@ export function benchAblateCommand(): Command {
       "Measure the gain of each optimisation of an engine: naive (static batching or one request at a time), vanilla (continuous batching, paged KV, 16 bits), each optimisation alone, all together, all but one.",
     )
     .addOption(modelOption())
-    .addOption(new Option("--engine <name>", "engine to measure").choices(ENGINES).default("millrace"))
+    .addOption(
+      new Option("--engine <name>", "engine to measure").choices(Object.keys(ABLATED_ENGINES)).default("millrace"),
+    )
     .option("--program <path>", "the engine's own program, such as /opt/vllm/bin/vllm (default: the one in PATH)")
     .option(
       "--transformers <python>",
@@ -59,7 +60,6 @@ export function benchAblateCommand(): Command {
     .option(
       "--speculative-config <json>",
       "JSON for the optimisation by speculation (default: the engine's own drafter without a model)",
-      checkedConfig,
     )
     .option(
       "--cells <names>",
@@ -104,11 +104,6 @@ export function benchAblateCommand(): Command {
   return addOutputOptions(command).action(runBenchAblate);
 }
 
-function checkedConfig(text: string): string {
-  parseSpeculativeConfig(text);
-  return text;
-}
-
 async function runBenchAblate(flags: AblateFlags, command: Command): Promise<void> {
   if (flags.from !== undefined) {
     const [{ readReport }, { presentReport }] = await Promise.all([
@@ -118,6 +113,13 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
     await presentReport(readReport(flags.from), flags);
     return;
   }
+  if (flags.running !== undefined) {
+    const hint = "beside a running server only vanilla is measured: leave this option out, or --running";
+    refuseGiven(command, ["cells", "quantized", "transformers"], "--running without other servers and cells", hint);
+  }
+  // Other engines have keys of their own.
+  if (flags.speculativeConfig !== undefined)
+    (flags.engine === "millrace" ? parseSpeculativeConfig : readSpeculativeObject)(flags.speculativeConfig);
   const isDefaultLoad = command.getOptionValueSource("concurrency") === "default";
   const concurrency = flags.quick === true && isDefaultLoad ? QUICK_CONCURRENCY : flags.concurrency;
   const usual = flags.quick === true ? QUICK : FULL;

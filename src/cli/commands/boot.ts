@@ -15,7 +15,7 @@ interface BootFlags {
 export function bootCommand(): Command {
   return new Command("boot")
     .description(
-      "Start a new machine's fleet: pull its models, serve, measure once with the quick bench, and show the report under /report.",
+      "Start a new machine's fleet: pull its models, serve, measure once beside vanilla (else with the quick bench), and show the report under /report.",
     )
     .requiredOption("--config <file>", "millrace.yaml, which must have api-keys unless it listens on loopback only")
     .addOption(

@@ -7,6 +7,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +16,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
 import { TARGETS } from "../../image/image-request.js";
-import { packedPackages } from "../flags/image-flags.js";
+import { packedPackages, staleWarning } from "../flags/image-flags.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-image-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -49,6 +50,13 @@ test("by default the packed millrace and its kernels are included, never a name 
   expect(() => packedPackages(folder, "9.9.9")).toThrow(/millrace-linux-x64-9\.9\.9\.tgz/);
   writeFileSync(at("millrace-linux-x64-9.9.9.tgz"), "kernels");
   expect(packedPackages(folder, "9.9.9").map(({ kind }) => kind)).toEqual(["file", "file"]);
+  const [packed] = packedPackages(folder, "9.9.9");
+  mkdirSync(at("compiled/src"), { recursive: true });
+  writeFileSync(at("compiled/src/main.js"), "");
+  utimesSync(at("compiled/src/main.js"), 1, 1);
+  expect(staleWarning([packed!], at("compiled"))).toBeUndefined();
+  utimesSync(at("compiled/src/main.js"), 2e9, 2e9);
+  expect(staleWarning([packed!], at("compiled"))).toMatch(/millrace-9\.9\.9\.tgz is older .*npm run package/);
   const bare = await runMain(
     "image",
     "render",
@@ -223,6 +231,7 @@ describe("a disk that cannot be built", () => {
     ["another format", ["--out", at("disk.iso")], /expected --out to be a file that ends with \.qcow2 or \.raw/],
     ["no folder", ["--out", at("nowhere/disk.raw")], /expected --out to be a file in a folder that exists/],
     ["a disk that is there", ["--out", at("there.raw")], /expected no file at --out.*\n.*--force/],
+    ["a mirror that is none", ["--out", at("disk.raw"), "--mirror", "--keyring=/x"], /a URL such as https:/],
     ["a suite that is none", ["--out", at("disk.raw"), "--suite", "--trixie"], /a release of Debian such as trixie/],
     ["a size that is none", ["--out", at("disk.raw"), "--size", "small"], /a positive size such as 8GiB/],
   ])("%s", async (_, args, expected) => {

@@ -1,7 +1,14 @@
 /** `millrace image`: renders the files with which a machine, a container or a cluster serves a planned fleet, and builds a disk that does. */
 import { Command } from "commander";
 import { type ImageTarget, TARGETS } from "../../image/image-request.js";
-import { addClusterOptions, addImageOptions, diskName, type ImageFlags, suiteName } from "../flags/image-flags.js";
+import {
+  addClusterOptions,
+  addImageOptions,
+  diskName,
+  type ImageFlags,
+  mirrorUrl,
+  suiteName,
+} from "../flags/image-flags.js";
 import { byteSize, oneOf } from "../flags/option-values.js";
 
 interface RenderFlags extends ImageFlags {
@@ -43,7 +50,7 @@ export function imageCommand(): Command {
       byteSize("--size"),
     )
     .option("--suite <name>", "release of Debian", suiteName, "trixie")
-    .option("--mirror <url>", "mirror of Debian (default: deb.debian.org, with security updates)")
+    .option("--mirror <url>", "mirror of Debian (default: deb.debian.org, with security updates)", mirrorUrl)
     .option("--force", "write over the disk");
   return new Command("image")
     .description("Make container images, machines and clusters from a plan.")
@@ -76,14 +83,21 @@ async function runRender(flags: RenderFlags): Promise<void> {
 }
 
 async function runBuild(flags: BuildFlags): Promise<void> {
-  const [{ assertFree, requestOf, sourceOf }, { imageFleetOf }, { buildDisk }, { stagesTo }, { formatBytes }] =
-    await Promise.all([
-      import("../flags/image-flags.js"),
-      import("../../image/image-fleet.js"),
-      import("../../image/disk/build-disk.js"),
-      import("../output/stages.js"),
-      import("../../core/quantities.js"),
-    ]);
+  const [
+    { assertFree, requestOf, sourceOf },
+    { imageFleetOf },
+    { buildDisk },
+    { stagesTo },
+    { formatBytes },
+    { untilStopped },
+  ] = await Promise.all([
+    import("../flags/image-flags.js"),
+    import("../../image/image-fleet.js"),
+    import("../../image/disk/build-disk.js"),
+    import("../output/stages.js"),
+    import("../../core/quantities.js"),
+    import("../process/stop-signal.js"),
+  ]);
   // A disk holds what the files for an existing machine install.
   const machine = { ...flags, target: "systemd", nodes: 1 } as const;
   const request = requestOf(machine);
@@ -91,6 +105,9 @@ async function runBuild(flags: BuildFlags): Promise<void> {
   assertFree(flags.out, flags.force === true);
   const { suite, mirror, out } = flags;
   const sizeBytes = flags.size ?? (fleet.engine === "millrace" ? 2 : 32) * 2 ** 30;
-  const numBytes = await buildDisk(fleet, request, { out, suite, mirror, sizeBytes }, stagesTo(process.stderr));
-  process.stdout.write(`${out} (${formatBytes(numBytes)})\n`);
+  const disk = { out, suite, mirror, sizeBytes };
+  await untilStopped(async (signal) => {
+    const numBytes = await buildDisk(fleet, request, disk, stagesTo(process.stderr), signal);
+    process.stdout.write(`${out} (${formatBytes(numBytes)})\n`);
+  }, "the unfinished disk is removed");
 }

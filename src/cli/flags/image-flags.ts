@@ -61,6 +61,12 @@ export const suiteName: ValueParser<string> = (text) => {
   throw optionError("--suite", "a release of Debian such as trixie", text);
 };
 
+/** As suiteName. */
+export const mirrorUrl: ValueParser<string> = (text) => {
+  if (/^(https?|file):\/\/\S+$/.test(text) && URL.canParse(text)) return text;
+  throw optionError("--mirror", "a URL such as https://deb.debian.org/debian", text);
+};
+
 /** Throws invalid_option where the disk exists. */
 export function assertFree(out: string, isForced: boolean): void {
   if (!existsSync(dirname(out))) throw optionError("--out", "a file in a folder that exists", out);
@@ -142,7 +148,20 @@ function packagesOf({ target, package: given }: ImageFlags): PackageSource[] {
       "user data cannot contain the files: put the files of npm run package on a server of yours, or use the target packer or systemd",
     );
   }
-  return packedPackages(join(packageRoot(), "build", "packages"), packageVersion());
+  const packages = packedPackages(join(packageRoot(), "build", "packages"), packageVersion());
+  const stale = staleWarning(packages, join(packageRoot(), "dist"));
+  if (stale !== undefined) process.stderr.write(`${stale}\n`);
+  return packages;
+}
+
+/** For packages that are older than the newest of the compiled files in `folder`. */
+export function staleWarning(packages: readonly PackageSource[], folder: string): string | undefined {
+  const timeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const compiled = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".js"));
+  const newestMs = Math.max(0, ...compiled.map((name) => timeOf(join(folder, name))));
+  const old = packages.find((each) => each.kind === "file" && timeOf(each.path) < newestMs);
+  if (old?.kind !== "file") return undefined;
+  return `warning: ${old.path} is older than this checkout's compiled files; to pack them: npm run package`;
 }
 
 const conflict = (expected: string, got: string, hint: string): MillraceError =>

@@ -48,7 +48,7 @@ const KEYS: Readonly<Record<string, Key>> = {
 
 /** Throws invalid_option. */
 export function parseSpeculativeConfig(text: string): SpeculativeConfig {
-  const values = readObject(text);
+  const values = readSpeculativeObject(text);
   for (const [name, value] of Object.entries(values)) {
     const key = Object.hasOwn(KEYS, name) ? KEYS[name] : undefined;
     if (key === undefined) throw refused(`keys among ${Object.keys(KEYS).join(", ")}`, JSON.stringify(name));
@@ -78,7 +78,8 @@ export function parseSpeculativeConfig(text: string): SpeculativeConfig {
   };
 }
 
-function readObject(text: string): Values {
+/** Throws invalid_option. */
+export function readSpeculativeObject(text: string): Values {
   let value: unknown;
   try {
     value = JSON.parse(text);

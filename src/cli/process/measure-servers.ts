@@ -7,7 +7,7 @@ import { MillraceError } from "../../core/errors.js";
 import { type OutputFlags, resumedReport } from "../flags/bench-options.js";
 import { assertFolders, presentReport } from "../output/bench-report.js";
 import { benchView } from "../output/bench-view.js";
-import { withoutRepeats } from "./stop-signal.js";
+import { onStopSignals } from "./stop-signal.js";
 
 interface MeasureJob {
   /** Threads that the machine's ceilings are read with; absent: one for each physical core. */
@@ -18,7 +18,7 @@ interface MeasureJob {
   readonly restarts?: Restarts;
 }
 
-/** The first Ctrl-C ends the measurement with a report of what was measured; the second ends the process. */
+/** The first Ctrl-C, SIGTERM or closed terminal ends the measurement with a report of what was measured; the second ends the process. */
 export async function measureServers(
   { targets, planned, restarts = "never", numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
   flags: OutputFlags,
@@ -31,12 +31,11 @@ export async function measureServers(
   ]);
   const resumed = await resumedReport(flags);
   const stopping = new AbortController();
-  const onSignal = withoutRepeats(() => {
-    if (stopping.signal.aborted) process.exit(130);
+  const stopListening = onStopSignals((exitCode) => {
+    if (stopping.signal.aborted) process.exit(exitCode);
     process.stderr.write("\nstopping; repeat to stop at once\n");
     stopping.abort();
   });
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   try {
     const { signal } = stopping;
     const job = {
@@ -63,13 +62,13 @@ export async function measureServers(
     if (report === undefined) process.exitCode = 130;
     else await presentReport(report, flags);
   } finally {
-    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    stopListening();
   }
 }
 
 /** For commands that save nothing: the first signal ends the process and its children. */
 export function exitOnSignals(): void {
-  process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
+  onStopSignals((exitCode) => process.exit(exitCode));
 }
 
 function assertDistinct(names: readonly string[]): void {

@@ -22,28 +22,38 @@ export function withoutRepeats(
 
 const EXIT_CODES: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
+/** Calls `stop` with the exit code of Ctrl-C, SIGTERM or a closed terminal. @returns ends that */
+export function onStopSignals(stop: (exitCode: number) => void): () => void {
+  const onSignal = withoutRepeats((name) => stop(EXIT_CODES[name]!));
+  const names = Object.keys(EXIT_CODES) as NodeJS.Signals[];
+  for (const name of names) process.on(name, onSignal);
+  return () => {
+    for (const name of names) process.off(name, onSignal);
+  };
+}
+
 /**
  * For long commands that resume: the first Ctrl-C, SIGTERM or closed terminal lets the command save its work, the second ends the process at once.
- * After a signal the exit code is 130, 143 or 129, without an error.
+ * After a signal the exit code is 130, 143 or 129, without an error. @param outcome tells what the first signal leads to
  */
-export async function untilStopped(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+export async function untilStopped(
+  run: (signal: AbortSignal) => Promise<void>,
+  outcome = "the same command resumes from here",
+): Promise<void> {
   const stopping = new AbortController();
   // Each answer in progress listens to the signal.
   setMaxListeners(0, stopping.signal);
-  const onSignal = withoutRepeats((name) => {
-    const exitCode = EXIT_CODES[name]!;
+  const stopListening = onStopSignals((exitCode) => {
     if (stopping.signal.aborted) process.exit(exitCode);
     process.exitCode = exitCode;
-    process.stderr.write("\nstopping; the same command resumes from here\n");
+    process.stderr.write(`\nstopping; ${outcome}\n`);
     stopping.abort();
   });
-  const names = Object.keys(EXIT_CODES) as NodeJS.Signals[];
-  for (const name of names) process.on(name, onSignal);
   try {
     await run(stopping.signal);
   } catch (thrown) {
     if (!stopping.signal.aborted) throw thrown;
   } finally {
-    for (const name of names) process.off(name, onSignal);
+    stopListening();
   }
 }

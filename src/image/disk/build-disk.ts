@@ -1,14 +1,24 @@
 /** `image build`: from Debian's packages and the packed millrace to a disk that boots by BIOS and UEFI. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import type { Stage, StartStage } from "../../core/stages.js";
+import type { StartStage } from "../../core/stages.js";
 import { debianPackages, enableStep, engineSteps, machineFiles, usersStep } from "../bare-machine.js";
 import type { ImageFleet, ImageRequest, PackageSource } from "../image-request.js";
 import { APP, npmInstall } from "../machine.js";
 import { driverInImage } from "../nvidia.js";
 import { writeDisk } from "./layout.js";
-import { assertPrograms, runProgram } from "./run-program.js";
+import { assertPrograms, type DiskStage, runProgram } from "./run-program.js";
 import { BIOS_CORE, BOOT_SECTOR, EFI_FOLDER, lastSteps, systemFiles, systemPackages } from "./system.js";
 
 export interface DiskRequest {
@@ -20,22 +30,30 @@ export interface DiskRequest {
   readonly mirror: string | undefined;
 }
 
-/** Throws image_program and image_failed. @returns the size of the written file */
+/**
+ * Throws image_program and image_failed, and when `signal` is aborted; nothing then stays behind.
+ *
+ * @returns the size of the written file
+ */
 export async function buildDisk(
   fleet: ImageFleet,
   { packages }: ImageRequest,
   { out, sizeBytes, suite, mirror }: DiskRequest,
   startStage: StartStage,
+  signal: AbortSignal,
 ): Promise<number> {
   assertBuilder();
+  const begin = (name: string): DiskStage => Object.assign(startStage(name), { signal });
   // Beside the disk, because the finished disk is renamed; under a new name, because nobody's folder may be removed.
   const work = mkdtempSync(`${out}.build-`);
   const root = join(work, "root");
+  // Whatever the builder's own files allow, the disk's are for all of its users.
+  const umask = process.umask(0o022);
   try {
-    await makeRoot(startStage("debian"), root, fleet, suite, mirror);
-    await installMillrace(startStage("millrace"), root, packages);
-    await finishRoot(startStage("system"), root, fleet);
-    const stage = startStage("disk");
+    await makeRoot(begin("debian"), root, fleet, suite, mirror);
+    await installMillrace(begin("millrace"), root, packages);
+    await finishRoot(begin("system"), root, fleet);
+    const stage = begin("disk");
     const raw = join(work, "disk.raw");
     await writeDisk(stage, raw, sizeBytes, root, {
       bootSector: join(root, BOOT_SECTOR),
@@ -44,11 +62,13 @@ export async function buildDisk(
     });
     const made = out.endsWith(".qcow2") ? join(work, "disk.qcow2") : raw;
     if (made !== raw) await runProgram(stage, ["qemu-img", "convert", "-c", "-O", "qcow2", raw, made]);
+    chmodSync(made, 0o666 & ~umask);
     renameSync(made, out);
     stage.done(out);
     // A raw disk is sparse: what it takes on this file system.
     return statSync(out).blocks * 512;
   } finally {
+    process.umask(umask);
     rmSync(work, { recursive: true, force: true });
   }
 }
@@ -70,7 +90,7 @@ function assertBuilder(): void {
 }
 
 async function makeRoot(
-  stage: Stage,
+  stage: DiskStage,
   root: string,
   fleet: ImageFleet,
   suite: string,
@@ -81,6 +101,9 @@ async function makeRoot(
   await runProgram(
     stage,
     [
+      // What mmdebstrap mounts in the root, such as /dev, ends with it: the root can then be removed.
+      "unshare",
+      "--mount",
       "mmdebstrap",
       ...options,
       '--aptopt=Apt::Install-Recommends "false"',
@@ -94,7 +117,7 @@ async function makeRoot(
 }
 
 /** By the builder's npm, with its registry and certificates: the disk then needs no npm. */
-async function installMillrace(stage: Stage, root: string, packages: readonly PackageSource[]): Promise<void> {
+async function installMillrace(stage: DiskStage, root: string, packages: readonly PackageSource[]): Promise<void> {
   const app = join(root, APP);
   const folder = join(app, "packages");
   mkdirSync(folder, { recursive: true });
@@ -112,7 +135,7 @@ async function installMillrace(stage: Stage, root: string, packages: readonly Pa
   stage.done(specs.map((spec) => basename(spec)).join(", "));
 }
 
-async function finishRoot(stage: Stage, root: string, fleet: ImageFleet): Promise<void> {
+async function finishRoot(stage: DiskStage, root: string, fleet: ImageFleet): Promise<void> {
   for (const { path, text } of [...machineFiles(fleet), ...systemFiles]) {
     mkdirSync(join(root, dirname(path)), { recursive: true });
     writeFileSync(join(root, path), text);

@@ -3,8 +3,7 @@
  * written at its offset in one sparse file, since containers and many build machines have no loop devices.
  */
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
-import type { Stage } from "../../core/stages.js";
-import { runProgram } from "./run-program.js";
+import { type DiskStage, runProgram } from "./run-program.js";
 
 const SECTOR = 512;
 const BLOCK = 4096;
@@ -73,7 +72,7 @@ function writeAt(file: string, parts: readonly (readonly [position: number, byte
 
 /** @param file is written anew, sparse */
 export async function writeDisk(
-  stage: Stage,
+  stage: DiskStage,
   file: string,
   sizeBytes: number,
   root: string,

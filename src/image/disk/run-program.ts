@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { endingWithUs, killGroup } from "../../core/child-end.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Stage } from "../../core/stages.js";
 
@@ -32,6 +33,11 @@ export function assertPrograms(): void {
   });
 }
 
+/** A stage of a build that `signal` stops. */
+export interface DiskStage extends Stage {
+  readonly signal: AbortSignal;
+}
+
 interface RunOptions {
   readonly cwd?: string;
   readonly stdin?: string;
@@ -40,17 +46,31 @@ interface RunOptions {
 }
 
 const MAX_LINES = 12;
+/** For mmdebstrap to unmount what it mounted. */
+const STOP_MS = 10_000;
 
-/** Each line of the program updates the stage. Throws image_failed with its last lines. */
+/** Each line of the program updates the stage, whose signal ends the program and its children. Throws image_failed with its last lines. */
 export async function runProgram(
-  stage: Stage,
+  stage: DiskStage,
   [program, ...args]: readonly [Program, ...string[]],
   { cwd, stdin = "", hint }: RunOptions = {},
 ): Promise<void> {
-  const child = spawn(program, args, {
-    ...(cwd === undefined ? {} : { cwd }),
-    env: { ...process.env, PATH, LC_ALL: "C.UTF-8", DEBIAN_FRONTEND: "noninteractive" },
-  });
+  const { signal } = stage;
+  signal.throwIfAborted();
+  // A process group of its own: a terminal's Ctrl-C reaches this process alone, which then ends the whole group.
+  const child = endingWithUs(
+    spawn(program, args, {
+      ...(cwd === undefined ? {} : { cwd }),
+      env: { ...process.env, PATH, LC_ALL: "C.UTF-8", DEBIAN_FRONTEND: "noninteractive" },
+      detached: true,
+    }),
+  );
+  let killing: NodeJS.Timeout | undefined;
+  const stop = (): void => {
+    killGroup(child, "SIGTERM");
+    killing = setTimeout(() => killGroup(child, "SIGKILL"), STOP_MS);
+  };
+  signal.addEventListener("abort", stop);
   const last: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     let rest = "";
@@ -70,8 +90,11 @@ export async function runProgram(
   child.stdin.end(stdin);
   const end = await new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
-    child.once("close", (code, signal) => resolve(String(code ?? signal)));
+    child.once("close", (code, by) => resolve(String(code ?? by)));
   });
+  clearTimeout(killing);
+  signal.removeEventListener("abort", stop);
+  signal.throwIfAborted();
   if (end === "0") return;
   const command = [program, ...args.slice(0, 3)].join(" ");
   throw new MillraceError("image_failed", `expected ${command} … to end with 0, got ${end}: ${last.join("\n")}`, {

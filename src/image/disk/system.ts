@@ -44,6 +44,14 @@ const GRUB_CONFIG = lines(
 
 const EARLY_CONFIG = "/boot/grub/early.cfg";
 
+/** Added to Debian's own units. */
+const unitPart = (unit: string, ...text: readonly string[]) => ({
+  path: `/etc/systemd/system/${unit}.d/millrace.conf`,
+  text: lines(...text),
+});
+
+const WAIT_ONLINE = "/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=30";
+
 export const systemFiles: readonly { readonly path: string; readonly text: string }[] = [
   { path: "/etc/fstab", text: `LABEL=${ROOT_LABEL} / ext4 errors=remount-ro 0 1\n` },
   { path: "/etc/hostname", text: "millrace\n" },
@@ -57,6 +65,10 @@ export const systemFiles: readonly { readonly path: string; readonly text: strin
     path: "/etc/systemd/network/90-dhcp.network",
     text: lines("[Match]", "Type=ether", "", "[Network]", "DHCP=yes", "", "[DHCPv4]", "ClientIdentifier=mac"),
   },
+  // Its own limit is two minutes, which a machine without a network card would wait.
+  unitPart("systemd-networkd-wait-online.service", "[Service]", "ExecStart=", `ExecStart=${WAIT_ONLINE}`),
+  // cloud-init makes the keys: without a cloud SSH stays off, which is no failure.
+  unitPart("ssh.service", "[Unit]", "ConditionPathExistsGlob=/etc/ssh/ssh_host_*_key"),
 ];
 
 const MODULES = "part_gpt ext2 search search_label normal configfile linux serial terminal minicmd echo".split(" ");

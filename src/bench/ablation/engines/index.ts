@@ -5,11 +5,8 @@ import { millrace } from "./millrace.js";
 import { sglang } from "./sglang.js";
 import { vllm } from "./vllm.js";
 
-export type AblatedEngineName = "millrace" | "vllm" | "sglang" | "llama-server";
+const ENGINES = { millrace, vllm, sglang, "llama-server": llamaServer };
 
-export const ABLATED_ENGINES: Readonly<Record<AblatedEngineName, AblatedEngine>> = {
-  millrace,
-  vllm,
-  sglang,
-  "llama-server": llamaServer,
-};
+export type AblatedEngineName = keyof typeof ENGINES;
+
+export const ABLATED_ENGINES: Readonly<Record<AblatedEngineName, AblatedEngine>> = ENGINES;

@@ -1,4 +1,5 @@
 /** The layers of SGLang. */
+import type { ServerShape } from "../../workload/scenarios.js";
 import { DRAFTS, flags, PREFIX_CACHE } from "../variants.js";
 import { type AblatedEngine, hasAccelerator } from "./ablated-engine.js";
 
@@ -11,7 +12,17 @@ export const sglang: AblatedEngine = {
     ...(hasAccelerator()
       ? [
           { name: "compiled graphs", on: flags(), off: flags("--disable-cuda-graph") },
-          { name: "FP8 KV", on: flags("--kv-cache-dtype", "fp8_e4m3"), off: flags("--kv-cache-dtype", "auto") },
+          {
+            name: "FP8 KV",
+            // In the same memory, tokens of half the width are twice as many; the last of two flags wins.
+            on: ({ kvTokens }: ServerShape) => [
+              "--kv-cache-dtype",
+              "fp8_e4m3",
+              "--max-total-tokens",
+              String(2 * kvTokens),
+            ],
+            off: flags("--kv-cache-dtype", "auto"),
+          },
         ]
       : []),
     ...(speculation === undefined ? [] : [DRAFTS]),
