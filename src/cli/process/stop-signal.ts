@@ -23,10 +23,14 @@ export function withoutRepeats(
 const EXIT_CODES: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
 /**
- * For long commands that resume: the first Ctrl-C, SIGTERM or closed terminal lets the command save its work, the second ends the process at once.
+ * For long commands: the first Ctrl-C, SIGTERM or closed terminal lets the command save or remove its work, the second ends the process at once.
  * After a signal the exit code is 130, 143 or 129, without an error.
+ * @param promise what the user is told after the first
  */
-export async function untilStopped(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+export async function untilStopped(
+  run: (signal: AbortSignal) => Promise<void>,
+  promise = "the same command resumes from here",
+): Promise<void> {
   const stopping = new AbortController();
   // Each answer in progress listens to the signal.
   setMaxListeners(0, stopping.signal);
@@ -34,7 +38,7 @@ export async function untilStopped(run: (signal: AbortSignal) => Promise<void>):
     const exitCode = EXIT_CODES[name]!;
     if (stopping.signal.aborted) process.exit(exitCode);
     process.exitCode = exitCode;
-    process.stderr.write("\nstopping; the same command resumes from here\n");
+    process.stderr.write(`\nstopping; ${promise}\n`);
     stopping.abort();
   });
   const names = Object.keys(EXIT_CODES) as NodeJS.Signals[];
