@@ -75,7 +75,7 @@ function applyBatch(blocks: VllmBlocks, payload: Buffer): void {
   } catch (thrown) {
     const got = thrown instanceof Error ? thrown.message : String(thrown);
     throw new MillraceError("upstream_failed", `expected cache events as vLLM 0.32 writes them, got others: ${got}`, {
-      hint: "Routing guesses what this instance holds. Install vLLM 0.32 or newer, or pass a --kv-events-config of your own.",
+      hint: "Routing guesses what this instance holds. Versions from 0.26 on write events as maps: install a newer vLLM.",
       cause: thrown,
     });
   }
