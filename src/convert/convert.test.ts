@@ -1,5 +1,6 @@
 /** A converted model is the same model: the same tokens with the same log-probabilities, the same ids for the same text. */
 import {
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -15,14 +16,17 @@ import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
+import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
-import { encodeGguf, str } from "../formats/gguf/write.js";
+import { arr, bool, encodeGguf, f32, f64, i32, i64, nested, str, u64 } from "../formats/gguf/write.js";
 import { openModel } from "../model/open-model.js";
 import { createHfTokenizer } from "../text/hf/create-tokenizer.js";
 import { loadTextSide } from "../text/text-side.js";
 import { createTokenizer } from "../text/tokenizer/create-tokenizer.js";
 import { convertModel, writeCopy } from "./convert.js";
 import { PROBE, tokenizerMetadata } from "./gguf/tokenizer.js";
+import type { CopyNote } from "./gguf/write-file.js";
 import { tokenizerFiles } from "./hf/tokenizer.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-convert-"));
@@ -97,7 +101,8 @@ describe("a GGUF file", () => {
 /** The tiny models' tokenizers have other sizes than their embeddings, or characters without a token. */
 function weightsOnly(path: string, out: string): void {
   const source = { path, model: openModel(path), text: undefined };
-  writeCopy(out, out.endsWith(".gguf"), source, "F32", { onWritten: () => {}, onNote: () => {} });
+  const isFile = out.endsWith(".gguf");
+  for (const _ of writeCopy(out, isFile, source, "F32", { onWritten: () => {}, onNote: () => {} }));
 }
 
 const architectures = readdirSync(fixture("hf"));
@@ -201,6 +206,16 @@ describe("--out", () => {
     expect(left()).toEqual([]);
   });
 
+  test("is not made, and nothing is left, after a signal", async () => {
+    for (const suffix of ["", ".gguf"]) {
+      const [out, end] = [place(suffix), new AbortController()];
+      const onWritten = () => end.abort(new Error("told to end"));
+      const converting = convertModel({ model, out, type: "F32" }, onWritten, undefined, end.signal);
+      await expect(converting).rejects.toThrow("told to end");
+      expect([existsSync(out), left()]).toEqual([false, []]);
+    }
+  });
+
   test("of two conversions at once is one's, whole", async () => {
     const out = place();
     const attempts = [1, 2, 3].map(() => convertModel({ model, out, type: "F32" }));
@@ -216,6 +231,113 @@ describe("--out", () => {
     await convertModel({ model, out: `${out}/`, type: "F32" });
     expect(readdirSync(out)).toContain("config.json");
   });
+});
+
+test.each([
+  ["qwen2", [], [282, 280], { padding: 280, eot: 282 }],
+  ["llama3", ["<|end_of_text|>", "<|eom_id|>"], [461, 462, 463], { eot: 461, eom: 463 }],
+  // No reader knows the text of the second.
+  ["smollm", ["<stop>"], [462], { eot: 461, eom: 462 }],
+])("the stop tokens of a folder like %s have their keys in a file", (name, texts, stopIds, expected) => {
+  const folder = place();
+  cpSync(fixture(`hf-tokenizers/${name}`), folder, { recursive: true });
+  const path = join(folder, "tokenizer.json");
+  const json = JSON.parse(readFileSync(path, "utf8")) as { added_tokens: object[] };
+  for (const [i, content] of texts.entries()) json.added_tokens.push({ id: 462 + i, content, special: true });
+  writeFileSync(path, JSON.stringify(json));
+  writeFileSync(join(folder, "generation_config.json"), JSON.stringify({ eos_token_id: stopIds }));
+  const tokenizer = createHfTokenizer(folder, name === "qwen2" ? 285 : 464);
+  const file = place(".gguf");
+  const { metadata } = tokenizerMetadata(folder, tokenizer, "llama");
+  writeFileSync(file, encodeGguf({ metadata: { ...metadata, "general.architecture": str("llama") } }));
+  const written = readGguf(file).metadata;
+  const keys = (["padding", "eot", "eom"] as const).map((key) => written.number(`tokenizer.ggml.${key}_token_id`));
+  const wanted: { padding?: number; eot?: number; eom?: number } = expected;
+  expect(keys).toEqual([wanted.padding, wanted.eot, wanted.eom]);
+  expect(createTokenizer(written).stopIds).toEqual(tokenizer.stopIds);
+});
+
+test("a file's further keys about text keep their values, and lists their types", async () => {
+  const lists = {
+    u8: [0, 255],
+    i8: [-128, 127],
+    i16: [-300],
+    u32: [4_294_967_295],
+    f64: [0.1],
+    i64: [-5n],
+    u64: [2n ** 63n],
+    bool: [true, false],
+    string: [] as string[],
+  } as const;
+  const values = { a: i32(-1), b: f32(0.5), c: f64(0.1), d: u64(2n ** 40n), e: i64(-(2n ** 40n)), f: bool(false) };
+  const entries = Object.entries(lists).map(([type, list]) => [type, arr(type as keyof typeof lists, list)] as const);
+  const metadata = Object.fromEntries(
+    [...Object.entries(values), ...entries].map(([key, value]) => [`tokenizer.own.${key}`, value] as const),
+  );
+  const [file, copy] = [place(".gguf"), place(".gguf")];
+  writeRandomModel(file, { architecture: "llama", seed: 1, metadata });
+  await convertModel({ model: file, out: copy, type: undefined });
+  const own = (path: string) => Object.keys(metadata).map((key) => readGguf(path).metadata.get(key));
+  expect(own(copy)).toEqual(own(file));
+  writeRandomModel(file, { architecture: "llama", seed: 1, metadata: { "tokenizer.own": nested([arr("u8", [1])]) } });
+  await expect(convertModel({ model: file, out: place(".gguf"), type: undefined })).rejects.toThrow("tokenizer.own");
+});
+
+/** A Mistral with a sliding window, for which the file gets a note, and llama2's tokenizer. */
+function mistralFolder(change: (tokenizer: { model: { merges: unknown[] } }) => void): string {
+  const folder = writeRandomFolder(place());
+  const rewrite = (name: string, source: string, edit: (json: never) => void) => {
+    const json = JSON.parse(readFileSync(source, "utf8")) as never;
+    edit(json);
+    writeFileSync(join(folder, name), JSON.stringify(json));
+  };
+  rewrite("config.json", join(folder, "config.json"), (json) =>
+    Object.assign(json, { architectures: ["MistralForCausalLM"], model_type: "mistral", sliding_window: 64 }),
+  );
+  for (const [name, edit] of [["tokenizer.json", change] as const, ["tokenizer_config.json", () => {}] as const]) {
+    rewrite(name, fixture(`hf-tokenizers/llama2/${name}`), edit);
+  }
+  writeFileSync(join(folder, "generation_config.json"), "{}");
+  return folder;
+}
+
+test("a note on a window does not excuse other tokens", async () => {
+  const notes: string[] = [];
+  const convert = (model: string) =>
+    convertModel({ model, out: place(".gguf"), type: undefined }, undefined, (text) => notes.push(text));
+  await convert(mistralFolder(() => {}));
+  expect(notes).toEqual(["llama.cpp does not know this architecture: the file is for millrace"]);
+  // A token that no merge makes: SentencePiece joins its characters all the same.
+  const broken = mistralFolder(({ model }) => model.merges.splice(0, 20));
+  await expect(convert(broken)).rejects.toMatchObject({ code: "tokenizer_unsupported" });
+});
+
+test("a window that llama.cpp leaves out is noted", () => {
+  const notesOf = (name: string, window: number | null) => {
+    const [folder, file, notes] = [place(), place(".gguf"), [] as CopyNote[]];
+    cpSync(fixture(`hf/${name}`), folder, { recursive: true });
+    const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, sliding_window: window }));
+    const source = { path: folder, model: openModel(folder), text: undefined };
+    const progress = { onWritten: () => {}, onNote: (note: CopyNote) => void notes.push(note) };
+    for (const _ of writeCopy(file, true, source, "F32", progress));
+    return notes;
+  };
+  for (const name of ["phi3", "mistral"]) {
+    expect(notesOf(name, 16), name).toEqual([{ text: expect.stringContaining("llama.cpp"), isAboutTokens: false }]);
+    expect(notesOf(name, null), name).toEqual([]);
+  }
+});
+
+test("a pooling that a folder cannot say is refused, and a file keeps it", async () => {
+  const pooled = place(".gguf");
+  writeRandomModel(pooled, { architecture: "qwen3", seed: 1, poolingType: 1 });
+  const [folder, file] = [place(), place(".gguf")];
+  expect(() => weightsOnly(pooled, folder)).toThrow(
+    /expected a model without a pooling of its own, got the pooling mean/,
+  );
+  weightsOnly(pooled, file);
+  expect(openModel(file).config.pooling).toBe("mean");
 });
 
 test.each<[string, (path: string) => void]>([

@@ -1,6 +1,7 @@
 /** Writes any model that the embedded engine reads in the other format, or in the same one with another type of numbers. */
 import { existsSync, linkSync, lstatSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../core/errors.js";
 import type { WeightType } from "../formats/dequantize.js";
@@ -9,9 +10,14 @@ import { type ServableModel, unservedVariant } from "../model/description/servab
 import { type OpenModel, openModel } from "../model/open-model.js";
 import { loadTextSide, type TextSide } from "../text/text-side.js";
 import { PROBE } from "./gguf/tokenizer.js";
-import { writeFile } from "./gguf/write-file.js";
+import { type CopyNote, writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
 import { type CopySource, plainTypeOf } from "./weights/tensors.js";
+
+/** Time after which signals are heard, between two pieces. */
+const WORK_MS = 50;
+/** What file systems without hard links answer to one. */
+const NO_LINKS: readonly (string | undefined)[] = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
 
 export interface ConvertOptions {
   /** A GGUF file or a Hugging Face folder. */
@@ -33,12 +39,14 @@ export interface Converted {
  * The result appears under its name only when it is whole.
  * @param onWritten called with the bytes of tensors written so far, and those of all
  * @param onNote called with what the copy does otherwise than the model
+ * @param signal ends the work with its reason, and nothing is left
  * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
  */
 export async function convertModel(
   { model: path, out: wantedOut, type: wanted }: ConvertOptions,
   onWritten: (numBytes: number, total: number) => void = () => {},
   onNote: (text: string) => void = () => {},
+  signal?: AbortSignal,
 ): Promise<Converted> {
   const out = resolve(wantedOut);
   const isFile = out.endsWith(".gguf");
@@ -49,13 +57,20 @@ export async function convertModel(
   const place = mkdtempSync(`${out}.partial-`);
   try {
     const copy = join(place, isFile ? "copy.gguf" : "copy");
-    const notes: string[] = [];
-    const note = (each: string) => {
-      notes.push(each);
-      onNote(each);
+    let hasOtherTokens = false;
+    const note = (each: CopyNote) => {
+      hasOtherTokens ||= each.isAboutTokens;
+      onNote(each.text);
     };
-    writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote: note });
-    await expectSameText(text, copy, notes.length > 0);
+    let heardMs = performance.now();
+    for (const _ of writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote: note })) {
+      if (performance.now() - heardMs < WORK_MS) continue;
+      await setImmediate();
+      signal?.throwIfAborted();
+      heardMs = performance.now();
+    }
+    await expectSameText(text, copy, hasOtherTokens);
+    signal?.throwIfAborted();
     publish(copy, out, isFile);
   } finally {
     rmSync(place, { recursive: true, force: true });
@@ -68,12 +83,22 @@ export async function convertModel(
 function publish(copy: string, out: string, isFile: boolean): void {
   try {
     // Renaming would replace a file; it replaces an empty folder only.
-    if (isFile) linkSync(copy, out);
+    if (isFile) linkOrRename(copy, out);
     else renameSync(copy, out);
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException;
     if (code === "EEXIST" || code === "ENOTEMPTY" || code === "ENOTDIR") throw inTheWay(out);
     throw thrown;
+  }
+}
+
+function linkOrRename(copy: string, out: string): void {
+  try {
+    linkSync(copy, out);
+  } catch (thrown) {
+    if (!NO_LINKS.includes((thrown as NodeJS.ErrnoException).code)) throw thrown;
+    if (lstatSync(out, { throwIfNoEntry: false }) !== undefined) throw inTheWay(out);
+    renameSync(copy, out);
   }
 }
 
@@ -105,19 +130,19 @@ function firstDifference<Facts extends object>(wanted: Facts, got: Facts): strin
 
 interface CopyProgress {
   onWritten(numBytes: number, total: number): void;
-  onNote(text: string): void;
+  onNote(note: CopyNote): void;
 }
 
-/** Writes the copy and reads it again. */
-export function writeCopy(
+/** Writes the copy and reads it again. @yields after each piece of a tensor */
+export function* writeCopy(
   out: string,
   isFile: boolean,
   source: CopySource,
   type: PlainType,
   { onWritten, onNote }: CopyProgress,
-): void {
-  if (isFile) writeFile(out, source, type, onWritten, onNote);
-  else writeFolder(out, source, type, onWritten);
+): Generator<void> {
+  if (isFile) yield* writeFile(out, source, type, onWritten, onNote);
+  else yield* writeFolder(out, source, type, onWritten);
   expectSame(source.model, openModel(out));
 }
 
@@ -133,6 +158,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
     embeddingScale: model.embeddingScale,
     attentionScale: Math.fround(model.attentionScale),
     activation: model.activation,
+    pooling: model.pooling,
     layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ffWidth: feedForward.width })),
     ropes: ropes.map((rope) => {
       const { dim, base, scaling, factor, attentionFactor, originalContextLength, betaFast, betaSlow } = rope;
@@ -161,6 +187,12 @@ function refuseExisting(out: string, isFile: boolean): void {
     throw new MillraceError("invalid_option", `expected --out in a folder that is there, got ${parent}`);
   }
   if (isFile || !found.isDirectory() || readdirSync(out).length > 0) throw inTheWay(out);
+  // The copy is made beside it and cannot be moved to where another file system begins.
+  if (found.dev !== statSync(dirname(out)).dev) {
+    throw new MillraceError("invalid_option", `expected --out to name no mount point, got ${out}`, {
+      hint: `Name a folder inside it, for example ${join(out, "model")}.`,
+    });
+  }
 }
 
 const inTheWay = (out: string): MillraceError =>

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -37,6 +37,17 @@ test("who waits is told so once; what is given back twice is not somebody else's
   expect(existsSync(path)).toBe(true);
   releaseSecond();
   expect(existsSync(path)).toBe(false);
+});
+
+test("a lock that cannot be read is waited for, and a signal ends the wait", async () => {
+  const path = join(folder, "unreadable.lock");
+  // A folder in its place cannot be read, not even by root.
+  mkdirSync(path);
+  const onWait = vi.fn();
+  await expect(acquireFileLock(path, onWait, AbortSignal.timeout(300))).rejects.toThrow("aborted");
+  expect(onWait).toHaveBeenCalledTimes(1);
+  rmSync(path, { recursive: true });
+  (await acquireFileLock(path))();
 });
 
 test("a lock of a process that is gone is taken over at once", async () => {

@@ -28,8 +28,8 @@ export async function acquireFileLock(
     if (state === undefined) continue;
     if (seen === undefined) onWait();
     if (seen?.state !== state) seen = { state, sinceMs: performance.now() };
-    if (isOwnerGone(state) || performance.now() - seen.sinceMs > ABANDONED_MS) clear(path, state);
-    else await wait(POLL_MS, undefined, { signal });
+    const isAbandoned = isOwnerGone(state) || performance.now() - seen.sinceMs > ABANDONED_MS;
+    if (!(isAbandoned && clear(path, state))) await wait(POLL_MS, undefined, { signal });
   }
   const beat = setInterval(() => touch(path), BEAT_MS);
   beat.unref();
@@ -52,11 +52,12 @@ function tryCreate(path: string, owner: string): boolean {
   }
 }
 
+/** Empty: nobody can tell, since the lock is unreadable, for example another user's; undefined: there is none. */
 function ownerOf(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
-  } catch {
-    return undefined;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code === "ENOENT" ? undefined : "";
   }
 }
 
@@ -79,16 +80,17 @@ function isOwnerGone(state: string): boolean {
   }
 }
 
-/** Two who wait may both see it abandoned: the second one's rename can catch the first one's own lock, which it then puts back. */
-function clear(path: string, state: string): void {
+/** Two who wait may both see it abandoned: the second one's rename can catch the first one's own lock, which it then puts back. @returns whether it could be moved */
+function clear(path: string, state: string): boolean {
   const aside = `${path}.${randomUUID()}`;
   try {
     renameSync(path, aside);
   } catch {
-    return;
+    return false;
   }
   if (stateOf(aside) === state) rmSync(aside, { force: true });
   else renameSync(aside, path);
+  return true;
 }
 
 function touch(path: string): void {

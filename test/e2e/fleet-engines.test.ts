@@ -97,7 +97,8 @@ describeReal("vllm", "MILLRACE_VLLM", (program) => ({
   spec: { ...realVllm(program), options: { ...randomOptions, model: randomModel("millrace-vllm-") } },
   longAnswer,
   longTokens: 1900,
-  capacity: {},
+  // Of its CPU build.
+  capacity: { blockSize: 128 },
   startTimeoutMs: 240_000,
   sleepless: "vLLM's CPU build refuses --enable-sleep-mode: it is not supported on this platform",
 }));

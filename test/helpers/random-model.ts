@@ -43,6 +43,8 @@ export interface RandomModelOptions {
   readonly poolingType?: number;
   /** Texts that are one token each: special ones, or ordinary text. */
   readonly markers?: { readonly texts: readonly string[]; readonly areSpecial: boolean };
+  /** Further entries of the metadata. */
+  readonly metadata?: Readonly<Record<string, WritableValue>>;
 }
 
 type Dimensions = Required<RandomModelOptions>;
@@ -63,7 +65,7 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   const dimensions = completed(options);
   const vocabulary = createVocabulary(dimensions);
   writeGguf(path, {
-    metadata: { ...modelMetadata(dimensions), ...tokenizerMetadata(vocabulary) },
+    metadata: { ...modelMetadata(dimensions), ...tokenizerMetadata(vocabulary), ...dimensions.metadata },
     tensors: tensorsOf(dimensions),
   });
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
@@ -132,6 +134,7 @@ function completed(options: RandomModelOptions): Dimensions {
     isDequantised: false,
     poolingType: 0,
     markers: { texts: [], areSpecial: false },
+    metadata: {},
     ...options,
     width,
     heads,

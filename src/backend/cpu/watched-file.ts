@@ -1,15 +1,10 @@
 /** Detects whether a mapped model file still has the contents it was loaded with, even if its date has changed. */
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
+import { type FilePart, samplesOf } from "../../core/file-samples.js";
 import type { FileHandle, KernelDevice } from "./library/kernels.js";
 import { FILE_CHANGED_HINT } from "./library/load.js";
 import { PIECE_BYTES } from "./packs/pieces.js";
-
-/** A range of bytes in a file. */
-export interface FilePart {
-  readonly byteOffset: number;
-  readonly byteLength: number;
-}
 
 export interface MappedFile {
   readonly file: FileHandle;
@@ -17,9 +12,6 @@ export interface MappedFile {
   /** The ranges that weights read directly from the mapping. */
   readonly parts: readonly FilePart[];
 }
-
-const SAMPLE_BYTES = 4096;
-const NUM_SAMPLES = 64;
 
 /**
  * A write and a `touch` set the same date, so only the contents tell them apart. Every byte that weights read directly from the mapping is
@@ -95,16 +87,6 @@ export class WatchedFile {
     const message = `expected ${this.#path} to stay unchanged while it is in use, got one that was written to`;
     return new MillraceError("model_file_changed", message, { hint: FILE_CHANGED_HINT });
   }
-}
-
-/** NUM_SAMPLES evenly spaced ranges that include the first and the last SAMPLE_BYTES of the file. */
-function samplesOf(fileBytes: number): readonly FilePart[] {
-  if (fileBytes <= NUM_SAMPLES * SAMPLE_BYTES) return [{ byteOffset: 0, byteLength: fileBytes }];
-  const distance = (fileBytes - SAMPLE_BYTES) / (NUM_SAMPLES - 1);
-  return Array.from({ length: NUM_SAMPLES }, (_, i) => ({
-    byteOffset: Math.floor(i * distance),
-    byteLength: SAMPLE_BYTES,
-  }));
 }
 
 function piecesOf({ byteOffset, byteLength }: FilePart): readonly FilePart[] {

@@ -1,5 +1,6 @@
 /** Puts a model's matrices into the kernels' packed layout: maps a pack from the cache, writes one to it, or packs into memory. */
 import { MillraceError } from "../../core/errors.js";
+import type { FilePart } from "../../core/file-samples.js";
 import { contentHashOf } from "../../formats/content-hash.js";
 import { rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import type { ActivationDtype, LoadReport, WeightSet } from "../backend.js";
@@ -14,7 +15,7 @@ import type { FoundPack, PackCache } from "./packs/pack-cache.js";
 import { matrixSum, PackCheck } from "./packs/pack-check.js";
 import type { PackedMatrix } from "./packs/pack-file.js";
 import { PIECE_BYTES, pieces, ROWS_PER_GROUP } from "./packs/pieces.js";
-import type { FilePart, MappedFile } from "./watched-file.js";
+import type { MappedFile } from "./watched-file.js";
 
 interface ModelFile extends MappedFile {
   readonly parts: FilePart[];

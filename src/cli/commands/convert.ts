@@ -6,6 +6,7 @@ import { locateModel } from "../../formats/locate-model.js";
 import { modelOption } from "../flags/model-option.js";
 import { jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
+import { untilStopped } from "../process/stop-signal.js";
 
 interface ConvertFlags {
   readonly model?: string;
@@ -37,11 +38,14 @@ async function runConvert(flags: ConvertFlags): Promise<void> {
   const { path } = await locateModel(flags.model, startStage);
   const { convertModel } = await import("../../convert/convert.js");
   const stage = startStage("convert");
-  const converted = await convertModel(
-    { model: path, out: flags.out, type: TYPES[flags.dtype] },
-    (numBytes, total) => stage.update(`${Math.floor((100 * numBytes) / total)} % of ${formatBytes(total)}`),
-    (text) => stage.note(text),
-  );
-  stage.done(`${formatBytes(converted.numBytes)} in ${converted.path}, matrices in ${converted.type}`);
-  if (flags.json === true) process.stdout.write(jsonText(converted));
+  await untilStopped(async (signal) => {
+    const converted = await convertModel(
+      { model: path, out: flags.out, type: TYPES[flags.dtype] },
+      (numBytes, total) => stage.update(`${Math.floor((100 * numBytes) / total)} % of ${formatBytes(total)}`),
+      (text) => stage.note(text),
+      signal,
+    );
+    stage.done(`${formatBytes(converted.numBytes)} in ${converted.path}, matrices in ${converted.type}`);
+    if (flags.json === true) process.stdout.write(jsonText(converted));
+  }, "the unfinished copy is removed");
 }

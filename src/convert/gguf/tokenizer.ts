@@ -5,7 +5,7 @@ import { type JsonObject, readJsonFile } from "../../formats/files/json.js";
 import { arr, bool, str, u32, type WritableValue } from "../../formats/gguf/write.js";
 import type { Architecture } from "../../model/description/servable.js";
 import { MAX_TOKENIZER_BYTES, readMerges, readOptional, tokenText } from "../../text/hf/create-tokenizer.js";
-import { readAddedTokens, readHfVocabulary } from "../../text/hf/vocabulary.js";
+import { idsByText, readAddedTokens, readHfVocabulary } from "../../text/hf/vocabulary.js";
 import { ByteLevelBpe } from "../../text/tokenizer/byte-level-bpe.js";
 import type { MergePair } from "../../text/tokenizer/merge-table.js";
 import { PRE_TOKENIZERS } from "../../text/tokenizer/pre-tokenizer-table.js";
@@ -39,7 +39,8 @@ export function tokenizerMetadata(
   };
   if (bosId !== undefined) metadata["tokenizer.ggml.bos_token_id"] = u32(bosId);
   if (eosId !== undefined) metadata["tokenizer.ggml.eos_token_id"] = u32(eosId);
-  const padId = vocab.idByText.get(tokenText(readOptional(folder, "tokenizer_config.json"), "pad_token") ?? "");
+  const idByText = idsByText(vocab, added);
+  const padId = idByText.get(tokenText(readOptional(folder, "tokenizer_config.json"), "pad_token") ?? "");
   if (padId !== undefined) metadata["tokenizer.ggml.padding_token_id"] = u32(padId);
   const isSentencePiece = model.boolean("byte_fallback") === true;
   if (isSentencePiece) {
@@ -48,14 +49,24 @@ export function tokenizerMetadata(
     const texts = vocab.texts.map((text, id) => (isOwn(id) ? text.replaceAll("\u2581", " ") : text));
     metadata["tokenizer.ggml.tokens"] = arr("string", texts);
   }
-  // Readers find other stop tokens by their texts.
-  const known = stopIdsByText(vocab);
-  const stops = [...tokenizer.stopIds].filter((id) => id !== eosId && !known.has(id));
-  for (const [i, key] of ["eot", "eom"].entries()) {
-    if (stops[i] !== undefined) metadata[`tokenizer.ggml.${key}_token_id`] = u32(stops[i]!);
+  for (const [key, id] of turnEnds(tokenizer, { ...vocab, idByText })) {
+    metadata[`tokenizer.ggml.${key}_token_id`] = u32(id);
   }
   const own = isSentencePiece ? sentencePiece(model, vocab, merges, tokenizer) : byteLevel(vocab, merges, tokenizer);
   return { metadata: { ...metadata, ...own }, notes: differences(json, added, architecture) };
+}
+
+/** Texts that end a turn: llama.cpp takes any stop token's text for it where no id is stated. */
+const TURN_ENDS = ["<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<turn|>"] as const;
+
+/** Ids of the tokens that end a turn (`eot`) and a message within it (`eom`). Stop tokens whose texts no reader knows take a key that is left. */
+function turnEnds({ stopIds, eosId }: Tokenizer, vocab: Vocabulary): readonly (readonly ["eot" | "eom", number])[] {
+  const stopOf = (texts: readonly string[]) =>
+    texts.map((text) => vocab.idByText.get(text)).find((id) => id !== undefined && stopIds.has(id));
+  const known = stopIdsByText(vocab);
+  const unknown = [...stopIds].filter((id) => id !== eosId && !known.has(id));
+  const ids = { eot: stopOf(TURN_ENDS) ?? unknown.shift(), eom: stopOf(["<|eom_id|>"]) ?? unknown.shift() };
+  return (["eot", "eom"] as const).flatMap((key) => (ids[key] === undefined ? [] : [[key, ids[key]] as const]));
 }
 
 /** What GGUF's metadata cannot say. */

@@ -3,7 +3,20 @@ import type { TensorSource } from "../../backend/tensor-source.js";
 import { PLAIN_BYTES, type PlainType } from "../../formats/files/plain-values.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufMetadata, GgufValue } from "../../formats/gguf/types.js";
-import { arr, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
+import {
+  arr,
+  bool,
+  f32,
+  f64,
+  i32,
+  i64,
+  str,
+  u32,
+  u64,
+  type WritableTensor,
+  type WritableValue,
+  writePieces,
+} from "../../formats/gguf/write.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import type { Pooling } from "../../model/description/pooling.js";
@@ -22,26 +35,49 @@ const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 
 /** llama.cpp's `pooling_type`. */
 const POOLING_TYPES: Readonly<Record<Pooling, number>> = { mean: 1, last: 3 };
 
+const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
+  [Int8Array, "i8"],
+  [Uint8Array, "u8"],
+  [Int16Array, "i16"],
+  [Uint16Array, "u16"],
+  [Int32Array, "i32"],
+  [Uint32Array, "u32"],
+  [BigInt64Array, "i64"],
+  [BigUint64Array, "u64"],
+  [Float32Array, "f32"],
+  [Float64Array, "f64"],
+]);
+
 /** GGUF architectures whose rope rotates pairs side by side. */
 const INTERLEAVED: readonly Architecture[] = ["llama", "mistral"];
 
-/** @throws architecture_unsupported and tokenizer_unsupported, where GGUF has no words for the model */
-export function writeFile(
+/** What the copy does otherwise than the model. */
+export interface CopyNote {
+  readonly text: string;
+  /** Some texts have other tokens. */
+  readonly isAboutTokens: boolean;
+}
+
+/**
+ * @yields after each piece of a tensor
+ * @throws architecture_unsupported and tokenizer_unsupported, where GGUF has no words for the model
+ */
+export function* writeFile(
   file: string,
   { path, model, text }: CopySource,
   type: PlainType,
   onWritten: (numBytes: number, total: number) => void,
-  onNote: (text: string) => void,
-): void {
+  onNote: (note: CopyNote) => void,
+): Generator<void> {
   const { config } = model;
   const source = model.tensors();
   const architecture = architectureOf(config);
-  if (architecture === "mistral")
-    onNote("llama.cpp has no sliding window for this architecture: the file is for millrace");
+  const note = windowNote(architecture, config);
+  if (note !== undefined) onNote({ text: note, isAboutTokens: false });
   const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, type));
   const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
   let numWritten = 0;
-  writeGguf(file, {
+  yield* writePieces(file, {
     metadata: {
       ...modelMetadata(config, architecture, source),
       "general.file_type": u32(FILE_TYPES[type]),
@@ -63,6 +99,13 @@ export function writeFile(
 /** llama.cpp knows Mistral's models as llamas; a window needs a name of its own. */
 function architectureOf({ architecture, layers }: ServableModel): Architecture {
   return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
+}
+
+function windowNote(architecture: Architecture, { layers }: ServableModel): string | undefined {
+  const window = Math.max(...layers.map(({ mixer }) => mixer.window));
+  if (architecture === "mistral") return "llama.cpp does not know this architecture: the file is for millrace";
+  if (architecture !== "phi3" || window === 0) return undefined;
+  return `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`;
 }
 
 function writable(
@@ -137,12 +180,12 @@ function textMetadata(
   path: string,
   { tokenizer, readSampling }: Pick<TextSide, "tokenizer" | "readSampling">,
   { architecture }: ServableModel,
-  onNote: (text: string) => void,
+  onNote: (note: CopyNote) => void,
 ): Metadata {
   const sampling = samplingMetadata(readSampling());
   if (!isHfFolder(path)) return { ...fileText(readGguf(path).metadata), ...sampling };
   const { metadata, notes } = tokenizerMetadata(path, tokenizer, architecture);
-  for (const note of notes) onNote(note);
+  for (const each of notes) onNote({ text: each, isAboutTokens: true });
   const { source, toolSource } = readHfTemplateSource(path);
   if (source !== undefined) metadata["tokenizer.chat_template"] = str(source);
   if (toolSource !== undefined) metadata["tokenizer.chat_template.tool_use"] = str(toolSource);
@@ -157,12 +200,21 @@ function fileText(metadata: GgufMetadata): Metadata {
 
 function writtenAgain(key: string, value: GgufValue): WritableValue {
   if (typeof value === "string") return str(value);
-  if (typeof value === "boolean") return { type: "bool", value };
-  if (typeof value === "number" || typeof value === "bigint") return u32(Number(value));
-  if (value instanceof Float32Array) return arr("f32", value);
-  if (value instanceof Int32Array) return arr("i32", value);
-  const first = (value as ArrayLike<unknown>)[0];
-  if (typeof first === "string") return arr("string", value as readonly string[]);
-  if (typeof first === "number") return arr("i32", value as ArrayLike<number>);
-  throw unservedVariant(`expected ${key} to be a text, a number or a list of these, got another type`);
+  if (typeof value === "boolean") return bool(value);
+  if (typeof value === "bigint") return value < 0n ? i64(value) : u64(value);
+  if (typeof value === "number") return numberAgain(value);
+  const type = LIST_TYPES.get(value.constructor);
+  if (type !== undefined) return arr(type, value as ArrayLike<number | bigint>);
+  const first = (value as readonly unknown[])[0];
+  // A list without elements has lost the type of what it could hold.
+  if (first === undefined || typeof first === "string") return arr("string", value as readonly string[]);
+  if (typeof first === "boolean") return arr("bool", value as readonly boolean[]);
+  throw unservedVariant(`expected ${key} to be a text, a number or a list of these, got a list of lists`);
+}
+
+/** The value is kept, and its type where only one of these can hold it. */
+function numberAgain(value: number): WritableValue {
+  if (Number.isInteger(value) && value >= 0 && value < 2 ** 32) return u32(value);
+  if (Number.isInteger(value) && value < 0 && value >= -(2 ** 31)) return i32(value);
+  return Object.is(Math.fround(value), value) ? f32(value) : f64(value);
 }

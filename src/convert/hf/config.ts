@@ -1,5 +1,6 @@
 /** The config.json of a model, as transformers' configuration class of its architecture has it. */
 import type { TensorSource } from "../../backend/tensor-source.js";
+import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
 import type { Architecture, ServableModel } from "../../model/description/servable.js";
@@ -34,6 +35,12 @@ export function hfConfigOf(
 ): Json {
   const [modelType, className] = CLASSES[model.architecture];
   const { mixer, feedForward } = model.layers[0]!;
+  if (model.pooling !== undefined) {
+    const message = `expected a model without a pooling of its own, got the pooling ${model.pooling}`;
+    throw new MillraceError("architecture_unsupported", message, {
+      hint: "A folder's config.json cannot say it: convert the model to a .gguf file.",
+    });
+  }
   const config: Json = {
     architectures: [className],
     model_type: modelType,

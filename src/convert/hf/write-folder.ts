@@ -40,14 +40,15 @@ const TEXT_FILES = [
 
 /**
  * @param folder created
+ * @yields after each piece of a tensor
  * @throws architecture_unsupported and tokenizer_unsupported, where a folder cannot say how the model works
  */
-export function writeFolder(
+export function* writeFolder(
   folder: string,
   { path, model, text }: CopySource,
   type: PlainType,
   onWritten: (numBytes: number, total: number) => void,
-): void {
+): Generator<void> {
   const source = model.tensors();
   const config = hfConfigOf(model.config, source, type, text?.tokenizer);
   const files = text === undefined ? [] : textFiles(path, text);
@@ -55,7 +56,7 @@ export function writeFolder(
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, CONFIG_NAME), jsonOf(config));
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
-  writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten);
+  yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten);
 }
 
 /** Name and content of each file of the model's text side. */

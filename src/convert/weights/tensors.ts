@@ -1,5 +1,6 @@
 /** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
 import type { MatrixRows, TensorSource } from "../../backend/tensor-source.js";
+import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
@@ -9,6 +10,9 @@ import type { TextSide } from "../../text/text-side.js";
 
 /** Rows of about this many values are in memory at once. */
 const CHUNK_VALUES = 1 << 22;
+
+/** The least value that rounds to infinity in F16. */
+const F16_INFINITE = 65_520;
 
 /** A model to copy. */
 export interface CopySource {
@@ -89,14 +93,14 @@ export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$
 
 /**
  * The tensor's values as bytes of `type`, in pieces. Rows that are stored in that type already are copied unchanged.
- * @throws errors of the source
+ * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
 export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
   const { name, shape, order } = tensor;
   const [totalRows, cols] = shape;
   if (cols === undefined) {
     const values = source.values(name, totalRows);
-    yield encodeValues(type, order === undefined ? values.slice() : reordered(values, 1, order));
+    yield encoded(name, type, order === undefined ? values.slice() : reordered(values, 1, order));
     return;
   }
   const step = order?.headDim ?? 1;
@@ -108,9 +112,18 @@ export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainT
     if (stored.type === type && order === undefined) yield bytes;
     else {
       const values = dequantizeRow(stored.type, bytes, rows * cols);
-      yield encodeValues(type, order === undefined ? values : reordered(values, cols, order));
+      yield encoded(name, type, order === undefined ? values : reordered(values, cols, order));
     }
   }
+}
+
+function encoded(name: string, type: PlainType, values: Float32Array): Uint8Array {
+  const large =
+    type === "F16" ? values.find((value) => Math.abs(value) >= F16_INFINITE && Number.isFinite(value)) : undefined;
+  if (large === undefined) return encodeValues(type, values);
+  throw new MillraceError("model_tensor", `expected values of ${name} within float16's range of ±65504, got ${large}`, {
+    hint: "Choose --dtype bfloat16 or float32.",
+  });
 }
 
 function storedBytes(stored: MatrixRows, rows: number, cols: number): Uint8Array {

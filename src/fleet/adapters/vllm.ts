@@ -49,9 +49,16 @@ export const vllm: Adapter = {
   name: "vllm",
   program: ["vllm", "serve"],
   launch(options, program, { host, port, folder, followsCache }) {
-    const { args, notices } = flagsFrom("vllm", options, FLAGS);
+    const { args, notices: flagNotices } = flagsFrom("vllm", options, FLAGS);
+    const notices = [...flagNotices];
     const isFollowed = followsCache === true && options.enablePrefixCaching !== false;
     const cacheEvents = isFollowed ? socketsIn(folder) : undefined;
+    if (isFollowed && cacheEvents === undefined) {
+      notices.push(`the paths of vLLM's cache events in ${folder} are longer than a Unix socket's: routing guesses`);
+    }
+    if (options.enableSleepMode === true && !isLoopback(host)) {
+      notices.push(`vllm's sleep mode opens its development endpoints to everybody who can reach ${host}`);
+    }
     const eventArgs = cacheEvents === undefined ? [] : ["--kv-events-config", eventConfig(cacheEvents)];
     return {
       command: [...program, options.model, "--host", host, "--port", String(port), ...args, ...eventArgs],
@@ -66,10 +73,7 @@ export const vllm: Adapter = {
         VLLM_SERVER_DEV_MODE: options.enableSleepMode === true ? 1 : undefined,
       }),
       modelName: options.servedModelName ?? options.model,
-      notices:
-        options.enableSleepMode === true && !isLoopback(host)
-          ? [...notices, `vllm's sleep mode opens its development endpoints to everybody who can reach ${host}`]
-          : notices,
+      notices,
     };
   },
   healthPath: "/health",

@@ -54,7 +54,10 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const keySourceOf = (model: string) => options.keySource?.(model) ?? text;
   const tokensPerBlock = (model: string) => keySourceOf(model).tokensPerBlock;
   const onRoom = () => waitingRoom.admit();
-  const caches = new CacheWatch(options.pool, ({ engine }) => ADAPTERS[engine].followCache);
+  const followOf = ({ engine }: Upstream) => ADAPTERS[engine].followCache;
+  const caches = new CacheWatch(options.pool, followOf, (instance, err) =>
+    options.logger.warn({ instance, err }, "could not follow the instance's prefix cache"),
+  );
   const blocksOf = (upstream: Upstream) => caches.blocksOf(upstream);
   const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now, blocksOf);
   const waitingRoom = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);

@@ -1,8 +1,10 @@
 /**
- * Follows the prefix caches of ready instances, each as its adapter reports it. After an error the adapter begins anew. Until then the cache
- * counts as unknown, which is safer than a stale view.
+ * Follows the prefix caches of ready instances, each as its adapter reports it. After an error the adapter begins anew; after an error of ours, which
+ * says that the report cannot be read, only when the instance is ready again. Until then the cache counts as unknown, which is safer than a stale
+ * view.
  */
 import { pause } from "../../core/abort-signals.js";
+import { MillraceError } from "../../core/errors.js";
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream/upstream.js";
 
@@ -21,10 +23,14 @@ export class CacheWatch {
   readonly #followed = new Map<string, Followed>();
   readonly #endListening: () => void;
 
-  /** @param followOf how an engine's cache is followed (`Adapter.followCache`); undefined where it cannot be */
+  /**
+   * @param followOf how an engine's cache is followed (`Adapter.followCache`); undefined where it cannot be
+   * @param onFault called with the first error since the instance became ready
+   */
   constructor(
     pool: UpstreamPool,
     private readonly followOf: (upstream: Upstream) => Follow | undefined,
+    private readonly onFault: (id: string, thrown: unknown) => void = () => {},
   ) {
     for (const model of pool.models()) for (const upstream of pool.upstreams(model)) this.#look(upstream);
     this.#endListening = pool.onChange((upstream) => this.#look(upstream));
@@ -49,7 +55,7 @@ export class CacheWatch {
     if (follow === undefined || target === undefined || this.#followed.has(id)) return;
     const followed: Followed = { starts, end: new AbortController(), blocks: undefined };
     this.#followed.set(id, followed);
-    void this.#keep(followed, () => follow(target, followed.end.signal));
+    void this.#keep(id, followed, () => follow(target, followed.end.signal));
   }
 
   #leave(id: string): void {
@@ -58,8 +64,9 @@ export class CacheWatch {
   }
 
   /** Never rejects. An engine that reports nothing is asked again after its next start. */
-  async #keep(followed: Followed, follow: () => AsyncIterable<CachedBlocks>): Promise<void> {
+  async #keep(id: string, followed: Followed, follow: () => AsyncIterable<CachedBlocks>): Promise<void> {
     const { signal } = followed.end;
+    let isFaulty = false;
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
       try {
         let isReported = false;
@@ -69,8 +76,12 @@ export class CacheWatch {
           pauseMs = FIRST_PAUSE_MS;
         }
         if (!isReported) return;
-      } catch {
+      } catch (thrown) {
         // Health checks judge the instance; here its cache only becomes unknown.
+        followed.blocks = undefined;
+        if (!isFaulty && !signal.aborted) this.onFault(id, thrown);
+        isFaulty = true;
+        if (thrown instanceof MillraceError) return;
       }
       followed.blocks = undefined;
       await pause(pauseMs, signal);

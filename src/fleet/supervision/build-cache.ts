@@ -7,11 +7,10 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "nod
 import { basename, join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { acquireFileLock } from "../../core/file-lock.js";
+import { samplesOf } from "../../core/file-samples.js";
 
 /** Lists the files of a result, and what it was made from. */
 const MANIFEST = "build.json";
-/** Of each end of a file. Weights are too large to read whole at every start; a file that was cut or replaced differs there or in its size. */
-const SAMPLE_BYTES = 65_536;
 const ID_DIGITS = 24;
 
 interface CachedBuild {
@@ -42,20 +41,29 @@ export async function cachedBuild(build: CachedBuild, signal: AbortSignal): Prom
     const partial = `${folder}.partial`;
     for (const each of [folder, partial]) await rm(each, { recursive: true, force: true });
     await mkdir(partial, { recursive: true });
-    await make(partial);
-    const made = await fingerprint(partial);
-    const missing = files.find((file) => made[file] === undefined);
-    if (missing !== undefined) {
-      throw new MillraceError("build_failed", `expected ${missing} among the files that were built, got none`, {
-        hint: "The instance's log has the builder's output.",
-      });
+    try {
+      await make(partial);
+      const made = await fingerprint(partial);
+      expectFiles(files, made);
+      await writeFile(join(partial, MANIFEST), JSON.stringify({ inputs, files: made }));
+    } catch (thrown) {
+      // The next attempt would fail the same way and may never come.
+      if (thrown instanceof MillraceError) await rm(partial, { recursive: true, force: true });
+      throw thrown;
     }
-    await writeFile(join(partial, MANIFEST), JSON.stringify({ inputs, files: made }));
     await rename(partial, folder);
     return folder;
   } finally {
     release();
   }
+}
+
+function expectFiles(files: readonly string[], made: Readonly<Record<string, string>>): void {
+  const missing = files.find((file) => made[file] === undefined);
+  if (missing === undefined) return;
+  throw new MillraceError("build_failed", `expected ${missing} among the files that were built, got none`, {
+    hint: "The instance's log has the builder's output.",
+  });
 }
 
 /** Why a folder is no complete result: "absent", or what is wrong with it. */
@@ -71,7 +79,10 @@ async function faultOf(folder: string): Promise<string | undefined> {
   }
 }
 
-/** Size and samples of each file below a folder but hidden ones, by path. */
+/**
+ * Size and samples of each file below a folder but hidden ones, by path. Weights are too large to read whole at every start; a file that was cut
+ * differs in its size, and one that holds another model's weights in its samples.
+ */
 export async function fingerprint(folder: string): Promise<Readonly<Record<string, string>>> {
   const names = (await readdir(folder, { recursive: true })).sort();
   const prints: Record<string, string> = {};
@@ -90,8 +101,8 @@ async function printOf(path: string): Promise<string | undefined> {
     const about = await file.stat();
     if (!about.isFile()) return undefined;
     const hash = createHash("sha256");
-    for (const position of new Set([0, Math.max(0, about.size - SAMPLE_BYTES)])) {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(SAMPLE_BYTES), 0, SAMPLE_BYTES, position);
+    for (const { byteOffset, byteLength } of samplesOf(about.size)) {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(byteLength), 0, byteLength, byteOffset);
       hash.update(buffer.subarray(0, bytesRead));
     }
     return `${about.size} ${hash.digest("hex")}`;

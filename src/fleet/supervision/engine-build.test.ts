@@ -85,7 +85,7 @@ async function serve(spec: ModelSpec): Promise<{ readonly lines: string; readonl
 }
 
 /** The folder that a specification's engine is in or would be in: builds it if it must. */
-async function folderOf(spec: ModelSpec): Promise<string> {
+async function folderOf(spec: ModelSpec, signal = new AbortController().signal): Promise<string> {
   const env = environmentOf(spec, 0);
   const made = await builtEngine(
     {
@@ -96,7 +96,7 @@ async function folderOf(spec: ModelSpec): Promise<string> {
       onProgress: () => {},
       onNotice: () => {},
     },
-    new AbortController().signal,
+    signal,
   );
   return made!;
 }
@@ -206,10 +206,31 @@ describe("an engine that is built first", () => {
       fleet.supervisor.addModel(shop.spec);
       await expect(fleet.supervisor.whenReady("m")).rejects.toThrow(expected);
       expect(fleet.supervisor.instances()[0]).toMatchObject({ state: "failed", isGivenUp: true });
-      // Nothing that is incomplete bears the name of a result.
-      expect(shop.results().engine!.every((path) => path.endsWith(".partial"))).toBe(true);
+      // Neither under the name of a result nor as a partial one.
+      expect(shop.results().engine).toEqual([]);
       await serve(again(shop, {}, { STAND_IN_FAULT: "" }));
     }
+  });
+
+  it("ends the question for a version at the fleet's end, and does not blame the builder", async () => {
+    const shop = workshop();
+    const pidFile = join(shop.cache, "../pid");
+    const endless = join(shop.cache, "../endless.mjs");
+    writeFileSync(
+      endless,
+      `import { writeFileSync } from "node:fs";
+      process.on("SIGTERM", () => {});
+      writeFileSync(${JSON.stringify(pidFile)}, String(process.pid));
+      setInterval(() => {}, 1000);`,
+    );
+    const spec = again(shop, { buildEngine: { program: [process.execPath, endless] } });
+    const end = new AbortController();
+    const building = folderOf(spec, end.signal);
+    await until(() => existsSync(pidFile) && readFileSync(pidFile, "utf8") !== "", "the question is asked");
+    end.abort();
+    await expect(building).rejects.toThrow("was told to end");
+    await expect(building).rejects.not.toHaveProperty("code");
+    await until(() => !isAlive(Number(readFileSync(pidFile, "utf8"))), "the program has ended");
   });
 
   it("says what it needs: a version, a GPU, a model that it can tell apart", async () => {
@@ -257,10 +278,16 @@ describe("a build belongs to", () => {
 
   it("a model's content", async () => {
     const own = workshop();
-    const first = await folderOf(own.spec);
-    writeFileSync(join(own.spec.options.model, "model.safetensors"), "Weights");
-    expect(await folderOf(own.spec)).not.toBe(first);
-    expect(own.runs()).toEqual(["convert", "build", "convert", "build"]);
+    const path = join(own.spec.options.model, "model.safetensors");
+    const large = Buffer.alloc(2 ** 20, 1);
+    // Another model's weights, between the same header and the same end.
+    const other = Buffer.from(large).fill(2, 2 ** 17, 2 ** 20 - 2 ** 17);
+    const folders: string[] = [];
+    for (const weights of ["weights", "Weights", large, other]) {
+      writeFileSync(path, weights);
+      folders.push(await folderOf(own.spec));
+    }
+    expect(new Set(folders).size).toBe(4);
   });
 
   it("a revision of a repository on the hub", async () => {

@@ -33,8 +33,8 @@ export async function builtEngine(context: BuildContext, signal: AbortSignal): P
   onProgress("looks for a build of this model, engine and GPU");
   const depends = {
     model: await identityOf(spec.options.model, env),
-    version: await versionOf(build.versionCommand, env),
-    gpus: await gpusOf(env),
+    version: await versionOf(build.versionCommand, env, signal),
+    gpus: await gpusOf(env, signal),
   };
   let source = spec.options.model;
   let before = "";
@@ -79,8 +79,12 @@ async function identityOf(model: string, env: NodeJS.ProcessEnv): Promise<object
   }
 }
 
-async function versionOf(command: readonly [string, ...string[]], env: NodeJS.ProcessEnv): Promise<string> {
-  const { output } = await ask(command, env);
+async function versionOf(
+  command: readonly [string, ...string[]],
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<string> {
+  const { output } = await ask(command, env, signal);
   const found = VERSION.exec(output);
   const version = found?.[1] ?? found?.[2];
   if (version !== undefined) return version;
@@ -90,13 +94,13 @@ async function versionOf(command: readonly [string, ...string[]], env: NodeJS.Pr
 }
 
 /** Names and compute capabilities of the GPUs that the instance sees. */
-async function gpusOf(env: NodeJS.ProcessEnv): Promise<readonly string[]> {
+async function gpusOf(env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<readonly string[]> {
   const visible = env.CUDA_VISIBLE_DEVICES ?? "";
   // nvidia-smi selects no slices of a GPU: their own name then stands beside all GPUs.
   const isSlice = visible.includes("MIG");
   const selected = visible === "" || isSlice ? [] : ["-i", visible];
   const command = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader", ...selected] as const;
-  const { output, isSuccess } = await ask(command, env);
+  const { output, isSuccess } = await ask(command, env, signal);
   const gpus = output.split("\n").filter((line) => /,\s*\d+\.\d+\s*$/.test(line));
   if (isSuccess && gpus.length > 0) return [...new Set(isSlice ? [visible, ...gpus] : gpus)].sort();
   throw new MillraceError("build_failed", `expected nvidia-smi to name a GPU to build for, got ${quoted(output)}`, {
@@ -111,10 +115,22 @@ interface Reply {
   readonly isSuccess: boolean;
 }
 
-function ask([program, ...args]: readonly [string, ...string[]], env: NodeJS.ProcessEnv): Promise<Reply> {
-  return new Promise((done) => {
-    execFile(program, args, { env, timeout: QUESTION_TIMEOUT_MS, maxBuffer: 2 ** 22 }, (error, stdout, stderr) =>
-      done({ output: stdout + stderr || (error?.message ?? ""), isSuccess: error === null }),
-    );
+/** Rejects after the signal, which says nothing about the builder. */
+function ask(
+  [program, ...args]: readonly [string, ...string[]],
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<Reply> {
+  return new Promise((done, fail) => {
+    const limits = { timeout: QUESTION_TIMEOUT_MS, maxBuffer: 2 ** 22, killSignal: "SIGKILL" } as const;
+    const child = execFile(program, args, { env, ...limits }, (error, stdout, stderr) => {
+      signal.removeEventListener("abort", kill);
+      if (signal.aborted) fail(new Error(`${program} was told to end`));
+      else done({ output: stdout + stderr || (error?.message ?? ""), isSuccess: error === null });
+    });
+    // execFile's own signal sends SIGTERM, which a program may ignore.
+    const kill = () => child.kill("SIGKILL");
+    signal.addEventListener("abort", kill);
+    if (signal.aborted) kill();
   });
 }

@@ -16,9 +16,6 @@ import { environmentOf, prepareLaunch } from "./launch.js";
 import type { OrphanGuard } from "./orphan-guard.js";
 import type { FleetTiming } from "./timing.js";
 
-/** Arguments that give the cache events another place, or several publishers, which cannot share a Unix socket. */
-const OWN_EVENTS = /^--(kv[-_]events[-_]config|data[-_]parallel)|^-dp/;
-
 const DEFAULT_START_TIMEOUT_MS = 600_000;
 const DEFAULT_STOP_TIMEOUT_MS = 10_000;
 const FIRST_READY_POLL_MS = 25;
@@ -81,9 +78,8 @@ async function runOnPorts(
   [port, ...sparePorts]: [number, number, number],
 ): Promise<RunEnd> {
   const { adapter, spec, slot, folder, log, guard, mark } = context;
-  const followsCache = !spec.args.some((argument) => OWN_EVENTS.test(argument));
   const built = await buildFor(context, listener, quit);
-  const place = { host: spec.host, port, sparePorts, folder, followsCache, ...(built === undefined ? {} : { built }) };
+  const place = { host: spec.host, port, sparePorts, folder, ...(built === undefined ? {} : { built }) };
   const launch = await prepareLaunch(adapter, spec, slot, place);
   for (const notice of launch.notices) listener.onNotice(notice);
   log.forgetTail();

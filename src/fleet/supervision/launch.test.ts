@@ -42,16 +42,38 @@ describe("a command line", () => {
     const { command, env, notices } = await launch(
       spec(
         "vllm",
-        { maxNumSeqs: 8, kvCacheMemoryBytes: 1e9, apiKey: "sk", speculativeConfig: { method: "ngram" } },
+        {
+          maxNumSeqs: 8,
+          kvCacheMemoryBytes: 1e9,
+          apiKey: "sk",
+          speculativeConfig: { method: "ngram" },
+          enablePrefixCaching: false,
+        },
         { args: ["--seed", "1"], env: { A: "b" } },
       ),
     );
     expect(command.join(" ")).toBe(
-      'engine a/model --host 127.0.0.1 --port 8101 --max-num-seqs 8 --kv-cache-memory-bytes 1000000000 --speculative-config {"method":"ngram"} --served-model-name m --seed 1',
+      'engine a/model --host 127.0.0.1 --port 8101 --max-num-seqs 8 --kv-cache-memory-bytes 1000000000 --speculative-config {"method":"ngram"} --no-enable-prefix-caching --served-model-name m --seed 1',
     );
     expect(env).toMatchObject({ VLLM_API_KEY: "sk", A: "b" });
     expect(env.VLLM_SERVER_DEV_MODE).toBeUndefined();
     expect(notices).toEqual([]);
+  });
+
+  it("has a place for vLLM's cache events, unless the arguments may give another", async () => {
+    const folder = tempTree({});
+    const { command, cacheEvents, notices } = await launch(
+      spec("vllm", {}, { args: ["--config-format=hf"] }),
+      0,
+      folder,
+    );
+    expect(cacheEvents?.events).toBe(`ipc://${join(folder, "cache-events.sock")}`);
+    expect([command.includes("--kv-events-config"), notices]).toEqual([true, []]);
+    for (const own of ["--config", "--config=vllm.yaml", "--kv_events_config={}", "--data-parallel-size", "-dp"]) {
+      expect((await launch(spec("vllm", {}, { args: [own] }))).cacheEvents, own).toBeUndefined();
+    }
+    const deep = await launch(spec("vllm", {}), 0, join(folder, "d".repeat(100)));
+    expect([deep.cacheEvents, deep.notices.join()]).toEqual([undefined, expect.stringContaining("routing guesses")]);
   });
 
   it("reports options for which an engine has no flag", async () => {

@@ -18,6 +18,12 @@ interface Launch {
   readonly notices: readonly string[];
 }
 
+/**
+ * Arguments that may give the cache events another place (vLLM's --config names a file of arguments), or several publishers, which cannot share a
+ * Unix socket.
+ */
+const OWN_EVENTS = /^--(kv[-_]events[-_]config|data[-_]parallel|config(=|$))|^-dp/;
+
 const HELP_TIMEOUT_MS = 30_000;
 
 /** @param slot number of the instance, which determines its cores and GPUs */
@@ -25,7 +31,7 @@ export async function prepareLaunch(
   adapter: Adapter,
   spec: ModelSpec,
   slot: number,
-  place: LaunchPlace,
+  place: Omit<LaunchPlace, "followsCache">,
 ): Promise<Launch> {
   const program = spec.program ?? adapter.program;
   if (program === undefined) {
@@ -43,7 +49,8 @@ export async function prepareLaunch(
     servedModelName: spec.options.servedModelName ?? spec.name,
     ...(spec.scaleDown === "sleep" && adapter.sleep !== undefined ? { enableSleepMode: true } : {}),
   };
-  const plan = adapter.launch(options, program, place, help);
+  const followsCache = !spec.args.some((argument) => OWN_EVENTS.test(argument));
+  const plan = adapter.launch(options, program, { ...place, followsCache }, help);
   if (plan.needsFolder === true) await mkdir(place.folder, { recursive: true });
   await writeFiles(plan);
   const pinned = await pinnedTo(coresOf(spec, slot));

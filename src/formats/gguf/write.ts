@@ -70,11 +70,15 @@ export function encodeGguf(gguf: WritableGguf): Buffer {
   return Buffer.concat([...pieces(gguf)]);
 }
 
-/** Writes the file piece by piece. */
 export function writeGguf(path: string, gguf: WritableGguf): void {
+  for (const _ of writePieces(path, gguf));
+}
+
+/** Writes the file piece by piece. @yields after each piece, so that the caller can end the work there */
+export function* writePieces(path: string, gguf: WritableGguf): Generator<void> {
   const fd = openSync(path, "w");
   try {
-    for (const piece of pieces(gguf)) writeAll(fd, piece);
+    for (const piece of pieces(gguf)) yield writeAll(fd, piece);
   } finally {
     closeSync(fd);
   }

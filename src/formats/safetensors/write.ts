@@ -12,12 +12,15 @@ interface WritableTensor {
   bytes(): Iterable<Uint8Array>;
 }
 
-/** @param onWritten called with the bytes written so far, and those of all tensors */
-export function writeSafetensors(
+/**
+ * @param onWritten called with the bytes written so far, and those of all tensors
+ * @yields after each piece, so that the caller can end the work there
+ */
+export function* writeSafetensors(
   path: string,
   tensors: readonly WritableTensor[],
   onWritten: (numBytes: number, total: number) => void = () => {},
-): void {
+): Generator<void> {
   let total = 0;
   const table: Record<string, unknown> = { __metadata__: { format: "pt" } };
   for (const { name, type, shape } of tensors) {
@@ -41,6 +44,7 @@ export function writeSafetensors(
         writeAll(fd, piece);
         numWritten += piece.length;
         onWritten(numWritten, total);
+        yield;
       }
       if (numWritten !== end) throw new RangeError(`expected ${tensor.name} to end at byte ${end}, got ${numWritten}`);
     }

@@ -27,7 +27,7 @@ import {
   readPreTokenizer,
   refuse,
 } from "./pipeline.js";
-import { readAddedTokens, readHfVocabulary } from "./vocabulary.js";
+import { idsByText, readAddedTokens, readHfVocabulary } from "./vocabulary.js";
 
 /** The limit is far above Gemma 3's file of 33 MB. */
 export const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
@@ -53,7 +53,7 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
   }
   const added = readAddedTokens(json, numEmbeddings);
   const read = readHfVocabulary(model, added, numEmbeddings);
-  const idByText = new Map([...read.idByText, ...added.map(({ id, content }) => [content, id] as const)]);
+  const idByText = idsByText(read, added);
   const idOf = (text: string | undefined) => (text === undefined ? undefined : idByText.get(text));
   const eosId = idOf(tokenText(settings, "eos_token"));
   const template = templateOf(json, idOf);

@@ -37,6 +37,10 @@ export function readAddedTokens(json: JsonObject, numEmbeddings: number): readon
   });
 }
 
+/** Ids of the model's own tokens and of the added ones. */
+export const idsByText = (vocab: Vocabulary, added: readonly AddedToken[]): ReadonlyMap<string, number> =>
+  new Map([...vocab.idByText, ...added.map(({ id, content }) => [content, id] as const)]);
+
 /**
  * Texts and types of ids 0 … numEmbeddings − 1. `idByText` has only the model's own tokens, which merges produce.
  * Throws `tokenizer_corrupt` for ids out of range or given twice.

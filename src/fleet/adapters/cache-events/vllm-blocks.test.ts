@@ -128,10 +128,20 @@ test("blocks whose tokens and hashes do not go together, or of another size, are
   expect(keysIn(told)).toEqual([first!.key]);
 });
 
+test("a group that changes its window is a damaged report", () => {
+  const told = new VllmBlocks();
+  const blocks = chain([1], "");
+  told.apply([1, [storedEvent(blocks)]]);
+  const other = [1, [storedEvent(blocks, { kv_cache_spec_sliding_window: SIZE })]];
+  expect(() => told.apply(other)).toThrow("expected group 0 to keep its window of 0, got 4");
+});
+
 test.each([
   ["no batch", 5],
   ["an unknown event", [1, [{ type: "BlockMoved" }]]],
   ["blocks of no tokens", [1, [storedEvent(chain([1], ""), { token_ids: [], block_size: 0 })]]],
+  ["a hash too long", [1, [{ ...storedEvent(chain([1], "")), block_hashes: [new Uint8Array(65)] }]]],
+  ["events as lists, of older versions", [1, [["BlockStored", [1], null, [1, 2, 3, 4], SIZE, null]]]],
   ["a group out of range", [1, [storedEvent(chain([1], ""), { group_idx: 31 })]]],
 ])("a damaged report throws: %s", (_, message) => {
   expect(() => new VllmBlocks().apply(message)).toThrow();

@@ -7,11 +7,17 @@ import { z } from "zod";
 import { blockKey, rootKey } from "../../../text/block-hash.js";
 import { CachedBlocks } from "../../../text/cached-blocks.js";
 
-/** Blocks of this many tokens fill the memory of the largest machines; a report of more is damaged. */
-const MAX_BLOCKS = 1 << 22;
+/** Blocks of 16 tokens are then 16 million; a report of more is damaged. */
+const MAX_BLOCKS = 1 << 20;
 const MAX_GROUPS = 31;
+/** Of a block's hash; SHA-512 has this many. */
+const MAX_HASH_BYTES = 64;
 
-const hash = z.union([z.bigint(), z.number(), z.instanceof(Uint8Array)]);
+const hash = z.union([
+  z.bigint(),
+  z.number(),
+  z.instanceof(Uint8Array).refine(({ length }) => length <= MAX_HASH_BYTES, `expected at most ${MAX_HASH_BYTES} bytes`),
+]);
 const stored = z.object({
   type: z.literal("BlockStored"),
   block_hashes: z.array(hash),
@@ -123,10 +129,14 @@ export class VllmBlocks {
   /**
    * A group is known from its first block on; until then no block of a prompt counts as cached that it would have to hold.
    * @returns false for blocks of another size than the first group's
+   * @throws for a group that changes its window
    */
   #meet(group: number, window: number, blockSize: number): boolean {
     if (this.#blocks !== undefined && this.#blocks.blockSize !== blockSize) return false;
-    if (this.#windows.get(group) === window) return true;
+    const known = this.#windows.get(group);
+    if (known === window) return true;
+    // Each change would cost a copy of all blocks.
+    if (known !== undefined) throw new Error(`expected group ${group} to keep its window of ${known}, got ${window}`);
     this.#windows.set(group, window);
     this.#blocks = this.#made(blockSize, this.#blocks?.snapshot());
     return true;

@@ -48,7 +48,10 @@ class StandInPublisher {
       medium: "GPU",
       lora_name: null,
     };
-    const batch = Buffer.from(encode([1, [event], 0]));
+    await this.publishBatch(Buffer.from(encode([1, [event], 0])), isLost);
+  }
+
+  async publishBatch(batch: Buffer, isLost = false): Promise<void> {
     const frames = [Buffer.alloc(0), numbered(this.#sent.length), batch];
     this.#sent.push(batch);
     if (!isLost) await this.#events.send(frames);
@@ -107,6 +110,16 @@ test("a lost batch is an error, and the next attempt has it", async () => {
   };
   await expect(follow(9)).rejects.toThrow("expected batch 1 of cache events, got 2");
   await follow(3);
+});
+
+test.each([
+  ["lists that are not there", Buffer.from("dd01c9c380".repeat(20), "hex")],
+  ["events of older versions", Buffer.from(encode([1, [["AllBlocksCleared"]]]))],
+])("a batch that cannot be read is an error of ours, after which nobody asks again: %s", async (_, batch) => {
+  using publisher = await opened();
+  await publisher.publishBatch(batch);
+  const following = followZmq(publisher.sockets, new AbortController().signal);
+  await expect(following.next()).rejects.toMatchObject({ code: "upstream_failed" });
 });
 
 test("an engine that no longer has its first batches is followed from the first one left", async () => {

@@ -3,25 +3,31 @@
  * again, from a number on (ZmqEventPublisher of vllm/distributed/kv_events.py).
  */
 import { decode } from "@msgpack/msgpack";
+import { MillraceError } from "../../../core/errors.js";
 import type { CachedBlocks } from "../../../text/cached-blocks.js";
 import type { CacheEventSockets } from "../../upstream/upstream.js";
+import { expectBoundedMessage } from "./msgpack-bounds.js";
 import { VllmBlocks } from "./vllm-blocks.js";
 
-const REPLAY_MS = 10_000;
+/** Time to the next batch that is sent again, and to the last. */
+const NEXT_REPLAY_MS = 10_000;
+const REPLAY_MS = 60_000;
 /** A batch has the blocks of one step. */
-const MAX_BATCH_BYTES = 64 * 2 ** 20;
+const MAX_BATCH_BYTES = 4 * 2 ** 20;
+/** Batches that wait to be read. vLLM sends its last 10,000 again (buffer_steps) and drops what finds no room, which is then a gap. */
+const MAX_WAITING = 4096;
+const MAX_REPLAYED = 16_384;
 
-/** @yields the blocks after each batch; ends without any where the ZeroMQ client, an optional package, is not installed */
+/**
+ * @yields the blocks after each batch; ends without any where the ZeroMQ client, an optional package, is not installed
+ * @throws upstream_failed for a batch that cannot be read; other errors after a lost batch, which another attempt has
+ */
 export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal): AsyncGenerator<CachedBlocks> {
   const zmq = await import("zeromq").catch(() => undefined);
   if (zmq === undefined || signal.aborted) return;
-  const subscriber = new zmq.Subscriber({ maxMessageSize: MAX_BATCH_BYTES, receiveHighWaterMark: 0, linger: 0 });
-  const replay = new zmq.Dealer({
-    maxMessageSize: MAX_BATCH_BYTES,
-    receiveTimeout: REPLAY_MS,
-    receiveHighWaterMark: 0,
-    linger: 0,
-  });
+  const common = { maxMessageSize: MAX_BATCH_BYTES, linger: 0 };
+  const subscriber = new zmq.Subscriber({ ...common, receiveHighWaterMark: MAX_WAITING });
+  const replay = new zmq.Dealer({ ...common, receiveHighWaterMark: MAX_REPLAYED, receiveTimeout: NEXT_REPLAY_MS });
   const close = () => {
     subscriber.close();
     replay.close();
@@ -39,16 +45,18 @@ export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal
       if (number === undefined || payload === undefined || Number(number) < (next ?? 0)) return false;
       if (next !== undefined && Number(number) > next)
         throw new Error(`expected batch ${next} of cache events, got ${number}`);
-      blocks.apply(decode(payload, { useBigInt64: true }));
+      applyBatch(blocks, payload);
       next = Number(number) + 1;
       return true;
     };
+    const deadlineMs = performance.now() + REPLAY_MS;
     await replay.send([Buffer.alloc(0), Buffer.alloc(8)]);
     for await (const frames of replay) {
       // An empty frame, then the topic where there is one to send again, the number, and the batch.
       const [payload, number] = [frames.at(-1), numberIn(frames.at(-2))];
       if (number === undefined || number < 0n) break;
       take(number, payload);
+      if (performance.now() > deadlineMs) throw new Error(`expected all earlier cache events within ${REPLAY_MS} ms`);
     }
     if (blocks.blocks !== undefined) yield blocks.blocks;
     for await (const [, number, payload] of subscriber) {
@@ -57,6 +65,19 @@ export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal
   } finally {
     signal.removeEventListener("abort", close);
     close();
+  }
+}
+
+function applyBatch(blocks: VllmBlocks, payload: Buffer): void {
+  try {
+    expectBoundedMessage(payload);
+    blocks.apply(decode(payload, { useBigInt64: true }));
+  } catch (thrown) {
+    const got = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new MillraceError("upstream_failed", `expected cache events as vLLM 0.32 writes them, got others: ${got}`, {
+      hint: "Routing guesses what this instance holds. Versions from 0.26 on write events as maps: install a newer vLLM.",
+      cause: thrown,
+    });
   }
 }
 

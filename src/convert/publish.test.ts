@@ -1,0 +1,67 @@
+/** File systems that this machine may not have: without hard links, and a mount point as the folder. */
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, expect, test, vi } from "vitest";
+import { fixture } from "../../test/helpers/fixtures.js";
+import { convertModel } from "./convert.js";
+
+const disk = vi.hoisted(() => ({
+  onLink: undefined as (() => void) | undefined,
+  mountPoint: undefined as string | undefined,
+}));
+
+vi.mock("node:fs", async (original) => {
+  const fs = await original<typeof import("node:fs")>();
+  return {
+    ...fs,
+    linkSync(from: string, to: string) {
+      disk.onLink?.();
+      fs.linkSync(from, to);
+    },
+    lstatSync(path: string, options: object) {
+      const found = fs.lstatSync(path, options);
+      if (found !== undefined && path === disk.mountPoint) found.dev++;
+      return found;
+    },
+  };
+});
+
+const root = mkdtempSync(join(tmpdir(), "millrace-publish-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+beforeEach(() => Object.assign(disk, { onLink: undefined, mountPoint: undefined }));
+
+const model = fixture("models/stories260k.gguf");
+
+test.each([
+  "EPERM",
+  "ENOTSUP",
+  "EOPNOTSUPP",
+])("a file system without hard links (%s) gets the file all the same", async (code) => {
+  const out = join(root, `${code}.gguf`);
+  disk.onLink = () => {
+    throw Object.assign(new Error(code), { code });
+  };
+  await convertModel({ model, out, type: "F32" });
+  expect(existsSync(out)).toBe(true);
+  const taken = join(root, `${code}-taken.gguf`);
+  disk.onLink = () => {
+    writeFileSync(taken, "mine");
+    throw Object.assign(new Error(code), { code });
+  };
+  await expect(convertModel({ model, out: taken, type: "F32" })).rejects.toMatchObject({ code: "invalid_option" });
+  expect(readFileSync(taken, "utf8")).toBe("mine");
+});
+
+test("an empty folder that is a mount point is refused before anything is written", async () => {
+  const out = join(root, "mounted");
+  mkdirSync(out);
+  disk.mountPoint = out;
+  let numWritten = 0;
+  const converting = convertModel({ model, out, type: "F32" }, () => numWritten++);
+  await expect(converting).rejects.toMatchObject({
+    code: "invalid_option",
+    hint: expect.stringContaining(join(out, "model")),
+  });
+  expect([numWritten, readdirSync(out)]).toEqual([0, []]);
+});

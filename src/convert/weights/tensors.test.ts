@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import type { TensorSource } from "../../backend/tensor-source.js";
+import { bytesOf } from "./tensors.js";
+
+/** A source of one vector and one matrix of a row, both with these values. */
+function sourceOf(...numbers: readonly number[]): TensorSource {
+  const values = Float32Array.from(numbers);
+  const matrix = () => ({
+    type: "F32" as const,
+    convert: (target: ArrayBuffer) => new Float32Array(target).set(values),
+  });
+  return { has: () => true, values: () => values, matrix } as unknown as TensorSource;
+}
+
+test.each([
+  [[2] as const],
+  [[1, 2] as const],
+])("a value beyond float16's range is refused with its tensor's name: %s", (shape) => {
+  const encode = (type: "F16" | "BF16" | "F32", ...values: readonly number[]) => [
+    ...bytesOf(sourceOf(...values), { name: "blk.0.ffn_up.weight", shape }, type),
+  ];
+  for (const large of [65_520, -1e30]) {
+    expect(() => encode("F16", 1, large)).toThrow(/values of blk\.0\.ffn_up\.weight within float16's range/);
+    expect(encode("BF16", 1, large)[0]).toHaveLength(4);
+    expect(encode("F32", 1, large)[0]).toHaveLength(8);
+  }
+  // What is infinite in the model stays so.
+  expect(encode("F16", 65_519, Number.POSITIVE_INFINITY)[0]).toEqual(Uint8Array.of(0xff, 0x7b, 0, 0x7c));
+});

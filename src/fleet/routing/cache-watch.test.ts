@@ -1,0 +1,44 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { until } from "../../../test/helpers/fake-server.js";
+import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import { MillraceError } from "../../core/errors.js";
+import { CachedBlocks } from "../../text/cached-blocks.js";
+import { CacheWatch } from "./cache-watch.js";
+
+/** A watch over one instance, each of whose attempts yields blocks and then throws. */
+function watchThrowing(thrown: Error) {
+  const pool = new TestPool([upstreamOf("a", { url: "http://127.0.0.1:1", engine: "vllm" })]);
+  const told: unknown[] = [];
+  const seen = { numAttempts: 0, told, pool };
+  const follow = async function* () {
+    seen.numAttempts++;
+    yield new CachedBlocks([0], 16);
+    throw thrown;
+  };
+  const watch = new CacheWatch(
+    pool,
+    () => follow,
+    (id, error) => told.push([id, error]),
+  );
+  return Object.assign(seen, { watch, [Symbol.dispose]: () => watch.close() });
+}
+
+test("a lost connection is tried again, and told once for each start", async () => {
+  const lost = new Error("lost");
+  using seen = watchThrowing(lost);
+  await until(() => seen.numAttempts >= 3, "three attempts");
+  expect(seen.told).toEqual([["a", lost]]);
+  seen.pool.change("a", { starts: 2 });
+  await until(() => seen.told.length === 2, "the error of the next start");
+});
+
+test("a report that cannot be read is told, and not asked for again before the next start", async () => {
+  using seen = watchThrowing(new MillraceError("upstream_failed", "expected another format"));
+  await until(() => seen.told.length === 1, "the error");
+  await sleep(300);
+  expect(seen.numAttempts).toBe(1);
+  expect(seen.watch.blocksOf(seen.pool.upstreams("m")[0]!)).toBeUndefined();
+  seen.pool.change("a", { starts: 2 });
+  await until(() => seen.numAttempts === 2, "another attempt");
+});
