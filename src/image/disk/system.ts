@@ -13,6 +13,8 @@ export const systemPackages = (fleet: ImageFleet): readonly string[] => [
   "dbus",
   kernelOf(fleet),
   "initramfs-tools",
+  // cloud-init renders the network only where it finds `ip`.
+  "iproute2",
   // growpart and sfdisk: the root grows to the cloud's disk.
   "cloud-init",
   "cloud-guest-utils",
