@@ -118,7 +118,10 @@ test("it boots by BIOS, answers a chat, and shows its report", { timeout: 90 * M
   note(`root file system: ${(rootBytes / GIB).toFixed(2)} GiB on a disk of 6 GiB`);
   expect(rootBytes).toBeGreaterThan(5 * GIB);
   // Beside the bench on an emulated processor, the health check of a minute can run out of time; the next one finds an idle machine.
-  await until(async () => ((await vm.run("systemctl --failed --no-legend --plain")) === "" ? "none" : undefined), 5 * MINUTE);
+  await until(
+    async () => ((await vm.run("systemctl --failed --no-legend --plain")) === "" ? "none" : undefined),
+    5 * MINUTE,
+  );
   note(await vm.run("systemd-analyze time"));
   note(await vm.run("grep -h WARN /var/log/cloud-init.log || true"));
   await powerOff(vm);
