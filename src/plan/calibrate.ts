@@ -59,7 +59,7 @@ export interface Point {
   readonly predict: (efficiencies: Efficiencies) => number;
 }
 
-/** Of the embedded engine. */
+/** Of the embedded engine in reports that do not state it. */
 const DEFAULT_CHUNK = 128;
 
 function pointsOf(instance: PlannedInstance, { results, options }: EngineReport): Point[] {

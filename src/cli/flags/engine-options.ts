@@ -14,6 +14,7 @@ import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf } from "./option-v
 import { parseSpeculativeConfig } from "./speculative-config.js";
 
 const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
+const LEAST_BATCHED_TOKENS = 128;
 const MANY = Number.MAX_SAFE_INTEGER;
 
 /** Flags as commander returns them, each value parsed. */
@@ -74,7 +75,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--max-num-batched-tokens <n>",
-      `most tokens computed in one step (default: ${defaults.maxNumBatchedTokens}, or twice --max-num-seqs if that is more)`,
+      `most tokens computed in one step (default: four times --max-num-seqs, at least ${LEAST_BATCHED_TOKENS})`,
       integerIn("--max-num-batched-tokens", 1, 1 << 20),
     ),
     option(
@@ -193,9 +194,9 @@ function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (tex
   };
 }
 
-/** Tokens of one step: one for each sequence, and as many prompt tokens. */
+/** Tokens of one step: room for prompts where every seat decodes (docs/background/decisions.md, 46). */
 function batchedTokensFor(maxNumSeqs: number): number {
-  return Math.max(DEFAULT_ENGINE_OPTIONS.maxNumBatchedTokens, 2 * maxNumSeqs);
+  return Math.max(LEAST_BATCHED_TOKENS, 4 * maxNumSeqs);
 }
 
 /** @param speculative the default of --speculative-config */
