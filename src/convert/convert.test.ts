@@ -108,14 +108,19 @@ function weightsOnly(path: string, out: string): void {
 const architectures = readdirSync(fixture("hf"));
 
 describe("a folder", () => {
-  test.each(architectures)("of %s becomes a file that answers alike", async (name) => {
-    const file = place(".gguf");
+  test.each(architectures)("of %s becomes a file, and a folder again, that answer alike", async (name) => {
+    const [file, folder] = [place(".gguf"), place()];
     if (name === "gemma3") {
       // Its scale of attention is not that of its heads' width, for which GGUF has no key.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/can say attentionScale/);
     }
     weightsOnly(fixture(`hf/${name}`), file);
-    expectClose(await completionsOf(file), await completionsOf(fixture(`hf/${name}`)));
+    const completions = await completionsOf(fixture(`hf/${name}`));
+    expectClose(await completionsOf(file), completions);
+    // Its rope has too few frequencies to show the settings that they were made with.
+    if (name === "llama") return;
+    weightsOnly(file, folder);
+    expectClose(await completionsOf(folder), completions);
   });
 
   test.each(readdirSync(fixture("hf-tokenizers")))("'s tokenizer, as %s has it, has the same ids in a file", (name) => {

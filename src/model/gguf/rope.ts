@@ -25,6 +25,8 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
       `expected rope scaling ${ROPE_SCALINGS.join(", ")}, got ${stated}`,
     );
   }
+  // The share of YaRN's magnitude that the model does without.
+  const withheld = scaling === "yarn" ? 1 + 0.1 * (number("scaling.yarn_log_multiplier") ?? 0) * Math.log(factor) : 1;
   return {
     dim,
     base,
@@ -34,6 +36,6 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
       number("scaling.original_context_length") ?? metadata.number(`${architecture}.context_length`) ?? 0,
     betaFast: number("scaling.yarn_beta_fast") ?? 32,
     betaSlow: number("scaling.yarn_beta_slow") ?? 1,
-    attentionFactor: number("scaling.attn_factor") ?? 1,
+    attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
 }
