@@ -185,7 +185,7 @@ export const OPS = {
       numRows: NUM_ROWS,
       width: { kind: "integer" },
       beta: { kind: "number" },
-      length: { kind: "integer", note: "at least 1" },
+      length: { kind: "integer", note: "in [1, 2²⁷]" },
     },
   },
   gatedLinear: {

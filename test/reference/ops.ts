@@ -160,7 +160,7 @@ export function scaleByPosition(operands: Operands<"scaleByPosition">): Work {
   const x = operands.f32("x", numRows * width);
   const positions = operands.i32("positions", numRows);
   const beta = operands.number("beta");
-  const length = operands.integer("length", 1);
+  const length = operands.integer("length", 1, 2 ** 27);
   return () => {
     x.forEach((value, i) => {
       const position = Math.max(0, positions[Math.floor(i / width)]!);

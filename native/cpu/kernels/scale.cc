@@ -44,7 +44,7 @@ Op decode(const Operands<ops::scaleByPosition>& in, DecodeMemo&) {
   args.x = in.buffer(scaleByPosition::x, saturatedProduct(numRows, args.width));
   args.positions = in.buffer(scaleByPosition::positions, numRows);
   args.beta = in.number(scaleByPosition::beta);
-  args.length = in.integer(scaleByPosition::length, 1);
+  args.length = in.integer(scaleByPosition::length, 1, 1 << 27);
   return makeOp(OpCode::scaleByPosition, args, numRows, static_cast<double>(args.width) * 0.2 + 20);
 }
 

@@ -2,8 +2,8 @@
 import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
+import { MODEL_LIMITS } from "../description/model-description.js";
 import type { Pooling } from "../description/pooling.js";
-import type { RopeConfig } from "../description/rope.js";
 import {
   ARCHITECTURES,
   type Architecture,
@@ -78,7 +78,6 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     throw new MillraceError("gguf_metadata", message);
   }
   const traits = TRAITS[architecture];
-  const ropes = readRopes(metadata, architecture, layers);
   const read = new MetadataReader(metadata, architecture);
   return Object.freeze({
     ...description,
@@ -88,11 +87,11 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     embeddingScale: traits.scalesEmbedding ? Math.fround(Math.sqrt(width)) : 1,
     attentionScale: attentionScaleOf(architecture, layers, width),
     ...PLAIN,
-    ...scalesOf(read, architecture, ropes[0]!),
+    ...scalesOf(read, architecture, description.contextLength),
     isPostNormed: architecture === "olmo2",
     activation: traits.activation,
     isNeoxRope: traits.isNeoxRope,
-    ropes,
+    ropes: readRopes(metadata, architecture, layers),
     pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
   });
 }
@@ -104,7 +103,7 @@ function attentionScaleOf(architecture: Architecture, layers: readonly ServableL
 }
 
 /** The factors and bounds that an architecture has beside llama's. */
-function scalesOf(read: MetadataReader, architecture: Architecture, rope: RopeConfig): Partial<ServableModel> {
+function scalesOf(read: MetadataReader, architecture: Architecture, contextLength: number): Partial<ServableModel> {
   if (architecture === "gemma2") {
     return {
       attentionCap: read.positive("attn_logit_softcapping", 50),
@@ -122,7 +121,9 @@ function scalesOf(read: MetadataReader, architecture: Architecture, rope: RopeCo
   }
   if (architecture !== "mistral3") return {};
   const beta = read.optionalPositive("attention.temperature_scale", 0);
-  return beta === 0 ? {} : { queryScaling: { beta, length: rope.originalContextLength } };
+  if (beta === 0) return {};
+  const length = read.size("rope.scaling.original_context_length", MODEL_LIMITS.context, contextLength);
+  return { queryScaling: { beta, length } };
 }
 
 function servedArchitecture(metadata: GgufMetadata): Architecture {
