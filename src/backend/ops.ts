@@ -3,6 +3,8 @@
  * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
  * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types, so that the script can load it alone.
  *
+ * size: one table, most of whose statements are the lines of its operands.
+ *
  * Matrices are row-major. The dimensions of a shape are integer operands, a weight's rows and cols, or constants of this file; `*` is any size.
  */
 import type { BufferHandle, WeightHandle } from "./handles.js";

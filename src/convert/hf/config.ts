@@ -120,6 +120,8 @@ function partsOf(model: ServableModel, source: TensorSource): Json {
   if (architecture === "smollm3") {
     parts.no_rope_layers = layers.map(({ mixer }) => (mixer.rope === NO_ROPE ? 0 : 1));
     parts.use_sliding_window = false;
+    // The class's own is beyond smaller vocabularies, which transformers refuses.
+    parts.pad_token_id = null;
   }
   return parts;
 }

@@ -54,7 +54,9 @@ export function* writeFolder(
   const files = text === undefined ? [] : textFiles(path, text);
   const tensors = storedTensors(model, source, type);
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, CONFIG_NAME), jsonOf(config));
+  // transformers refuses an integer for these two.
+  const json = jsonOf(config).replace(/("(?:attn|final)_logit_softcapping": \d+)(?=,?\n)/g, "$1.0");
+  writeFileSync(join(folder, CONFIG_NAME), json);
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
   yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten);
 }

@@ -3,8 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { bool, f32, str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-servable-"));
@@ -26,4 +28,32 @@ test("a file without weights says so, whatever its header lacks", () => {
   expect(() => servableGguf(gguf)).toThrow(
     expect.objectContaining({ code: "gguf_tensor", hint: expect.stringContaining("no model weights") }),
   );
+});
+
+test("bounds are of one architecture, and attention without positions is refused", () => {
+  const unsupported = expect.objectContaining({ code: "architecture_unsupported" });
+  expect(() => servableGguf(header({ "qwen2.final_logit_softcapping": f32(30) }))).toThrow(unsupported);
+  const granite = { "general.architecture": str("granite"), "granite.rope.scaling.finetuned": bool(false) };
+  expect(() => servableGguf(header(granite))).toThrow(unsupported);
+});
+
+test("what early files leave out has llama.cpp's defaults", () => {
+  const path = join(folder, "random.gguf");
+  const read = (architecture: "gemma2" | "granite" | "mistral3", metadata: Record<string, ReturnType<typeof f32>>) => {
+    writeRandomModel(path, { architecture, seed: 1, layers: 2, contextLength: 8192, metadata });
+    return openModel(path).config;
+  };
+  expect(read("gemma2", {}).layers.map(({ mixer }) => [mixer.window, mixer.rope])).toEqual([
+    [24, 0],
+    [0, 0],
+  ]);
+  expect(read("gemma2", { "gemma2.attention.sliding_window": u32(8192) }).layers[0]!.mixer.window).toBe(0);
+  const zero = { "granite.attention.scale": f32(0), "granite.logit_scale": f32(0), "granite.residual_scale": f32(0) };
+  expect(read("granite", zero)).toMatchObject({ attentionScale: 32 ** -0.5, logitScale: 1, residualScale: 1 });
+  expect(read("mistral3", { "mistral3.attention.temperature_scale": f32(0) }).queryScaling).toBeUndefined();
+  const scaled = {
+    "mistral3.attention.temperature_scale": f32(0.5),
+    "mistral3.rope.scaling.original_context_length": u32(0),
+  };
+  expect(() => read("mistral3", scaled)).toThrow(/original_context_length to be an integer in \[1, /);
 });
