@@ -135,17 +135,27 @@ describe("a folder", () => {
     expect(Math.abs(sum(got) / sum(expected.logprobs) - 1)).toBeLessThan(0.0005);
   });
 
-  test("'s bounds that a file always has, and its own pattern of layers, are refused", () => {
-    const changed = (name: string, changes: object) => {
+  test("'s bounds that a file always has, and its own pattern of layers, are refused, and a folder keeps them", () => {
+    const changed = (name: string, changes: object, suffix = ".gguf") => {
       const folder = place();
       cpSync(fixture(`hf/${name}`), folder, { recursive: true });
       const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
       writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, ...changes }));
-      return () => weightsOnly(folder, place(".gguf"));
+      return () => weightsOnly(folder, place(suffix));
     };
     expect(changed("gemma2", { attn_logit_softcapping: null })).toThrow(/can say caps \[0,5\], got \[50,5\]/);
     expect(changed("smollm3", { no_rope_layers: [0, 1, 1, 1] })).toThrow(/can say layers/);
-    expect(changed("olmo3", { sliding_window: 256 })).not.toThrow();
+    for (const suffix of ["", ".gguf"]) expect(changed("olmo3", { sliding_window: 256 }, suffix)).not.toThrow();
+    expect(changed("smollm3", { no_rope_layers: [0, 1, 1, 1] }, "")).not.toThrow();
+    expect(changed("gemma2", { attn_logit_softcapping: null }, "")).not.toThrow();
+  });
+
+  test("of seed_oss has llama.cpp's name for its second norm in a file", () => {
+    const file = place(".gguf");
+    weightsOnly(fixture("hf/seed_oss"), file);
+    const { tensors } = readGguf(file);
+    const names = ["post_attention_norm", "ffn_norm"].map((part) => `blk.1.${part}.weight`);
+    expect(names.map((name) => tensors.has(name))).toEqual([true, false]);
   });
 
   test("has numbers of the types that transformers asks for", () => {

@@ -1,11 +1,16 @@
 /** The first fault of a GGUF header decides how it is refused: a model of another kind is unsupported, whatever else its header lacks. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { writeRandomModel } from "../../../test/helpers/random-model.js";
+import {
+  type RandomArchitecture,
+  type RandomModelOptions,
+  writeRandomModel,
+} from "../../../test/helpers/random-model.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { bool, f32, str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { ropeFrequencies } from "../description/rope.js";
 import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 
@@ -39,15 +44,24 @@ test("bounds are of one architecture, and attention without positions is refused
 
 test("what early files leave out has llama.cpp's defaults", () => {
   const path = join(folder, "random.gguf");
-  const read = (architecture: "gemma2" | "granite" | "mistral3", metadata: Record<string, ReturnType<typeof f32>>) => {
-    writeRandomModel(path, { architecture, seed: 1, layers: 2, contextLength: 8192, metadata });
+  const read = (architecture: RandomArchitecture, metadata: RandomModelOptions["metadata"] = {}, layers = 2) => {
+    writeRandomModel(path, { architecture, seed: 1, width: 64, headDim: 32, layers, contextLength: 8192, metadata });
     return openModel(path).config;
   };
-  expect(read("gemma2", {}).layers.map(({ mixer }) => [mixer.window, mixer.rope])).toEqual([
+  const windows = (metadata = {}) => read("gemma2", metadata).layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+  expect(windows()).toEqual([
     [24, 0],
     [0, 0],
   ]);
-  expect(read("gemma2", { "gemma2.attention.sliding_window": u32(8192) }).layers[0]!.mixer.window).toBe(0);
+  expect(windows({ "gemma2.attention.sliding_window": u32(8192) })[0]).toEqual([0, 0]);
+  const bytes = readFileSync(path);
+  bytes.write("sliding_other!", bytes.indexOf("sliding_window"));
+  writeFileSync(path, bytes);
+  expect(openModel(path).config.layers.map(({ mixer }) => mixer.window)).toEqual([4096, 0]);
+  expect(read("gemma2", {}, 46).attentionScale).toBe(1 / 4);
+  expect(read("olmo2", { "olmo2.rope.freq_base": f32(5e5) }, 4).ropes.map(({ base }) => base)).toEqual([5e5, 5e5]);
+  const { magnitude } = ropeFrequencies(read("mistral3").ropes[0]!, undefined);
+  expect(magnitude).toBeCloseTo(1, 6);
   const zero = { "granite.attention.scale": f32(0), "granite.logit_scale": f32(0), "granite.residual_scale": f32(0) };
   expect(read("granite", zero)).toMatchObject({ attentionScale: 32 ** -0.5, logitScale: 1, residualScale: 1 });
   expect(read("mistral3", { "mistral3.attention.temperature_scale": f32(0) }).queryScaling).toBeUndefined();
