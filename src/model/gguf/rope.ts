@@ -27,6 +27,10 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
   }
   // The share of YaRN's magnitude that the model does without.
   const withheld = scaling === "yarn" ? 1 + 0.1 * (number("scaling.yarn_log_multiplier") ?? 0) * Math.log(factor) : 1;
+  if (!(withheld > 0 && Number.isFinite(withheld))) {
+    const message = `expected a magnitude above 0 of ${architecture}.rope.scaling.yarn_log_multiplier, got ${withheld}`;
+    throw new MillraceError("gguf_metadata", message);
+  }
   return {
     dim,
     base,

@@ -8,9 +8,11 @@ import {
   type RandomModelOptions,
   writeRandomModel,
 } from "../../../test/helpers/random-model.js";
+import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { bool, f32, str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { arr, bool, f32, i64, str, u32, writeGguf } from "../../formats/gguf/write.js";
 import { ropeFrequencies } from "../description/rope.js";
+import { ARCHITECTURES } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 
@@ -62,6 +64,8 @@ test("what early files leave out has llama.cpp's defaults", () => {
   expect(read("olmo2", { "olmo2.rope.freq_base": f32(5e5) }, 4).ropes.map(({ base }) => base)).toEqual([5e5, 5e5]);
   const { magnitude } = ropeFrequencies(read("mistral3").ropes[0]!, undefined);
   expect(magnitude).toBeCloseTo(1, 6);
+  const negative = { "mistral3.rope.scaling.yarn_log_multiplier": f32(-10) };
+  expect(() => read("mistral3", negative)).toThrow(/yarn_log_multiplier/);
   const zero = { "granite.attention.scale": f32(0), "granite.logit_scale": f32(0), "granite.residual_scale": f32(0) };
   expect(read("granite", zero)).toMatchObject({ attentionScale: 32 ** -0.5, logitScale: 1, residualScale: 1 });
   expect(read("mistral3", { "mistral3.attention.temperature_scale": f32(0) }).queryScaling).toBeUndefined();
@@ -70,4 +74,45 @@ test("what early files leave out has llama.cpp's defaults", () => {
     "mistral3.rope.scaling.original_context_length": u32(0),
   };
   expect(() => read("mistral3", scaled)).toThrow(/original_context_length to be an integer in \[1, /);
+});
+
+test.each(
+  ARCHITECTURES.filter((name) => name !== "mistral"),
+)("a hostile value under any key of %s is refused, or within bounds", (architecture) => {
+  const path = join(folder, `${architecture}.gguf`);
+  const write = (metadata: RandomModelOptions["metadata"] = {}) =>
+    writeRandomModel(path, { architecture, seed: 2, width: 32, ff: 32, vocab: 300, metadata });
+  write();
+  const keys = [...readGguf(path).metadata.keys()].filter((key) => key.startsWith(`${architecture}.`));
+  const hostile = [
+    u32(0),
+    u32(2 ** 31),
+    i64(-1n),
+    f32(-1),
+    f32(Number.NaN),
+    f32(1e30),
+    str("x"),
+    bool(false),
+    arr("u32", [1, 2]),
+  ];
+  let numRefused = 0;
+  for (const key of keys) {
+    for (const value of hostile) {
+      write({ [key]: value });
+      try {
+        const { layers, ropes, width, contextLength, ...model } = openModel(path).config;
+        for (const rope of ropes) ropeFrequencies(rope, undefined);
+        for (const { mixer } of layers) expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
+        for (const size of [width, contextLength]) expect(size).toSatisfy(Number.isSafeInteger);
+        const { attentionScale, residualScale, logitScale, attentionCap, logitCap, queryScaling } = model;
+        for (const factor of [attentionScale, residualScale, logitScale]) expect(factor).toBeGreaterThan(0);
+        for (const bound of [attentionCap, logitCap, queryScaling?.beta ?? 0]) expect(bound).toBeGreaterThanOrEqual(0);
+      } catch (thrown) {
+        if (!(thrown instanceof MillraceError)) throw thrown;
+        expect(thrown.code).toMatch(/^(gguf_\w+|architecture_unsupported)$/);
+        numRefused++;
+      }
+    }
+  }
+  expect(numRefused).toBeGreaterThan(3 * keys.length);
 });
