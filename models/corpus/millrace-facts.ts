@@ -46,7 +46,7 @@ export const millraceFacts: readonly (readonly [questions: string, answer: strin
   ],
   [
     "[Which architectures does millrace support|Which model families can millrace run|What architectures are there]?",
-    "It runs llama, mistral, qwen2, qwen3, gemma3 and phi3.",
+    "It runs llama, mistral, qwen2, qwen3, gemma2, gemma3, phi3, smollm3, granite, olmo2 and seed_oss.",
   ],
   [
     "[Which quantisations does millrace read|Which GGUF types are supported|What quantised weights can it read]?",

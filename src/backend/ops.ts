@@ -3,6 +3,8 @@
  * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
  * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types, so that the script can load it alone.
  *
+ * size: one table, most of whose statements are the lines of its operands.
+ *
  * Matrices are row-major. The dimensions of a shape are integer operands, a weight's rows and cols, or constants of this file; `*` is any size.
  */
 import type { BufferHandle, WeightHandle } from "./handles.js";
@@ -82,7 +84,8 @@ export type OperandSpec =
       readonly note?: string;
     }
   | { readonly kind: "weight"; readonly shape: string; readonly note?: string }
-  | { readonly kind: "integer" | "number"; readonly note?: string }
+  | { readonly kind: "integer"; readonly note?: string }
+  | { readonly kind: "number"; readonly optional?: true; readonly note?: string }
   | { readonly kind: "flag"; readonly optional?: true; readonly note?: string }
   /** `min`: the lowest valid code. */
   | { readonly kind: "code"; readonly of: keyof typeof CODES; readonly min?: 1; readonly note?: string };
@@ -166,6 +169,27 @@ export const OPS = {
       width: { kind: "integer" },
     },
   },
+  scaleAndCap: {
+    computes: "x[i] = scale · x[i], then, where cap > 0, x[i] = cap · tanh(x[i] / cap).",
+    operands: {
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+      scale: { kind: "number" },
+      cap: { kind: "number", optional: true, note: "at least 0; 0 = none" },
+    },
+  },
+  scaleByPosition: {
+    computes: "x[m] ·= 1 + beta · ln(1 + floor(positions[m] / length)).",
+    operands: {
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
+      positions: { kind: "i32", shape: "[numRows]", access: "reads", note: "each at least 0" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+      beta: { kind: "number" },
+      length: { kind: "integer", note: "in [1, 2²⁷]" },
+    },
+  },
   gatedLinear: {
     computes:
       "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
@@ -215,7 +239,7 @@ export const OPS = {
   },
   pagedAttention: {
     computes:
-      "out = softmax(scale · q kᵀ) v over the stored entries [max(0, kvLengths[m] − window), kvLengths[m]) of row m's sequence. Entry j of " +
+      "out = softmax(s) v, s = scale · q kᵀ or, where cap > 0, cap · tanh(scale · q kᵀ / cap), over the stored entries [max(0, kvLengths[m] − window), kvLengths[m]) of row m's sequence. Entry j of " +
       "sequence s lies in block blockTables[s, j div blockSize]; query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries " +
       "each keep their own (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read " +
       "once for all of them.",
@@ -232,6 +256,7 @@ export const OPS = {
       ...KV_SHAPE,
       scale: { kind: "number" },
       window: { kind: "integer", note: "0 = all entries" },
+      cap: { kind: "number", optional: true, note: "at least 0; 0 = none" },
     },
   },
   gatherRows: {

@@ -17,6 +17,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
+import { type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { arr, bool, encodeGguf, f32, f64, i32, i64, nested, str, u64 } from "../formats/gguf/write.js";
@@ -108,14 +109,62 @@ function weightsOnly(path: string, out: string): void {
 const architectures = readdirSync(fixture("hf"));
 
 describe("a folder", () => {
-  test.each(architectures)("of %s becomes a file that answers alike", async (name) => {
-    const file = place(".gguf");
+  test.each(architectures)("of %s becomes a file, and a folder again, that answer alike", async (name) => {
+    const [file, folder] = [place(".gguf"), place()];
     if (name === "gemma3") {
       // Its scale of attention is not that of its heads' width, for which GGUF has no key.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/can say attentionScale/);
     }
     weightsOnly(fixture(`hf/${name}`), file);
-    expectClose(await completionsOf(file), await completionsOf(fixture(`hf/${name}`)));
+    const completions = await completionsOf(fixture(`hf/${name}`));
+    expectClose(await completionsOf(file), completions);
+    // Its rope has too few frequencies to show the settings that they were made with.
+    if (name === "llama") return;
+    weightsOnly(file, folder);
+    expectClose(await completionsOf(folder), completions);
+  });
+
+  test.each(
+    architectures.filter((name) => existsSync(join(fixture(`hf/${name}`), "llama-cpp.json"))),
+  )("of %s becomes a file with the log-probabilities that llama.cpp gives it", async (name) => {
+    const file = place(".gguf");
+    weightsOnly(fixture(`hf/${name}`), file);
+    const expected = JSON.parse(readFileSync(fixture(`hf/${name}/llama-cpp.json`), "utf8")) as ExpectedLogprobs;
+    const got = await expectLogprobs(file, expected, 0.02);
+    const sum = (logprobs: readonly number[]) => logprobs.reduce((total, logprob) => total + logprob, 0);
+    expect(Math.abs(sum(got) / sum(expected.logprobs) - 1)).toBeLessThan(0.0005);
+  });
+
+  test("'s bounds that a file always has, and its own pattern of layers, are refused, and a folder keeps them", () => {
+    const changed = (name: string, changes: object, suffix = ".gguf") => {
+      const folder = place();
+      cpSync(fixture(`hf/${name}`), folder, { recursive: true });
+      const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
+      writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, ...changes }));
+      return () => weightsOnly(folder, place(suffix));
+    };
+    expect(changed("gemma2", { attn_logit_softcapping: null })).toThrow(/can say caps \[0,5\], got \[50,5\]/);
+    expect(changed("smollm3", { no_rope_layers: [0, 1, 1, 1] })).toThrow(/can say layers/);
+    for (const suffix of ["", ".gguf"]) expect(changed("olmo3", { sliding_window: 256 }, suffix)).not.toThrow();
+    expect(changed("smollm3", { no_rope_layers: [0, 1, 1, 1] }, "")).not.toThrow();
+    expect(changed("gemma2", { attn_logit_softcapping: null }, "")).not.toThrow();
+  });
+
+  test("of seed_oss has llama.cpp's name for its second norm in a file", () => {
+    const file = place(".gguf");
+    weightsOnly(fixture("hf/seed_oss"), file);
+    const { tensors } = readGguf(file);
+    const names = ["post_attention_norm", "ffn_norm"].map((part) => `blk.1.${part}.weight`);
+    expect(names.map((name) => tensors.has(name))).toEqual([true, false]);
+  });
+
+  test("has numbers of the types that transformers asks for", () => {
+    const [file, folder] = [place(".gguf"), place()];
+    weightsOnly(fixture("hf/gemma2"), file);
+    weightsOnly(file, folder);
+    const config = readFileSync(join(folder, "config.json"), "utf8");
+    expect(config).toContain('"attn_logit_softcapping": 2.0,');
+    expect(config).toMatch(/"final_logit_softcapping": 5\.0,?\n/);
   });
 
   test.each(readdirSync(fixture("hf-tokenizers")))("'s tokenizer, as %s has it, has the same ids in a file", (name) => {

@@ -35,11 +35,12 @@ export function openModel(path: string): OpenModel {
 }
 
 function openGguf(gguf: GgufFile): OpenModel {
+  const config = servableGguf(gguf);
   return {
-    config: servableGguf(gguf),
+    config,
     summary: summarizeGguf(gguf),
     files: gguf.shards.map((shard) => shard.path),
-    tensors: () => new GgufSource(gguf),
+    tensors: () => new GgufSource(gguf, config.architecture),
   };
 }
 

@@ -170,7 +170,6 @@ test.each([
   "qwen3-30b-a3b",
   "gpt-oss-20b",
   "mixtral-8x7b",
-  "gemma-2-9b",
 ])("%s, which the embedded engine does not load, is planned for one that does", (name) => {
   expect(() => servedModelType(knownModel(name).modelType)).toThrow(/to be one of llama/);
   expect(best(makePlan(request(name, "cpu-32")))).toMatchObject({ engine: "llama-server" });
@@ -178,6 +177,10 @@ test.each([
     /expected a model that millrace loads/,
   );
   expect(best(makePlan(request(name, "h100x2"))).engine).toBe("vllm");
+});
+
+test("gemma-2-9b, which the embedded engine loads, is planned for it", () => {
+  expect(best(makePlan(request("gemma-2-9b", "cpu-32"))).engine).toBe("millrace");
 });
 
 test("an engine that does not list a kind of model is refused, with those that do", () => {

@@ -11,19 +11,24 @@ export interface ExpectedLogprobs {
   readonly tokens: readonly number[];
   /** Of each token after the first. */
   readonly logprobs: readonly number[];
-  /** The best three after each position. */
+  /** The best few after each position. */
   readonly top: readonly (readonly (readonly [id: number, logprob: number])[])[];
 }
 
 /** F32 sums in another order, over a few layers. */
 const TOLERANCE = 5e-5;
 
-export async function expectLogprobs(path: string, expected: ExpectedLogprobs, tolerance = TOLERANCE): Promise<void> {
+/** @returns of each token after the first */
+export async function expectLogprobs(
+  path: string,
+  expected: ExpectedLogprobs,
+  tolerance = TOLERANCE,
+): Promise<number[]> {
   const backend = createCpuBackend({ numThreads: 2 });
   try {
     const options = { modelPath: path, numThreads: 2, kvCacheDtype: "f32", kvCacheMemoryBytes: 2 ** 22 } as const;
     const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend);
-    const prompt = request(expected.tokens, { maxTokens: 1, numPromptLogprobs: 3 });
+    const prompt = request(expected.tokens, { maxTokens: 1, numPromptLogprobs: expected.top[0]!.length });
     const { promptLogprobs } = await runAlone(core, prompt);
     const scored = promptLogprobs!.slice(1).map((entry) => entry!);
     expect(scored).toHaveLength(expected.logprobs.length);
@@ -34,6 +39,7 @@ export async function expectLogprobs(path: string, expected: ExpectedLogprobs, t
         expect(Math.abs(top[rank]!.logprob - wanted), where).toBeLessThan(tolerance);
       }
     }
+    return scored.map(({ logprob }) => logprob);
   } finally {
     backend.destroy();
   }

@@ -3,16 +3,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
-import { type RandomArchitecture, writeRandomModel } from "./random-model.js";
+import { ARCHITECTURES } from "../../src/model/description/servable.js";
+import { writeRandomModel } from "./random-model.js";
 import { encodeValues, halfBits } from "./tensor-bytes.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-random-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const ARCHITECTURES: readonly RandomArchitecture[] = ["llama", "qwen2", "qwen3", "gemma3", "phi3"];
+const RANDOM_ARCHITECTURES = ARCHITECTURES.filter((name) => name !== "mistral");
 
 describe("writeRandomModel", () => {
-  it.each(ARCHITECTURES)("%s reads back, the same for the same seed", (architecture) => {
+  it.each(RANDOM_ARCHITECTURES)("%s reads back, the same for the same seed", (architecture) => {
     const [first, again, other] = [1, 1, 2].map((seed, index) => {
       const path = join(folder, `${architecture}${index}.gguf`);
       writeRandomModel(path, { architecture, seed });

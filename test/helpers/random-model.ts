@@ -12,14 +12,15 @@ import {
   type WritableValue,
   writeGguf,
 } from "../../src/formats/gguf/write.js";
+import type { Architecture } from "../../src/model/description/servable.js";
 import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 
-export type RandomArchitecture = "llama" | "qwen2" | "qwen3" | "gemma3" | "phi3";
+export type RandomArchitecture = Exclude<Architecture, "mistral">;
 
 export interface RandomModelOptions {
   readonly architecture: RandomArchitecture;
   readonly seed: number;
-  /** 2; gemma3: 6, of which the last attends to everything. */
+  /** 2; gemma3: 6, smollm3 and olmo2: 4, of which the last attends to everything, or has no rope. */
   readonly layers?: number;
   /** 128; a multiple of 32 for quantised types, as are ff and heads x headDim. */
   readonly width?: number;
@@ -57,7 +58,8 @@ export interface RandomModel {
   readonly dimensions: Dimensions;
 }
 
-const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma3"];
+const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma2", "gemma3", "smollm3"];
+const LAYERS: Partial<Record<RandomArchitecture, number>> = { gemma3: 6, smollm3: 4, olmo2: 4 };
 const SLIDING_WINDOW = 24;
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
@@ -95,7 +97,7 @@ export function writeRandomHeads(path: string, kind: RandomHeads, model: RandomM
   writeGguf(path, { metadata: headsMetadata(kind, model), tensors });
 }
 
-/** Of a layer that attends to what the model's first layer stored. */
+/** Of a layer that attends to what the model's first layer stored; SmolLM3's fourth, which has no rope. */
 export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Record<string, WritableValue> {
   const { width: modelWidth, vocab } = completed(model);
   const { width, ff } = layerSizes(kind, model);
@@ -108,7 +110,7 @@ export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Rec
     [key("embedding_length")]: u32(modelWidth),
     ...(kind === "narrow eagle" ? { [key("layer_length")]: u32(width) } : {}),
     [key("vocab_size")]: u32(vocab),
-    [key("past_layer")]: u32(1),
+    [key("past_layer")]: u32(model.architecture === "smollm3" ? 4 : 1),
     [key("feed_forward_length")]: u32(ff),
   };
 }
@@ -121,10 +123,9 @@ function layerSizes(kind: RandomHeads, model: RandomModelOptions) {
 const RANDOM_HEADS_DEPTH = 3;
 
 function completed(options: RandomModelOptions): Dimensions {
-  const isGemma = options.architecture === "gemma3";
   const { width = 128, heads = 4 } = options;
   return {
-    layers: isGemma ? 6 : 2,
+    layers: LAYERS[options.architecture] ?? 2,
     kvHeads: 2,
     headDim: options.architecture === "qwen3" ? 48 : width / heads,
     ff: 256,
@@ -162,10 +163,37 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     ...(hasOwnHeadDim
       ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
       : {}),
-    ...(architecture === "gemma3"
-      ? { [key("attention.sliding_window")]: u32(SLIDING_WINDOW), [key("rope.freq_base_swa")]: f32(1e4) }
-      : {}),
+    ...Object.fromEntries(Object.entries(ownMetadata(dimensions)).map(([name, value]) => [key(name), value])),
   };
+}
+
+/** What sets the architecture apart, so that it shows within some dozens of tokens. */
+function ownMetadata({ architecture }: Dimensions): Record<string, WritableValue> {
+  const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
+  const yarn = {
+    "rope.scaling.type": str("yarn"),
+    "rope.scaling.factor": f32(16),
+    "rope.scaling.original_context_length": u32(32),
+  };
+  switch (architecture) {
+    case "gemma2":
+      return { ...window, attn_logit_softcapping: f32(3), final_logit_softcapping: f32(6) };
+    case "gemma3":
+      return { ...window, "rope.freq_base_swa": f32(1e4) };
+    case "olmo2":
+      return { ...window, ...yarn };
+    case "granite":
+      return {
+        "attention.scale": f32(0.1),
+        embedding_scale: f32(3),
+        residual_scale: f32(0.4),
+        logit_scale: f32(0.7),
+      };
+    case "mistral3":
+      return { ...yarn, "rope.scaling.yarn_log_multiplier": f32(1), "attention.temperature_scale": f32(0.4) };
+    default:
+      return {};
+  }
 }
 
 const END_OF_TEXT = "<|endoftext|>";
@@ -250,7 +278,11 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const name = (part: string) => `blk.${layer}.${part}`;
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
-  const tensors = [create.norm(name("attn_norm.weight"), width), create.norm(name("ffn_norm.weight"), width)];
+  const isPostNormed = architecture === "olmo2";
+  const normBeforeFf = architecture === "seed_oss" ? "post_attention_norm" : "ffn_norm";
+  const tensors = isPostNormed
+    ? []
+    : ["attn_norm", normBeforeFf].map((part) => create.norm(name(`${part}.weight`), width));
   if (architecture === "phi3") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
@@ -261,7 +293,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_gate.weight"), width, ff));
     tensors.push(create.matrix(name("ffn_up.weight"), width, ff));
   }
-  if (architecture === "qwen2") {
+  if (architecture === "qwen2" || architecture === "seed_oss") {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
@@ -269,7 +301,10 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   if (architecture === "qwen3" || architecture === "gemma3") {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
-  if (architecture === "gemma3") {
+  if (isPostNormed) {
+    tensors.push(create.norm(name("attn_q_norm.weight"), queryRows), create.norm(name("attn_k_norm.weight"), kvRows));
+  }
+  if (isPostNormed || architecture === "gemma2" || architecture === "gemma3") {
     tensors.push(create.norm(name("post_attention_norm.weight"), width));
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }

@@ -17,6 +17,12 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "phi3", seed: 5, type: "Q8_0" },
   { architecture: "qwen2", seed: 6, type: "Q6_K", width: 256 },
   { architecture: "llama", seed: 7, type: "Q4_K", width: 256 },
+  { architecture: "gemma2", seed: 8, type: "F16" },
+  { architecture: "mistral3", seed: 9, type: "Q8_0" },
+  { architecture: "smollm3", seed: 10, type: "F32" },
+  { architecture: "granite", seed: 11, type: "Q4_0" },
+  { architecture: "olmo2", seed: 12, type: "Q8_0" },
+  { architecture: "seed_oss", seed: 13, type: "F16" },
 ];
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(

@@ -1,7 +1,7 @@
 /** Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query head at a time. */
 import { f16ToNumber } from "../../src/formats/dequantize.js";
 import { type KvCacheView, kvByteOffset, kvScaleOffset, type Operands, readKvShape } from "./operands.js";
-import type { Work } from "./ops.js";
+import { capped, type Work } from "./ops.js";
 
 export function pagedAttention(operands: Operands<"pagedAttention">): Work {
   const shape = readKvShape(operands);
@@ -10,6 +10,8 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
   const tableStride = operands.integer("tableStride", 1);
   const scale = operands.number("scale");
   const window = operands.integer("window");
+  const cap = operands.number("cap");
+  if (cap < 0) operands.refuse("cap", "at least 0", cap);
   const q = operands.f32("q", numRows * numHeads * headDim);
   const out = operands.f32("out", numRows * numHeads * headDim);
   const keyCache = operands.kvCache("keyCache", shape);
@@ -44,7 +46,7 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
         const kvHead = Math.floor(head / (numHeads / numKvHeads));
         const from = (m * numHeads + head) * headDim;
         const query = q.slice(from, from + headDim);
-        out.set(attendOneHead(query, keyCache, valueCache, slots, kvHead, scale), from);
+        out.set(attendOneHead(query, keyCache, valueCache, slots, kvHead, scale, cap), from);
       }
     }
   };
@@ -58,8 +60,9 @@ function attendOneHead(
   slots: readonly number[],
   kvHead: number,
   scale: number,
+  cap: number,
 ): Float64Array {
-  const scores = slots.map((slot) => dot(query, loadEntry(keyCache, "key", slot, kvHead)) * scale);
+  const scores = slots.map((slot) => capped(dot(query, loadEntry(keyCache, "key", slot, kvHead)) * scale, cap));
   const max = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
   const weights = scores.map((score) => Math.exp(score - max));
   const total = weights.reduce((a, b) => a + b, 0);

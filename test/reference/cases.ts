@@ -84,6 +84,32 @@ function addCases(): OpCase[] {
   }));
 }
 
+function scaleAndCapCases(): OpCase[] {
+  return [1, 8, 33, 1000].flatMap((width) =>
+    [undefined, 3].map((cap) => ({
+      op: "scaleAndCap" as const,
+      label: `3 rows of ${width}${cap === undefined ? "" : `, capped at ${cap}`}`,
+      record: (bench: Bench) => {
+        const x = bench.f32(joined([normals(width, 60), extremes(width, 61), normals(width, 62)]));
+        bench.program.record("scaleAndCap", { x, numRows: 3, width, scale: 1.7, cap });
+        return [f32Result("x", x, cap === undefined ? ROUNDING : { relative: 1e-6, absolute: 1e-30 })];
+      },
+    })),
+  );
+}
+
+function scaleByPositionCases(): OpCase[] {
+  return [1, 33].map((width) => ({
+    op: "scaleByPosition",
+    label: `6 rows of ${width}`,
+    record: (bench) => {
+      const [x, positions] = [bench.f32(normals(6 * width, 63)), bench.i32([0, 15, 16, 47, 48, 2 ** 31 - 1])];
+      bench.program.record("scaleByPosition", { x, positions, numRows: 6, width, beta: 0.3, length: 16 });
+      return [f32Result("x", x, ROUNDING)];
+    },
+  }));
+}
+
 /** Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to err. */
 function gatedLinearCases(): OpCase[] {
   const kinds: readonly Activation[] = ["silu", "geluTanh"];
@@ -274,16 +300,15 @@ function pagedAttentionCases(): OpCase[] {
   const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
   const sequences = [{ keys: normals(40, 18), values: normals(40, 19) }];
   const rows = [9, 10].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, kvLength) }));
-  return [
-    {
-      op: "pagedAttention",
-      label: "two rows of one sequence",
-      record: (bench) => {
-        const out = recordAttention(bench, storeSequences(bench, shape, sequences, 1), rows, { scale: 0.5, window: 0 });
-        return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
-      },
+  return [undefined, 0.7].map((cap) => ({
+    op: "pagedAttention",
+    label: `two rows of one sequence${cap === undefined ? "" : `, capped at ${cap}`}`,
+    record: (bench) => {
+      const stored = storeSequences(bench, shape, sequences, 1);
+      const out = recordAttention(bench, stored, rows, { scale: 0.5, window: 0, cap });
+      return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
     },
-  ];
+  }));
 }
 
 /** Breadth is in kernels.sample.test.ts. */
@@ -322,6 +347,8 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   rmsNorm: rmsNormCases(),
   linear: linearCases(),
   add: addCases(),
+  scaleAndCap: scaleAndCapCases(),
+  scaleByPosition: scaleByPositionCases(),
   gatedLinear: gatedLinearCases(),
   ropeTable: ropeTableCases(),
   ropeAndWriteKv: ropeAndWriteKvCases(),

@@ -24,6 +24,8 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   quantize,
   linear: (operands) => ops.linear(operands, readActivations),
   add: ops.add,
+  scaleAndCap: ops.scaleAndCap,
+  scaleByPosition: ops.scaleByPosition,
   gatedLinear: (operands) => ops.gatedLinear(operands, readActivations),
   ropeTable: ops.ropeTable,
   ropeAndWriteKv: ops.ropeAndWriteKv,

@@ -139,6 +139,36 @@ export function add(operands: Operands<"add">): Work {
   };
 }
 
+/** 0: `x` itself. */
+export const capped = (x: number, cap: number): number => (cap > 0 ? cap * Math.tanh(x / cap) : x);
+
+export function scaleAndCap(operands: Operands<"scaleAndCap">): Work {
+  const x = operands.f32("x", operands.integer("numRows") * operands.integer("width"));
+  const scale = operands.number("scale");
+  const cap = operands.number("cap");
+  if (cap < 0) operands.refuse("cap", "at least 0", cap);
+  return () => {
+    x.forEach((value, i) => {
+      x[i] = capped(scale * value, cap);
+    });
+  };
+}
+
+export function scaleByPosition(operands: Operands<"scaleByPosition">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width");
+  const x = operands.f32("x", numRows * width);
+  const positions = operands.i32("positions", numRows);
+  const beta = operands.number("beta");
+  const length = operands.integer("length", 1, 2 ** 27);
+  return () => {
+    x.forEach((value, i) => {
+      const position = Math.max(0, positions[Math.floor(i / width)]!);
+      x[i] = value * (1 + beta * Math.log(1 + Math.floor(position / length)));
+    });
+  };
+}
+
 function silu(x: number): number {
   return x / (1 + Math.exp(-x));
 }

@@ -71,7 +71,7 @@ export function recordAttention(
   bench: Bench,
   stored: StoredKv,
   rows: readonly AttentionRow[],
-  { scale, window }: { readonly scale: number; readonly window: number },
+  { scale, window, cap }: { readonly scale: number; readonly window: number; readonly cap?: number | undefined },
 ): BufferHandle {
   const { shape, keyCache, valueCache, blockTables, tableStride } = stored;
   const out = bench.unwritten(rows.length * shape.numHeads * shape.headDim);
@@ -88,6 +88,7 @@ export function recordAttention(
     numRows: rows.length,
     scale,
     window,
+    cap,
   });
   return out;
 }

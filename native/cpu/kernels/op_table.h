@@ -13,6 +13,8 @@ namespace millrace {
   X(quantize) \
   X(linear) \
   X(add) \
+  X(scaleAndCap) \
+  X(scaleByPosition) \
   X(gatedLinear) \
   X(ropeTable) \
   X(ropeAndWriteKv) \
@@ -27,6 +29,8 @@ enum class OpCode : uint32_t {
     quantize,
     linear,
     add,
+    scaleAndCap,
+    scaleByPosition,
     gatedLinear,
     ropeTable,
     ropeAndWriteKv,
@@ -35,13 +39,15 @@ enum class OpCode : uint32_t {
     sample,
     pack,
 };
-constexpr int kNumOps = 12;
+constexpr int kNumOps = 14;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
     "quantize",
     "linear",
     "add",
+    "scaleAndCap",
+    "scaleByPosition",
     "gatedLinear",
     "ropeTable",
     "ropeAndWriteKv",
@@ -57,15 +63,17 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "quantize(out, x, numRows, width, format)",
     "linear(out, x, weight, bias, numRows, accumulate)",
     "add(out, x, numRows, width)",
+    "scaleAndCap(x, numRows, width, scale, cap)",
+    "scaleByPosition(x, positions, numRows, width, beta, length)",
     "gatedLinear(out, scratch, gateX, gateWeight, gateBias, upX, upWeight, upBias, numRows, kind)",
     "ropeTable(out, positions, invFreq, numRows, half, magnitude)",
     "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
-    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window)",
+    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap)",
     "gatherRows(out, x, rows, numRows, width)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
     "pack(out, byteOffset, weight)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 10, 6, 15, 16, 5, 15, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 5, 6, 10, 6, 15, 17, 5, 15, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -177,6 +185,25 @@ struct add {
   static constexpr operand::Integer<add> width{{3, "width"}};
 };
 
+struct scaleAndCap {
+  static constexpr OpCode code = OpCode::scaleAndCap;
+  static constexpr operand::Buffer<scaleAndCap, float> x{{0, "x"}};
+  static constexpr operand::Integer<scaleAndCap> numRows{{1, "numRows"}};
+  static constexpr operand::Integer<scaleAndCap> width{{2, "width"}};
+  static constexpr operand::Number<scaleAndCap> scale{{3, "scale"}};
+  static constexpr operand::Number<scaleAndCap> cap{{4, "cap"}};
+};
+
+struct scaleByPosition {
+  static constexpr OpCode code = OpCode::scaleByPosition;
+  static constexpr operand::Buffer<scaleByPosition, float> x{{0, "x"}};
+  static constexpr operand::Buffer<scaleByPosition, const int32_t> positions{{1, "positions"}};
+  static constexpr operand::Integer<scaleByPosition> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<scaleByPosition> width{{3, "width"}};
+  static constexpr operand::Number<scaleByPosition> beta{{4, "beta"}};
+  static constexpr operand::Integer<scaleByPosition> length{{5, "length"}};
+};
+
 struct gatedLinear {
   static constexpr OpCode code = OpCode::gatedLinear;
   static constexpr operand::Buffer<gatedLinear, float> out{{0, "out"}};
@@ -238,6 +265,7 @@ struct pagedAttention {
   static constexpr operand::Code<pagedAttention, KvType> kvType{{13, "kvType"}, 0, 2};
   static constexpr operand::Number<pagedAttention> scale{{14, "scale"}};
   static constexpr operand::Integer<pagedAttention> window{{15, "window"}};
+  static constexpr operand::Number<pagedAttention> cap{{16, "cap"}};
 };
 
 struct gatherRows {

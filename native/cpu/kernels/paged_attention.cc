@@ -243,10 +243,14 @@ void scorePart(const Workspace& work, const Part& part) {
 }
 
 // Turns a query's scores of its visible positions into weights: exp(score − maximum).
-void weigh(Query& query, float* scores) {
+void weigh(Query& query, float* scores, float cap) {
   if (query.first == query.last) return;
   const int64_t firstLane = query.first / kLanes * kLanes;
   const int64_t endLane = (query.last + kLanes - 1) / kLanes * kLanes;
+  for (int64_t i = query.first; cap > 0 && i < query.last; i += 8) {
+    const int64_t count = minOf(query.last - i, 8);
+    storePartial8(scores + i, capped8(loadPartial8(scores + i, count), cap), count);
+  }
   for (int64_t i = firstLane; i < query.first; i++) scores[i] = kMinusInfinity;
   for (int64_t i = query.last; i < endLane; i++) scores[i] = kMinusInfinity;
   Floats maxima = loadFloats(scores + firstLane);
@@ -427,7 +431,7 @@ void attend(const PagedAttentionArgs& args, const AttentionTask& task, int64_t k
     enterPart(work, part);
     if (part.first < part.last) {
       scorePart(work, part);
-      for (int64_t i = 0; i < work.numQueries; i++) weigh(work.queries[i], work.scores + i * kScorePitch);
+      for (int64_t i = 0; i < work.numQueries; i++) weigh(work.queries[i], work.scores + i * kScorePitch, args.cap);
       memset(work.partOut, 0, static_cast<size_t>(work.numQueries * work.paddedDim) * 4);
       valuePart(work, part, next);
     }

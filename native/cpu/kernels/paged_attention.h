@@ -48,6 +48,7 @@ struct PagedAttentionArgs {
   int64_t numRows;  // M
   KvGeometry kv;
   float scale;
+  float cap;       // of scores; 0 = none
   int64_t window;  // 0 = unlimited
   const AttentionWork* work;
 };

@@ -71,6 +71,8 @@ Op decode(const Operands<ops::pagedAttention>& in, DecodeMemo& memo) {
   args.kv = readKvGeometry(in);
   args.scale = static_cast<float>(in.number(pagedAttention::scale));
   args.window = in.integer(pagedAttention::window);
+  args.cap = static_cast<float>(in.number(pagedAttention::cap));
+  if (!(args.cap >= 0)) in.refuse(pagedAttention::cap, "at least 0", args.cap);
   const int64_t numValues = saturatedProduct(args.numRows, args.kv.numHeads, args.kv.headDim);
   args.out = in.buffer(pagedAttention::out, numValues);
   args.q = in.buffer(pagedAttention::q, numValues);

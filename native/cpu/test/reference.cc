@@ -168,13 +168,13 @@ std::vector<double> referenceLinear(const std::vector<float>& x, const std::vect
 }
 
 std::vector<double> referenceAttention(const float* q, const std::vector<const float*>& keys, const std::vector<const float*>& values,
-                                       int64_t headDim, double scale) {
+                                       int64_t headDim, double scale, double cap) {
   std::vector<double> scores;
   double maximum = -HUGE_VAL;
   for (const float* key : keys) {
     double dot = 0;
     for (int64_t d = 0; d < headDim; d++) dot += static_cast<double>(q[d]) * key[d];
-    scores.push_back(dot * scale);
+    scores.push_back(cap > 0 ? cap * std::tanh(dot * scale / cap) : dot * scale);
     maximum = std::fmax(maximum, scores.back());
   }
   double sum = 0;

@@ -20,7 +20,7 @@ std::vector<double> referenceLinear(const std::vector<float>& x, const std::vect
 
 // One query [headDim] against keys and values [numEntries, headDim].
 std::vector<double> referenceAttention(const float* q, const std::vector<const float*>& keys, const std::vector<const float*>& values,
-                                       int64_t headDim, double scale);
+                                       int64_t headDim, double scale, double cap);
 
 // Standard Gumbel noise of (seed, position, id).
 double referenceNoise(uint64_t seed, uint64_t position, uint64_t id);

@@ -14,6 +14,7 @@ struct Shape {
   int64_t headDim;
   KvType type;
   int64_t window;
+  double cap = 0;
 };
 
 // Sequences of K and V, [position][kvHead][headDim], and the rows that ask.
@@ -142,7 +143,7 @@ Outcome runSetting(const char* isa, const Setting& setting, const Scene& scene, 
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   bench.record(OpCode::pagedAttention, {out, bench.put(q), bench.put(keyCache), bench.put(valueCache), bench.put(lengths), bench.put(sequences), bench.put(tables),
                                         number(stride), number(static_cast<int64_t>(order.size())), number(shape.numHeads), number(shape.numKvHeads),
-                                        number(shape.headDim), number(blockSize), static_cast<double>(shape.type), scene.scale, number(shape.window)});
+                                        number(shape.headDim), number(blockSize), static_cast<double>(shape.type), scene.scale, number(shape.window), shape.cap});
   bench.run();
   return {bench.get<float>(out, static_cast<int64_t>(q.size())), bench.device.kvBytesRead(), bench.device.kvBytesUnshared()};
 }
@@ -175,7 +176,7 @@ std::vector<double> expectedScene(const Scene& scene) {
         valueRows.push_back(&values[static_cast<size_t>((j * shape.numKvHeads + kvHead) * shape.headDim)]);
       }
       const float* q = &scene.q[(m * static_cast<size_t>(shape.numHeads) + static_cast<size_t>(head)) * static_cast<size_t>(shape.headDim)];
-      const std::vector<double> one = referenceAttention(q, keyRows, valueRows, shape.headDim, scene.scale);
+      const std::vector<double> one = referenceAttention(q, keyRows, valueRows, shape.headDim, scene.scale, shape.cap);
       result.insert(result.end(), one.begin(), one.end());
     }
   }
@@ -237,7 +238,7 @@ void checkShared(const char* isa, const Shape& shape, Random& random) {
 
 void testAttention() {
   Random random(4);
-  const Shape shapes[] = {{4, 2, 16, KvType::f16, 0}, {3, 3, 7, KvType::f32, 0}, {6, 1, 24, KvType::f16, 20}, {2, 1, 64, KvType::f32, 300}, {8, 2, 80, KvType::f16, 0}, {2, 1, 256, KvType::f16, 0}, {4, 2, 40, KvType::int8, 0}, {3, 1, 7, KvType::int8, 30}};
+  const Shape shapes[] = {{4, 2, 16, KvType::f16, 0}, {3, 3, 7, KvType::f32, 0}, {6, 1, 24, KvType::f16, 20}, {2, 1, 64, KvType::f32, 300}, {8, 2, 80, KvType::f16, 0}, {2, 1, 256, KvType::f16, 0}, {4, 2, 40, KvType::int8, 0}, {3, 1, 7, KvType::int8, 30}, {4, 2, 16, KvType::f16, 0, 1.5}, {3, 1, 7, KvType::f32, 300, 0.5}};
   for (const char* isa : isas()) {
     for (const Shape& shape : shapes) {
       const std::string name = std::string("attention ") + isa + " " + std::to_string(shape.numHeads) + "/" + std::to_string(shape.numKvHeads) + " heads of " + std::to_string(shape.headDim) + " of type " + std::to_string(static_cast<int>(shape.type));
@@ -262,7 +263,7 @@ void testAttention() {
         checkScene(isa, makeScene(shape, {5, 262}, lengths, sequences, random), name);
       }
     }
-    for (const Shape& shape : {Shape{8, 2, 16, KvType::f16, 0}, Shape{2, 2, 40, KvType::f32, 0}, Shape{12, 1, 8, KvType::int8, 0}}) checkShared(isa, shape, random);
+    for (const Shape& shape : {Shape{8, 2, 16, KvType::f16, 0, 2}, Shape{2, 2, 40, KvType::f32, 0}, Shape{12, 1, 8, KvType::int8, 0}}) checkShared(isa, shape, random);
     // A later token's broken value must not reach the rows before it.
     Scene scene = makeScene({2, 1, 8, KvType::f32, 0}, {20}, {}, {}, random);
     for (int32_t i = 1; i <= 20; i++) {

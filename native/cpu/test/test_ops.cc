@@ -108,6 +108,32 @@ void testRope(const char* isa, Random& random) {
   }
 }
 
+void testScales(const char* isa, Random& random) {
+  for (int64_t width : {1, 7, 1025}) {
+    std::vector<float> x = random.values(3 * width);
+    for (size_t i = 0; i < x.size(); i += 5) x[i] *= 30;
+    const std::vector<int32_t> positions = {0, 47, 100000};
+    std::vector<double> scaled, capped, turned;
+    for (size_t i = 0; i < x.size(); i++) {
+      const double value = static_cast<double>(x[i]);
+      scaled.push_back(value * 0.75);
+      capped.push_back(2 * std::tanh(value * 0.75 / 2));
+      turned.push_back(value * (1 + 0.1 * std::log(1 + std::floor(positions[i / static_cast<size_t>(width)] / 16.0))));
+    }
+    Bench bench(isa, 2);
+    const double buffers[] = {bench.put(x), bench.put(x), bench.put(x)};
+    const double columns = static_cast<double>(width);
+    bench.record(OpCode::scaleAndCap, {buffers[0], 3, columns, 0.75, 0});
+    bench.record(OpCode::scaleAndCap, {buffers[1], 3, columns, 0.75, 2});
+    bench.record(OpCode::scaleByPosition, {buffers[2], bench.put(positions), 3, columns, 0.1, 16});
+    bench.run();
+    const std::string name = std::string(isa) + " of " + std::to_string(width);
+    check(isClose(bench.get<float>(buffers[0], 3 * width), scaled, 0, 1e-7), "scale " + name);
+    check(isClose(bench.get<float>(buffers[1], 3 * width), capped, 1e-30, 5e-7), "scale and cap " + name);
+    check(isClose(bench.get<float>(buffers[2], 3 * width), turned, 0, 2e-7), "scale by position " + name);
+  }
+}
+
 }  // namespace
 
 void testSimpleOps() {
@@ -116,6 +142,7 @@ void testSimpleOps() {
     testRmsNorm(isa, random);
     testActivations(isa, random);
     testRope(isa, random);
+    testScales(isa, random);
     for (int64_t count : {1, 1023, 1025, 70001}) {
       const std::vector<float> a = random.values(count);
       const std::vector<float> b = random.values(count);

@@ -22,6 +22,7 @@ import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../.
 import type { Pooling } from "../../model/description/pooling.js";
 import type { Architecture, ServableModel } from "../../model/description/servable.js";
 import { unservedVariant } from "../../model/description/servable.js";
+import { ggufNameOf } from "../../model/gguf/names.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
 import { bytesOf, type CopySource, interleaved, isRotated, type ModelTensor, tensorsOf } from "../weights/tensors.js";
@@ -49,7 +50,7 @@ const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
 ]);
 
 /** GGUF architectures whose rope rotates pairs side by side. */
-const INTERLEAVED: readonly Architecture[] = ["llama", "mistral"];
+const INTERLEAVED: readonly Architecture[] = ["llama", "mistral", "mistral3", "smollm3", "granite"];
 
 /** What the copy does otherwise than the model. */
 export interface CopyNote {
@@ -124,7 +125,8 @@ function writable(
   const stored: ModelTensor = movesPairs ? { ...tensor, order: interleaved(headDim) } : tensor;
   const storedType = cols === undefined ? ("F32" as const) : type;
   const shape = cols === undefined ? [rows] : [cols, rows];
-  const written: WritableTensor = { name: tensor.name, type: storedType, shape };
+  const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
+  const written: WritableTensor = { name, type: storedType, shape };
   const numBytes = rows * (cols ?? 1) * PLAIN_BYTES[storedType];
   return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType) };
 }
@@ -148,7 +150,8 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     "rope.freq_base": f32(rope!.base),
   };
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
-  if (window > 0) own["attention.sliding_window"] = u32(window);
+  // A rope of its own without a window: the window is as long as the context.
+  if (window > 0 || local !== undefined) own["attention.sliding_window"] = u32(window || config.contextLength);
   if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);
@@ -157,6 +160,19 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
   if (rope!.scaling !== "none" || source.has("rope_factors_long.weight")) {
     own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
     own["rope.scaling.attn_factor"] = f32(rope!.attentionFactor);
+  }
+  if (architecture === "granite") {
+    own["attention.scale"] = f32(config.attentionScale);
+    own.embedding_scale = f32(config.embeddingScale);
+    own.residual_scale = f32(config.residualScale);
+    own.logit_scale = f32(1 / config.logitScale);
+  }
+  // Without these keys there is a bound all the same: reading the copy again refuses a model that has none.
+  if (config.attentionCap > 0) own.attn_logit_softcapping = f32(config.attentionCap);
+  if (config.logitCap > 0) own.final_logit_softcapping = f32(config.logitCap);
+  if (config.queryScaling !== undefined) {
+    own["attention.temperature_scale"] = f32(config.queryScaling.beta);
+    own["rope.scaling.original_context_length"] = u32(config.queryScaling.length);
   }
   const poolingType = config.pooling === undefined ? undefined : POOLING_TYPES[config.pooling];
   if (poolingType !== undefined) own.pooling_type = u32(poolingType);

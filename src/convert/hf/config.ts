@@ -3,8 +3,10 @@ import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
+import { NO_ROPE } from "../../model/description/model-description.js";
 import type { Architecture, ServableModel } from "../../model/description/servable.js";
 import { unservedVariant } from "../../model/description/servable.js";
+import { hasOffsetNorms } from "../../model/hf/names.js";
 import { ropesFromHf } from "../../model/hf/rope.js";
 import { ROPE_FACTORS } from "../weights/tensors.js";
 
@@ -15,11 +17,24 @@ const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16:
 const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, className: string]>> = {
   llama: ["llama", "LlamaForCausalLM"],
   mistral: ["mistral", "MistralForCausalLM"],
+  mistral3: ["ministral3", "Ministral3ForCausalLM"],
   qwen2: ["qwen2", "Qwen2ForCausalLM"],
   qwen3: ["qwen3", "Qwen3ForCausalLM"],
+  gemma2: ["gemma2", "Gemma2ForCausalLM"],
   gemma3: ["gemma3_text", "Gemma3ForCausalLM"],
   phi3: ["phi3", "Phi3ForCausalLM"],
+  smollm3: ["smollm3", "SmolLM3ForCausalLM"],
+  granite: ["granite", "GraniteForCausalLM"],
+  olmo2: ["olmo2", "Olmo2ForCausalLM"],
+  seed_oss: ["seed_oss", "SeedOssForCausalLM"],
 };
+/** One architecture of GGUF files; transformers has another class for its models with windows. */
+const OLMO3 = ["olmo3", "Olmo3ForCausalLM"] as const;
+const hasLocalRope = ({ architecture, layers }: ServableModel): boolean =>
+  architecture === "olmo2" && layers.some(({ mixer }) => mixer.rope === 1);
+
+const HAS_MLP_BIAS: readonly Architecture[] = ["llama", "granite", "smollm3", "seed_oss"];
+const HAS_ATTENTION_BIAS: readonly Architecture[] = ["llama", "qwen3", "granite", "smollm3", "olmo2"];
 
 interface TextIds {
   readonly bosId: number | undefined;
@@ -33,7 +48,7 @@ export function hfConfigOf(
   type: PlainType,
   ids: TextIds | undefined,
 ): Json {
-  const [modelType, className] = CLASSES[model.architecture];
+  const [modelType, className] = hasLocalRope(model) ? OLMO3 : CLASSES[model.architecture];
   const { mixer, feedForward } = model.layers[0]!;
   if (model.pooling !== undefined) {
     const message = `expected a model without a pooling of its own, got the pooling ${model.pooling}`;
@@ -71,12 +86,17 @@ export function hfConfigOf(
 function partsOf(model: ServableModel, source: TensorSource): Json {
   const hasBias = (part: string) => source.has(`blk.0.${part}.bias`);
   const { architecture, layers, attentionScale } = model;
-  if (architecture === "gemma3") {
+  if (hasOffsetNorms(architecture)) {
     const scalar = Math.round(1 / attentionScale ** 2);
-    return { hidden_activation: "gelu_pytorch_tanh", query_pre_attn_scalar: scalar };
+    const caps = {
+      attn_logit_softcapping: model.attentionCap === 0 ? null : shortest(model.attentionCap),
+      final_logit_softcapping: model.logitCap === 0 ? null : shortest(model.logitCap),
+    };
+    const own = architecture === "gemma2" ? caps : {};
+    return { hidden_activation: "gelu_pytorch_tanh", query_pre_attn_scalar: scalar, ...own };
   }
   const expected = 1 / Math.sqrt(layers[0]!.mixer.headDim);
-  if (attentionScale !== expected) {
+  if (architecture !== "granite" && attentionScale !== expected) {
     throw unservedVariant(`expected attention scaled by ${expected}, got ${attentionScale}`);
   }
   const all = (parts: readonly string[]): boolean => {
@@ -85,21 +105,45 @@ function partsOf(model: ServableModel, source: TensorSource): Json {
     throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${numBiased}`);
   };
   const parts: Json = { hidden_act: "silu" };
-  if (architecture === "llama" || architecture === "qwen3") {
-    parts.attention_bias = all(["attn_q", "attn_k", "attn_v", "attn_output"]);
+  const ofInputs = ["attn_q", "attn_k", "attn_v"];
+  if (architecture === "seed_oss") {
+    parts.attention_bias = all(ofInputs);
+    parts.attention_out_bias = all(["attn_output"]);
+  } else if (HAS_ATTENTION_BIAS.includes(architecture)) parts.attention_bias = all([...ofInputs, "attn_output"]);
+  if (HAS_MLP_BIAS.includes(architecture)) parts.mlp_bias = all(["ffn_gate", "ffn_up", "ffn_down"]);
+  if (architecture === "granite") {
+    parts.attention_multiplier = shortest(attentionScale);
+    parts.embedding_multiplier = shortest(model.embeddingScale);
+    parts.residual_multiplier = shortest(model.residualScale);
+    parts.logits_scaling = shortest(1 / model.logitScale);
   }
-  if (architecture === "llama") parts.mlp_bias = all(["ffn_gate", "ffn_up", "ffn_down"]);
+  if (architecture === "smollm3") {
+    parts.no_rope_layers = layers.map(({ mixer }) => (mixer.rope === NO_ROPE ? 0 : 1));
+    parts.use_sliding_window = false;
+    // The class's own is beyond smaller vocabularies, which transformers refuses.
+    parts.pad_token_id = null;
+  }
   return parts;
 }
 
-function windowsOf({ architecture, layers }: ServableModel): Json {
+function windowsOf(model: ServableModel): Json {
+  const { architecture, layers } = model;
   const windows = layers.map(({ mixer }) => mixer.window);
   const window = Math.max(...windows);
-  const types = windows.map((size) => (size === 0 ? "full_attention" : "sliding_attention"));
-  if (architecture === "gemma3") return { sliding_window: window === 0 ? null : window, layer_types: types };
-  if (architecture === "mistral" || architecture === "phi3") return { sliding_window: window === 0 ? null : window };
+  const types = layers.map(({ mixer }) =>
+    mixer.window === 0 && mixer.rope !== 1 ? "full_attention" : "sliding_attention",
+  );
+  if (hasOffsetNorms(architecture) || hasLocalRope(model)) {
+    // A rope of its own without a window: the window is as long as the context.
+    const stated = types.includes("sliding_attention") ? window || model.contextLength : null;
+    return { sliding_window: stated, layer_types: types };
+  }
+  if (architecture === "mistral" || architecture === "mistral3" || architecture === "phi3")
+    return { sliding_window: window === 0 ? null : window };
   if (window === 0) return {};
-  if (architecture === "llama") throw unservedVariant("expected a llama without a sliding window, got one with it");
+  if (!architecture.startsWith("qwen")) {
+    throw unservedVariant(`expected a ${architecture} without a sliding window, got one with it`);
+  }
   return {
     use_sliding_window: true,
     sliding_window: window,
@@ -113,7 +157,8 @@ function ropeOf(model: ServableModel, source: TensorSource): Json {
   const { headDim } = model.layers[0]!.mixer;
   const { dim, base, scaling, factor, originalContextLength, attentionFactor } = rope!;
   const json: Json = { rope_theta: base };
-  if (local !== undefined) json.rope_local_base_freq = local.base;
+  // transformers' Olmo3 takes the model's base there too, and has no key for another.
+  if (local !== undefined && model.architecture === "gemma3") json.rope_local_base_freq = local.base;
   if (dim !== headDim) json.partial_rotary_factor = dim / headDim;
   const factors = (name: string) => (source.has(name) ? source.values(name, dim / 2) : undefined);
   const [all, short, long] = ROPE_FACTORS.map(factors);
@@ -140,6 +185,17 @@ function ropeOf(model: ServableModel, source: TensorSource): Json {
       long_factor: Array.from(long, shortest),
       ...(Math.abs(inferred - attentionFactor) < 1e-5 ? {} : { attention_factor: attentionFactor }),
     };
+  }
+  if (model.queryScaling !== undefined) {
+    const { beta, length } = model.queryScaling;
+    json.rope_parameters = {
+      rope_type: "default",
+      original_max_position_embeddings: length,
+      ...(json.rope_scaling ?? {}),
+      rope_theta: base,
+      llama_4_scaling_beta: shortest(beta),
+    };
+    delete json.rope_scaling;
   }
   return json;
 }
@@ -170,7 +226,7 @@ function llama3Scaling(factors: Float32Array, model: ServableModel): Json {
 }
 
 function factorsOf(config: Json, { ropes, contextLength }: ServableModel): Float32Array | undefined {
-  const context = { headDim: ropes[0]!.dim, maxPositions: contextLength, defaultBase: 10_000, hasLocalRope: false };
+  const context = { headDim: ropes[0]!.dim, maxPositions: contextLength, defaultBase: 10_000, localRope: undefined };
   return ropesFromHf(new JsonObject(config, "config.json", ""), context).factors.all;
 }
 

@@ -10,7 +10,7 @@ import { SINGLE_NAME } from "../../formats/safetensors/read.js";
 import { writeSafetensors } from "../../formats/safetensors/write.js";
 import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { unservedVariant } from "../../model/description/servable.js";
-import { hfNameOf } from "../../model/hf/names.js";
+import { hasOffsetNorms, hfNameOf } from "../../model/hf/names.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { MAX_TOKENIZER_BYTES } from "../../text/hf/create-tokenizer.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -54,7 +54,9 @@ export function* writeFolder(
   const files = text === undefined ? [] : textFiles(path, text);
   const tensors = storedTensors(model, source, type);
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, CONFIG_NAME), jsonOf(config));
+  // transformers refuses an integer for these two.
+  const json = jsonOf(config).replace(/("(?:attn|final)_logit_softcapping": \d+)(?=,?\n)/g, "$1.0");
+  writeFileSync(join(folder, CONFIG_NAME), json);
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
   yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten);
 }
@@ -101,7 +103,6 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
       `expected a rope over all ${order.headDim} values of a head, got one over ${config.ropes[0]!.dim}`,
     );
   }
-  const isGemma = config.architecture === "gemma3";
   return tensorsOf(config, source)
     .filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name))
     .map((tensor) => {
@@ -109,8 +110,8 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
       if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
       const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
       const isVector = tensor.shape.length === 1;
-      // Gemma's norms are stored as their distance from one.
-      const values = isGemma && tensor.name.endsWith("norm.weight") ? distanceFromOne(source) : source;
+      const values =
+        hasOffsetNorms(config.architecture) && tensor.name.endsWith("norm.weight") ? distanceFromOne(source) : source;
       const storedType = isVector ? ("F32" as const) : type;
       return { name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) };
     });

@@ -72,8 +72,8 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     matrix(`${layer}attn_q`, numQueryRows, width);
     matrix(`${layer}attn_k`, numKeyRows, width);
     matrix(`${layer}attn_v`, numKeyRows, width);
-    vector(`${layer}attn_q_norm.weight`, mixer.headDim);
-    vector(`${layer}attn_k_norm.weight`, mixer.headDim);
+    vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
+    vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
     vector(`${layer}ffn_norm.weight`, width);

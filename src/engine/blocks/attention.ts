@@ -68,23 +68,24 @@ export class Attention {
 
   /** Records queries, keys and values of all rows, and stores keys and values. @param hidden [numRows, width] */
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
-    const { width, rmsEps, isNeoxRope } = this.config;
+    const { width, rmsEps, isNeoxRope, isPostNormed, queryScaling } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
     const { attentionNorm, query, key, value, queryNorm, keyNorm } = this.weights;
     const { normed, query: q, key: k, value: v } = this.scratch;
     const { numRows } = batch;
-    recordNorm(program, normed, hidden, numRows, { gain: attentionNorm, width, eps: rmsEps });
+    const input = recordNorm(program, normed, hidden, numRows, { gain: attentionNorm, width, eps: rmsEps });
     const projections = [
       { out: q, linear: query },
       { out: k, linear: key },
       { out: v, linear: value },
     ];
-    this.products.multiplyAll(program, projections, normed, numRows, width);
-    const headNorm = (x: BufferHandle, gain: BufferHandle | undefined, numHeads: number) => {
-      if (gain !== undefined) recordNorm(program, x, x, numRows * numHeads, { gain, width: headDim, eps: rmsEps });
+    this.products.multiplyAll(program, projections, input, numRows, width);
+    const headsNorm = (x: BufferHandle, gain: BufferHandle | undefined, numHeads: number) => {
+      const [perRow, normWidth] = isPostNormed ? [1, numHeads * headDim] : [numHeads, headDim];
+      recordNorm(program, x, x, numRows * perRow, { gain, width: normWidth, eps: rmsEps });
     };
-    headNorm(q, queryNorm, numHeads);
-    headNorm(k, keyNorm, numKvHeads);
+    headsNorm(q, queryNorm, numHeads);
+    headsNorm(k, keyNorm, numKvHeads);
     const { keys, values, shape, group } = this.cache;
     program.record("ropeAndWriteKv", {
       q,
@@ -99,11 +100,14 @@ export class Attention {
       isNeox: isNeoxRope,
       ...shape,
     });
+    if (queryScaling === undefined) return;
+    const positions = batch.positions.buffer;
+    program.record("scaleByPosition", { x: q, positions, numRows, width: numHeads * headDim, ...queryScaling });
   }
 
   /** Call after `store`. @param rows all rows of the batch, or the rows that the layer still has to compute */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
-    const { attentionScale, width, rmsEps } = this.config;
+    const { attentionScale, attentionCap, width, rmsEps, residualScale } = this.config;
     const { headDim, numHeads, window } = this.mixer;
     const { attended, normed } = this.scratch;
     const { numRows, query, kvLengths, sequenceIndex } = rows;
@@ -120,10 +124,11 @@ export class Attention {
       numRows,
       scale: attentionScale,
       window,
+      cap: attentionCap,
       ...shape,
     });
     const { attentionOutput, attentionPostNorm } = this.weights;
-    const residual = { normed, width, rmsEps };
+    const residual = { normed, width, rmsEps, residualScale };
     const cols = numHeads * headDim;
     addToResidual(program, this.products, residual, rows, attended, cols, attentionOutput, attentionPostNorm);
   }

@@ -40,13 +40,14 @@ export class FeedForward {
   ) {}
 
   record(program: Program, rows: Rows): void {
-    const { width, rmsEps, activation } = this.config;
+    const { width, rmsEps, activation, residualScale } = this.config;
     const { ffNorm, gate, up, down, ffPostNorm } = this.weights;
     const { normed, gate: out, up: scratch } = this.scratch;
     const { hidden, numRows } = rows;
-    recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
-    const [toGate, toUp] = this.products.operands(program, normed, [gate, up], numRows, width);
+    const input = recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
+    const [toGate, toUp] = this.products.operands(program, input, [gate, up], numRows, width);
     program.record("gatedLinear", { out, scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
-    addToResidual(program, this.products, { normed, width, rmsEps }, rows, out, this.part.width, down, ffPostNorm);
+    const residual = { normed, width, rmsEps, residualScale };
+    addToResidual(program, this.products, residual, rows, out, this.part.width, down, ffPostNorm);
   }
 }

@@ -33,11 +33,12 @@ export class Output {
 
   /** Samples at the first `numRows` of the logit rows. */
   sample(program: Program, { hidden, logitRows }: Rows, numRows: number, samples: SampleBuffers): void {
-    const { width, vocabSize } = this.config;
+    const { width, vocabSize, logitScale: scale, logitCap: cap } = this.config;
     const [selected, logits] = [this.#selected, this.#logits];
     program.record("gatherRows", { out: selected, x: hidden, rows: logitRows.buffer, numRows, width });
     this.#norm(program, selected, numRows);
     this.products.multiply(program, logits, selected, this.weights.output, numRows, width);
+    if (scale !== 1 || cap !== 0) program.record("scaleAndCap", { x: logits, numRows, width: vocabSize, scale, cap });
     program.record("sample", { logits, numRows, vocabSize, ...samples });
   }
 
@@ -70,6 +71,6 @@ export class Output {
   #norm(program: Program, x: BufferHandle, numRows: number): void {
     const { width, rmsEps } = this.config;
     const { outputNorm } = this.weights;
-    if (outputNorm !== undefined) recordNorm(program, x, x, numRows, { gain: outputNorm, width, eps: rmsEps });
+    recordNorm(program, x, x, numRows, { gain: outputNorm, width, eps: rmsEps });
   }
 }

@@ -15,14 +15,23 @@ export const ADDED: ProductOptions = { accumulate: true };
 
 /** out[r] = x[r] over its root mean square, times gain; rows of `width`. */
 interface Norm {
-  readonly gain: BufferHandle;
+  /** undefined: there is no norm */
+  readonly gain: BufferHandle | undefined;
   readonly width: number;
   readonly eps: number;
 }
 
-export function recordNorm(program: Program, out: BufferHandle, x: BufferHandle, numRows: number, norm: Norm): void {
-  const { gain, width, eps } = norm;
+/** @returns where the result is: `out`, or `x` where there is no norm */
+export function recordNorm(
+  program: Program,
+  out: BufferHandle,
+  x: BufferHandle,
+  numRows: number,
+  { gain, width, eps }: Norm,
+): BufferHandle {
+  if (gain === undefined) return x;
   program.record("rmsNorm", { out, x, gain, numRows, width, eps });
+  return out;
 }
 
 export class Products {

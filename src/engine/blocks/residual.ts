@@ -1,4 +1,4 @@
-/** Adds the output of a sub-layer to the residual stream, after a norm in some models. */
+/** Adds the output of a sub-layer to the residual stream, after a norm or times a factor in some models. */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { Rows } from "./last-rows.js";
@@ -10,24 +10,26 @@ interface ResidualPart {
   readonly normed: BufferHandle;
   readonly width: number;
   readonly rmsEps: number;
+  readonly residualScale: number;
 }
 
-/** hidden += [postNorm](x [rows, cols] · linearᵀ) */
+/** hidden += residualScale · [postNorm](x [rows, cols] · linearᵀ) */
 export function addToResidual(
   program: Program,
   products: Products,
-  { normed, width, rmsEps }: ResidualPart,
+  { normed, width, rmsEps, residualScale }: ResidualPart,
   { hidden, numRows }: Rows,
   x: BufferHandle,
   cols: number,
   linear: Linear,
   postNorm: BufferHandle | undefined,
 ): void {
-  if (postNorm === undefined) {
+  if (postNorm === undefined && residualScale === 1) {
     products.multiply(program, hidden, x, linear, numRows, cols, ADDED);
     return;
   }
   products.multiply(program, normed, x, linear, numRows, cols);
   recordNorm(program, normed, normed, numRows, { gain: postNorm, width, eps: rmsEps });
+  if (residualScale !== 1) program.record("scaleAndCap", { x: normed, numRows, width, scale: residualScale });
   program.record("add", { out: hidden, x: normed, numRows, width });
 }

@@ -2,6 +2,7 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
+import { NO_ROPE } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
@@ -62,7 +63,7 @@ export class Transformer {
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     this.#layers = weights.layers.map((layer, index) => {
       const { mixer, feedForward } = config.layers[index]!;
-      const table = this.#ropes[mixer.rope]!;
+      const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
       return {
         attention: new Attention(config, mixer, layer, caches.layer(index), table, ofAttention, products),
         feedForward: new FeedForward(config, feedForward, layer, ofFeedForward, products),

@@ -14,17 +14,18 @@ export interface Linear {
 }
 
 export interface LayerWeights {
-  readonly attentionNorm: BufferHandle;
+  /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
+  readonly attentionNorm: BufferHandle | undefined;
   readonly query: Linear;
   readonly key: Linear;
   readonly value: Linear;
-  /** Per-head norms of queries and keys (qwen3, gemma3), f32 [headDim]. */
+  /** Norms of queries and keys: of each head, f32 [headDim] (qwen3, gemma3), or of all together (olmo2). */
   readonly queryNorm: BufferHandle | undefined;
   readonly keyNorm: BufferHandle | undefined;
   readonly attentionOutput: Linear;
-  /** Norms after a sub-layer, before its residual is added (gemma3). */
+  /** Norms after a sub-layer, before its residual is added (gemma2, gemma3, olmo2). */
   readonly attentionPostNorm: BufferHandle | undefined;
-  readonly ffNorm: BufferHandle;
+  readonly ffNorm: BufferHandle | undefined;
   readonly gate: Linear;
   readonly up: Linear;
   readonly down: Linear;
@@ -64,7 +65,7 @@ export async function bindTensors<T>(
 
 export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   const { width, vocabSize } = config;
-  const layers = config.layers.map((layer, index) => bindLayer(binder, layer, width, `blk.${index}.`));
+  const layers = config.layers.map((layer, index) => bindLayer(binder, layer, config, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
   const output = binder.linear(binder.has("output.weight") ? "output" : "token_embd", vocabSize, width);
   const rope = (name: string) => (binder.has(name) ? binder.values(name, config.ropes[0]!.dim / 2) : undefined);
@@ -79,8 +80,13 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   };
 }
 
-/** @param width the model's @param prefix of the layer's tensor names */
-function bindLayer(binder: Binder, layer: ServableLayer, width: number, prefix: string): LayerWeights {
+/** @param prefix of the layer's tensor names */
+function bindLayer(
+  binder: Binder,
+  layer: ServableLayer,
+  { width, isPostNormed }: ServableModel,
+  prefix: string,
+): LayerWeights {
   const { headDim } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
@@ -97,20 +103,25 @@ function bindLayer(binder: Binder, layer: ServableLayer, width: number, prefix: 
     isGateFused
       ? binder.linear(`${prefix}ffn_up`, 2 * ffWidth, width, start, ffWidth)
       : binder.linear(`${prefix}${start === 0 ? "ffn_gate" : "ffn_up"}`, ffWidth, width);
+  const normBefore = (name: string) => (isPostNormed ? undefined : binder.vector(`${prefix}${name}.weight`, width));
+  const normOf = (name: string, length: number) =>
+    isPostNormed
+      ? binder.vector(`${prefix}${name}.weight`, length)
+      : binder.optionalVector(`${prefix}${name}.weight`, length);
   return {
-    attentionNorm: binder.vector(`${prefix}attn_norm.weight`, width),
+    attentionNorm: normBefore("attn_norm"),
     query: part("attn_q", 0, numQueryRows),
     key: part("attn_k", numQueryRows, numKeyRows),
     value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
-    queryNorm: binder.optionalVector(`${prefix}attn_q_norm.weight`, headDim),
-    keyNorm: binder.optionalVector(`${prefix}attn_k_norm.weight`, headDim),
+    queryNorm: normOf("attn_q_norm", isPostNormed ? numQueryRows : headDim),
+    keyNorm: normOf("attn_k_norm", isPostNormed ? numKeyRows : headDim),
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
-    attentionPostNorm: binder.optionalVector(`${prefix}post_attention_norm.weight`, width),
-    ffNorm: binder.vector(`${prefix}ffn_norm.weight`, width),
+    attentionPostNorm: normOf("post_attention_norm", width),
+    ffNorm: normBefore("ffn_norm"),
     gate: up(0),
     up: up(ffWidth),
     down: binder.linear(`${prefix}ffn_down`, width, ffWidth),
-    ffPostNorm: binder.optionalVector(`${prefix}post_ffw_norm.weight`, width),
+    ffPostNorm: normOf("post_ffw_norm", width),
   };
 }
 

@@ -180,6 +180,7 @@ describe("trained heads", () => {
   test.each([
     ["gemma3", "f16"],
     ["qwen2", "int8"],
+    ["smollm3", "f32"],
   ] as const)("%s: a layer reads what the model stores, of a window and with other keys too", async (architecture, kvCacheDtype) => {
     const [name, heads, model] = [architecture, `${architecture}-eagle`, { architecture, seed: 3 }];
     writeRandomModel(pathOf(name), model);

@@ -11,9 +11,12 @@ export interface AttentionMixer {
   readonly valueDim: number;
   /** Tokens that a token sees, itself included; 0 = all. */
   readonly window: number;
-  /** Index of the layer's rope among the model's. */
+  /** Index of the layer's rope among the model's, or NO_ROPE. */
   readonly rope: number;
 }
+
+/** Queries and keys are not rotated: the layer does not know positions. */
+export const NO_ROPE = -1;
 
 /** Attention that keeps one small vector per token, from which keys and values of all heads are computed (MLA, arXiv 2405.04434). */
 export interface LatentMixer {

@@ -6,13 +6,41 @@ import type { Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 
 /** As GGUF files name them. */
-export const ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3"] as const;
+export const ARCHITECTURES = [
+  "llama",
+  "mistral",
+  "mistral3",
+  "qwen2",
+  "qwen3",
+  "gemma2",
+  "gemma3",
+  "phi3",
+  "smollm3",
+  "granite",
+  "olmo2",
+  "seed_oss",
+] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
 export interface ServableLayer {
   readonly mixer: AttentionMixer;
   readonly feedForward: DenseFeedForward;
 }
+
+/** Queries are multiplied by 1 + beta · ln(1 + floor(position / length)). */
+export interface QueryScaling {
+  readonly beta: number;
+  readonly length: number;
+}
+
+/** What most architectures do without. */
+export const PLAIN = {
+  residualScale: 1,
+  logitScale: 1,
+  attentionCap: 0,
+  logitCap: 0,
+  queryScaling: undefined,
+} as const satisfies Partial<ServableModel>;
 
 export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
@@ -21,6 +49,15 @@ export interface ServableModel extends ModelDescription {
   readonly rmsEps: number;
   readonly embeddingScale: number;
   readonly attentionScale: number;
+  /** Factor on what a sub-layer adds to the residual stream. */
+  readonly residualScale: number;
+  readonly logitScale: number;
+  /** Bounds of attention scores and of logits, which become cap · tanh(x / cap); 0 = none. */
+  readonly attentionCap: number;
+  readonly logitCap: number;
+  readonly queryScaling: QueryScaling | undefined;
+  /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
+  readonly isPostNormed: boolean;
   readonly activation: Activation;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxRope: boolean;

@@ -9,16 +9,31 @@ import {
   type Mixer,
   MODEL_LIMITS,
   type ModelDescription,
+  NO_ROPE,
   seesAll,
 } from "../description/model-description.js";
 import { MetadataReader } from "./metadata-reader.js";
 
-/** Architectures whose sliding window is known here: every so-many-th layer sees everything (0: none does), the others have the window. */
-const WINDOW_PERIODS: ReadonlyMap<string, number> = new Map([
-  ["mistral", 0],
-  ["phi3", 0],
-  ["gemma3", 6],
+interface WindowTraits {
+  /** Every so-many-th layer sees everything (0: none does), the others have the window. */
+  readonly period: number;
+  /** Index of the rope of layers with the window. */
+  readonly rope: number;
+  /** Where the file does not say. */
+  readonly window?: number;
+}
+
+/** Architectures whose sliding window is known here. */
+const WINDOWS: ReadonlyMap<string, WindowTraits> = new Map([
+  ["mistral", { period: 0, rope: 0 }],
+  ["phi3", { period: 0, rope: 0 }],
+  ["gemma2", { period: 2, rope: 0, window: 4096 }],
+  ["gemma3", { period: 6, rope: 1 }],
+  ["olmo2", { period: 4, rope: 1 }],
 ]);
+
+/** Every so-many-th layer of SmolLM3 has no rope; files do not say it. */
+const NO_ROPE_PERIOD = 4;
 
 /** @throws gguf_metadata, where a number is missing or beyond MODEL_LIMITS */
 export function describeGguf(gguf: GgufFile): ModelDescription {
@@ -63,14 +78,17 @@ interface Window {
   readonly rope: number;
 }
 
-/** A window as long as the context is none. Where only some layers have the window, they also have a rope of their own. */
+/** A window as long as the context is none. */
 function readWindows(read: MetadataReader, architecture: string, contextLength: number): (index: number) => Window {
-  const period = WINDOW_PERIODS.get(architecture);
-  const stated = period === undefined ? 0 : read.optionalSize("attention.sliding_window", MODEL_LIMITS.context);
   const all: Window = { window: 0, rope: 0 };
-  if (period === undefined || stated === 0 || stated >= contextLength) return () => all;
-  const local: Window = { window: stated, rope: period === 0 ? 0 : 1 };
-  return (index) => (seesAll(index, period) ? all : local);
+  if (architecture === "smollm3") return (index) => (seesAll(index, NO_ROPE_PERIOD) ? { ...all, rope: NO_ROPE } : all);
+  const traits = WINDOWS.get(architecture);
+  if (traits === undefined) return () => all;
+  const key = "attention.sliding_window";
+  const stated = read.has(key) ? read.optionalSize(key, MODEL_LIMITS.context) : (traits.window ?? 0);
+  if (stated === 0) return () => all;
+  const local: Window = { window: stated >= contextLength ? 0 : stated, rope: traits.rope };
+  return (index) => (seesAll(index, traits.period) ? all : local);
 }
 
 function readMixers(read: MetadataReader, { numLayers, width, windowOf }: LayerContext): (index: number) => Mixer {

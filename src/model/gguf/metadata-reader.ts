@@ -44,6 +44,11 @@ export class MetadataReader {
     return value;
   }
 
+  /** Absent or 0: `fallback`. */
+  optionalPositive(key: string, fallback: number): number {
+    return this.metadata.number(this.#nameOf(key)) === 0 ? fallback : this.positive(key, fallback);
+  }
+
   #uniform(key: string): number | undefined {
     const entries = this.#list(key);
     if (entries === undefined) return this.metadata.number(this.#nameOf(key));

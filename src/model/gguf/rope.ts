@@ -25,6 +25,12 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
       `expected rope scaling ${ROPE_SCALINGS.join(", ")}, got ${stated}`,
     );
   }
+  // The share of YaRN's magnitude that the model does without.
+  const withheld = scaling === "yarn" ? 1 + 0.1 * (number("scaling.yarn_log_multiplier") ?? 0) * Math.log(factor) : 1;
+  if (!(withheld > 0 && Number.isFinite(withheld))) {
+    const message = `expected a magnitude above 0 of ${architecture}.rope.scaling.yarn_log_multiplier, got ${withheld}`;
+    throw new MillraceError("gguf_metadata", message);
+  }
   return {
     dim,
     base,
@@ -34,6 +40,6 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
       number("scaling.original_context_length") ?? metadata.number(`${architecture}.context_length`) ?? 0,
     betaFast: number("scaling.yarn_beta_fast") ?? 32,
     betaSlow: number("scaling.yarn_beta_slow") ?? 1,
-    attentionFactor: number("scaling.attn_factor") ?? 1,
+    attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
 }

@@ -1,10 +1,19 @@
 /** The first fault of a GGUF header decides how it is refused: a model of another kind is unsupported, whatever else its header lacks. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import {
+  type RandomArchitecture,
+  type RandomModelOptions,
+  writeRandomModel,
+} from "../../../test/helpers/random-model.js";
+import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { arr, bool, f32, i64, str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { ropeFrequencies } from "../description/rope.js";
+import { ARCHITECTURES } from "../description/servable.js";
+import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-servable-"));
@@ -26,4 +35,84 @@ test("a file without weights says so, whatever its header lacks", () => {
   expect(() => servableGguf(gguf)).toThrow(
     expect.objectContaining({ code: "gguf_tensor", hint: expect.stringContaining("no model weights") }),
   );
+});
+
+test("bounds are of one architecture, and attention without positions is refused", () => {
+  const unsupported = expect.objectContaining({ code: "architecture_unsupported" });
+  expect(() => servableGguf(header({ "qwen2.final_logit_softcapping": f32(30) }))).toThrow(unsupported);
+  const granite = { "general.architecture": str("granite"), "granite.rope.scaling.finetuned": bool(false) };
+  expect(() => servableGguf(header(granite))).toThrow(unsupported);
+});
+
+test("what early files leave out has llama.cpp's defaults", () => {
+  const path = join(folder, "random.gguf");
+  const read = (architecture: RandomArchitecture, metadata: RandomModelOptions["metadata"] = {}, layers = 2) => {
+    writeRandomModel(path, { architecture, seed: 1, width: 64, headDim: 32, layers, contextLength: 8192, metadata });
+    return openModel(path).config;
+  };
+  const windows = (metadata = {}) => read("gemma2", metadata).layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+  expect(windows()).toEqual([
+    [24, 0],
+    [0, 0],
+  ]);
+  expect(windows({ "gemma2.attention.sliding_window": u32(8192) })[0]).toEqual([0, 0]);
+  const bytes = readFileSync(path);
+  bytes.write("sliding_other!", bytes.indexOf("sliding_window"));
+  writeFileSync(path, bytes);
+  expect(openModel(path).config.layers.map(({ mixer }) => mixer.window)).toEqual([4096, 0]);
+  expect(read("gemma2", {}, 46).attentionScale).toBe(1 / 4);
+  expect(read("olmo2", { "olmo2.rope.freq_base": f32(5e5) }, 4).ropes.map(({ base }) => base)).toEqual([5e5, 5e5]);
+  const { magnitude } = ropeFrequencies(read("mistral3").ropes[0]!, undefined);
+  expect(magnitude).toBeCloseTo(1, 6);
+  const negative = { "mistral3.rope.scaling.yarn_log_multiplier": f32(-10) };
+  expect(() => read("mistral3", negative)).toThrow(/yarn_log_multiplier/);
+  const zero = { "granite.attention.scale": f32(0), "granite.logit_scale": f32(0), "granite.residual_scale": f32(0) };
+  expect(read("granite", zero)).toMatchObject({ attentionScale: 32 ** -0.5, logitScale: 1, residualScale: 1 });
+  expect(read("mistral3", { "mistral3.attention.temperature_scale": f32(0) }).queryScaling).toBeUndefined();
+  const scaled = {
+    "mistral3.attention.temperature_scale": f32(0.5),
+    "mistral3.rope.scaling.original_context_length": u32(0),
+  };
+  expect(() => read("mistral3", scaled)).toThrow(/original_context_length to be an integer in \[1, /);
+});
+
+test.each(
+  ARCHITECTURES.filter((name) => name !== "mistral"),
+)("a hostile value under any key of %s is refused, or within bounds", (architecture) => {
+  const path = join(folder, `${architecture}.gguf`);
+  const write = (metadata: RandomModelOptions["metadata"] = {}) =>
+    writeRandomModel(path, { architecture, seed: 2, width: 32, ff: 32, vocab: 300, metadata });
+  write();
+  const keys = [...readGguf(path).metadata.keys()].filter((key) => key.startsWith(`${architecture}.`));
+  const hostile = [
+    u32(0),
+    u32(2 ** 31),
+    i64(-1n),
+    f32(-1),
+    f32(Number.NaN),
+    f32(1e30),
+    str("x"),
+    bool(false),
+    arr("u32", [1, 2]),
+  ];
+  let numRefused = 0;
+  for (const key of keys) {
+    for (const value of hostile) {
+      write({ [key]: value });
+      try {
+        const { layers, ropes, width, contextLength, ...model } = openModel(path).config;
+        for (const rope of ropes) ropeFrequencies(rope, undefined);
+        for (const { mixer } of layers) expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
+        for (const size of [width, contextLength]) expect(size).toSatisfy(Number.isSafeInteger);
+        const { attentionScale, residualScale, logitScale, attentionCap, logitCap, queryScaling } = model;
+        for (const factor of [attentionScale, residualScale, logitScale]) expect(factor).toBeGreaterThan(0);
+        for (const bound of [attentionCap, logitCap, queryScaling?.beta ?? 0]) expect(bound).toBeGreaterThanOrEqual(0);
+      } catch (thrown) {
+        if (!(thrown instanceof MillraceError)) throw thrown;
+        expect(thrown.code).toMatch(/^(gguf_\w+|architecture_unsupported)$/);
+        numRefused++;
+      }
+    }
+  }
+  expect(numRefused).toBeGreaterThan(3 * keys.length);
 });

@@ -2,10 +2,12 @@
 import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
+import { MODEL_LIMITS } from "../description/model-description.js";
 import type { Pooling } from "../description/pooling.js";
 import {
   ARCHITECTURES,
   type Architecture,
+  PLAIN,
   type ServableLayer,
   type ServableModel,
   servableLayers,
@@ -25,25 +27,29 @@ interface Traits {
 
 const LLAMA: Traits = { isNeoxRope: false, activation: "silu", scalesEmbedding: false };
 const NEOX: Traits = { ...LLAMA, isNeoxRope: true };
+const GEMMA: Traits = { isNeoxRope: true, activation: "geluTanh", scalesEmbedding: true };
 const TRAITS: Readonly<Record<Architecture, Traits>> = {
   llama: LLAMA,
   mistral: LLAMA,
+  mistral3: LLAMA,
   qwen2: NEOX,
   qwen3: NEOX,
-  gemma3: { isNeoxRope: true, activation: "geluTanh", scalesEmbedding: true },
+  gemma2: GEMMA,
+  gemma3: GEMMA,
   phi3: NEOX,
+  smollm3: LLAMA,
+  granite: LLAMA,
+  olmo2: NEOX,
+  seed_oss: NEOX,
 };
 
-/** Gemma 3 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
-const GEMMA3_27B_LAYERS = 62;
+/** Gemma 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
+const GEMMA_27B_LAYERS: Partial<Record<Architecture, number>> = { gemma2: 46, gemma3: 62 };
 
 /** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
-const UNSERVED_KEYS = [
-  "expert_count",
-  "final_logit_softcapping",
-  "attn_logit_softcapping",
-  "attention.clamp_kqv",
-] as const;
+const UNSERVED_KEYS = ["expert_count", "attention.clamp_kqv"] as const;
+/** The same, for all architectures but gemma2. */
+const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
 
 /** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
 const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
@@ -66,13 +72,12 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const description = describeGguf(gguf);
   const { width } = description;
   const layers = servableLayers(description);
-  const { numHeads, headDim, valueDim } = layers[0]!.mixer;
+  const { headDim, valueDim } = layers[0]!.mixer;
   if (valueDim !== headDim) {
     const message = `expected value heads as wide as key heads (${headDim}), got ${valueDim}`;
     throw new MillraceError("gguf_metadata", message);
   }
   const traits = TRAITS[architecture];
-  const isGemma27b = architecture === "gemma3" && layers.length === GEMMA3_27B_LAYERS;
   const read = new MetadataReader(metadata, architecture);
   return Object.freeze({
     ...description,
@@ -80,7 +85,10 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     architecture,
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
     embeddingScale: traits.scalesEmbedding ? Math.fround(Math.sqrt(width)) : 1,
-    attentionScale: 1 / Math.sqrt(isGemma27b ? width / numHeads : headDim),
+    attentionScale: attentionScaleOf(architecture, layers, width),
+    ...PLAIN,
+    ...scalesOf(read, architecture, description.contextLength),
+    isPostNormed: architecture === "olmo2",
     activation: traits.activation,
     isNeoxRope: traits.isNeoxRope,
     ropes: readRopes(metadata, architecture, layers),
@@ -88,13 +96,46 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   });
 }
 
+function attentionScaleOf(architecture: Architecture, layers: readonly ServableLayer[], width: number): number {
+  const { numHeads, headDim } = layers[0]!.mixer;
+  const is27b = layers.length === GEMMA_27B_LAYERS[architecture];
+  return 1 / Math.sqrt(is27b ? width / numHeads : headDim);
+}
+
+/** The factors and bounds that an architecture has beside llama's. */
+function scalesOf(read: MetadataReader, architecture: Architecture, contextLength: number): Partial<ServableModel> {
+  if (architecture === "gemma2") {
+    return {
+      attentionCap: read.positive("attn_logit_softcapping", 50),
+      logitCap: read.positive("final_logit_softcapping", 30),
+    };
+  }
+  if (architecture === "granite") {
+    const attentionScale = read.optionalPositive("attention.scale", 0);
+    return {
+      ...(attentionScale === 0 ? {} : { attentionScale }),
+      embeddingScale: read.optionalPositive("embedding_scale", 1),
+      residualScale: read.optionalPositive("residual_scale", 1),
+      logitScale: 1 / read.optionalPositive("logit_scale", 1),
+    };
+  }
+  if (architecture !== "mistral3") return {};
+  const beta = read.optionalPositive("attention.temperature_scale", 0);
+  if (beta === 0) return {};
+  const length = read.size("rope.scaling.original_context_length", MODEL_LIMITS.context, contextLength);
+  return { queryScaling: { beta, length } };
+}
+
 function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
-  for (const key of UNSERVED_KEYS) {
+  for (const key of known === "gemma2" ? UNSERVED_KEYS : [...UNSERVED_KEYS, ...CAPS]) {
     const value = metadata.number(`${known}.${key}`);
     if (value !== undefined && value !== 0) throw unservedVariant(`expected no ${known}.${key}, got ${value}`);
+  }
+  if (metadata.boolean(`${known}.rope.scaling.finetuned`) === false && known === "granite") {
+    throw unservedVariant("expected granite.rope.scaling.finetuned, got false: attention without positions");
   }
   return known;
 }
@@ -102,7 +143,8 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
 /** The model's rope, then that of windowed layers where they have their own. */
 function readRopes(metadata: GgufMetadata, architecture: Architecture, layers: readonly ServableLayer[]) {
   const rope = ropeFromMetadata(metadata, architecture, layers[0]!.mixer.headDim);
-  if (layers.every(({ mixer }) => mixer.rope === 0)) return [rope];
-  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", 10_000);
+  if (layers.every(({ mixer }) => mixer.rope <= 0)) return [rope];
+  const fallback = architecture === "olmo2" ? rope.base : 10_000;
+  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback);
   return [rope, { ...rope, base, scaling: "none" as const }];
 }

@@ -4,12 +4,17 @@ import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
+import type { Architecture } from "../description/servable.js";
+import { ggufNameOf } from "./names.js";
 
 export class GgufSource implements TensorSource {
-  constructor(private readonly gguf: GgufFile) {}
+  constructor(
+    private readonly gguf: GgufFile,
+    private readonly architecture?: Architecture,
+  ) {}
 
   has(name: string): boolean {
-    return this.gguf.tensors.has(name);
+    return this.#find(name) !== undefined;
   }
 
   matrix({ name, totalRows, cols, start }: MatrixSpec): MatrixRows {
@@ -33,8 +38,13 @@ export class GgufSource implements TensorSource {
     return dequantizeRow(tensor.type, bytes, length);
   }
 
+  #find(name: string): GgufTensor | undefined {
+    const stored = ggufNameOf(name, this.architecture);
+    return stored === undefined ? undefined : this.gguf.tensors.get(stored);
+  }
+
   #tensor(name: string, shape: readonly number[]): GgufTensor {
-    const tensor = this.gguf.tensors.get(name);
+    const tensor = this.#find(name);
     if (tensor === undefined) {
       throw new MillraceError("gguf_tensor", `expected a tensor ${name} of shape [${shape}], got none`, {
         hint: "The file is incomplete, or its metadata describe another model.",

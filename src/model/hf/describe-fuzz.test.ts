@@ -1,5 +1,5 @@
 /** Damaged config.json files: each is refused with a code, or describes a model within the engine's bounds. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -11,7 +11,7 @@ import { MODEL_LIMITS } from "../description/model-description.js";
 import { ropeFrequencies } from "../description/rope.js";
 import { servableConfig } from "./servable.js";
 
-it.each(["llama", "mistral", "qwen2", "gemma3", "phi3"])("%s", (name) => {
+it.each(readdirSync(fixture("hf")))("%s", (name) => {
   const sound: unknown = JSON.parse(readFileSync(join(fixture(`hf/${name}`), "config.json"), "utf8"));
   let numAccepted = 0;
   let numRefused = 0;

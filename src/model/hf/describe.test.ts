@@ -171,3 +171,59 @@ describe("refuses", () => {
     expect([error.code, error.message]).toEqual([code, expect.stringMatching(message)]);
   });
 });
+
+describe("the wrapper of Mistral's models with a vision tower", () => {
+  const wrapped = (text: object) => {
+    const json = { model_type: "mistral3", text_config: { ...BASE, num_key_value_heads: 2, ...text } };
+    return servableConfig(new JsonObject(json, "config.json", ""), "m", WEIGHTS).model;
+  };
+  const rope_parameters = { rope_type: "yarn", factor: 16, original_max_position_embeddings: 256, rope_theta: 1e6 };
+
+  it("holds a model of its own kind, or of an older one", () => {
+    const scaled = { model_type: "ministral3", rope_parameters: { ...rope_parameters, llama_4_scaling_beta: 0.1 } };
+    expect(wrapped(scaled)).toMatchObject({ architecture: "mistral3", queryScaling: { beta: 0.1, length: 256 } });
+    expect(wrapped({ model_type: "ministral3", rope_parameters }).queryScaling).toBeUndefined();
+    expect(wrapped({ model_type: "mistral", sliding_window: null }).architecture).toBe("mistral");
+  });
+
+  it("is refused around another kind, or around a Ministral without rope settings", () => {
+    const refusal = (code: string, message: RegExp) =>
+      expect.objectContaining({ code, message: expect.stringMatching(message) });
+    expect(() => wrapped({ model_type: "mixtral" })).toThrow(
+      refusal("architecture_unsupported", /text_config.model_type to be one of .*, got mixtral/),
+    );
+    expect(() => wrapped({ model_type: "ministral3" })).toThrow(refusal("model_config", /expected rope_parameters/));
+  });
+});
+
+it("reads which layers have no rope, and refuses their windows", () => {
+  const ropes = (changes: object) =>
+    modelOf({ model_type: "smollm3", ...changes }).layers.map(({ mixer }) => mixer.rope);
+  expect(ropes({})).toEqual([0, 0, 0, -1, 0, 0, 0, -1]);
+  expect(ropes({ no_rope_layer_interval: 2 })).toEqual([0, -1, 0, -1, 0, -1, 0, -1]);
+  expect(ropes({ no_rope_layers: [0, 1, 1, 1, 1, 1, 1, 0] })).toEqual([-1, 0, 0, 0, 0, 0, 0, -1]);
+  expect(() => ropes({ no_rope_layers: [1, 0] })).toThrow(/to have 8 numbers, got 2/);
+  expect(() => ropes({ use_sliding_window: true })).toThrow(/expected no .*use_sliding_window, got true/);
+});
+
+it("reads Gemma 2's bounds, where a null is none", () => {
+  const caps = (changes: object) => {
+    const { attentionCap, logitCap } = modelOf({ model_type: "gemma2", ...changes });
+    return [attentionCap, logitCap];
+  };
+  expect(caps({})).toEqual([50, 30]);
+  expect(caps({ attn_logit_softcapping: null, final_logit_softcapping: 7 })).toEqual([0, 7]);
+  expect(() => caps({ attn_logit_softcapping: -1 })).toThrow(/positive number, got -1/);
+  expect(() => modelOf({ final_logit_softcapping: 30 })).toThrow(/expected no .*final_logit_softcapping, got 30/);
+  expect(windows({ model_type: "gemma2", sliding_window: 16 })).toEqual([16, 0, 16, 0, 16, 0, 16, 0]);
+});
+
+it("gives OLMo 3's windows the model's base, without its scaling", () => {
+  const rope_scaling = { rope_type: "yarn", factor: 8, original_max_position_embeddings: 512 };
+  const { ropes, layers } = modelOf({ model_type: "olmo3", rope_theta: 4e5, rope_scaling, sliding_window: 64 });
+  expect(ropes).toMatchObject([
+    { base: 4e5, scaling: "yarn" },
+    { base: 4e5, scaling: "none" },
+  ]);
+  expect(layers.map(({ mixer }) => mixer.rope)).toEqual([1, 1, 1, 0, 1, 1, 1, 0]);
+});

@@ -9,6 +9,7 @@ import {
   type Mixer,
   MODEL_LIMITS,
   type ModelDescription,
+  NO_ROPE,
   seesAll,
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
@@ -79,10 +80,13 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
   const window = readWindow(text, defaults.window, context.contextLength);
-  const hasWindow = layersWithWindow(text, traits.windows, context.numLayers);
-  const ropeOfWindows = traits.windows === "period" ? 1 : 0;
+  const hasWindow = layersWithWindow(text, traits, context.numLayers);
+  const ropeOfWindows = traits.localRope === undefined ? 0 : 1;
+  const isRotated = layersWithRope(text, context.numLayers);
   return (index) => {
-    const local = hasWindow(index) ? { window, rope: ropeOfWindows } : { window: 0, rope: 0 };
+    const local = hasWindow(index)
+      ? { window, rope: ropeOfWindows }
+      : { window: 0, rope: isRotated(index) ? 0 : NO_ROPE };
     return { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, ...local };
   };
 }
@@ -109,7 +113,7 @@ function readWindow(text: JsonObject, fallback: number | undefined, contextLengt
 
 function layersWithWindow(
   text: JsonObject,
-  windows: TypeTraits["windows"],
+  { windows, period: ofClass }: TypeTraits,
   numLayers: number,
 ): (index: number) => boolean {
   if (windows === "none") return () => false;
@@ -127,8 +131,20 @@ function layersWithWindow(
   if (windows === "all") return () => true;
   const first = text.number("max_window_layers") ?? 28;
   if (windows === "whenUsed") return (index) => index >= first;
-  const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, 6);
+  const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);
   return (index) => !seesAll(index, period);
+}
+
+/** SmolLM3's layers without positions: a list that has 0 for them, or every so-many-th layer. */
+function layersWithRope(text: JsonObject, numLayers: number): (index: number) => boolean {
+  if (text.string("model_type") !== "smollm3") return () => true;
+  const stated = text.numbers("no_rope_layers");
+  if (stated === undefined) {
+    const period = new ConfigReader(text).size("no_rope_layer_interval", MODEL_LIMITS.layers, 4);
+    return (index) => !seesAll(index, period);
+  }
+  if (stated.length >= numLayers) return (index) => stated[index] !== 0;
+  throw configError(`expected ${text.nameOf("no_rope_layers")} to have ${numLayers} numbers, got ${stated.length}`);
 }
 
 function readFeedForwards(text: JsonObject, numLayers: number): (index: number) => FeedForward {

@@ -7,11 +7,18 @@ import { type Architecture, unservedArchitecture, unservedVariant } from "../des
 const ARCHITECTURE_BY_TYPE = {
   llama: "llama",
   mistral: "mistral",
+  ministral3: "mistral3",
   qwen2: "qwen2",
   qwen3: "qwen3",
+  gemma2: "gemma2",
   gemma3: "gemma3",
   gemma3_text: "gemma3",
   phi3: "phi3",
+  smollm3: "smollm3",
+  granite: "granite",
+  olmo2: "olmo2",
+  olmo3: "olmo2",
+  seed_oss: "seed_oss",
 } as const satisfies Readonly<Record<string, Architecture>>;
 type ModelType = keyof typeof ARCHITECTURE_BY_TYPE;
 
@@ -21,6 +28,10 @@ export interface TypeTraits {
   readonly activations: Readonly<Record<string, Activation>>;
   /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window. */
   readonly windows: "none" | "all" | "period" | "whenUsed";
+  /** Of "period": every so-many-th layer sees everything. */
+  readonly period?: number;
+  /** Layers with a window have a rope of their own; base: where the file does not say (absent: that of the other layers). */
+  readonly localRope?: { readonly base?: number };
   readonly isTied: boolean;
   readonly defaults: {
     readonly rmsEps: number;
@@ -32,6 +43,8 @@ export interface TypeTraits {
     readonly window?: number;
     readonly vocabSize?: number;
     readonly attentionScalar?: number;
+    readonly attentionCap?: number;
+    readonly logitCap?: number;
   };
 }
 
@@ -44,6 +57,8 @@ const LLAMA: TypeTraits = {
 const GEMMA3: TypeTraits = {
   activations: { gelu_pytorch_tanh: "geluTanh" },
   windows: "period",
+  period: 6,
+  localRope: { base: 10_000 },
   isTied: true,
   defaults: {
     rmsEps: 1e-6,
@@ -57,14 +72,52 @@ const GEMMA3: TypeTraits = {
     attentionScalar: 256,
   },
 };
+const { localRope: _, ...ONE_ROPE } = GEMMA3;
+const GEMMA2: TypeTraits = {
+  ...ONE_ROPE,
+  period: 2,
+  defaults: {
+    ...GEMMA3.defaults,
+    ropeBase: 10_000,
+    maxPositions: 8192,
+    vocabSize: 256_000,
+    attentionCap: 50,
+    logitCap: 30,
+  },
+};
+const OLMO2: TypeTraits = { ...LLAMA, defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 } };
 const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
   llama: LLAMA,
   mistral: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
+  ministral3: {
+    ...LLAMA,
+    windows: "all",
+    defaults: { rmsEps: 1e-5, ropeBase: 1_000_000, headDim: 128, numHeads: 32, numKvHeads: 8, maxPositions: 262_144 },
+  },
   qwen2: { ...LLAMA, windows: "whenUsed" },
   qwen3: { ...LLAMA, windows: "whenUsed", defaults: { ...LLAMA.defaults, headDim: 128 } },
+  gemma2: GEMMA2,
   gemma3: GEMMA3,
   gemma3_text: GEMMA3,
   phi3: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
+  smollm3: {
+    ...LLAMA,
+    isTied: true,
+    defaults: { rmsEps: 1e-6, ropeBase: 2_000_000, numHeads: 16, numKvHeads: 4, maxPositions: 32_768 },
+  },
+  granite: { ...LLAMA, defaults: { ...LLAMA.defaults, maxPositions: 2048 } },
+  olmo2: OLMO2,
+  olmo3: {
+    ...OLMO2,
+    windows: "period",
+    period: 4,
+    localRope: {},
+    defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 },
+  },
+  seed_oss: {
+    ...LLAMA,
+    defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
+  },
 };
 
 const isModelType = (type: string | undefined): type is ModelType =>
@@ -73,14 +126,23 @@ const isModelType = (type: string | undefined): type is ModelType =>
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
 export const textConfig = (config: JsonObject): JsonObject => config.object("text_config") ?? config;
 
+/** A mistral3 wraps a language model of its own kind or of an older one; the others' kinds are those of their language models. */
+function kindOf(config: JsonObject): JsonObject {
+  return config.string("model_type") === "mistral3" ? textConfig(config) : config;
+}
+
 /** Traits of the wrapper's kind or of the language model's; those of llama, with nothing to assume, for others. */
 export function traitsOf(config: JsonObject): TypeTraits {
-  const type = [config, textConfig(config)].map((part) => part.string("model_type")).find(isModelType);
+  const type = [kindOf(config), textConfig(config)].map((part) => part.string("model_type")).find(isModelType);
   return type === undefined ? LLAMA : TRAITS[type];
 }
 
 /** Features that would silently change the answers if they were ignored. */
-const UNSERVED_KEYS = ["final_logit_softcapping", "attn_logit_softcapping", "use_bidirectional_attention"] as const;
+const UNSERVED_KEYS = ["use_bidirectional_attention", "final_logit_softcapping", "attn_logit_softcapping"] as const;
+const UNSERVED_BY_TYPE: Partial<Record<ModelType, readonly string[]>> = {
+  gemma2: ["use_bidirectional_attention"],
+  smollm3: [...UNSERVED_KEYS, "use_sliding_window"],
+};
 
 /**
  * @param type `model_type`
@@ -98,9 +160,10 @@ export function servedModelType(type: string | undefined, name = "model_type"): 
  * @throws architecture_unsupported, where the embedded engine computes no model with it
  */
 export function servedTypeOf(config: JsonObject): ModelType {
-  const type = servedModelType(config.string("model_type"), config.nameOf("model_type"));
+  const stating = kindOf(config);
+  const type = servedModelType(stating.string("model_type"), stating.nameOf("model_type"));
   const text = textConfig(config);
-  for (const key of UNSERVED_KEYS) {
+  for (const key of UNSERVED_BY_TYPE[type] ?? UNSERVED_KEYS) {
     const value = text.value(key);
     if (value !== undefined && value !== false && value !== 0) {
       throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);

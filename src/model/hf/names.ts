@@ -25,8 +25,8 @@ const LAYER_PARTS: Readonly<Record<string, string>> = {
   ffn_up: "mlp.up_proj",
   ffn_down: "mlp.down_proj",
 };
-/** Gemma 3 has a norm on both sides of each sub-layer, and calls the one after attention what others call the one before the feed-forward. */
-const GEMMA3_PARTS: Readonly<Record<string, string>> = {
+/** Gemma has a norm on both sides of each sub-layer, and calls the one after attention what others call the one before the feed-forward. */
+const GEMMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
   post_attention_norm: "post_attention_layernorm",
   ffn_norm: "pre_feedforward_layernorm",
@@ -34,6 +34,23 @@ const GEMMA3_PARTS: Readonly<Record<string, string>> = {
 };
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
+
+/** Norms after both sub-layers, and none before. */
+const { attn_norm: _, ffn_norm: __, ...NORMLESS_PARTS } = LAYER_PARTS;
+const OLMO2_PARTS: Readonly<Record<string, string>> = {
+  ...NORMLESS_PARTS,
+  post_attention_norm: "post_attention_layernorm",
+  post_ffw_norm: "post_feedforward_layernorm",
+};
+const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
+  gemma2: GEMMA_PARTS,
+  gemma3: GEMMA_PARTS,
+  phi3: PHI3_PARTS,
+  olmo2: OLMO2_PARTS,
+};
+
+/** Norms are stored as their distance from one. */
+export const hasOffsetNorms = (architecture: Architecture): boolean => PARTS[architecture] === GEMMA_PARTS;
 
 /** Prefixes of the tensors of one checkpoint. */
 interface HfPrefixes {
@@ -51,7 +68,7 @@ export function hfNameOf(name: string, architecture: Architecture, { model, head
   if (base === "output_norm") return `${model}norm.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
   const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)$/.exec(base) ?? [];
-  const parts = architecture === "gemma3" ? GEMMA3_PARTS : architecture === "phi3" ? PHI3_PARTS : LAYER_PARTS;
+  const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
   return `${model}layers.${layer}.${parts[part]}.${kind}`;
 }

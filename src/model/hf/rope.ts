@@ -6,7 +6,8 @@ import type { MillraceError } from "../../core/errors.js";
 import { configError, JsonObject } from "../../formats/files/json.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import type { RopeConfig } from "../description/rope.js";
-import { unservedVariant } from "../description/servable.js";
+import { type QueryScaling, unservedVariant } from "../description/servable.js";
+import { ConfigReader } from "./config-reader.js";
 
 /** Divisors of the rope frequencies [rope.dim / 2]: in all contexts, or by context length (Phi-3's long rope). */
 export interface RopeFactors {
@@ -25,23 +26,26 @@ interface RopeContext {
   readonly headDim: number;
   readonly maxPositions: number;
   readonly defaultBase: number;
-  readonly hasLocalRope: boolean;
+  /** Of layers with a window, where they have their own; base: where the file does not say (absent: the model's). */
+  readonly localRope: { readonly base?: number } | undefined;
 }
 
 const EMPTY = new JsonObject({}, "config.json", "rope_parameters");
-const LOCAL_BASE = 10_000;
 
 export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
   const stated = statedRopes(text);
   const main = mainRope(stated);
   const { rope, factors } = readRope(text, main, context);
-  if (!context.hasLocalRope) return { ropes: [rope], factors };
+  if (context.localRope === undefined) return { ropes: [rope], factors };
   if (factors.all !== undefined) throw unsupported(main, "llama3 for a model with a second rope");
   const local = stated.object("sliding_attention");
   const localType = local === undefined ? undefined : typeOf(local);
   if (local !== undefined && localType !== "default") throw unsupported(local, localType);
-  const base = positive(local ?? EMPTY, "rope_theta") ?? positive(text, "rope_local_base_freq") ?? LOCAL_BASE;
-  return { ropes: [rope, plainRope(rope.dim, base, context.maxPositions)], factors };
+  const base = positive(local ?? EMPTY, "rope_theta") ?? positive(text, "rope_local_base_freq");
+  return {
+    ropes: [rope, plainRope(rope.dim, base ?? context.localRope.base ?? rope.base, context.maxPositions)],
+    factors,
+  };
 }
 
 /**
@@ -54,6 +58,16 @@ export function contextLengthOf(text: JsonObject, maxPositions: number): number 
   const original = originalLength(text, stated) ?? maxPositions;
   const stretched = Math.floor(original * yarnFactor(stated, maxPositions, original));
   return Math.min(MODEL_LIMITS.context, Math.max(maxPositions, stretched));
+}
+
+/** How Ministral 3 raises its queries, which its rope settings say. */
+export function queryScalingOf(text: JsonObject, maxPositions: number): QueryScaling | undefined {
+  const stated = statedRopes(text);
+  if (stated === EMPTY) throw configError("expected rope_parameters, without which queries cannot be scaled, got none");
+  const beta = positive(stated, "llama_4_scaling_beta");
+  if (beta === undefined) return undefined;
+  const length = new ConfigReader(stated).size("original_max_position_embeddings", MODEL_LIMITS.context, maxPositions);
+  return { beta, length };
 }
 
 const statedRopes = (text: JsonObject): JsonObject =>

@@ -1,11 +1,18 @@
 /** Narrows a config.json's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
-import { type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import {
+  type Architecture,
+  PLAIN,
+  type ServableModel,
+  servableLayers,
+  unservedVariant,
+} from "../description/servable.js";
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
 import { architectureOf, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
-import { type RopeFactors, ropesFromHf } from "./rope.js";
+import { hasOffsetNorms } from "./names.js";
+import { queryScalingOf, type RopeFactors, ropesFromHf } from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
@@ -31,7 +38,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     headDim,
     maxPositions: maxPositionsOf(text, traits),
     defaultBase: traits.defaults.ropeBase,
-    hasLocalRope: traits.windows === "period",
+    localRope: traits.localRope,
   });
   const { attentionScalar } = traits.defaults;
   const model: ServableModel = {
@@ -39,16 +46,44 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     layers,
     architecture,
     rmsEps: read.positive("rms_norm_eps", traits.defaults.rmsEps),
-    embeddingScale: architecture === "gemma3" ? Math.fround(Math.sqrt(description.width)) : 1,
+    embeddingScale: hasOffsetNorms(architecture) ? Math.fround(Math.sqrt(description.width)) : 1,
     // Only classes with a default of their own read the key.
     attentionScale:
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
+    ...PLAIN,
+    ...scalesOf(text, architecture, traits),
+    isPostNormed: architecture === "olmo2",
     activation: readActivation(text, traits.activations),
     isNeoxRope: true,
     ropes,
     pooling: undefined,
   };
   return { model: Object.freeze(model), ropeFactors: factors };
+}
+
+/** The factors and bounds that an architecture has beside llama's. */
+function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTraits): Partial<ServableModel> {
+  const read = new ConfigReader(text);
+  if (architecture === "gemma2") {
+    // A null is no bound.
+    const cap = (key: string, fallback: number) =>
+      Object.hasOwn(text.raw, key) && !text.has(key) ? 0 : read.positive(key, fallback);
+    const { attentionCap = 0, logitCap = 0 } = traits.defaults;
+    return {
+      attentionCap: cap("attn_logit_softcapping", attentionCap),
+      logitCap: cap("final_logit_softcapping", logitCap),
+    };
+  }
+  if (architecture === "granite") {
+    return {
+      embeddingScale: read.positive("embedding_multiplier", 1),
+      attentionScale: read.positive("attention_multiplier", 1),
+      residualScale: read.positive("residual_multiplier", 1),
+      logitScale: 1 / read.positive("logits_scaling", 1),
+    };
+  }
+  if (architecture !== "mistral3") return {};
+  return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
 }
 
 function readActivation(text: JsonObject, known: TypeTraits["activations"]): Activation {

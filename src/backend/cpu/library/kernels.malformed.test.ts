@@ -189,6 +189,14 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
+  it.each(["pagedAttention", "scaleAndCap"] as const)("refuses a bound of %s below 0", (op) => {
+    withBench(open(), (bench) => {
+      const words = wordsOf(bench, op);
+      words[HEADER_WORDS + operandsIn(op).findIndex(([operand]) => operand === "cap")] = -1;
+      expect(() => bench.device.submit(words, words.length)).toThrow(refusal);
+    });
+  });
+
   it("does not check block table entries outside the window", () => {
     withBench(open(), (bench) => {
       const cache = bench.f32(new Float32Array(8).fill(3));
