@@ -160,7 +160,8 @@ export function renderDocument({ OPS, OP_NAMES, CODES }) {
       "left out; a name is its place in the list.",
     "Matrices are row-major. Shapes name operands, a weight's rows and columns, and constants of the table; `*` is any length. Kinds: `f32`, " +
       "`i32`, `f64` and `bytes` are buffers of such values; `activations` are f32, or quantised rows where the weight is packed; `kvCache` " +
-      "holds keys or values of the KV type; `weight` is a matrix; `integer`, `number` and `flag` stand for themselves.",
+      "holds keys or values of the KV type; `weight` is a matrix, `weights` are several of one type and shape; `integer`, `number` and `flag` " +
+      "stand for themselves.",
   ];
   return `# Operations of the kernels\n\n${intro.map(wrapped).join("\n\n")}\n\n${sections.join("\n\n")}\n`;
 }

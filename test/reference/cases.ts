@@ -6,6 +6,7 @@ import type { Activation, KvType, OpName } from "../../src/backend/ops.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
+import { EXPERT_CASES } from "./expert-cases.js";
 import { recordAttention, recordSample, storeSequences } from "./recorders.js";
 
 /** One buffer to compare, read as `as`; i32 and bytes exactly. */
@@ -330,6 +331,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   sample: sampleCases(),
   quantize: quantizeCases(),
   pack: packCases(),
+  ...EXPERT_CASES,
 };
 
 /** The operation's last case as words that can be tampered with. */
