@@ -167,9 +167,7 @@ test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a r
 });
 
 test.each([
-  "qwen3-30b-a3b",
   "gpt-oss-20b",
-  "mixtral-8x7b",
   "gemma-2-9b",
 ])("%s, which the embedded engine does not load, is planned for one that does", (name) => {
   expect(() => servedModelType(knownModel(name).modelType)).toThrow(/to be one of llama/);

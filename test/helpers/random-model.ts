@@ -14,7 +14,7 @@ import {
 } from "../../src/formats/gguf/write.js";
 import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 
-export type RandomArchitecture = "llama" | "qwen2" | "qwen3" | "gemma3" | "phi3";
+export type RandomArchitecture = "llama" | "qwen2" | "qwen3" | "qwen3moe" | "gemma3" | "phi3";
 
 export interface RandomModelOptions {
   readonly architecture: RandomArchitecture;
@@ -31,6 +31,8 @@ export interface RandomModelOptions {
   readonly headDim?: number;
   /** 256. */
   readonly ff?: number;
+  /** Of `ff` each. None; qwen3moe: 3 of 8. */
+  readonly experts?: { readonly count: number; readonly active: number };
   /** 384; at least 300. */
   readonly vocab?: number;
   /** 512. */
@@ -126,8 +128,9 @@ function completed(options: RandomModelOptions): Dimensions {
   return {
     layers: isGemma ? 6 : 2,
     kvHeads: 2,
-    headDim: options.architecture === "qwen3" ? 48 : width / heads,
-    ff: 256,
+    headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
+    ff: options.architecture === "qwen3moe" ? 64 : 256,
+    experts: options.architecture === "qwen3moe" ? { count: 8, active: 3 } : { count: 0, active: 0 },
     vocab: 384,
     contextLength: 512,
     type: "F32",
@@ -142,9 +145,10 @@ function completed(options: RandomModelOptions): Dimensions {
 }
 
 function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength, poolingType } = dimensions;
+  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength, poolingType, experts } =
+    dimensions;
   const key = (name: string) => `${architecture}.${name}`;
-  const hasOwnHeadDim = headDim * heads !== width || architecture === "qwen3" || architecture === "gemma3";
+  const hasOwnHeadDim = headDim * heads !== width || architecture.startsWith("qwen3") || architecture === "gemma3";
   return {
     "general.architecture": str(architecture),
     "general.name": str("random"),
@@ -155,9 +159,13 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
     [key("attention.layer_norm_rms_epsilon")]: f32(1e-5),
-    [key("rope.freq_base")]: f32(architecture === "qwen2" || architecture === "qwen3" ? 1e6 : 1e4),
+    [key("rope.freq_base")]: f32(architecture.startsWith("qwen") ? 1e6 : 1e4),
     [key("rope.dimension_count")]: u32(headDim),
     [key("vocab_size")]: u32(vocab),
+    ...(experts.count === 0
+      ? {}
+      : { [key("expert_count")]: u32(experts.count), [key("expert_used_count")]: u32(experts.active) }),
+    ...(architecture === "qwen3moe" ? { [key("expert_feed_forward_length")]: u32(ff) } : {}),
     ...(poolingType === 0 ? {} : { [key("pooling_type")]: u32(poolingType) }),
     ...(hasOwnHeadDim
       ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
@@ -246,10 +254,12 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
 }
 
 function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
-  const { architecture, width, heads, kvHeads, headDim, ff } = dimensions;
+  const { architecture, width, heads, kvHeads, headDim, ff, experts } = dimensions;
   const name = (part: string) => `blk.${layer}.${part}`;
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
+  const hasExperts = experts.count > 0;
+  const exps = hasExperts ? "_exps" : "";
   const tensors = [create.norm(name("attn_norm.weight"), width), create.norm(name("ffn_norm.weight"), width)];
   if (architecture === "phi3") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
@@ -258,15 +268,16 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("attn_q.weight"), width, queryRows));
     tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
     tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
-    tensors.push(create.matrix(name("ffn_gate.weight"), width, ff));
-    tensors.push(create.matrix(name("ffn_up.weight"), width, ff));
+    tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
+    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, experts.count));
+    tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, experts.count));
   }
   if (architecture === "qwen2") {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
   }
-  if (architecture === "qwen3" || architecture === "gemma3") {
+  if (architecture.startsWith("qwen3") || architecture === "gemma3") {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
   if (architecture === "gemma3") {
@@ -274,7 +285,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }
   tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
-  tensors.push(create.matrix(name("ffn_down.weight"), ff, width));
+  tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, experts.count));
   return tensors;
 }
 
@@ -294,8 +305,14 @@ class TensorFactory {
     this.#nextStream = Math.imul(seed, 0x9e37_79b1) >>> 0;
   }
 
-  matrix(name: string, numColumns: number, numRows: number): WritableTensor {
-    return this.#tensor(name, this.#type, [numColumns, numRows], 0, SHARPNESS / Math.sqrt(numColumns));
+  /** @param count of matrices in one tensor; 0: it is no stack */
+  matrix(name: string, numColumns: number, numRows: number, count = 0): WritableTensor {
+    const shape = count === 0 ? [numColumns, numRows] : [numColumns, numRows, count];
+    return this.#tensor(name, this.#type, shape, 0, SHARPNESS / Math.sqrt(numColumns));
+  }
+
+  router(name: string, numColumns: number, numRows: number): WritableTensor {
+    return this.#tensor(name, "F32", [numColumns, numRows], 0, SHARPNESS / Math.sqrt(numColumns));
   }
 
   norm(name: string, numValues: number): WritableTensor {

@@ -17,6 +17,8 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "phi3", seed: 5, type: "Q8_0" },
   { architecture: "qwen2", seed: 6, type: "Q6_K", width: 256 },
   { architecture: "llama", seed: 7, type: "Q4_K", width: 256 },
+  { architecture: "qwen3moe", seed: 21, type: "Q4_0" },
+  { architecture: "llama", seed: 22, type: "Q8_0", ff: 96, experts: { count: 4, active: 2 } },
 ];
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(

@@ -2,8 +2,8 @@
 import { activationRowBytes } from "../../src/backend/cpu/library/packing.js";
 import type { WeightStackHandle } from "../../src/backend/handles.js";
 import type { OpName } from "../../src/backend/ops.js";
-import type { OpCase } from "./cases.js";
 import { type Bench, normals, weightBytes } from "./compare.js";
+import type { OpCase } from "./op-case.js";
 
 const ROUNDING = { relative: 1e-5, absolute: 1e-5 };
 

@@ -1,4 +1,5 @@
 // Written by scripts/write-op-table.js: change src/backend/ops.ts, which says what each operation computes, and run it.
+// size: a table, with a few lines for each operation
 #pragma once
 #include <cstdint>
 

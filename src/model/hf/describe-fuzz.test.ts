@@ -11,7 +11,7 @@ import { MODEL_LIMITS } from "../description/model-description.js";
 import { ropeFrequencies } from "../description/rope.js";
 import { servableConfig } from "./servable.js";
 
-it.each(["llama", "mistral", "qwen2", "gemma3", "phi3"])("%s", (name) => {
+it.each(["llama", "mistral", "qwen2", "gemma3", "phi3", "qwen3moe", "mixtral"])("%s", (name) => {
   const sound: unknown = JSON.parse(readFileSync(join(fixture(`hf/${name}`), "config.json"), "utf8"));
   let numAccepted = 0;
   let numRefused = 0;

@@ -9,6 +9,8 @@ const ARCHITECTURE_BY_TYPE = {
   mistral: "mistral",
   qwen2: "qwen2",
   qwen3: "qwen3",
+  qwen3_moe: "qwen3moe",
+  mixtral: "llama",
   gemma3: "gemma3",
   gemma3_text: "gemma3",
   phi3: "phi3",
@@ -19,9 +21,10 @@ export const architectureOf = (type: ModelType): Architecture => ARCHITECTURE_BY
 
 export interface TypeTraits {
   readonly activations: Readonly<Record<string, Activation>>;
-  /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window. */
-  readonly windows: "none" | "all" | "period" | "whenUsed";
+  /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
+  readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   readonly isTied: boolean;
+  readonly hasExperts?: true;
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
@@ -64,6 +67,8 @@ const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
   qwen3: { ...LLAMA, windows: "whenUsed", defaults: { ...LLAMA.defaults, headDim: 128 } },
   gemma3: GEMMA3,
   gemma3_text: GEMMA3,
+  qwen3_moe: { ...LLAMA, windows: "allWhenUsed", hasExperts: true },
+  mixtral: { ...LLAMA, windows: "all", hasExperts: true, defaults: { ...LLAMA.defaults, rmsEps: 1e-5, ropeBase: 1e6 } },
   phi3: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
 };
 

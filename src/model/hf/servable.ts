@@ -24,6 +24,9 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
   const description = describeConfig(config, name, weights);
   const layers = servableLayers(description);
   const traits = traitsOf(config);
+  if (traits.hasExperts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
+    throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
+  }
   const text = textConfig(config);
   const read = new ConfigReader(text);
   const { headDim } = layers[0]!.mixer;
@@ -44,6 +47,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     attentionScale:
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
     activation: readActivation(text, traits.activations),
+    normalisesExperts: architecture !== "qwen3moe" || text.boolean("norm_topk_prob") === true,
     isNeoxRope: true,
     ropes,
     pooling: undefined,

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { OP_CASES, type OpCase, type Result } from "../../../../test/reference/cases.js";
+import { OP_CASES } from "../../../../test/reference/cases.js";
 import {
   Bench,
   expectClose,
@@ -16,6 +16,7 @@ import {
   weightBytes,
   withBench,
 } from "../../../../test/reference/compare.js";
+import type { OpCase, Result } from "../../../../test/reference/op-case.js";
 import { BLOCK_LAYOUT, dequantizeRow, f16ToNumber, rowByteLength, WEIGHT_TYPES } from "../../../formats/dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "../../handles.js";
 import { OP_NAMES, signatureOf } from "../../ops.js";
