@@ -1,5 +1,4 @@
 /** The part of the table of operations that is about mixtures of experts; see ops.ts. */
-import type { OpSpec } from "./ops.js";
 
 const NUM_ROWS = { kind: "integer", note: "M" } as const;
 const NUM_CHOSEN = { kind: "integer", note: "k, at least 1" } as const;
@@ -94,4 +93,4 @@ export const EXPERT_OPS = {
       width: { kind: "integer", note: "at least 1" },
     },
   },
-} as const satisfies Readonly<Record<string, OpSpec>>;
+} as const;

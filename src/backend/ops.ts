@@ -1,8 +1,8 @@
 /**
  * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the recorder, the reference
  * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
- * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file and expert-ops.ts import only each other and types, so that the
- * script can load them alone.
+ * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types and
+ * expert-ops.ts, so that the script can load it alone.
  *
  * Matrices are row-major. The dimensions of a shape are integer operands, a weight's rows and cols, or constants of this file; `*` is any size.
  */

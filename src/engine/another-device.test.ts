@@ -52,7 +52,7 @@ async function runAll(path: string, backend: Backend): Promise<readonly Completi
   return REQUESTS.map((_, id) => completions.get(id)!);
 }
 
-const ARCHITECTURES: readonly RandomArchitecture[] = ["llama", "gemma3", "phi3"];
+const ARCHITECTURES: readonly RandomArchitecture[] = ["llama", "gemma3", "phi3", "qwen3moe"];
 
 it.each(
   ARCHITECTURES,

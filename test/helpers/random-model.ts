@@ -33,6 +33,8 @@ export interface RandomModelOptions {
   readonly ff?: number;
   /** Of `ff` each. None; qwen3moe: 3 of 8. */
   readonly experts?: { readonly count: number; readonly active: number };
+  /** stacked; in one tensor for each expert; gate and up fused. */
+  readonly expertLayout?: "stacked" | "apart" | "fused";
   /** 384; at least 300. */
   readonly vocab?: number;
   /** 512. */
@@ -68,7 +70,7 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   const vocabulary = createVocabulary(dimensions);
   writeGguf(path, {
     metadata: { ...modelMetadata(dimensions), ...tokenizerMetadata(vocabulary), ...dimensions.metadata },
-    tensors: tensorsOf(dimensions),
+    tensors: laidOut(tensorsOf(dimensions), dimensions),
   });
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
 }
@@ -131,6 +133,7 @@ function completed(options: RandomModelOptions): Dimensions {
     headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
     ff: options.architecture === "qwen3moe" ? 64 : 256,
     experts: options.architecture === "qwen3moe" ? { count: 8, active: 3 } : { count: 0, active: 0 },
+    expertLayout: "stacked",
     vocab: 384,
     contextLength: 512,
     type: "F32",
@@ -287,6 +290,31 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
   tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, experts.count));
   return tensors;
+}
+
+/** The experts' tensors in another layout, with the same values. */
+function laidOut(tensors: readonly WritableTensor[], { expertLayout, experts }: Dimensions): readonly WritableTensor[] {
+  const slicesOf = (tensor: WritableTensor): Buffer[] => {
+    const bytes = Buffer.concat([...(tensor.data as () => Iterable<Uint8Array>)()]);
+    const size = bytes.length / experts.count;
+    return Array.from({ length: experts.count }, (_, e) => bytes.subarray(e * size, (e + 1) * size));
+  };
+  if (expertLayout === "stacked") return tensors;
+  return tensors.flatMap((tensor): WritableTensor[] => {
+    const { name, type, shape } = tensor;
+    const [cols, rows, count] = shape;
+    if (count === undefined) return [tensor];
+    if (expertLayout === "apart") {
+      const nameOf = (e: number) => name.replace("_exps", `.${e}`);
+      return slicesOf(tensor).map((data, e) => ({ name: nameOf(e), type, shape: [cols!, rows!], data: () => [data] }));
+    }
+    if (name.includes("ffn_up_exps")) return [];
+    if (!name.includes("ffn_gate_exps")) return [tensor];
+    const up = tensors.find((other) => other.name === name.replace("gate", "up"))!;
+    const ups = slicesOf(up);
+    const data = slicesOf(tensor).flatMap((gate, e) => [gate, ups[e]!]);
+    return [{ name: name.replace("gate", "gate_up"), type, shape: [cols!, 2 * rows!, count], data: () => data }];
+  });
 }
 
 /** Sharper than a trained model's initialisation, so that greedy outputs vary and errors show. */
