@@ -54,7 +54,13 @@ describe("a model file of", () => {
   }
 
   it.each(["Q4_K", "MXFP4", "Q8_0"] as const)("experts of %s does so too", async (type) => {
-    const options = { ...SHAPE, architecture: "qwen3moe", headDim: 64, type, experts: { count: 6, active: 2 } } as const;
+    const options = {
+      ...SHAPE,
+      architecture: "qwen3moe",
+      headDim: 64,
+      type,
+      experts: { count: 6, active: 2 },
+    } as const;
     const scores = await scoresOf(options);
     const wanted = await scoresOf({ ...options, isDequantised: true });
     // A router whose inputs differ a little may choose another expert here and there.
