@@ -41,6 +41,8 @@ export interface RandomModelOptions {
   readonly contextLength?: number;
   /** F32. Norms and biases are always F32. Types that cannot be encoded get random blocks. */
   readonly type?: TensorType;
+  /** Of the feed-forward parts' last matrices, whose rows may be too short for `type`: as `type`. */
+  readonly downType?: TensorType;
   /** Stores the values of the type's blocks as F32: what a model of that type must compute. */
   readonly isDequantised?: boolean;
   /** 0: the file does not say. */
@@ -51,7 +53,7 @@ export interface RandomModelOptions {
   readonly metadata?: Readonly<Record<string, WritableValue>>;
 }
 
-type Dimensions = Required<RandomModelOptions>;
+type Dimensions = Required<Omit<RandomModelOptions, "downType">> & Pick<RandomModelOptions, "downType">;
 
 /** Sizes a caller may compare with. */
 export interface RandomModel {
@@ -323,12 +325,14 @@ const MAX_PIECE_VALUES = 1024 * 1024;
 
 class TensorFactory {
   readonly #type: TensorType;
+  readonly #downType: TensorType;
   readonly #isDequantised: boolean;
   /** Every tensor has a stream of its own, so that its values depend on nothing before it. */
   #nextStream: number;
 
-  constructor({ type, seed, isDequantised }: Dimensions) {
+  constructor({ type, downType = type, seed, isDequantised }: Dimensions) {
     this.#type = type;
+    this.#downType = downType;
     this.#isDequantised = isDequantised;
     this.#nextStream = Math.imul(seed, 0x9e37_79b1) >>> 0;
   }
@@ -336,7 +340,8 @@ class TensorFactory {
   /** @param count of matrices in one tensor; 0: it is no stack */
   matrix(name: string, numColumns: number, numRows: number, count = 0): WritableTensor {
     const shape = count === 0 ? [numColumns, numRows] : [numColumns, numRows, count];
-    return this.#tensor(name, this.#type, shape, 0, SHARPNESS / Math.sqrt(numColumns));
+    const type = name.includes("ffn_down") ? this.#downType : this.#type;
+    return this.#tensor(name, type, shape, 0, SHARPNESS / Math.sqrt(numColumns));
   }
 
   router(name: string, numColumns: number, numRows: number): WritableTensor {

@@ -58,6 +58,8 @@ describe("a model file of", () => {
       ...SHAPE,
       architecture: "qwen3moe",
       headDim: 64,
+      ff: 96,
+      downType: "Q5_0",
       type,
       experts: { count: 6, active: 2 },
     } as const;
