@@ -12,13 +12,21 @@ import swc from "@swc/wasm-typescript";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
+const EXPERTS_TABLE = "src/backend/expert-ops.ts";
 const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 
-/** The table alone: without its types it imports nothing. */
+/** A file of the table as a module alone: without their types, its files import each other at most. */
+async function moduleOf(path) {
+  const { code } = await swc.transform(readFileSync(join(ROOT, path), "utf8"), { mode: "strip-only", module: true });
+  return `data:text/javascript,${encodeURIComponent(code)}`;
+}
+
 async function loadTable() {
-  const { code } = await swc.transform(readFileSync(join(ROOT, TABLE), "utf8"), { mode: "strip-only", module: true });
-  return import(`data:text/javascript,${encodeURIComponent(code)}`);
+  const experts = await moduleOf(EXPERTS_TABLE);
+  return import(
+    (await moduleOf(TABLE)).replace(encodeURIComponent('"./expert-ops.js"'), encodeURIComponent(`"${experts}"`))
+  );
 }
 
 const capitalized = (name) => name[0].toUpperCase() + name.slice(1);
@@ -67,6 +75,7 @@ export function renderHeader({
   const params = Object.keys(SAMPLE_PARAM);
   const counts = OP_NAMES.map((op) => Object.keys(OPS[op].operands).length);
   return `// Written by scripts/write-op-table.js: change ${TABLE}, which says what each operation computes, and run it.
+// size: a table, with a few lines for each operation
 #pragma once
 #include <cstdint>
 
@@ -160,7 +169,8 @@ export function renderDocument({ OPS, OP_NAMES, CODES }) {
       "left out; a name is its place in the list.",
     "Matrices are row-major. Shapes name operands, a weight's rows and columns, and constants of the table; `*` is any length. Kinds: `f32`, " +
       "`i32`, `f64` and `bytes` are buffers of such values; `activations` are f32, or quantised rows where the weight is packed; `kvCache` " +
-      "holds keys or values of the KV type; `weight` is a matrix; `integer`, `number` and `flag` stand for themselves.",
+      "holds keys or values of the KV type; `weight` is a matrix, `weights` are several of one type and shape; `integer`, `number` and `flag` " +
+      "stand for themselves.",
   ];
   return `# Operations of the kernels\n\n${intro.map(wrapped).join("\n\n")}\n\n${sections.join("\n\n")}\n`;
 }

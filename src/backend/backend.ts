@@ -2,7 +2,7 @@
  * The engine's interface to a device: memory, and recorded programs of operations on it. Calls take effect in the order in which they are
  * made. Host and device share no memory: data crosses through `input` and `output` buffers, and through `read` and `write`.
  */
-import type { BufferHandle, WeightHandle } from "./handles.js";
+import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
 import type { KvType } from "./ops.js";
 import type { Program } from "./program.js";
 import type { MatrixSource, MatrixSpec } from "./tensor-source.js";
@@ -57,15 +57,35 @@ export interface WeightSet {
 export interface ProductInputs {
   /**
    * Records the operations that prepare x [numRows, cols] for products with `weights`.
-   * @returns for each weight the buffer to pass as x to `linear` or `gatedLinear`; valid until `prepare` is called again with the same `cols`
+   * @returns for each weight the buffer to pass as x to its product; valid until the next call with the same `cols`
    */
   prepare(
     program: Program,
     x: BufferHandle,
-    weights: readonly WeightHandle[],
+    weights: readonly AnyWeight[],
     numRows: number,
     cols: number,
   ): readonly BufferHandle[];
+  /**
+   * As `prepare`, for products by experts: row m of x comes to every place that `dispatch` gives it, and the buffers have a row for each place.
+   */
+  dispatch(
+    program: Program,
+    x: BufferHandle,
+    weights: readonly WeightStackHandle[],
+    dispatch: Dispatch,
+    cols: number,
+  ): readonly BufferHandle[];
+}
+
+export type AnyWeight = WeightHandle | WeightStackHandle;
+
+/** Which places the rows of a step go to. */
+export interface Dispatch {
+  /** i32 [numRows, numChosen], as `groupExperts` writes them */
+  readonly places: BufferHandle;
+  readonly numRows: number;
+  readonly numChosen: number;
 }
 
 /** Bytes of stored keys and values, counted since the backend was created. */
@@ -126,6 +146,8 @@ export interface Backend {
   submit(program: Program): Promise<void>;
   /** Places the matrices, in the layout that products are fastest with, and returns their handles in order. Rejects with the source's errors. */
   place(weights: WeightSet, report: LoadReport): Promise<readonly WeightHandle[]>;
+  /** Names placed weights of one type and shape as one operand. Throws `kernels_argument` where they differ. */
+  stack(weights: readonly WeightHandle[]): WeightStackHandle;
   /** @param maxRows the most rows that a product may have */
   productInputs(maxRows: number): ProductInputs;
   /** Throws `model_file_changed` if a file that weights are read from has changed. Checks at most once a second. */

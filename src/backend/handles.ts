@@ -4,5 +4,7 @@
 export type BufferHandle = number & { readonly __buffer: unique symbol };
 /** Handle of a weight matrix [rows, cols], which `linear` and `embed` read. */
 export type WeightHandle = number & { readonly __weight: unique symbol };
+/** Handle of weight matrices of one type and shape, one for each expert. */
+export type WeightStackHandle = number & { readonly __weightStack: unique symbol };
 
 export const NO_BUFFER = 0 as BufferHandle;

@@ -18,9 +18,17 @@ const CONSTANTS: Readonly<Record<string, number>> = { KV_OCTET, SAMPLE_PARAMS };
 /** An operation's last test case: its program words, its operands' values and its weights' sizes by name, and its buffers. */
 function caseOf(bench: Bench, op: (typeof OP_NAMES)[number]) {
   const created = vi.spyOn(bench.device, "createWeight");
+  const stacked = vi.spyOn(bench.device, "createWeightStack");
+  const counts = new Map<number, number>();
   const words = wordsOf(bench, op);
   const sizes = new Map(created.mock.results.map(({ value }, i) => [value as number, created.mock.calls[i]!]));
+  for (const [i, { value }] of stacked.mock.results.entries()) {
+    const [members] = stacked.mock.calls[i]!;
+    sizes.set(value as number, sizes.get(members[0]!)!);
+    counts.set(value as number, members.length);
+  }
   created.mockRestore();
+  stacked.mockRestore();
   const values: Record<string, number> = { ...CONSTANTS };
   const buffers: { readonly operand: string; readonly index: number; readonly spec: BufferSpec }[] = [];
   operandsIn(op).forEach(([operand, spec], i) => {
@@ -28,10 +36,11 @@ function caseOf(bench: Bench, op: (typeof OP_NAMES)[number]) {
     const value = words[index]!;
     values[operand] = value;
     if ("access" in spec && value !== 0) buffers.push({ operand, index, spec });
-    const weight = spec.kind === "weight" ? sizes.get(value) : undefined;
+    const weight = spec.kind === "weight" || spec.kind === "weights" ? sizes.get(value) : undefined;
     if (weight === undefined) return;
     values[`${operand}.rows`] = weight[3];
     values[`${operand}.cols`] = weight[4];
+    values[`${operand}.count`] = counts.get(value) ?? 1;
   });
   return { words, values, buffers };
 }

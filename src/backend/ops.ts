@@ -1,13 +1,15 @@
 /**
  * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the recorder, the reference
  * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
- * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types, so that the script can load it alone.
+ * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types and
+ * expert-ops.ts, so that the script can load it alone.
  *
  * size: one table, most of whose statements are the lines of its operands.
  *
  * Matrices are row-major. The dimensions of a shape are integer operands, a weight's rows and cols, or constants of this file; `*` is any size.
  */
-import type { BufferHandle, WeightHandle } from "./handles.js";
+import { EXPERT_OPS } from "./expert-ops.js";
+import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
 
 /** Attention always splits the KV range into parts of this many entries (exactness rule E3). */
 export const ATTENTION_PART = 256;
@@ -83,7 +85,7 @@ export type OperandSpec =
       readonly optional?: true;
       readonly note?: string;
     }
-  | { readonly kind: "weight"; readonly shape: string; readonly note?: string }
+  | { readonly kind: "weight" | "weights"; readonly shape: string; readonly note?: string }
   | { readonly kind: "integer"; readonly note?: string }
   | { readonly kind: "number"; readonly optional?: true; readonly note?: string }
   | { readonly kind: "flag"; readonly optional?: true; readonly note?: string }
@@ -330,6 +332,7 @@ export const OPS = {
       weight: { kind: "weight", shape: "[N, K]", note: "in rows, of a type with a packed form" },
     },
   },
+  ...EXPERT_OPS,
 } as const satisfies Readonly<Record<string, OpSpec>>;
 
 export type OpName = keyof typeof OPS;
@@ -345,11 +348,13 @@ type ValueOf<Spec> = Spec extends { readonly kind: BufferKind }
   ? BufferHandle
   : Spec extends { readonly kind: "weight" }
     ? WeightHandle
-    : Spec extends { readonly kind: "flag" }
-      ? boolean
-      : Spec extends { readonly kind: "code" }
-        ? CodeOf<Spec>
-        : number;
+    : Spec extends { readonly kind: "weights" }
+      ? WeightStackHandle
+      : Spec extends { readonly kind: "flag" }
+        ? boolean
+        : Spec extends { readonly kind: "code" }
+          ? CodeOf<Spec>
+          : number;
 type OptionalIn<Specs> = {
   [Key in keyof Specs]: Specs[Key] extends { readonly optional: true } ? Key : never;
 }[keyof Specs];

@@ -8,6 +8,8 @@ export interface MatrixSpec {
   readonly cols: number;
   readonly start: number;
   readonly rows: number;
+  /** The name stands for this many matrices [totalRows / numStacked, cols], one below the other; absent: for one. */
+  readonly numStacked?: number;
   /** Keep the stored values, even where another layout or rounding is faster: for embedding tables and for exact products. */
   readonly keepsValues?: boolean;
 }
@@ -37,4 +39,11 @@ export interface TensorSource extends MatrixSource {
   has(name: string): boolean;
   /** A small tensor's values, f32 [length]. Throws unless the source has the tensor with that length. */
   values(name: string, length: number): Float32Array;
+}
+
+/** One expert's matrix under a name of its own: `blk.0.ffn_up_exps.weight` stacks `blk.0.ffn_up.0.weight`, `blk.0.ffn_up.1.weight`, … */
+export function unstacked({ numStacked = 1, ...spec }: MatrixSpec): MatrixSpec {
+  const totalRows = spec.totalRows / numStacked;
+  const name = spec.name.replace("_exps.", `.${Math.floor(spec.start / totalRows)}.`);
+  return { ...spec, name, totalRows, start: spec.start % totalRows };
 }

@@ -48,8 +48,17 @@ const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
 
 const shared = join(fixturesDir(), "models");
 const bundled = [fixture("models/stories260k.gguf"), join(repositoryRoot(), "models/mill-base.gguf")];
+const mixtures = (["qwen3moe", "llama"] as const).map((architecture) =>
+  writeRandomModel(join(root, `${architecture}.gguf`), {
+    architecture,
+    seed: 5,
+    ff: 64,
+    experts: { count: 5, active: 2 },
+  }),
+);
 const ggufs = [
   ...bundled,
+  ...mixtures.map(({ path }) => path),
   ...(existsSync(shared) ? readdirSync(shared).filter((name) => name.endsWith(".gguf")) : []).map((name) =>
     join(shared, name),
   ),
@@ -114,6 +123,10 @@ describe("a folder", () => {
     if (name === "gemma3") {
       // Its scale of attention is not that of its heads' width, for which GGUF has no key.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/can say attentionScale/);
+    }
+    if (name === "qwen3moe") {
+      // A layer without experts, for which GGUF has no key.
+      return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/expected experts in every layer/);
     }
     weightsOnly(fixture(`hf/${name}`), file);
     const completions = await completionsOf(fixture(`hf/${name}`));

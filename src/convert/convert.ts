@@ -163,7 +163,8 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
     queryScaling: model.queryScaling && { ...model.queryScaling, beta: Math.fround(model.queryScaling.beta) },
     activation: model.activation,
     pooling: model.pooling,
-    layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ffWidth: feedForward.width })),
+    normalisesExperts: model.normalisesExperts,
+    layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ...feedForward })),
     ropes: ropes.map((rope) => {
       const { dim, base, scaling, factor, attentionFactor, originalContextLength, betaFast, betaSlow } = rope;
       const isYarn = scaling === "yarn";

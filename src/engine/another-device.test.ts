@@ -52,7 +52,15 @@ async function runAll(path: string, backend: Backend): Promise<readonly Completi
   return REQUESTS.map((_, id) => completions.get(id)!);
 }
 
-const ARCHITECTURES: readonly RandomArchitecture[] = ["llama", "gemma2", "gemma3", "phi3", "mistral3", "olmo2"];
+const ARCHITECTURES: readonly RandomArchitecture[] = [
+  "llama",
+  "gemma2",
+  "gemma3",
+  "phi3",
+  "mistral3",
+  "olmo2",
+  "qwen3moe",
+];
 
 it.each(
   ARCHITECTURES,

@@ -43,7 +43,7 @@ async function measureStep(parts: EngineParts, numRows: number): Promise<number>
 export async function knownAnswer(parts: EngineParts): Promise<Uint8Array> {
   const { transformer, caches, batch, sampler, info } = parts;
   const numTokens = Math.min(info.blockSize, batch.capacity.maxRows);
-  const ids = Array.from({ length: numTokens }, (_, i) => (i * 7919 + 11) % info.vocabSize);
+  const ids = variedIds(numTokens, info.vocabSize);
   const answer = new Uint8Array(caches.blockBytes + 4);
   await rehearse(parts, ids, 0, async (blocks) => {
     await transformer.forward(sampler.buffers);
@@ -85,7 +85,11 @@ export async function promptLogits(
   kv.release(sequence);
 }
 
-/** Lays out a step of a made-up sequence with a draft of zeros. @param run computes it; gets the sequence's first block of each group */
+/** Unlike tokens: where each chooses its own experts, rows of the same one would be measured as cheaper than they are. */
+const variedIds = (count: number, vocabSize: number): number[] =>
+  Array.from({ length: count }, (_, i) => (i * 7919 + 11) % vocabSize);
+
+/** Lays out a step of a made-up sequence with a made-up draft. @param run computes it; gets the sequence's first block of each group */
 async function rehearse(
   parts: EngineParts,
   promptIds: readonly number[],
@@ -96,7 +100,7 @@ async function rehearse(
   const request = { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY_SAMPLING, maxTokens: numTokens } };
   const sequence = new Sequence(-1, request, parts.numGroups, 0);
   sequence.seat = 0;
-  sequence.setDraft(new Array<number>(numDraftTokens).fill(0));
+  sequence.setDraft(variedIds(numDraftTokens, parts.info.vocabSize));
   parts.kv.ensureCapacity(sequence, numTokens);
   layOutStep(parts, [{ sequence, numNewTokens: promptIds.length }], 0);
   await run(sequence.blockTables.map((table) => table[0]!));

@@ -32,12 +32,18 @@ export interface RandomModelOptions {
   readonly headDim?: number;
   /** 256. */
   readonly ff?: number;
+  /** Of `ff` each. None; qwen3moe: 3 of 8. */
+  readonly experts?: { readonly count: number; readonly active: number };
+  /** stacked; in one tensor for each expert; gate and up fused. */
+  readonly expertLayout?: "stacked" | "apart" | "fused";
   /** 384; at least 300. */
   readonly vocab?: number;
   /** 512. */
   readonly contextLength?: number;
   /** F32. Norms and biases are always F32. Types that cannot be encoded get random blocks. */
   readonly type?: TensorType;
+  /** Of the feed-forward parts' last matrices, whose rows may be too short for `type`: as `type`. */
+  readonly downType?: TensorType;
   /** Stores the values of the type's blocks as F32: what a model of that type must compute. */
   readonly isDequantised?: boolean;
   /** 0: the file does not say. */
@@ -48,7 +54,7 @@ export interface RandomModelOptions {
   readonly metadata?: Readonly<Record<string, WritableValue>>;
 }
 
-type Dimensions = Required<RandomModelOptions>;
+type Dimensions = Required<Omit<RandomModelOptions, "downType">> & Pick<RandomModelOptions, "downType">;
 
 /** Sizes a caller may compare with. */
 export interface RandomModel {
@@ -68,7 +74,7 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   const vocabulary = createVocabulary(dimensions);
   writeGguf(path, {
     metadata: { ...modelMetadata(dimensions), ...tokenizerMetadata(vocabulary), ...dimensions.metadata },
-    tensors: tensorsOf(dimensions),
+    tensors: laidOut(tensorsOf(dimensions), dimensions),
   });
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
 }
@@ -127,8 +133,10 @@ function completed(options: RandomModelOptions): Dimensions {
   return {
     layers: LAYERS[options.architecture] ?? 2,
     kvHeads: 2,
-    headDim: options.architecture === "qwen3" ? 48 : width / heads,
-    ff: 256,
+    headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
+    ff: options.architecture === "qwen3moe" ? 64 : 256,
+    experts: options.architecture === "qwen3moe" ? { count: 8, active: 3 } : { count: 0, active: 0 },
+    expertLayout: "stacked",
     vocab: 384,
     contextLength: 512,
     type: "F32",
@@ -143,9 +151,10 @@ function completed(options: RandomModelOptions): Dimensions {
 }
 
 function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength, poolingType } = dimensions;
+  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength, poolingType, experts } =
+    dimensions;
   const key = (name: string) => `${architecture}.${name}`;
-  const hasOwnHeadDim = headDim * heads !== width || architecture === "qwen3" || architecture === "gemma3";
+  const hasOwnHeadDim = headDim * heads !== width || architecture.startsWith("qwen3") || architecture === "gemma3";
   return {
     "general.architecture": str(architecture),
     "general.name": str("random"),
@@ -156,9 +165,13 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
     [key("attention.layer_norm_rms_epsilon")]: f32(1e-5),
-    [key("rope.freq_base")]: f32(architecture === "qwen2" || architecture === "qwen3" ? 1e6 : 1e4),
+    [key("rope.freq_base")]: f32(architecture.startsWith("qwen") ? 1e6 : 1e4),
     [key("rope.dimension_count")]: u32(headDim),
     [key("vocab_size")]: u32(vocab),
+    ...(experts.count === 0
+      ? {}
+      : { [key("expert_count")]: u32(experts.count), [key("expert_used_count")]: u32(experts.active) }),
+    ...(architecture === "qwen3moe" ? { [key("expert_feed_forward_length")]: u32(ff) } : {}),
     ...(poolingType === 0 ? {} : { [key("pooling_type")]: u32(poolingType) }),
     ...(hasOwnHeadDim
       ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
@@ -274,10 +287,12 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
 }
 
 function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
-  const { architecture, width, heads, kvHeads, headDim, ff } = dimensions;
+  const { architecture, width, heads, kvHeads, headDim, ff, experts } = dimensions;
   const name = (part: string) => `blk.${layer}.${part}`;
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
+  const hasExperts = experts.count > 0;
+  const exps = hasExperts ? "_exps" : "";
   const isPostNormed = architecture === "olmo2";
   const normBeforeFf = architecture === "seed_oss" ? "post_attention_norm" : "ffn_norm";
   const tensors = isPostNormed
@@ -290,15 +305,16 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("attn_q.weight"), width, queryRows));
     tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
     tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
-    tensors.push(create.matrix(name("ffn_gate.weight"), width, ff));
-    tensors.push(create.matrix(name("ffn_up.weight"), width, ff));
+    tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
+    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, experts.count));
+    tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, experts.count));
   }
   if (architecture === "qwen2" || architecture === "seed_oss") {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
   }
-  if (architecture === "qwen3" || architecture === "gemma3") {
+  if (architecture.startsWith("qwen3") || architecture === "gemma3") {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
   if (isPostNormed) {
@@ -309,8 +325,33 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }
   tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
-  tensors.push(create.matrix(name("ffn_down.weight"), ff, width));
+  tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, experts.count));
   return tensors;
+}
+
+/** The experts' tensors in another layout, with the same values. */
+function laidOut(tensors: readonly WritableTensor[], { expertLayout, experts }: Dimensions): readonly WritableTensor[] {
+  const slicesOf = (tensor: WritableTensor): Buffer[] => {
+    const bytes = Buffer.concat([...(tensor.data as () => Iterable<Uint8Array>)()]);
+    const size = bytes.length / experts.count;
+    return Array.from({ length: experts.count }, (_, e) => bytes.subarray(e * size, (e + 1) * size));
+  };
+  if (expertLayout === "stacked") return tensors;
+  return tensors.flatMap((tensor): WritableTensor[] => {
+    const { name, type, shape } = tensor;
+    const [cols, rows, count] = shape;
+    if (count === undefined) return [tensor];
+    if (expertLayout === "apart") {
+      const nameOf = (e: number) => name.replace("_exps", `.${e}`);
+      return slicesOf(tensor).map((data, e) => ({ name: nameOf(e), type, shape: [cols!, rows!], data: () => [data] }));
+    }
+    if (name.includes("ffn_up_exps")) return [];
+    if (!name.includes("ffn_gate_exps")) return [tensor];
+    const up = tensors.find((other) => other.name === name.replace("gate", "up"))!;
+    const ups = slicesOf(up);
+    const data = slicesOf(tensor).flatMap((gate, e) => [gate, ups[e]!]);
+    return [{ name: name.replace("gate", "gate_up"), type, shape: [cols!, 2 * rows!, count], data: () => data }];
+  });
 }
 
 /** Sharper than a trained model's initialisation, so that greedy outputs vary and errors show. */
@@ -319,18 +360,27 @@ const MAX_PIECE_VALUES = 1024 * 1024;
 
 class TensorFactory {
   readonly #type: TensorType;
+  readonly #downType: TensorType;
   readonly #isDequantised: boolean;
   /** Every tensor has a stream of its own, so that its values depend on nothing before it. */
   #nextStream: number;
 
-  constructor({ type, seed, isDequantised }: Dimensions) {
+  constructor({ type, downType = type, seed, isDequantised }: Dimensions) {
     this.#type = type;
+    this.#downType = downType;
     this.#isDequantised = isDequantised;
     this.#nextStream = Math.imul(seed, 0x9e37_79b1) >>> 0;
   }
 
-  matrix(name: string, numColumns: number, numRows: number): WritableTensor {
-    return this.#tensor(name, this.#type, [numColumns, numRows], 0, SHARPNESS / Math.sqrt(numColumns));
+  /** @param count of matrices in one tensor; 0: it is no stack */
+  matrix(name: string, numColumns: number, numRows: number, count = 0): WritableTensor {
+    const shape = count === 0 ? [numColumns, numRows] : [numColumns, numRows, count];
+    const type = name.includes("ffn_down") ? this.#downType : this.#type;
+    return this.#tensor(name, type, shape, 0, SHARPNESS / Math.sqrt(numColumns));
+  }
+
+  router(name: string, numColumns: number, numRows: number): WritableTensor {
+    return this.#tensor(name, "F32", [numColumns, numRows], 0, SHARPNESS / Math.sqrt(numColumns));
   }
 
   norm(name: string, numValues: number): WritableTensor {

@@ -6,7 +6,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import type { Backend, HostArrays, HostBuffer, KvBytes, ProductInputs, WeightSet } from "../../src/backend/backend.js";
-import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
+import type { BufferHandle, WeightHandle, WeightStackHandle } from "../../src/backend/handles.js";
 import { KV_OCTET, type KvType } from "../../src/backend/ops.js";
 import { kvEntryBytes, type Program } from "../../src/backend/program.js";
 import type { MatrixRows, MatrixSpec } from "../../src/backend/tensor-source.js";
@@ -101,9 +101,20 @@ export class ReferenceBackend implements Backend {
     return this.#device.createWeight(buffer, 0, stored.type, rows, cols);
   }
 
+  stack(weights: readonly WeightHandle[]): WeightStackHandle {
+    return this.#device.createWeightStack(weights);
+  }
+
   /** Its products take rows as they are. */
-  productInputs(): ProductInputs {
-    return { prepare: (_program, x, weights) => weights.map(() => x) };
+  productInputs(maxRows: number): ProductInputs {
+    return {
+      prepare: (_program, x, weights) => weights.map(() => x),
+      dispatch: (program, x, weights, dispatch, width) => {
+        const out = this.allocate(maxRows * width * 4);
+        program.record("dispatchRows", { out, x, ...dispatch, width, format: "f32" });
+        return weights.map(() => out);
+      },
+    };
   }
 
   checkFiles(): void {}

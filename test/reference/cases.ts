@@ -6,20 +6,9 @@ import type { Activation, KvType, OpName } from "../../src/backend/ops.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
+import { EXPERT_CASES } from "./expert-cases.js";
+import type { OpCase, Result } from "./op-case.js";
 import { recordAttention, recordSample, storeSequences } from "./recorders.js";
-
-/** One buffer to compare, read as `as`; i32 and bytes exactly. */
-export type Result = { readonly name: string; readonly handle: BufferHandle } & (
-  | { readonly as: "f32" | "f16"; readonly tolerance: Tolerance }
-  | { readonly as: "i32" | "bytes" }
-);
-
-export interface OpCase {
-  readonly op: OpName;
-  readonly label: string;
-  /** Records the operation; the same inputs on every bench. */
-  readonly record: (bench: Bench) => readonly Result[];
-}
 
 /** A few roundings of f32. */
 const ROUNDING: Tolerance = { relative: 1e-6, absolute: 1e-37 };
@@ -357,6 +346,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   sample: sampleCases(),
   quantize: quantizeCases(),
   pack: packCases(),
+  ...EXPERT_CASES,
 };
 
 /** The operation's last case as words that can be tampered with. */

@@ -6,13 +6,14 @@ import { readFileSync } from "node:fs";
 import type { KvBytes } from "../../src/backend/backend.js";
 import type { FileHandle, KernelDevice } from "../../src/backend/cpu/library/kernels.js";
 import { packedByteLength } from "../../src/backend/cpu/library/packing.js";
-import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
+import type { BufferHandle, WeightHandle, WeightStackHandle } from "../../src/backend/handles.js";
 import { OP_NAMES, type OpName, operandsIn } from "../../src/backend/ops.js";
 import { CONCURRENT, HEADER_WORDS } from "../../src/backend/program.js";
 import { MillraceError } from "../../src/core/errors.js";
 import { BLOCK_LAYOUT, rowByteLength, type WeightType } from "../../src/formats/dequantize.js";
 import { pagedAttention } from "./attention.js";
 import { checksum } from "./checksum.js";
+import * as experts from "./experts.js";
 import { type HandleSpace, Operands, type ReferenceWeight } from "./operands.js";
 import * as ops from "./ops.js";
 import { pack, quantize, readActivations } from "./packed.js";
@@ -33,6 +34,12 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   gatherRows: ops.gatherRows,
   sample,
   pack,
+  routeExperts: experts.routeExperts,
+  groupExperts: experts.groupExperts,
+  dispatchRows: experts.dispatchRows,
+  expertGatedLinear: (operands) => experts.expertGatedLinear(operands, readActivations),
+  expertLinear: (operands) => experts.expertLinear(operands, readActivations),
+  combineExperts: experts.combineExperts,
 };
 
 export function createReferenceDevice(): KernelDevice {
@@ -45,6 +52,7 @@ class ReferenceDevice implements KernelDevice, HandleSpace {
   readonly #buffers = new Map<number, ArrayBuffer>();
   readonly #files = new Map<number, Uint8Array>();
   readonly #weights = new Map<number, { readonly weight: ReferenceWeight; readonly source: number }>();
+  readonly #stacks = new Map<number, readonly WeightHandle[]>();
   #lastHandle = 0;
   #isDestroyed = false;
 
@@ -157,6 +165,16 @@ class ReferenceDevice implements KernelDevice, HandleSpace {
     return this.#keep(this.#weights, { weight, source }) as WeightHandle;
   }
 
+  createWeightStack(weights: readonly WeightHandle[]): WeightStackHandle {
+    this.#requireAlive();
+    const found = weights.map((weight) => this.weight(weight) ?? refuseHandle("createWeightStack", "a weight", weight));
+    const kindOf = ({ type, rows, cols, isPacked }: ReferenceWeight) => `${type} ${rows} ${cols} ${isPacked}`;
+    if (found.length === 0 || found.some((weight) => kindOf(weight) !== kindOf(found[0]!))) {
+      throw refusal("createWeightStack: expected weights of one type and shape, got none or another");
+    }
+    return this.#keep(this.#stacks, weights) as WeightStackHandle;
+  }
+
   releaseWeight(weight: WeightHandle): void {
     this.#requireAlive();
     if (!this.#weights.delete(weight)) refuseHandle("releaseWeight", "a weight", weight);
@@ -203,6 +221,11 @@ class ReferenceDevice implements KernelDevice, HandleSpace {
     const found = this.#weights.get(handle);
     const isAlive = found !== undefined && (this.#buffers.has(found.source) || this.#files.has(found.source));
     return isAlive ? found.weight : undefined;
+  }
+
+  weightStack(handle: number): readonly ReferenceWeight[] | undefined {
+    const found = this.#stacks.get(handle)?.map((weight) => this.weight(weight));
+    return found?.includes(undefined) === true ? undefined : (found as ReferenceWeight[] | undefined);
   }
 
   #keep<T>(table: Map<number, T>, value: T): number {

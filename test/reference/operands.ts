@@ -36,6 +36,7 @@ export function weightRow(weight: ReferenceWeight, row: number): Float32Array {
 export interface HandleSpace {
   buffer(handle: number): ArrayBuffer | undefined;
   weight(handle: number): ReferenceWeight | undefined;
+  weightStack(handle: number): readonly ReferenceWeight[] | undefined;
 }
 
 type CodeSpec = Extract<OperandSpec, { readonly kind: "code" }>;
@@ -147,6 +148,12 @@ export class Operands<Name extends OpName> {
   weight(operand: OperandName<Name, "weight">): ReferenceWeight {
     const handle = this.#args[operand]!;
     return this.#handles.weight(handle) ?? this.refuse(operand, "a weight", handle);
+  }
+
+  /** At least one weight; all have one type and shape. */
+  weights(operand: OperandName<Name, "weights">): readonly ReferenceWeight[] {
+    const handle = this.#args[operand]!;
+    return this.#handles.weightStack(handle) ?? this.refuse(operand, "a stack of weights", handle);
   }
 
   /** A weight that is not packed. */

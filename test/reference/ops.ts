@@ -52,7 +52,7 @@ export function rmsNorm(operands: Operands<"rmsNorm">): Work {
   };
 }
 
-type LinearOp = "linear" | "gatedLinear";
+type LinearOp = "linear" | "gatedLinear" | "expertLinear" | "expertGatedLinear";
 
 /** Values [numRows, cols] of operand `x`, quantised rows. */
 export type ReadActivations = <Name extends LinearOp>(
@@ -178,7 +178,7 @@ function geluTanh(x: number): number {
   return 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
 }
 
-const ACTIVATIONS: Readonly<Record<Activation, (x: number) => number>> = { silu, geluTanh };
+export const ACTIVATIONS: Readonly<Record<Activation, (x: number) => number>> = { silu, geluTanh };
 
 export function ropeTable(operands: Operands<"ropeTable">): Work {
   const numRows = operands.integer("numRows");

@@ -33,10 +33,14 @@ export function quantize(operands: Operands<"quantize">): Work {
   const x = operands.f32("x", numRows * width);
   return () => {
     for (let m = 0; m < numRows; m++) {
-      const row = new DataView(out.buffer, out.byteOffset + m * rowBytes, rowBytes);
-      WRITERS[format](x.subarray(m * width, (m + 1) * width), row, activationHeaderBytes(format, width));
+      quantizeRow(x.subarray(m * width, (m + 1) * width), out.subarray(m * rowBytes, (m + 1) * rowBytes), format);
     }
   };
+}
+
+export function quantizeRow(x: Float32Array, out: Uint8Array, format: Quantized): void {
+  const row = new DataView(out.buffer, out.byteOffset, out.byteLength);
+  WRITERS[format](x, row, activationHeaderBytes(format, x.length));
 }
 
 /** Returns the step d and the integers of one block. */

@@ -208,6 +208,13 @@ napi_value createWeight(napi_env env, napi_callback_info info) {
   });
 }
 
+napi_value createWeightStack(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    return makeNumber(env, deviceOf(args).createWeightStack(args.numbers(0, "weights")));
+  });
+}
+
 napi_value releaseWeight(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const Arguments args(env, info);
@@ -292,7 +299,7 @@ napi_value createDevice(napi_env env, napi_callback_info info) {
                     {"read", read},                 {"write", write},
                     {"mapFile", mapFile},           {"unmapFile", unmapFile},         {"createWeight", createWeight},
                     {"releasePages", releasePages}, {"prefetch", prefetch},           {"pinThreads", pinThreads},
-                    {"releaseWeight", releaseWeight}, {"checksum", checksum},         {"requireUnchanged", requireUnchanged}, {"submit", submit}, {"kvBytes", kvBytes},             {"destroy", destroy}};
+                    {"createWeightStack", createWeightStack}, {"releaseWeight", releaseWeight}, {"checksum", checksum},         {"requireUnchanged", requireUnchanged}, {"submit", submit}, {"kvBytes", kvBytes},             {"destroy", destroy}};
     for (const auto& entry : kMethods) setMethod(env, object, entry.name, entry.method);
     require(napi_type_tag_object(env, object, &kDeviceTag), "tag the device");
     require(napi_wrap(env, object, holder.get(), finalizeDevice, nullptr, nullptr), "wrap the device");

@@ -7,15 +7,6 @@
 
 namespace millrace {
 
-namespace {
-// gate.out = activation(gate) · up; up.out is scratch of the operation.
-struct GatedLinearArgs {
-  LinearArgs gate;
-  LinearArgs up;
-  Activation activation;
-};
-}  // namespace
-
 #ifdef MILLRACE_DECODES
 
 Op decode(const Operands<ops::gatedLinear>& in, DecodeMemo&) {

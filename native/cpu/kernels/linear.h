@@ -20,6 +20,13 @@ struct LinearArgs {
   bool accumulate;
 };
 
+// Operands of `gatedLinear`: gate.out = activation(gate) · up; up.out is scratch of the operation.
+struct GatedLinearArgs {
+  LinearArgs gate;
+  LinearArgs up;
+  Activation activation;
+};
+
 constexpr int64_t linearScratchBytes(int64_t numTokens) {
   const int64_t passTokens = numTokens < kLinearPassTokens ? numTokens : kLinearPassTokens;
   return kLinearRows * kLinearBlockCols * 4 + kLinearRows * passTokens * 16 * 4;

@@ -1,4 +1,5 @@
 // Written by scripts/write-op-table.js: change src/backend/ops.ts, which says what each operation computes, and run it.
+// size: a table, with a few lines for each operation
 #pragma once
 #include <cstdint>
 
@@ -21,7 +22,13 @@ namespace millrace {
   X(pagedAttention) \
   X(gatherRows) \
   X(sample) \
-  X(pack)
+  X(pack) \
+  X(routeExperts) \
+  X(groupExperts) \
+  X(dispatchRows) \
+  X(expertGatedLinear) \
+  X(expertLinear) \
+  X(combineExperts)
 
 enum class OpCode : uint32_t {
     embed,
@@ -38,8 +45,14 @@ enum class OpCode : uint32_t {
     gatherRows,
     sample,
     pack,
+    routeExperts,
+    groupExperts,
+    dispatchRows,
+    expertGatedLinear,
+    expertLinear,
+    combineExperts,
 };
-constexpr int kNumOps = 14;
+constexpr int kNumOps = 20;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -55,6 +68,12 @@ constexpr const char* kOpNames[kNumOps] = {
     "gatherRows",
     "sample",
     "pack",
+    "routeExperts",
+    "groupExperts",
+    "dispatchRows",
+    "expertGatedLinear",
+    "expertLinear",
+    "combineExperts",
 };
 // With the operands: what both sides of the boundary must agree on.
 constexpr const char* kOpSignatures[kNumOps] = {
@@ -72,8 +91,14 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "gatherRows(out, x, rows, numRows, width)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
     "pack(out, byteOffset, weight)",
+    "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises)",
+    "groupExperts(groups, places, experts, numRows, numExperts, numChosen)",
+    "dispatchRows(out, x, places, numRows, numChosen, width, format)",
+    "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, groups, numSlots, kind)",
+    "expertLinear(out, x, weights, groups, numSlots)",
+    "combineExperts(out, x, places, weights, numRows, numChosen, width)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 5, 6, 10, 6, 15, 17, 5, 15, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 5, 6, 10, 6, 15, 17, 5, 15, 3, 7, 6, 7, 9, 5, 7};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -301,6 +326,71 @@ struct pack {
   static constexpr operand::Buffer<pack, uint8_t> out{{0, "out"}};
   static constexpr operand::Integer<pack> byteOffset{{1, "byteOffset"}};
   static constexpr operand::Weight<pack> weight{{2, "weight"}};
+};
+
+struct routeExperts {
+  static constexpr OpCode code = OpCode::routeExperts;
+  static constexpr operand::Buffer<routeExperts, int32_t> experts{{0, "experts"}};
+  static constexpr operand::Buffer<routeExperts, float> weights{{1, "weights"}};
+  static constexpr operand::Buffer<routeExperts, const float> logits{{2, "logits"}};
+  static constexpr operand::Integer<routeExperts> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<routeExperts> numExperts{{4, "numExperts"}};
+  static constexpr operand::Integer<routeExperts> numChosen{{5, "numChosen"}};
+  static constexpr operand::Flag<routeExperts> normalises{{6, "normalises"}};
+};
+
+struct groupExperts {
+  static constexpr OpCode code = OpCode::groupExperts;
+  static constexpr operand::Buffer<groupExperts, int32_t> groups{{0, "groups"}};
+  static constexpr operand::Buffer<groupExperts, int32_t> places{{1, "places"}};
+  static constexpr operand::Buffer<groupExperts, const int32_t> experts{{2, "experts"}};
+  static constexpr operand::Integer<groupExperts> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<groupExperts> numExperts{{4, "numExperts"}};
+  static constexpr operand::Integer<groupExperts> numChosen{{5, "numChosen"}};
+};
+
+struct dispatchRows {
+  static constexpr OpCode code = OpCode::dispatchRows;
+  static constexpr operand::Buffer<dispatchRows, uint8_t> out{{0, "out"}};
+  static constexpr operand::Buffer<dispatchRows, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<dispatchRows, const int32_t> places{{2, "places"}};
+  static constexpr operand::Integer<dispatchRows> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<dispatchRows> numChosen{{4, "numChosen"}};
+  static constexpr operand::Integer<dispatchRows> width{{5, "width"}};
+  static constexpr operand::Code<dispatchRows, ActivationFormat> format{{6, "format"}, 0, 4};
+};
+
+struct expertGatedLinear {
+  static constexpr OpCode code = OpCode::expertGatedLinear;
+  static constexpr operand::Buffer<expertGatedLinear, float> out{{0, "out"}};
+  static constexpr operand::Buffer<expertGatedLinear, float> scratch{{1, "scratch"}};
+  static constexpr operand::Activations<expertGatedLinear> gateX{{2, "gateX"}};
+  static constexpr operand::Weights<expertGatedLinear> gateWeights{{3, "gateWeights"}};
+  static constexpr operand::Activations<expertGatedLinear> upX{{4, "upX"}};
+  static constexpr operand::Weights<expertGatedLinear> upWeights{{5, "upWeights"}};
+  static constexpr operand::Buffer<expertGatedLinear, const int32_t> groups{{6, "groups"}};
+  static constexpr operand::Integer<expertGatedLinear> numSlots{{7, "numSlots"}};
+  static constexpr operand::Code<expertGatedLinear, Activation> kind{{8, "kind"}, 0, 1};
+};
+
+struct expertLinear {
+  static constexpr OpCode code = OpCode::expertLinear;
+  static constexpr operand::Buffer<expertLinear, float> out{{0, "out"}};
+  static constexpr operand::Activations<expertLinear> x{{1, "x"}};
+  static constexpr operand::Weights<expertLinear> weights{{2, "weights"}};
+  static constexpr operand::Buffer<expertLinear, const int32_t> groups{{3, "groups"}};
+  static constexpr operand::Integer<expertLinear> numSlots{{4, "numSlots"}};
+};
+
+struct combineExperts {
+  static constexpr OpCode code = OpCode::combineExperts;
+  static constexpr operand::Buffer<combineExperts, float> out{{0, "out"}};
+  static constexpr operand::Buffer<combineExperts, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<combineExperts, const int32_t> places{{2, "places"}};
+  static constexpr operand::Buffer<combineExperts, const float> weights{{3, "weights"}};
+  static constexpr operand::Integer<combineExperts> numRows{{4, "numRows"}};
+  static constexpr operand::Integer<combineExperts> numChosen{{5, "numChosen"}};
+  static constexpr operand::Integer<combineExperts> width{{6, "width"}};
 };
 
 }  // namespace ops

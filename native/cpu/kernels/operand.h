@@ -18,6 +18,8 @@ template <typename Name, typename Value> struct KvCache : Place {};
 // f32, or rows in the format that a packed weight takes.
 template <typename Name> struct Activations : Place {};
 template <typename Name> struct Weight : Place {};
+// Matrices of one type and shape.
+template <typename Name> struct Weights : Place {};
 template <typename Name> struct Integer : Place {};
 template <typename Name> struct Number : Place {};
 template <typename Name> struct Flag : Place {};

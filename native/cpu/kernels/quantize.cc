@@ -2,20 +2,10 @@
 //
 // d = max|x| / largest, q = x · (largest / max|x|) rounded to nearest even. A block with a NaN or an infinity gets d = NaN; one that is all
 // below 1e-30 becomes zeros.
-#include "kernel.h"
-#include "packed.h"
+#include "quantize.h"
 #include "simd.h"
 
 namespace millrace {
-
-namespace {
-struct QuantizeArgs {
-  uint8_t* out;    // [M] rows of activationRowBytes(format, width)
-  const float* x;  // [M, width]
-  int64_t width;
-  ActivationFormat format;
-};
-}  // namespace
 
 #ifdef MILLRACE_DECODES
 
@@ -24,10 +14,7 @@ Op decode(const Operands<ops::quantize>& in, DecodeMemo&) {
   const int64_t numRows = in.integer(ops::quantize::numRows);
   args.width = in.integer(ops::quantize::width, 1);
   args.format = in.code(ops::quantize::format);
-  const int64_t block = args.format == ActivationFormat::blocks256 ? 256 : 32;
-  if (args.width % block != 0) {
-    in.refuse(ops::quantize::width, "a multiple of " + std::to_string(block), static_cast<double>(args.width));
-  }
+  requireWholeBlocks(in, ops::quantize::width, args.width, args.format);
   args.out = in.buffer(ops::quantize::out, saturatedProduct(numRows, activationRowBytes(args.format, args.width)));
   args.x = in.buffer(ops::quantize::x, saturatedProduct(numRows, args.width));
   return makeOp(OpCode::quantize, args, numRows, static_cast<double>(args.width) * 0.4 + 20);

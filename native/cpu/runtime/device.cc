@@ -162,8 +162,27 @@ double Device::createWeight(double source, double byteOffset, const std::string&
   return handles_.add(std::move(entry));
 }
 
+double Device::createWeightStack(const std::vector<double>& weights) {
+  if (weights.empty()) failArgument("createWeightStack: expected at least one weight, got none");
+  HandleEntry entry;
+  entry.kind = HandleKind::WeightStack;
+  for (const double handle : weights) {
+    const HandleEntry* found = handles_.find(handle, HandleKind::Weight);
+    if (found == nullptr) refuseHandle("createWeightStack", "weight", handle);
+    const WeightRef& weight = found->weight;
+    const WeightRef& first = entry.stack.empty() ? weight : entry.stack[0];
+    if (weight.type != first.type || weight.rows != first.rows || weight.cols != first.cols || weight.isPacked != first.isPacked) {
+      failArgument("createWeightStack: expected weights of one type and shape, got another at index " + std::to_string(entry.stack.size()));
+    }
+    entry.stack.push_back(weight);
+    if (std::find(entry.sources.begin(), entry.sources.end(), found->source) == entry.sources.end()) entry.sources.push_back(found->source);
+  }
+  return handles_.add(std::move(entry));
+}
+
 void Device::releaseWeight(double handle) {
-  if (handles_.find(handle, HandleKind::Weight) == nullptr) refuseHandle("releaseWeight", "weight", handle);
+  const bool isWeight = handles_.find(handle, HandleKind::Weight) != nullptr || handles_.find(handle, HandleKind::WeightStack) != nullptr;
+  if (!isWeight) refuseHandle("releaseWeight", "weight", handle);
   handles_.remove(handle);
 }
 

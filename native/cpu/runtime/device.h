@@ -34,6 +34,9 @@ class Device {
   // Thread i stays on CPU cpus[i % cpus.size()]; the calling thread is thread 0. Throws kernels_argument when the OS refuses one.
   void pinThreads(const std::vector<double>& cpus);
   double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked);
+  // Weights of one type and shape, as one operand. Released weights stay in it.
+  double createWeightStack(const std::vector<double>& weights);
+  // Of a weight or of a stack.
   void releaseWeight(double handle);
   // words: numWords of an encoded program (src/backend/program.ts). Throws before anything ran, or model_file_changed, when what it computed is of no use.
   void submit(const double* words, int64_t numWords);

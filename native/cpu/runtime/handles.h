@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-enum class HandleKind : uint8_t { None, Buffer, File, Weight };
+enum class HandleKind : uint8_t { None, Buffer, File, Weight, WeightStack };
 
 struct HandleEntry {
   HandleKind kind = HandleKind::None;
@@ -18,6 +18,8 @@ struct HandleEntry {
   std::shared_ptr<Memory> memory;  // buffers and files
   WeightRef weight{};              // weights
   double source = 0;               // the buffer or file a weight lies in
+  std::vector<WeightRef> stack;    // weight stacks: one for each expert
+  std::vector<double> sources;     // weight stacks: the buffers and files they lie in
 };
 
 class HandleTable {

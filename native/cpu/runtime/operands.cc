@@ -81,6 +81,15 @@ const WeightRef& OperandReader::rowWeightAt(operand::Place at) const {
   return found;
 }
 
+const std::vector<WeightRef>& OperandReader::weightsAt(operand::Place at) const {
+  const HandleEntry* entry = handles_.find(args_[at.index], HandleKind::WeightStack);
+  if (entry == nullptr) refuse(at, "the handle of a stack of weights", args_[at.index]);
+  for (const double source : entry->sources) {
+    if (handles_.find(source) == nullptr) refuse(at, "weights whose files and buffers are still there", args_[at.index]);
+  }
+  return entry->stack;
+}
+
 uint8_t* OperandReader::kvCacheAt(operand::Place at, const KvGeometry& kv, int64_t* numBlocks) const {
   const HandleEntry& entry = bufferEntry(at);
   const int64_t blockBytes = saturatedProduct(kv.numKvHeads, kv.blockSize, kv.entryBytes());

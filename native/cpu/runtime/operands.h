@@ -52,6 +52,7 @@ class OperandReader {
   const int32_t* indicesAt(operand::Place at, int64_t count, int64_t min, int64_t max) const;
   const WeightRef& weightAt(operand::Place at) const;
   const WeightRef& rowWeightAt(operand::Place at) const;
+  const std::vector<WeightRef>& weightsAt(operand::Place at) const;
   uint8_t* kvCacheAt(operand::Place at, const KvGeometry& kv, int64_t* numBlocks) const;
 
  private:
@@ -118,6 +119,8 @@ class Operands : public OperandReader {
   const WeightRef& weight(const operand::Weight<Name>& at) const { return weightAt(at); }
   // One that is not packed.
   const WeightRef& rowWeight(const operand::Weight<Name>& at) const { return rowWeightAt(at); }
+  // At least one matrix; all have one type and shape.
+  const std::vector<WeightRef>& weights(const operand::Weights<Name>& at) const { return weightsAt(at); }
   // A cache of that geometry; *numBlocks shrinks to what it holds.
   template <typename Value>
   Value* kvCache(const operand::KvCache<Name, Value>& at, const KvGeometry& kv, int64_t* numBlocks) const {

@@ -4,6 +4,7 @@
  */
 import { availableMemory } from "../../core/available-memory.js";
 import type {
+  AnyWeight,
   Backend,
   BackendDescription,
   BackendOptions,
@@ -14,7 +15,7 @@ import type {
   ProductInputs,
   WeightSet,
 } from "../backend.js";
-import type { BufferHandle, WeightHandle } from "../handles.js";
+import type { BufferHandle, WeightHandle, WeightStackHandle } from "../handles.js";
 import { type ActivationFormat, KV_OCTET, type KvType } from "../ops.js";
 import { kvEntryBytes, type Program } from "../program.js";
 import { FileWatch } from "./file-watch.js";
@@ -57,8 +58,8 @@ class CpuBackend implements Backend {
   /** From nine rows on, kernels read weights more than once or unpack them first (native/cpu/kernels/linear_packed.cc): a jump in the cost. */
   readonly stepCostRows = [1, 2, 4, 8, 9, 16, 32];
   readonly #files: FileWatch;
-  /** Activation format that each packed weight needs. */
-  readonly #formats = new Map<WeightHandle, ActivationFormat>();
+  /** Activation format that each packed weight, or stack of them, needs. */
+  readonly #formats = new Map<AnyWeight, ActivationFormat>();
   #freeBytes = availableMemory();
 
   constructor(
@@ -113,6 +114,13 @@ class CpuBackend implements Backend {
     const placed = packer.place();
     this.#freeBytes -= packer.numBytes;
     return placed;
+  }
+
+  stack(weights: readonly WeightHandle[]): WeightStackHandle {
+    const stack = this.kernels.createWeightStack(weights);
+    const format = this.#formats.get(weights[0]!);
+    if (format !== undefined) this.#formats.set(stack, format);
+    return stack;
   }
 
   productInputs(maxRows: number): ProductInputs {

@@ -1,6 +1,6 @@
 /** Rounds activation rows to the integer formats of packed weights, once per format for all products that share the rows. */
-import type { ProductInputs } from "../backend.js";
-import type { BufferHandle, WeightHandle } from "../handles.js";
+import type { AnyWeight, Dispatch, ProductInputs } from "../backend.js";
+import type { BufferHandle, WeightStackHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";
 import type { Program } from "../program.js";
 import type { KernelDevice } from "./library/kernels.js";
@@ -13,25 +13,47 @@ export class RoundedInputs implements ProductInputs {
   /** @param formats activation format of each packed weight; weights that are absent take f32 */
   constructor(
     private readonly device: KernelDevice,
-    private readonly formats: ReadonlyMap<WeightHandle, ActivationFormat>,
+    private readonly formats: ReadonlyMap<AnyWeight, ActivationFormat>,
     private readonly maxRows: number,
   ) {}
 
   prepare(
     program: Program,
     x: BufferHandle,
-    weights: readonly WeightHandle[],
+    weights: readonly AnyWeight[],
     numRows: number,
     cols: number,
   ): readonly BufferHandle[] {
+    return this.#forFormats(weights, (format) => {
+      if (format === "f32") return x;
+      const out = this.#bufferFor(format, cols);
+      program.record("quantize", { out, x, numRows, width: cols, format });
+      return out;
+    });
+  }
+
+  dispatch(
+    program: Program,
+    x: BufferHandle,
+    weights: readonly WeightStackHandle[],
+    dispatch: Dispatch,
+    cols: number,
+  ): readonly BufferHandle[] {
+    return this.#forFormats(weights, (format) => {
+      const out = this.#bufferFor(format, cols);
+      program.record("dispatchRows", { out, x, ...dispatch, width: cols, format });
+      return out;
+    });
+  }
+
+  /** @param prepare called once for each format */
+  #forFormats(weights: readonly AnyWeight[], prepare: (format: ActivationFormat) => BufferHandle) {
     const prepared = new Map<ActivationFormat, BufferHandle>();
     return weights.map((weight) => {
       const format = this.formats.get(weight) ?? "f32";
-      if (format === "f32") return x;
-      const out = prepared.get(format) ?? this.#bufferFor(format, cols);
-      if (!prepared.has(format)) program.record("quantize", { out, x, numRows, width: cols, format });
-      prepared.set(format, out);
-      return out;
+      const buffer = prepared.get(format) ?? prepare(format);
+      prepared.set(format, buffer);
+      return buffer;
     });
   }
 

@@ -3,7 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { FilePart } from "../../core/file-samples.js";
 import { contentHashOf } from "../../formats/content-hash.js";
 import { rowByteLength, type WeightType } from "../../formats/dequantize.js";
-import type { ActivationDtype, LoadReport, WeightSet } from "../backend.js";
+import type { ActivationDtype, AnyWeight, LoadReport, WeightSet } from "../backend.js";
 import type { BufferHandle, WeightHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";
 import { Program } from "../program.js";
@@ -60,7 +60,7 @@ export class WeightPacker {
     private readonly options: PackerOptions,
     private readonly watch: FileWatch,
     /** Receives the activation format of each packed weight. */
-    private readonly formats: Map<WeightHandle, ActivationFormat>,
+    private readonly formats: Map<AnyWeight, ActivationFormat>,
   ) {
     this.#isLarge = weights.numBytes >= MIN_CACHED_BYTES;
     this.#cache = this.#isLarge && weights.files.length > 0 ? options.cache : undefined;

@@ -7,6 +7,7 @@ import { formatBytes, formatCount } from "../../core/quantities.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { locateModel } from "../../formats/locate-model.js";
+import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import type { LayerSummary } from "../../model/description/sizes.js";
 import type { StoredTensor } from "../../model/description/weight-summary.js";
 import { modelOption } from "../flags/model-option.js";
@@ -37,6 +38,8 @@ interface KvReport {
 }
 
 interface ModelReport extends LayerSummary {
+  /** Of the layers that have some. */
+  readonly experts?: ExpertsFeedForward;
   readonly contextLength: number;
   readonly width: number;
   readonly vocabSize: number;
@@ -201,7 +204,10 @@ async function describeModel(
       const { kvBytes } = planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined);
       return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
     });
-    return { model: { contextLength, width, vocabSize, ...layers, context: numTokens, concurrency, memory } };
+    const parts = config.layers.map(({ feedForward }) => feedForward);
+    const experts = parts.find(({ kind }) => kind === "experts") as ExpertsFeedForward | undefined;
+    const sizes = { contextLength, width, vocabSize, ...layers, ...(experts === undefined ? {} : { experts }) };
+    return { model: { ...sizes, context: numTokens, concurrency, memory } };
   } catch (thrown) {
     const error = toMillraceError(thrown);
     if (error.code === "invalid_option" || error.code === "internal_error") throw error;
@@ -214,8 +220,12 @@ function modelRows(model: ModelReport): string[][] {
     model.window === 0
       ? []
       : [["window", `${model.window} tokens in ${model.numWindowLayers} of ${model.numLayers} layers`]];
+  const { experts, ffWidth } = model;
+  const mixture =
+    experts === undefined ? [] : [`${experts.count} experts of ${experts.width}, ${experts.active} active`];
+  const parts = [...(ffWidth === 0 ? [] : [`feed-forward ${ffWidth}`]), ...mixture];
   return [
-    ["layers", `${model.numLayers}, width ${model.width}, feed-forward ${model.ffWidth}`],
+    ["layers", [model.numLayers, `width ${model.width}`, ...parts].join(", ")],
     ["heads", `${model.numHeads} query, ${model.numKvHeads} key/value, ${model.headDim} wide`],
     ["vocabulary", String(model.vocabSize)],
     ["context", `${model.contextLength} tokens`],

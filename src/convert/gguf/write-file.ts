@@ -25,7 +25,16 @@ import { unservedVariant } from "../../model/description/servable.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
-import { bytesOf, type CopySource, interleaved, isRotated, type ModelTensor, tensorsOf } from "../weights/tensors.js";
+import {
+  bytesOf,
+  type CopySource,
+  denseWidthOf,
+  expertsOf,
+  interleaved,
+  isRotated,
+  type ModelTensor,
+  tensorsOf,
+} from "../weights/tensors.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -123,8 +132,12 @@ function writable(
     throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
   }
   const stored: ModelTensor = movesPairs ? { ...tensor, order: interleaved(headDim) } : tensor;
-  const storedType = cols === undefined ? ("F32" as const) : type;
-  const shape = cols === undefined ? [rows] : [cols, rows];
+  // Routers too stay F32, as llama.cpp has them.
+  const isSmall = cols === undefined || tensor.name.endsWith("ffn_gate_inp.weight");
+  const storedType = isSmall ? ("F32" as const) : type;
+  const { stack } = tensor;
+  const shape =
+    cols === undefined ? [rows] : stack === undefined ? [cols, rows] : [cols, rows / stack.count, stack.count];
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
   const written: WritableTensor = { name, type: storedType, shape };
   const numBytes = rows * (cols ?? 1) * PLAIN_BYTES[storedType];
@@ -132,7 +145,8 @@ function writable(
 }
 
 function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {
-  const { mixer, feedForward } = config.layers[0]!;
+  const { mixer } = config.layers[0]!;
+  const experts = expertsOf(config);
   const [rope, local] = config.ropes;
   const window = Math.max(...config.layers.map((layer) => layer.mixer.window));
   const own: Metadata = {
@@ -140,7 +154,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     context_length: u32(config.contextLength),
     embedding_length: u32(config.width),
     block_count: u32(config.layers.length),
-    feed_forward_length: u32(feedForward.width),
+    feed_forward_length: u32(denseWidthOf(config) ?? experts!.width),
     "attention.head_count": u32(mixer.numHeads),
     "attention.head_count_kv": u32(mixer.numKvHeads),
     "attention.key_length": u32(mixer.headDim),
@@ -149,6 +163,15 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     "rope.dimension_count": u32(rope!.dim),
     "rope.freq_base": f32(rope!.base),
   };
+  if (experts !== undefined) {
+    if (config.layers.some(({ feedForward }) => feedForward.kind === "dense")) {
+      throw unservedVariant("expected experts in every layer, got some without");
+    }
+    own.expert_count = u32(experts.count);
+    own.expert_used_count = u32(experts.active);
+    own.expert_feed_forward_length = u32(experts.width);
+    if (!config.normalisesExperts) own.expert_weights_norm = bool(false);
+  }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A rope of its own without a window: the window is as long as the context.
   if (window > 0 || local !== undefined) own["attention.sliding_window"] = u32(window || config.contextLength);

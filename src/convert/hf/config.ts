@@ -3,12 +3,12 @@ import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
-import { NO_ROPE } from "../../model/description/model-description.js";
+import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
 import type { Architecture, ServableModel } from "../../model/description/servable.js";
 import { unservedVariant } from "../../model/description/servable.js";
 import { hasOffsetNorms } from "../../model/hf/names.js";
 import { ropesFromHf } from "../../model/hf/rope.js";
-import { ROPE_FACTORS } from "../weights/tensors.js";
+import { denseWidthOf, expertsOf, ROPE_FACTORS } from "../weights/tensors.js";
 
 type Json = Record<string, unknown>;
 
@@ -21,6 +21,7 @@ const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, classN
   qwen2: ["qwen2", "Qwen2ForCausalLM"],
   qwen3: ["qwen3", "Qwen3ForCausalLM"],
   gemma2: ["gemma2", "Gemma2ForCausalLM"],
+  qwen3moe: ["qwen3_moe", "Qwen3MoeForCausalLM"],
   gemma3: ["gemma3_text", "Gemma3ForCausalLM"],
   phi3: ["phi3", "Phi3ForCausalLM"],
   smollm3: ["smollm3", "SmolLM3ForCausalLM"],
@@ -36,6 +37,25 @@ const hasLocalRope = ({ architecture, layers }: ServableModel): boolean =>
 const HAS_MLP_BIAS: readonly Architecture[] = ["llama", "granite", "smollm3", "seed_oss"];
 const HAS_ATTENTION_BIAS: readonly Architecture[] = ["llama", "qwen3", "granite", "smollm3", "olmo2"];
 
+const MIXTRAL = ["mixtral", "MixtralForCausalLM"] as const;
+
+function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeedForward): Json {
+  const config: Json = { num_local_experts: count, num_experts_per_tok: active };
+  const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
+  if (model.architecture === "qwen3moe") {
+    return {
+      ...config,
+      moe_intermediate_size: width,
+      norm_topk_prob: model.normalisesExperts,
+      mlp_only_layers: denseLayers,
+    };
+  }
+  if (denseLayers.length > 0 || !model.normalisesExperts) {
+    throw unservedVariant("expected a mixtral with experts in every layer, whose weights are relative to one another");
+  }
+  return config;
+}
+
 interface TextIds {
   readonly bosId: number | undefined;
   readonly stopIds: ReadonlySet<number>;
@@ -48,8 +68,10 @@ export function hfConfigOf(
   type: PlainType,
   ids: TextIds | undefined,
 ): Json {
-  const [modelType, className] = hasLocalRope(model) ? OLMO3 : CLASSES[model.architecture];
-  const { mixer, feedForward } = model.layers[0]!;
+  const experts = expertsOf(model);
+  const isMixtral = experts !== undefined && model.architecture === "llama";
+  const [modelType, className] = isMixtral ? MIXTRAL : hasLocalRope(model) ? OLMO3 : CLASSES[model.architecture];
+  const { mixer } = model.layers[0]!;
   if (model.pooling !== undefined) {
     const message = `expected a model without a pooling of its own, got the pooling ${model.pooling}`;
     throw new MillraceError("architecture_unsupported", message, {
@@ -62,7 +84,7 @@ export function hfConfigOf(
     torch_dtype: TORCH_DTYPES[type],
     vocab_size: model.vocabSize,
     hidden_size: model.width,
-    intermediate_size: feedForward.width,
+    intermediate_size: denseWidthOf(model) ?? experts?.width,
     num_hidden_layers: model.layers.length,
     num_attention_heads: mixer.numHeads,
     num_key_value_heads: mixer.numKvHeads,
@@ -72,6 +94,7 @@ export function hfConfigOf(
     tie_word_embeddings: !source.has("output.weight"),
     ...ropeOf(model, source),
     ...windowsOf(model),
+    ...(experts === undefined ? {} : expertsJson(model, experts)),
     ...partsOf(model, source),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
@@ -105,12 +128,14 @@ function partsOf(model: ServableModel, source: TensorSource): Json {
     throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${numBiased}`);
   };
   const parts: Json = { hidden_act: "silu" };
+  const isMixtral = architecture === "llama" && expertsOf(model) !== undefined;
   const ofInputs = ["attn_q", "attn_k", "attn_v"];
   if (architecture === "seed_oss") {
     parts.attention_bias = all(ofInputs);
     parts.attention_out_bias = all(["attn_output"]);
-  } else if (HAS_ATTENTION_BIAS.includes(architecture)) parts.attention_bias = all([...ofInputs, "attn_output"]);
-  if (HAS_MLP_BIAS.includes(architecture)) parts.mlp_bias = all(["ffn_gate", "ffn_up", "ffn_down"]);
+  } else if (HAS_ATTENTION_BIAS.includes(architecture) && !isMixtral)
+    parts.attention_bias = all([...ofInputs, "attn_output"]);
+  if (HAS_MLP_BIAS.includes(architecture) && !isMixtral) parts.mlp_bias = all(["ffn_gate", "ffn_up", "ffn_down"]);
   if (architecture === "granite") {
     parts.attention_multiplier = shortest(attentionScale);
     parts.embedding_multiplier = shortest(model.embeddingScale);

@@ -22,6 +22,7 @@ import {
   type ModelTensor,
   ROPE_FACTORS,
   tensorsOf,
+  unstackedTensors,
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { tokenizerFiles } from "./tokenizer.js";
@@ -105,8 +106,9 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
   }
   return tensorsOf(config, source)
     .filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name))
+    .flatMap(unstackedTensors)
     .map((tensor) => {
-      const name = hfNameOf(tensor.name, config.architecture, PREFIXES);
+      const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
       if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
       const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
       const isVector = tensor.shape.length === 1;

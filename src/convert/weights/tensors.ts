@@ -1,10 +1,11 @@
 /** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
-import type { MatrixRows, TensorSource } from "../../backend/tensor-source.js";
+import { type MatrixRows, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
-import type { ServableModel } from "../../model/description/servable.js";
+import type { ExpertsFeedForward } from "../../model/description/model-description.js";
+import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
 
@@ -28,6 +29,8 @@ export interface ModelTensor {
   readonly name: string;
   /** [rows, cols] of a matrix, [length] of a vector. */
   readonly shape: readonly [number] | readonly [rows: number, cols: number];
+  /** Of experts' matrices, all of them one below the other: rows of the stack from `start` on. */
+  readonly stack?: { readonly count: number; readonly totalRows: number; readonly start: number };
   /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
   readonly order?: RowOrder;
 }
@@ -46,6 +49,19 @@ export function halved(headDim: number): RowOrder {
   return { headDim, rowOf: (row) => (row % (headDim / 2)) * 2 + Math.floor(row / (headDim / 2)) };
 }
 
+/** The experts of the model's layers, which have the same in every layer that has some. */
+export function expertsOf({ layers }: ServableModel): ExpertsFeedForward | undefined {
+  const parts = layers.flatMap(({ feedForward }) => (feedForward.kind === "experts" ? [feedForward] : []));
+  return parts[0];
+}
+
+/** Width of the dense feed-forward parts; undefined: there are none. @throws architecture_unsupported where they differ */
+export function denseWidthOf({ layers }: ServableModel): number | undefined {
+  const widths = layers.flatMap(({ feedForward }) => (feedForward.kind === "dense" ? [feedForward.width] : []));
+  if (widths.every((width) => width === widths[0])) return widths[0];
+  throw unservedVariant("expected the same feed-forward width in every layer, got several values");
+}
+
 /** All tensors that the engine reads of a model, in the order of its layers. */
 export function tensorsOf(model: ServableModel, source: TensorSource): readonly ModelTensor[] {
   const { width, vocabSize } = model;
@@ -57,6 +73,10 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     if (!source.has(`${name}.weight`)) return;
     tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
     vector(`${name}.bias`, rows);
+  };
+  const stack = (name: string, count: number, rows: number, cols: number) => {
+    const totalRows = count * rows;
+    tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: { count, totalRows, start: 0 } });
   };
   matrix("token_embd", vocabSize, width);
   vector("output_norm.weight", width);
@@ -77,12 +97,35 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
     vector(`${layer}ffn_norm.weight`, width);
-    matrix(`${layer}ffn_gate`, feedForward.width, width);
-    matrix(`${layer}ffn_up`, isGateFused ? 2 * feedForward.width : feedForward.width, width);
-    matrix(`${layer}ffn_down`, width, feedForward.width);
+    const { width: inner } = feedForward;
+    if (feedForward.kind === "experts") {
+      const { count } = feedForward;
+      matrix(`${layer}ffn_gate_inp`, count, width);
+      stack(`${layer}ffn_gate_exps`, count, inner, width);
+      stack(`${layer}ffn_up_exps`, count, inner, width);
+      stack(`${layer}ffn_down_exps`, count, width, inner);
+    } else {
+      matrix(`${layer}ffn_gate`, inner, width);
+      matrix(`${layer}ffn_up`, isGateFused ? 2 * inner : inner, width);
+      matrix(`${layer}ffn_down`, width, inner);
+    }
     vector(`${layer}post_ffw_norm.weight`, width);
   });
   return tensors;
+}
+
+/** The matrices of a stack under names of their own; a tensor that is none, as it is. */
+export function unstackedTensors(tensor: ModelTensor): readonly (ModelTensor & { readonly ownName: string })[] {
+  const { name, shape, stack } = tensor;
+  const [, cols] = shape;
+  if (stack === undefined || cols === undefined) return [{ ...tensor, ownName: name }];
+  const { count, totalRows } = stack;
+  const rows = totalRows / count;
+  return Array.from({ length: count }, (_, index) => {
+    const start = index * rows;
+    const { name: ownName } = unstacked({ name, totalRows, cols, start, rows, numStacked: count });
+    return { name, ownName, shape: [rows, cols], stack: { ...stack, start } };
+  });
 }
 
 /** Tensors in GGUF files; settings in config.json. */
@@ -96,18 +139,23 @@ export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$
  * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
 export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
-  const { name, shape, order } = tensor;
-  const [totalRows, cols] = shape;
+  const { name, shape, order, stack } = tensor;
+  const [numRows, cols] = shape;
   if (cols === undefined) {
-    const values = source.values(name, totalRows);
+    const values = source.values(name, numRows);
     yield encoded(name, type, order === undefined ? values.slice() : reordered(values, 1, order));
     return;
   }
   const step = order?.headDim ?? 1;
-  const numRows = Math.max(step, Math.floor(CHUNK_VALUES / cols / step) * step);
-  for (let start = 0; start < totalRows; start += numRows) {
-    const rows = Math.min(numRows, totalRows - start);
-    const stored = source.matrix({ name, totalRows, cols, start, rows, keepsValues: true });
+  const { totalRows, start: first, count } = stack ?? { totalRows: numRows, start: 0, count: 1 };
+  const rowsOfOne = totalRows / count;
+  const mostRows = Math.max(step, Math.floor(CHUNK_VALUES / cols / step) * step);
+  for (let done = 0, rows = 0; done < numRows; done += rows) {
+    const start = first + done;
+    // A piece lies within one matrix of a stack.
+    rows = Math.min(mostRows, rowsOfOne - (start % rowsOfOne));
+    const spec = { name, totalRows, cols, start, rows, keepsValues: true };
+    const stored = source.matrix(stack === undefined ? spec : { ...spec, numStacked: count });
     const bytes = storedBytes(stored, rows, cols);
     if (stored.type === type && order === undefined) yield bytes;
     else {

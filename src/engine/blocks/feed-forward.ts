@@ -2,19 +2,18 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
-import type { DenseFeedForward } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { innerWidth, mostOf } from "../../model/description/sizes.js";
 import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
-import type { LayerWeights } from "./weights.js";
+import type { DenseWeights, LayerWeights } from "./weights.js";
 
 /** Scratch of a step's rows, f32, M = maxRows; all layers share it. */
-interface FeedForwardScratch {
+export interface FeedForwardScratch {
   /** [M, width] */
   readonly normed: BufferHandle;
-  /** [M, width of the part] */
+  /** [M, inner width of the part] */
   readonly gate: BufferHandle;
   readonly up: BufferHandle;
 }
@@ -33,21 +32,22 @@ export function allocateFeedForwardScratch(
 export class FeedForward {
   constructor(
     private readonly config: ServableModel,
-    private readonly part: DenseFeedForward,
-    private readonly weights: LayerWeights,
+    private readonly weights: DenseWeights,
+    private readonly norms: Pick<LayerWeights, "ffNorm" | "ffPostNorm">,
     private readonly scratch: FeedForwardScratch,
     private readonly products: Products,
   ) {}
 
   record(program: Program, rows: Rows): void {
     const { width, rmsEps, activation, residualScale } = this.config;
-    const { ffNorm, gate, up, down, ffPostNorm } = this.weights;
+    const { gate, up, down, width: inner } = this.weights;
+    const { ffNorm, ffPostNorm } = this.norms;
     const { normed, gate: out, up: scratch } = this.scratch;
     const { hidden, numRows } = rows;
     const input = recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
     const [toGate, toUp] = this.products.operands(program, input, [gate, up], numRows, width);
     program.record("gatedLinear", { out, scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
     const residual = { normed, width, rmsEps, residualScale };
-    addToResidual(program, this.products, residual, rows, out, this.part.width, down, ffPostNorm);
+    addToResidual(program, this.products, residual, rows, out, inner, down, ffPostNorm);
   }
 }

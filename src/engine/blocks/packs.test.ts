@@ -95,6 +95,30 @@ describe("the pack cache", () => {
     expect(packs()).toHaveLength(1);
   });
 
+  it("packs each expert", async () => {
+    const experts = join(root, "experts.gguf");
+    const shape = {
+      architecture: "qwen3moe",
+      seed: 4,
+      type: "MXFP4",
+      width: 1024,
+      ff: 512,
+      heads: 8,
+      layers: 5,
+    } as const;
+    writeRandomModel(experts, { ...shape, experts: { count: 16, active: 4 } });
+    const first = await load(experts);
+    const second = await load(experts);
+    expect([wasPacked(first), wasPacked(second), first.notes]).toEqual([true, false, []]);
+    expect(second.tokens).toEqual(first.tokens);
+    const { matrices } = readPackTable(join(folder, packs()[0]!))!;
+    expect(matrices.filter(({ name }) => name === "blk.4.ffn_up_exps.weight").map(({ start }) => start)).toEqual(
+      Array.from({ length: 16 }, (_, e) => 512 * e),
+    );
+    const inMemory = await load(experts, { folder: join(root, "none"), maxBytes: 1 });
+    expect(inMemory.tokens).toEqual(first.tokens);
+  });
+
   it("knows the same content under another path and date, and other content under the same path", async () => {
     await load();
     const copy = join(root, "copy.gguf");

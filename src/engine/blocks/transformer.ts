@@ -7,12 +7,13 @@ import type { ServableModel } from "../../model/description/servable.js";
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { Attention, allocateAttentionScratch, type LayerPast } from "./attention.js";
+import { allocateExpertScratch, Experts } from "./experts.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
-import type { ModelWeights } from "./weights.js";
+import type { LayerWeights, ModelWeights } from "./weights.js";
 
 /** Records the operations that fill `hidden` [rows, width] before the first layer. @param variant as passed to `forward` */
 type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
@@ -32,7 +33,7 @@ interface TransformerParts {
 
 interface Layer {
   readonly attention: Attention;
-  readonly feedForward: FeedForward;
+  readonly feedForward: FeedForward | Experts;
 }
 
 /** Programs kept: decoding repeats few shapes. */
@@ -58,15 +59,20 @@ export class Transformer {
     const normed = backend.allocate(maxRows * config.width * 4);
     const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed);
     const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
+    const ofExperts = allocateExpertScratch(config, backend, maxRows, ofFeedForward);
+    const feedForwardOf = (layer: LayerWeights) =>
+      layer.feedForward.kind === "experts"
+        ? new Experts(config, layer.feedForward, layer, ofExperts!)
+        : new FeedForward(config, layer.feedForward, layer, ofFeedForward, products);
     this.#hidden = backend.allocate(maxRows * config.width * 4);
     this.#query = ofAttention.query;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     this.#layers = weights.layers.map((layer, index) => {
-      const { mixer, feedForward } = config.layers[index]!;
+      const { mixer } = config.layers[index]!;
       const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
       return {
         attention: new Attention(config, mixer, layer, caches.layer(index), table, ofAttention, products),
-        feedForward: new FeedForward(config, feedForward, layer, ofFeedForward, products),
+        feedForward: feedForwardOf(layer),
       };
     });
     this.#last = new LastRows(config, backend, maxLogitRows);

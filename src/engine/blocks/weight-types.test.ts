@@ -53,6 +53,23 @@ describe("a model file of", () => {
     });
   }
 
+  it.each(["Q4_K", "MXFP4", "Q8_0"] as const)("experts of %s does so too", async (type) => {
+    const options = {
+      ...SHAPE,
+      architecture: "qwen3moe",
+      headDim: 64,
+      ff: 96,
+      downType: "Q5_0",
+      type,
+      experts: { count: 6, active: 2 },
+    } as const;
+    const scores = await scoresOf(options);
+    const wanted = await scoresOf({ ...options, isDequantised: true });
+    // A router whose inputs differ a little may choose another expert here and there.
+    const errors = scores.map((score, i) => Math.abs(score - wanted[i]!)).toSorted((a, b) => a - b);
+    expect(errors[Math.floor(errors.length / 2)]).toBeLessThan(0.1);
+  });
+
   it("Q8_0 differs a little, and no more, where its activations have eight bits", async () => {
     const options = { ...SHAPE, type: "Q8_0" } as const;
     const [wanted, sixteen, eight] = [

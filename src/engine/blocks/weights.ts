@@ -1,8 +1,9 @@
 /** Binds a model's tensors to weights of the backend; the source checks that every tensor is there and has the shape the config implies. */
 
 import type { Backend, LoadReport, WeightSet } from "../../backend/backend.js";
-import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER, type WeightHandle, type WeightStackHandle } from "../../backend/handles.js";
 import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
+import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { keyWidth, queryWidth } from "../../model/description/sizes.js";
 
@@ -11,6 +12,24 @@ export interface Linear {
   readonly weight: WeightHandle;
   /** f32 [outputs] or NO_BUFFER */
   readonly bias: BufferHandle;
+}
+
+export interface DenseWeights {
+  readonly kind: "dense";
+  readonly width: number;
+  readonly gate: Linear;
+  readonly up: Linear;
+  readonly down: Linear;
+}
+
+export interface ExpertWeights {
+  readonly kind: "experts";
+  readonly part: ExpertsFeedForward;
+  /** [experts, width]; keeps its values */
+  readonly router: WeightHandle;
+  readonly gates: WeightStackHandle;
+  readonly ups: WeightStackHandle;
+  readonly downs: WeightStackHandle;
 }
 
 export interface LayerWeights {
@@ -26,9 +45,7 @@ export interface LayerWeights {
   /** Norms after a sub-layer, before its residual is added (gemma2, gemma3, olmo2). */
   readonly attentionPostNorm: BufferHandle | undefined;
   readonly ffNorm: BufferHandle | undefined;
-  readonly gate: Linear;
-  readonly up: Linear;
-  readonly down: Linear;
+  readonly feedForward: DenseWeights | ExpertWeights;
   readonly ffPostNorm: BufferHandle | undefined;
 }
 
@@ -90,19 +107,13 @@ function bindLayer(
   const { headDim } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
-  const ffWidth = layer.feedForward.width;
-  // phi3 fuses q, k and v into one matrix, and gate and up into another.
+  // phi3 fuses q, k and v into one matrix.
   const isQkvFused = binder.has(`${prefix}attn_qkv.weight`);
-  const isGateFused = !binder.has(`${prefix}ffn_gate.weight`);
   const qkvRows = numQueryRows + 2 * numKeyRows;
   const part = (name: string, start: number, rows: number) =>
     isQkvFused
       ? binder.linear(`${prefix}attn_qkv`, qkvRows, width, start, rows)
       : binder.linear(`${prefix}${name}`, rows, width);
-  const up = (start: number) =>
-    isGateFused
-      ? binder.linear(`${prefix}ffn_up`, 2 * ffWidth, width, start, ffWidth)
-      : binder.linear(`${prefix}${start === 0 ? "ffn_gate" : "ffn_up"}`, ffWidth, width);
   const normBefore = (name: string) => (isPostNormed ? undefined : binder.vector(`${prefix}${name}.weight`, width));
   const normOf = (name: string, length: number) =>
     isPostNormed
@@ -118,10 +129,45 @@ function bindLayer(
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: normOf("post_attention_norm", width),
     ffNorm: normBefore("ffn_norm"),
+    feedForward:
+      layer.feedForward.kind === "dense"
+        ? bindDense(binder, layer.feedForward.width, width, prefix)
+        : bindExperts(binder, layer.feedForward, width, prefix),
+    ffPostNorm: normOf("post_ffw_norm", width),
+  };
+}
+
+function bindDense(binder: Binder, ffWidth: number, width: number, prefix: string): DenseWeights {
+  // phi3 fuses gate and up into one matrix.
+  const isFused = !binder.has(`${prefix}ffn_gate.weight`);
+  const up = (start: number) =>
+    isFused
+      ? binder.linear(`${prefix}ffn_up`, 2 * ffWidth, width, start, ffWidth)
+      : binder.linear(`${prefix}${start === 0 ? "ffn_gate" : "ffn_up"}`, ffWidth, width);
+  return {
+    kind: "dense",
+    width: ffWidth,
     gate: up(0),
     up: up(ffWidth),
     down: binder.linear(`${prefix}ffn_down`, width, ffWidth),
-    ffPostNorm: normOf("post_ffw_norm", width),
+  };
+}
+
+function bindExperts(binder: Binder, part: ExpertsFeedForward, width: number, prefix: string): ExpertWeights {
+  const { count, width: ffWidth } = part;
+  // Newer files fuse each expert's gate and up.
+  const isFused = binder.has(`${prefix}ffn_gate_up_exps.weight`);
+  const up = (start: number) =>
+    isFused
+      ? binder.stack(`${prefix}ffn_gate_up_exps`, count, 2 * ffWidth, width, start, ffWidth)
+      : binder.stack(`${prefix}${start === 0 ? "ffn_gate_exps" : "ffn_up_exps"}`, count, ffWidth, width);
+  return {
+    kind: "experts",
+    part,
+    router: binder.rows(`${prefix}ffn_gate_inp`, count, width),
+    gates: up(0),
+    ups: up(ffWidth),
+    downs: binder.stack(`${prefix}ffn_down_exps`, count, width, ffWidth),
   };
 }
 
@@ -130,6 +176,8 @@ export interface Binder {
   has(name: string): boolean;
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], and the same part of `<name>.bias` if it exists. */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
+  /** Rows [start, start + rows) of each of `count` matrices [totalRows, cols] that `<name>.weight` stacks. */
+  stack(name: string, count: number, totalRows: number, cols: number, start?: number, rows?: number): WeightStackHandle;
   /** A matrix that keeps its stored values: for row look-ups or exact products. */
   rows(name: string, rows: number, cols: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
@@ -150,6 +198,20 @@ class MatrixPlan implements Binder {
   linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
     this.matrices.push({ name: `${name}.weight`, totalRows, cols, start, rows });
     return { weight: 0 as WeightHandle, bias: NO_BUFFER };
+  }
+
+  stack(name: string, count: number, totalRows: number, cols: number, start = 0, rows = totalRows): WeightStackHandle {
+    for (let e = 0; e < count; e++) {
+      this.matrices.push({
+        name: `${name}.weight`,
+        totalRows: count * totalRows,
+        cols,
+        start: e * totalRows + start,
+        rows,
+        numStacked: count,
+      });
+    }
+    return 0 as WeightStackHandle;
   }
 
   rows(name: string, rows: number, cols: number): WeightHandle {
@@ -188,6 +250,10 @@ class PlacedBinder implements Binder {
     const weight = this.rows();
     if (!this.has(`${name}.bias`)) return { weight, bias: NO_BUFFER };
     return { weight, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
+  }
+
+  stack(_name: string, count: number): WeightStackHandle {
+    return this.backend.stack(Array.from({ length: count }, () => this.rows()));
   }
 
   rows(): WeightHandle {

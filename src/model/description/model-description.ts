@@ -37,7 +37,7 @@ export interface LatentMixer {
 export type Mixer = AttentionMixer | LatentMixer;
 
 /** Gated feed-forward part: three matrices. */
-export interface DenseFeedForward {
+interface DenseFeedForward {
   readonly kind: "dense";
   readonly width: number;
 }

@@ -1,9 +1,10 @@
 /** The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values are computed. */
 import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
-import type { AttentionMixer, DenseFeedForward, Layer, ModelDescription } from "./model-description.js";
+import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
 import type { Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
+import { mostOf } from "./sizes.js";
 
 /** As GGUF files name them. */
 export const ARCHITECTURES = [
@@ -12,6 +13,7 @@ export const ARCHITECTURES = [
   "mistral3",
   "qwen2",
   "qwen3",
+  "qwen3moe",
   "gemma2",
   "gemma3",
   "phi3",
@@ -24,7 +26,8 @@ export type Architecture = (typeof ARCHITECTURES)[number];
 
 export interface ServableLayer {
   readonly mixer: AttentionMixer;
-  readonly feedForward: DenseFeedForward;
+  /** Experts without a shared part. */
+  readonly feedForward: FeedForward;
 }
 
 /** Queries are multiplied by 1 + beta · ln(1 + floor(position / length)). */
@@ -44,7 +47,7 @@ export const PLAIN = {
 
 export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
-  /** They differ in their windows and ropes only. */
+  /** They differ in their windows, ropes and feed-forward parts only. */
   readonly layers: readonly ServableLayer[];
   readonly rmsEps: number;
   readonly embeddingScale: number;
@@ -59,6 +62,8 @@ export interface ServableModel extends ModelDescription {
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
   readonly activation: Activation;
+  /** The weights of a token's experts are the softmax of their own scores, not of all experts'. */
+  readonly normalisesExperts: boolean;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxRope: boolean;
   readonly ropes: readonly RopeConfig[];
@@ -71,8 +76,15 @@ export function servableLayers({ layers }: Pick<ModelDescription, "layers">): re
   if (!layers.every(hasAttention)) {
     throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
   }
-  if (!layers.every(isServableLayer)) {
-    throw unservedVariant("expected dense feed-forward parts in every layer, got mixtures of experts");
+  const sharedWidth = mostOf({ layers }, ({ feedForward }) =>
+    "sharedWidth" in feedForward ? feedForward.sharedWidth : 0,
+  );
+  if (sharedWidth > 0) {
+    throw unservedVariant(`expected experts without a part that every token passes, got one of width ${sharedWidth}`);
+  }
+  const numExperts = layers.reduce((sum, { feedForward }) => sum + ("count" in feedForward ? feedForward.count : 0), 0);
+  if (numExperts > MOST_EXPERTS) {
+    throw unservedVariant(`expected at most ${MOST_EXPERTS} experts in all layers, got ${numExperts}`);
   }
   const [first] = layers;
   for (const [name, sizeOf] of SAME_IN_ALL_LAYERS) {
@@ -85,14 +97,13 @@ export function servableLayers({ layers }: Pick<ModelDescription, "layers">): re
 
 const hasAttention = (layer: Layer): layer is Layer & Pick<ServableLayer, "mixer"> => layer.mixer.kind === "attention";
 
-const isServableLayer = (layer: Layer): layer is ServableLayer =>
-  hasAttention(layer) && layer.feedForward.kind === "dense";
+/** Each is three matrices to place: far above real models, and a bound for hostile files. */
+const MOST_EXPERTS = 1 << 17;
 
 /** Scratch memory and the KV memory have one size for all layers. */
 const SAME_IN_ALL_LAYERS: readonly (readonly [string, (layer: ServableLayer) => number])[] = [
   ["number of query heads", ({ mixer }) => mixer.numHeads],
   ["number of key/value heads", ({ mixer }) => mixer.numKvHeads],
-  ["feed-forward width", ({ feedForward }) => feedForward.width],
 ];
 
 export const unservedArchitecture = (message: string): MillraceError =>

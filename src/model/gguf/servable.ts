@@ -23,17 +23,21 @@ interface Traits {
   readonly isNeoxRope: boolean;
   readonly activation: Activation;
   readonly scalesEmbedding: boolean;
+  /** Files of this architecture may have them. */
+  readonly hasExperts?: true;
 }
 
 const LLAMA: Traits = { isNeoxRope: false, activation: "silu", scalesEmbedding: false };
 const NEOX: Traits = { ...LLAMA, isNeoxRope: true };
 const GEMMA: Traits = { isNeoxRope: true, activation: "geluTanh", scalesEmbedding: true };
 const TRAITS: Readonly<Record<Architecture, Traits>> = {
-  llama: LLAMA,
+  // Mixtral is one.
+  llama: { ...LLAMA, hasExperts: true },
   mistral: LLAMA,
   mistral3: LLAMA,
   qwen2: NEOX,
   qwen3: NEOX,
+  qwen3moe: { ...NEOX, hasExperts: true },
   gemma2: GEMMA,
   gemma3: GEMMA,
   phi3: NEOX,
@@ -46,9 +50,12 @@ const TRAITS: Readonly<Record<Architecture, Traits>> = {
 /** Gemma 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
 const GEMMA_27B_LAYERS: Partial<Record<Architecture, number>> = { gemma2: 46, gemma3: 62 };
 
+/** Code of `<architecture>.expert_gating_func`. */
+const SOFTMAX_OF_CHOSEN = 3;
+
 /** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
-const UNSERVED_KEYS = ["expert_count", "attention.clamp_kqv"] as const;
-/** The same, for all architectures but gemma2. */
+const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
+/** Of gemma2 alone. */
 const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
 
 /** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
@@ -90,6 +97,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...scalesOf(read, architecture, description.contextLength),
     isPostNormed: architecture === "olmo2",
     activation: traits.activation,
+    normalisesExperts: readExpertWeights(metadata, architecture),
     isNeoxRope: traits.isNeoxRope,
     ropes: readRopes(metadata, architecture, layers),
     pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
@@ -130,7 +138,9 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
-  for (const key of known === "gemma2" ? UNSERVED_KEYS : [...UNSERVED_KEYS, ...CAPS]) {
+  const { hasExperts = false } = TRAITS[known];
+  const unserved = [...UNSERVED_KEYS, ...(hasExperts ? [] : ["expert_count"]), ...(known === "gemma2" ? [] : CAPS)];
+  for (const key of unserved) {
     const value = metadata.number(`${known}.${key}`);
     if (value !== undefined && value !== 0) throw unservedVariant(`expected no ${known}.${key}, got ${value}`);
   }
@@ -138,6 +148,25 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
     throw unservedVariant("expected granite.rope.scaling.finetuned, got false: attention without positions");
   }
   return known;
+}
+
+/** Values of keys about experts that leave out nothing; undefined for all: the key is not there. */
+const SERVED_EXPERTS: Readonly<Record<string, readonly number[]>> = {
+  // Not stated, softmax, and softmax of the chosen ones.
+  expert_gating_func: [0, 1, SOFTMAX_OF_CHOSEN],
+  expert_weights_scale: [0, 1],
+  expert_group_count: [0, 1],
+};
+
+/** @returns whether the weights of a token's experts are relative to one another */
+function readExpertWeights(metadata: GgufMetadata, architecture: Architecture): boolean {
+  for (const [key, served] of Object.entries(SERVED_EXPERTS)) {
+    const value = metadata.number(`${architecture}.${key}`);
+    if (value === undefined || served.includes(value)) continue;
+    throw unservedVariant(`expected ${architecture}.${key} to be one of ${served.join(", ")}, got ${value}`);
+  }
+  const isOfChosen = metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
+  return isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? true);
 }
 
 /** The model's rope, then that of windowed layers where they have their own. */

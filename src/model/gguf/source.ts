@@ -1,6 +1,6 @@
 /** A GGUF file's tensors: where its matrices lie, and the values of small ones. */
 import { closeSync, openSync, readSync } from "node:fs";
-import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
+import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
@@ -17,8 +17,12 @@ export class GgufSource implements TensorSource {
     return this.#find(name) !== undefined;
   }
 
-  matrix({ name, totalRows, cols, start }: MatrixSpec): MatrixRows {
-    const tensor = this.#tensor(name, [cols, totalRows]);
+  matrix(spec: MatrixSpec): MatrixRows {
+    const { name, totalRows, cols, start, numStacked } = spec;
+    // Older files have a tensor for each expert.
+    if (numStacked !== undefined && !this.has(name)) return this.matrix(unstacked(spec));
+    const shape = numStacked === undefined ? [cols, totalRows] : [cols, totalRows / numStacked, numStacked];
+    const tensor = this.#tensor(name, shape);
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
     return { type: tensor.type, path: this.gguf.shards[tensor.shard]!.path, byteOffset };
   }

@@ -117,7 +117,8 @@ function layersWithWindow(
   numLayers: number,
 ): (index: number) => boolean {
   if (windows === "none") return () => false;
-  if (windows === "whenUsed" && text.boolean("use_sliding_window") !== true) return () => false;
+  if (windows.endsWith("henUsed") && text.boolean("use_sliding_window") !== true) return () => false;
+  if (windows === "allWhenUsed") return () => true;
   const types = windows === "all" ? undefined : text.strings("layer_types");
   if (types !== undefined) {
     const unknown = types.find((type) => type !== "sliding_attention" && type !== "full_attention");
@@ -151,9 +152,12 @@ function readFeedForwards(text: JsonObject, numLayers: number): (index: number) 
   const read = new ConfigReader(text);
   const experts = readExperts(read);
   const numDense = experts === undefined ? numLayers : read.optionalSize("first_k_dense_replace", numLayers);
-  if (numDense === 0) return () => experts!;
+  const period = experts === undefined ? 1 : read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
+  const denseLayers = text.numbers("mlp_only_layers") ?? [];
+  if (numDense === 0 && period === 1 && denseLayers.length === 0) return () => experts!;
   const dense: FeedForward = { kind: "dense", width: read.size("intermediate_size", MODEL_LIMITS.ff) };
-  return (index) => (experts === undefined || index < numDense ? dense : experts);
+  const isDense = (index: number) => index < numDense || (index + 1) % period !== 0 || denseLayers.includes(index);
+  return (index) => (experts === undefined || isDense(index) ? dense : experts);
 }
 
 function readExperts(read: ConfigReader): ExpertsFeedForward | undefined {

@@ -10,6 +10,8 @@ const ARCHITECTURE_BY_TYPE = {
   ministral3: "mistral3",
   qwen2: "qwen2",
   qwen3: "qwen3",
+  qwen3_moe: "qwen3moe",
+  mixtral: "llama",
   gemma2: "gemma2",
   gemma3: "gemma3",
   gemma3_text: "gemma3",
@@ -26,13 +28,14 @@ export const architectureOf = (type: ModelType): Architecture => ARCHITECTURE_BY
 
 export interface TypeTraits {
   readonly activations: Readonly<Record<string, Activation>>;
-  /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window. */
-  readonly windows: "none" | "all" | "period" | "whenUsed";
+  /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
+  readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   /** Of "period": every so-many-th layer sees everything. */
   readonly period?: number;
   /** Layers with a window have a rope of their own; base: where the file does not say (absent: that of the other layers). */
   readonly localRope?: { readonly base?: number };
   readonly isTied: boolean;
+  readonly hasExperts?: true;
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
@@ -99,6 +102,8 @@ const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
   gemma2: GEMMA2,
   gemma3: GEMMA3,
   gemma3_text: GEMMA3,
+  qwen3_moe: { ...LLAMA, windows: "allWhenUsed", hasExperts: true },
+  mixtral: { ...LLAMA, windows: "all", hasExperts: true, defaults: { ...LLAMA.defaults, rmsEps: 1e-5, ropeBase: 1e6 } },
   phi3: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
   smollm3: {
     ...LLAMA,

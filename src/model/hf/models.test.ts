@@ -6,13 +6,16 @@ import { fixture } from "../../../test/helpers/fixtures.js";
 import { expectLogprobs } from "../../../test/helpers/hf-models.js";
 import { openModel } from "../open-model.js";
 
+/** Where it is not the folder's name. */
+const ARCHITECTURE_OF: Readonly<Record<string, string>> = { olmo3: "olmo2", mixtral: "llama" };
+
 describe("a folder of", () => {
   for (const name of readdirSync(fixture("hf"))) {
     it(name, async () => {
       const folder = fixture(`hf/${name}`);
       const { config } = openModel(folder);
       expect(config).toMatchObject({
-        architecture: name === "olmo3" ? "olmo2" : name,
+        architecture: ARCHITECTURE_OF[name] ?? name,
         name,
         vocabSize: 288,
         isNeoxRope: true,

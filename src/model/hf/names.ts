@@ -32,6 +32,21 @@ const GEMMA_PARTS: Readonly<Record<string, string>> = {
   ffn_norm: "pre_feedforward_layernorm",
   post_ffw_norm: "post_feedforward_layernorm",
 };
+const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  ffn_gate_inp: "mlp.gate",
+  "ffn_gate.": "mlp.experts.#.gate_proj",
+  "ffn_up.": "mlp.experts.#.up_proj",
+  "ffn_down.": "mlp.experts.#.down_proj",
+};
+/** Of Mixtral, whose architecture is llama's. */
+const LLAMA_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  ffn_gate_inp: "block_sparse_moe.gate",
+  "ffn_gate.": "block_sparse_moe.experts.#.w1",
+  "ffn_up.": "block_sparse_moe.experts.#.w3",
+  "ffn_down.": "block_sparse_moe.experts.#.w2",
+};
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
 
@@ -43,6 +58,8 @@ const OLMO2_PARTS: Readonly<Record<string, string>> = {
   post_ffw_norm: "post_feedforward_layernorm",
 };
 const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
+  llama: LLAMA_PARTS,
+  qwen3moe: QWEN3_MOE_PARTS,
   gemma2: GEMMA_PARTS,
   gemma3: GEMMA_PARTS,
   phi3: PHI3_PARTS,
@@ -67,10 +84,10 @@ export function hfNameOf(name: string, architecture: Architecture, { model, head
   if (base === "token_embd") return `${model}embed_tokens.${kind}`;
   if (base === "output_norm") return `${model}norm.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
-  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)$/.exec(base) ?? [];
+  const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
   const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
-  return `${model}layers.${layer}.${parts[part]}.${kind}`;
+  return `${model}layers.${layer}.${parts[part]!.replace("#", expert)}.${kind}`;
 }
 
 export class HfNames {

@@ -31,6 +31,9 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
   const description = describeConfig(config, name, weights);
   const layers = servableLayers(description);
   const traits = traitsOf(config);
+  if (traits.hasExperts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
+    throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
+  }
   const text = textConfig(config);
   const read = new ConfigReader(text);
   const { headDim } = layers[0]!.mixer;
@@ -54,6 +57,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     ...scalesOf(text, architecture, traits),
     isPostNormed: architecture === "olmo2",
     activation: readActivation(text, traits.activations),
+    normalisesExperts: architecture !== "qwen3moe" || text.boolean("norm_topk_prob") === true,
     isNeoxRope: true,
     ropes,
     pooling: undefined,

@@ -1,6 +1,6 @@
 /** A model folder's tensors: where its F32, F16 and BF16 matrices lie, and how quantised ones are converted without loss. */
 
-import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
+import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
@@ -36,7 +36,9 @@ export class HfSource implements TensorSource {
     return this.#computed.has(name) || this.#find(name) !== undefined || this.#quantizedLayer(name) !== undefined;
   }
 
-  matrix({ name, totalRows, cols, start, rows }: MatrixSpec): MatrixRows {
+  matrix(spec: MatrixSpec): MatrixRows {
+    if (spec.numStacked !== undefined) return this.matrix(unstacked(spec));
+    const { name, totalRows, cols, start, rows } = spec;
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
       const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), [totalRows, cols]);

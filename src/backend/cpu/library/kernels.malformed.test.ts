@@ -21,6 +21,7 @@ const INVALID: Readonly<Record<Exclude<OperandSpec["kind"], "code">, readonly nu
   number: [Number.NaN, Number.POSITIVE_INFINITY],
   flag: [Number.NaN, -1, 2, 0.5],
   weight: HANDLES,
+  weights: HANDLES,
   f32: HANDLES,
   i32: HANDLES,
   f64: HANDLES,

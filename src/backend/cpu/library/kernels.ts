@@ -4,7 +4,7 @@
  */
 import type { WeightType } from "../../../formats/dequantize.js";
 import type { KvBytes } from "../../backend.js";
-import type { BufferHandle, WeightHandle } from "../../handles.js";
+import type { BufferHandle, WeightHandle, WeightStackHandle } from "../../handles.js";
 import type { ActivationFormat } from "../../ops.js";
 
 /** Handle of a file mapped read-only. */
@@ -68,6 +68,8 @@ export interface KernelDevice {
     cols: number,
     isPacked?: boolean,
   ): WeightHandle;
+  /** Declares weights of one type and shape as one operand, such as a matrix of every expert. Throws `kernels_argument` where they differ. */
+  createWeightStack(weights: readonly WeightHandle[]): WeightStackHandle;
   releaseWeight(weight: WeightHandle): void;
   /**
    * Runs the first `numWords` words of `program` (see program.ts) and returns when it has ended. Throws `kernels_argument` for a malformed

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { type ErrorCode, MillraceError } from "../../../core/errors.js";
 import type { WeightType } from "../../../formats/dequantize.js";
 import type { KvBytes } from "../../backend.js";
-import type { BufferHandle, WeightHandle } from "../../handles.js";
+import type { BufferHandle, WeightHandle, WeightStackHandle } from "../../handles.js";
 import { OP_NAMES, signatureOf } from "../../ops.js";
 import { findAddon, missingHint } from "./find.js";
 import type { CpuFeatures, DeviceOptions, FileHandle, Isa, KernelDevice, KernelLibrary } from "./kernels.js";
@@ -150,6 +150,10 @@ class NativeDevice implements KernelDevice {
     isPacked = false,
   ): WeightHandle {
     return guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols, isPacked));
+  }
+
+  createWeightStack(weights: readonly WeightHandle[]): WeightStackHandle {
+    return guard(() => this.#native.createWeightStack(weights));
   }
 
   releaseWeight(weight: WeightHandle): void {

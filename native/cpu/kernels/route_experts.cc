@@ -1,0 +1,250 @@
+// routeExperts, groupExperts, dispatchRows and combineExperts: which experts compute which rows, and the ways there and back.
+//
+// What one of them writes is another's operand in the same program, so it cannot be checked before the program runs: kernels leave out
+// what is out of range.
+#include <cstring>
+
+#include "math.h"
+#include "quantize.h"
+
+namespace millrace {
+
+namespace {
+
+struct RouteExpertsArgs {
+  int32_t* experts;     // [M, k]
+  float* weights;       // [M, k]
+  const float* logits;  // [M, E]
+  int64_t numExperts;
+  int64_t numChosen;
+  bool normalises;
+};
+
+struct GroupExpertsArgs {
+  int32_t* groups;         // [E, 3]: expert, first place, number of places
+  int32_t* places;         // [M, k]
+  const int32_t* experts;  // [M, k]
+  int64_t numSlots;
+  int64_t numExperts;
+};
+
+struct DispatchRowsArgs {
+  QuantizeArgs rows;      // out: [M · k] rows
+  const int32_t* places;  // [M, k]
+  int64_t numSlots;
+  int64_t numChosen;
+};
+
+struct CombineExpertsArgs {
+  float* out;             // [M, width]
+  const float* x;         // [M · k, width]
+  const int32_t* places;  // [M, k]
+  const float* weights;   // [M, k]
+  int64_t numSlots;
+  int64_t numChosen;
+  int64_t width;
+};
+
+}  // namespace
+
+#ifdef MILLRACE_DECODES
+
+namespace {
+// Sizes that `routeExperts` and `groupExperts` share.
+struct Choice {
+  int64_t numRows;
+  int64_t numExperts;
+  int64_t numChosen;
+  int64_t numSlots;
+};
+
+template <typename Name>
+Choice readChoice(const Operands<Name>& in) {
+  Choice choice;
+  choice.numRows = in.integer(Name::numRows);
+  choice.numExperts = in.integer(Name::numExperts, 1);
+  choice.numChosen = in.integer(Name::numChosen, 1, choice.numExperts);
+  choice.numSlots = saturatedProduct(choice.numRows, choice.numChosen);
+  if (choice.numSlots > INT32_MAX) in.refuse(Name::numRows, "few enough for 2^31 slots", static_cast<double>(choice.numRows));
+  return choice;
+}
+}  // namespace
+
+Op decode(const Operands<ops::routeExperts>& in, DecodeMemo&) {
+  using ops::routeExperts;
+  const Choice choice = readChoice(in);
+  RouteExpertsArgs args{};
+  args.numExperts = choice.numExperts;
+  args.numChosen = choice.numChosen;
+  args.experts = in.buffer(routeExperts::experts, choice.numSlots);
+  args.weights = in.buffer(routeExperts::weights, choice.numSlots);
+  args.logits = in.buffer(routeExperts::logits, saturatedProduct(choice.numRows, choice.numExperts));
+  args.normalises = in.flag(routeExperts::normalises);
+  const double nanos = static_cast<double>(choice.numExperts) * (args.normalises ? 1.5 : 6) + static_cast<double>(choice.numChosen) * 30;
+  return makeOp(OpCode::routeExperts, args, choice.numRows, nanos);
+}
+
+Op decode(const Operands<ops::groupExperts>& in, DecodeMemo&) {
+  using ops::groupExperts;
+  const Choice choice = readChoice(in);
+  GroupExpertsArgs args{};
+  args.numExperts = choice.numExperts;
+  args.numSlots = choice.numSlots;
+  args.groups = in.buffer(groupExperts::groups, saturatedProduct(choice.numExperts, 3));
+  args.places = in.buffer(groupExperts::places, choice.numSlots);
+  args.experts = in.buffer(groupExperts::experts, choice.numSlots);
+  const double nanos = static_cast<double>(choice.numExperts + choice.numSlots) * 2;
+  return makeOp(OpCode::groupExperts, args, 1, nanos, choice.numExperts * 2 * static_cast<int64_t>(sizeof(int32_t)));
+}
+
+Op decode(const Operands<ops::dispatchRows>& in, DecodeMemo&) {
+  using ops::dispatchRows;
+  const int64_t numRows = in.integer(dispatchRows::numRows);
+  DispatchRowsArgs args{};
+  args.numChosen = in.integer(dispatchRows::numChosen, 1);
+  args.numSlots = saturatedProduct(numRows, args.numChosen);
+  args.rows.width = in.integer(dispatchRows::width, 1);
+  args.rows.format = in.code(dispatchRows::format);
+  requireWholeBlocks(in, dispatchRows::width, args.rows.width, args.rows.format);
+  args.rows.out = in.buffer(dispatchRows::out, saturatedProduct(args.numSlots, activationRowBytes(args.rows.format, args.rows.width)));
+  args.rows.x = in.buffer(dispatchRows::x, saturatedProduct(numRows, args.rows.width));
+  args.places = in.buffer(dispatchRows::places, args.numSlots);
+  const double nanos = static_cast<double>(args.rows.width) * (0.4 + 0.05 * static_cast<double>(args.numChosen)) + 20;
+  return makeOp(OpCode::dispatchRows, args, numRows, nanos);
+}
+
+Op decode(const Operands<ops::combineExperts>& in, DecodeMemo&) {
+  using ops::combineExperts;
+  const int64_t numRows = in.integer(combineExperts::numRows);
+  CombineExpertsArgs args{};
+  args.numChosen = in.integer(combineExperts::numChosen, 1);
+  args.numSlots = saturatedProduct(numRows, args.numChosen);
+  args.width = in.integer(combineExperts::width, 1);
+  args.out = in.buffer(combineExperts::out, saturatedProduct(numRows, args.width));
+  args.x = in.buffer(combineExperts::x, saturatedProduct(args.numSlots, args.width));
+  args.places = in.buffer(combineExperts::places, args.numSlots);
+  args.weights = in.buffer(combineExperts::weights, args.numSlots);
+  return makeOp(OpCode::combineExperts, args, numRows, static_cast<double>(args.width * args.numChosen) * 0.1 + 20);
+}
+
+#endif
+
+}  // namespace millrace
+
+namespace millrace::MILLRACE_ISA {
+
+// The k largest are kept in order, in the row's own results, while the logits go by.
+static void chooseExperts(const float* logits, int64_t numExperts, int64_t numChosen, int32_t* experts, float* values) {
+  int64_t numKept = 0;
+  for (int64_t e = 0; e < numExperts; e++) {
+    const float value = logits[e] == logits[e] ? logits[e] : -__builtin_inff();
+    int64_t at = numKept;
+    if (numKept == numChosen && !(value > values[numKept - 1])) continue;
+    if (numKept == numChosen) at--;
+    else numKept++;
+    for (; at > 0 && value > values[at - 1]; at--) {
+      values[at] = values[at - 1];
+      experts[at] = experts[at - 1];
+    }
+    values[at] = value;
+    experts[at] = static_cast<int32_t>(e);
+  }
+}
+
+// Exponentials and sums in double, one after the other: the same bits everywhere.
+void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
+  const RouteExpertsArgs& args = op.args<RouteExpertsArgs>();
+  for (int64_t m = begin; m < end; m++) {
+    const float* logits = args.logits + m * args.numExperts;
+    int32_t* experts = args.experts + m * args.numChosen;
+    float* weights = args.weights + m * args.numChosen;
+    chooseExperts(logits, args.numExperts, args.numChosen, experts, weights);
+    const double largest = static_cast<double>(weights[0]);
+    const auto power = [&](float logit) { return expDouble(static_cast<double>(logit) - largest); };
+    double sum = 0;
+    if (args.normalises) {
+      for (int64_t s = 0; s < args.numChosen; s++) sum += power(weights[s]);
+    } else {
+      for (int64_t e = 0; e < args.numExperts; e++) sum += power(logits[e]);
+    }
+    for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(power(weights[s]) / sum);
+  }
+}
+
+static int bitLength(int32_t value) { return value == 0 ? 0 : 32 - __builtin_clz(static_cast<uint32_t>(value)); }
+
+void groupExpertsKernel(const Op& op, int64_t, int64_t, std::byte* scratch) {
+  const GroupExpertsArgs& args = op.args<GroupExpertsArgs>();
+  int32_t* counts = reinterpret_cast<int32_t*>(scratch);
+  int32_t* next = counts + args.numExperts;
+  const auto expertOf = [&](int64_t slot) {
+    const int64_t expert = args.experts[slot];
+    return expert >= 0 && expert < args.numExperts ? expert : 0;
+  };
+  memset(counts, 0, static_cast<size_t>(args.numExperts) * sizeof(int32_t));
+  for (int64_t i = 0; i < args.numSlots; i++) counts[expertOf(i)]++;
+  // The order decides only when a group is computed: sizes are compared by their number of bits.
+  int32_t starts[33] = {};
+  for (int64_t e = 0; e < args.numExperts; e++) starts[bitLength(counts[e])]++;
+  for (int bits = 32, start = 0; bits >= 0; bits--) {
+    const int32_t numAlike = starts[bits];
+    starts[bits] = start;
+    start += numAlike;
+  }
+  for (int64_t e = 0; e < args.numExperts; e++) {
+    int32_t* group = args.groups + 3 * starts[bitLength(counts[e])]++;
+    group[0] = counts[e] > 0 ? static_cast<int32_t>(e) : 0;
+    group[2] = counts[e];
+  }
+  int32_t place = 0;
+  for (int64_t g = 0; g < args.numExperts; g++) {
+    int32_t* group = args.groups + 3 * g;
+    group[1] = group[2] > 0 ? place : 0;
+    if (group[2] > 0) next[group[0]] = place;
+    place += group[2];
+  }
+  for (int64_t i = 0; i < args.numSlots; i++) args.places[i] = next[expertOf(i)]++;
+}
+
+void dispatchRowsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
+  const DispatchRowsArgs& args = op.args<DispatchRowsArgs>();
+  const int64_t rowBytes = activationRowBytes(args.rows.format, args.rows.width);
+  for (int64_t m = begin; m < end; m++) {
+    const uint8_t* first = nullptr;
+    for (int64_t s = 0; s < args.numChosen; s++) {
+      const int64_t place = args.places[m * args.numChosen + s];
+      if (place < 0 || place >= args.numSlots) continue;
+      uint8_t* out = args.rows.out + place * rowBytes;
+      const float* x = args.rows.x + m * args.rows.width;
+      if (args.rows.format == ActivationFormat::f32) first = reinterpret_cast<const uint8_t*>(x);
+      if (first != nullptr) {
+        memmove(out, first, static_cast<size_t>(rowBytes));
+        continue;
+      }
+      Op one{};
+      one.args<QuantizeArgs>() = {out, x, args.rows.width, args.rows.format};
+      quantizeKernel(one, 0, 1, nullptr);
+      first = out;
+    }
+  }
+}
+
+void combineExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
+  const CombineExpertsArgs& args = op.args<CombineExpertsArgs>();
+  for (int64_t m = begin; m < end; m++) {
+    const int32_t* places = args.places + m * args.numChosen;
+    const float* weights = args.weights + m * args.numChosen;
+    float* out = args.out + m * args.width;
+    for (int64_t i = 0; i < args.width; i += 8) {
+      const int64_t count = minOf(8, args.width - i);
+      f32x8 sum{};
+      for (int64_t s = 0; s < args.numChosen; s++) {
+        if (places[s] < 0 || places[s] >= args.numSlots) continue;
+        sum = fma8(splat8(weights[s]), loadPartial8(args.x + places[s] * args.width + i, count), sum);
+      }
+      storePartial8(out + i, loadPartial8(out + i, count) + sum, count);
+    }
+  }
+}
+
+}  // namespace millrace::MILLRACE_ISA

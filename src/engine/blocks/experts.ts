@@ -1,0 +1,95 @@
+/**
+ * A layer's mixture of experts: hidden += the weighted sum of down(activation(gate(x)) · up(x)) of the experts that a router chooses for
+ * each row, x the normed residual stream. Rows are brought together by expert, and back; the lists that say how never leave the device.
+ */
+import type { Backend, ProductInputs } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
+import type { Program } from "../../backend/program.js";
+import type { ExpertsFeedForward, FeedForward } from "../../model/description/model-description.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { mostOf } from "../../model/description/sizes.js";
+import type { FeedForwardScratch } from "./feed-forward.js";
+import type { Rows } from "./last-rows.js";
+import { recordNorm } from "./products.js";
+import type { ExpertWeights, LayerWeights } from "./weights.js";
+
+/** Scratch of a step's rows, M = maxRows, k experts of each; all layers share it. */
+interface ExpertScratch extends FeedForwardScratch {
+  /** f32 [M, experts] */
+  readonly logits: BufferHandle;
+  /** i32 [M, k] */
+  readonly chosen: BufferHandle;
+  readonly places: BufferHandle;
+  /** f32 [M, k] */
+  readonly weights: BufferHandle;
+  /** i32 [experts, 3] */
+  readonly groups: BufferHandle;
+  /** f32 [M · k, width] */
+  readonly out: BufferHandle;
+  /** Of the rows of all places. */
+  readonly inputs: ProductInputs;
+}
+
+/** @returns undefined for a model without experts @param dense shared with the dense parts */
+export function allocateExpertScratch(
+  config: ServableModel,
+  backend: Backend,
+  maxRows: number,
+  dense: FeedForwardScratch,
+): ExpertScratch | undefined {
+  const most = (of: (part: ExpertsFeedForward) => number) =>
+    mostOf(config, ({ feedForward }: { feedForward: FeedForward }) =>
+      feedForward.kind === "experts" ? of(feedForward) : 0,
+    );
+  const count = most((part) => part.count);
+  if (count === 0) return undefined;
+  const maxPlaces = maxRows * most((part) => part.active);
+  return {
+    ...dense,
+    logits: backend.allocate(maxRows * count * 4),
+    chosen: backend.allocate(maxPlaces * 4),
+    places: backend.allocate(maxPlaces * 4),
+    weights: backend.allocate(maxPlaces * 4),
+    groups: backend.allocate(count * 3 * 4),
+    out: backend.allocate(maxPlaces * config.width * 4),
+    inputs: backend.productInputs(maxPlaces),
+  };
+}
+
+export class Experts {
+  constructor(
+    private readonly config: ServableModel,
+    private readonly weights: ExpertWeights,
+    private readonly norms: Pick<LayerWeights, "ffNorm">,
+    private readonly scratch: ExpertScratch,
+  ) {}
+
+  record(program: Program, { hidden, numRows }: Rows): void {
+    const { width, rmsEps, activation, normalisesExperts } = this.config;
+    const { part, router, gates, ups, downs } = this.weights;
+    const { count: numExperts, active: numChosen, width: inner } = part;
+    const { normed, logits, chosen, places, weights, groups, gate, up, out, inputs } = this.scratch;
+    const choice = { numRows, numExperts, numChosen };
+    const numSlots = numRows * numChosen;
+    const input = recordNorm(program, normed, hidden, numRows, { gain: this.norms.ffNorm, width, eps: rmsEps });
+    program.record("linear", { out: logits, x: input, weight: router, numRows });
+    program.record("routeExperts", { ...choice, experts: chosen, weights, logits, normalises: normalisesExperts });
+    program.record("groupExperts", { ...choice, groups, places, experts: chosen });
+    const dispatch = { places, numRows, numChosen };
+    const [gateX, upX] = inputs.dispatch(program, input, [gates, ups], dispatch, width);
+    program.record("expertGatedLinear", {
+      out: gate,
+      scratch: up,
+      gateX: gateX!,
+      gateWeights: gates,
+      upX: upX!,
+      upWeights: ups,
+      groups,
+      numSlots,
+      kind: activation,
+    });
+    const [downX] = inputs.prepare(program, gate, [downs], numSlots, inner);
+    program.record("expertLinear", { out, x: downX!, weights: downs, groups, numSlots });
+    program.record("combineExperts", { out: hidden, x: out, places, weights, numRows, numChosen, width });
+  }
+}

@@ -1,0 +1,85 @@
+/** Mixtures of experts in GGUF files: the layouts there are have the same values, and a file that is not what its header says is refused. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { completionsOf } from "../../../test/helpers/converted.js";
+import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
+import { bool, f32, u32, type WritableValue } from "../../formats/gguf/write.js";
+import { openModel } from "../open-model.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-gguf-experts-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let numFiles = 0;
+function written(options: Partial<RandomModelOptions> = {}): string {
+  const path = join(folder, `${numFiles++}.gguf`);
+  writeRandomModel(path, { architecture: "qwen3moe", seed: 1, ...options });
+  return path;
+}
+
+const withKey = (key: string, value: WritableValue) => written({ metadata: { [`qwen3moe.${key}`]: value } });
+
+it.each([
+  "apart",
+  "fused",
+] as const)("experts that are stored %s compute what stacked ones do", async (expertLayout) => {
+  const options = { type: "Q8_0", seed: 2 } as const;
+  const wanted = await completionsOf(written(options));
+  expect(await completionsOf(written({ ...options, expertLayout }))).toEqual(wanted);
+});
+
+describe("the header", () => {
+  it("says how the weights of chosen experts are scaled", () => {
+    const isNormalising = (path: string) => openModel(path).config.normalisesExperts;
+    expect(isNormalising(written())).toBe(true);
+    expect(isNormalising(withKey("expert_weights_norm", bool(false)))).toBe(false);
+    const metadata = { "qwen3moe.expert_weights_norm": bool(false), "qwen3moe.expert_gating_func": u32(3) };
+    expect(isNormalising(written({ metadata }))).toBe(true);
+  });
+
+  it.each([
+    ["expert_gating_func", u32(2)],
+    ["expert_weights_scale", f32(2.5)],
+    ["expert_group_count", u32(4)],
+    ["expert_shared_count", u32(1)],
+    ["expert_shared_feed_forward_length", u32(64)],
+  ] as const)("with %s that is not computed is refused", (key, value) => {
+    expect(() => openModel(withKey(key, value))).toThrow(expect.objectContaining({ code: "architecture_unsupported" }));
+  });
+
+  it.each([
+    ["expert_used_count", u32(9), /expert_used_count to be an integer in \[1, 8\], got 9/],
+    ["expert_used_count", u32(0), /expert_used_count to be an integer in \[1, 8\], got 0/],
+    ["expert_count", u32(2 ** 31), /expert_count to be an integer in \[1, 16384\]/],
+    ["expert_feed_forward_length", u32(0), /expert_feed_forward_length to be an integer/],
+  ] as const)("with %s out of range is refused (%#)", (key, value, message) => {
+    const refusal = expect.objectContaining({ code: "gguf_metadata", message: expect.stringMatching(message) });
+    expect(() => openModel(withKey(key, value))).toThrow(refusal);
+  });
+
+  it("with experts beyond counting is refused before anything is made of them", () => {
+    const metadata = { "qwen3moe.expert_count": u32(16_384), "qwen3moe.block_count": u32(1000) };
+    expect(() => openModel(written({ metadata }))).toThrow(/at most 131072 experts in all layers, got 16384000/);
+  });
+});
+
+describe("tensors", () => {
+  it.each([
+    ["expert_count", u32(7), /ffn_gate_exps\.weight of shape \[128,64,7\], got \[128,64,8\]/],
+    ["expert_feed_forward_length", u32(32), /ffn_gate_exps\.weight of shape \[128,32,8\], got \[128,64,8\]/],
+  ] as const)("of other sizes than %s says are refused", async (key, value, message) => {
+    await expect(completionsOf(withKey(key, value))).rejects.toMatchObject({
+      code: "gguf_tensor",
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it("that are missing are refused by name", async () => {
+    const metadata = { "llama.expert_count": u32(4), "llama.expert_used_count": u32(2) };
+    await expect(completionsOf(written({ architecture: "llama", metadata }))).rejects.toMatchObject({
+      code: "gguf_tensor",
+      message: expect.stringMatching(/blk\.0\.ffn_/),
+    });
+  });
+});

@@ -1,0 +1,178 @@
+/** What the operations of mixtures of experts compute, in double precision and the most obvious loops. */
+import { activationRowBytes } from "../../src/backend/cpu/library/packing.js";
+import type { OperandName } from "../../src/backend/ops.js";
+import { type Operands, type ReferenceWeight, weightRow } from "./operands.js";
+import { ACTIVATIONS, type ReadActivations, type Work } from "./ops.js";
+import { quantizeRow } from "./packed.js";
+
+function readChoice(operands: Operands<"routeExperts"> | Operands<"groupExperts">) {
+  const numExperts = operands.integer("numExperts", 1);
+  const numChosen = operands.integer("numChosen", 1, numExperts);
+  return { numRows: operands.integer("numRows"), numExperts, numChosen };
+}
+
+export function routeExperts(operands: Operands<"routeExperts">): Work {
+  const { numRows, numExperts, numChosen } = readChoice(operands);
+  const experts = operands.i32("experts", numRows * numChosen);
+  const weights = operands.f32("weights", numRows * numChosen);
+  const logits = operands.f32("logits", numRows * numExperts);
+  const normalises = operands.flag("normalises");
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      const row = Array.from(logits.subarray(m * numExperts, (m + 1) * numExperts));
+      const keyOf = (e: number) => (Number.isNaN(row[e]!) ? Number.NEGATIVE_INFINITY : row[e]!);
+      // The sort is stable: equal ones stay in order of their index.
+      const order = row.map((_, e) => e).sort((a, b) => (keyOf(a) === keyOf(b) ? 0 : keyOf(b) - keyOf(a)));
+      const chosen = order.slice(0, numChosen);
+      const power = (e: number) => Math.exp(keyOf(e) - keyOf(chosen[0]!));
+      const sum = (normalises ? chosen : order).reduce((total, e) => total + power(e), 0);
+      experts.set(chosen, m * numChosen);
+      weights.set(
+        chosen.map((e) => power(e) / sum),
+        m * numChosen,
+      );
+    }
+  };
+}
+
+export function groupExperts(operands: Operands<"groupExperts">): Work {
+  const { numRows, numExperts, numChosen } = readChoice(operands);
+  const groups = operands.i32("groups", 3 * numExperts);
+  const places = operands.i32("places", numRows * numChosen);
+  const experts = operands.i32("experts", numRows * numChosen);
+  return () => {
+    const slots = Array.from({ length: numExperts }, (): number[] => []);
+    experts.forEach((expert, slot) => {
+      (slots[expert] ?? slots[0]!).push(slot);
+    });
+    const bits = (e: number) => 32 - Math.clz32(slots[e]!.length);
+    const order = slots.map((_, e) => e).sort((a, b) => bits(b) - bits(a));
+    let place = 0;
+    order.forEach((e, g) => {
+      const count = slots[e]!.length;
+      groups.set(count === 0 ? [0, 0, 0] : [e, place, count], 3 * g);
+      for (const slot of slots[e]!) places[slot] = place++;
+    });
+  };
+}
+
+export function dispatchRows(operands: Operands<"dispatchRows">): Work {
+  const numRows = operands.integer("numRows");
+  const numChosen = operands.integer("numChosen", 1);
+  const width = operands.integer("width", 1);
+  const format = operands.code("format");
+  const block = format === "f32" ? 1 : format === "blocks256" ? 256 : 32;
+  if (width % block !== 0) operands.refuse("width", `a multiple of ${block}`, width);
+  const rowBytes = activationRowBytes(format, width);
+  const numSlots = numRows * numChosen;
+  const out = operands.bytes("out", 0, numSlots * rowBytes);
+  const x = operands.f32("x", numRows * width);
+  const places = operands.i32("places", numSlots);
+  return () => {
+    places.forEach((place, slot) => {
+      if (place < 0 || place >= numSlots) return;
+      const m = Math.floor(slot / numChosen);
+      const row = x.subarray(m * width, (m + 1) * width);
+      const target = out.subarray(place * rowBytes, (place + 1) * rowBytes);
+      if (format === "f32") target.set(new Uint8Array(row.buffer, row.byteOffset, row.byteLength));
+      else quantizeRow(row, target, format);
+    });
+  };
+}
+
+export function combineExperts(operands: Operands<"combineExperts">): Work {
+  const numRows = operands.integer("numRows");
+  const numChosen = operands.integer("numChosen", 1);
+  const width = operands.integer("width", 1);
+  const numSlots = numRows * numChosen;
+  const out = operands.f32("out", numRows * width);
+  const x = operands.f32("x", numSlots * width);
+  const places = operands.i32("places", numSlots);
+  const weights = operands.f32("weights", numSlots);
+  return () => {
+    for (let at = 0; at < out.length; at++) {
+      const [m, i] = [Math.floor(at / width), at % width];
+      let sum = 0;
+      for (let slot = m * numChosen; slot < (m + 1) * numChosen; slot++) {
+        const place = places[slot]!;
+        if (place >= 0 && place < numSlots) sum += weights[slot]! * x[place * width + i]!;
+      }
+      out[at] = out[at]! + sum;
+    }
+  };
+}
+
+interface LayerNames<Name extends "expertLinear" | "expertGatedLinear"> {
+  readonly out: OperandName<Name, "f32">;
+  readonly x: OperandName<Name, "activations">;
+  readonly weights: OperandName<Name, "weights">;
+}
+
+/** Checks one matrix of each expert; `each` calls back with the place of every output and its sum. */
+function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
+  operands: Operands<Name>,
+  names: LayerNames<Name>,
+  numSlots: number,
+  readActivations: ReadActivations,
+) {
+  const weights = operands.weights(names.weights);
+  const [first] = weights as [ReferenceWeight];
+  const { rows, cols } = first;
+  const left = first.isPacked ? undefined : operands.f32(names.x, numSlots * cols);
+  const readLeft = left === undefined ? readActivations(operands, names.x, first, numSlots) : () => left;
+  const out = operands.f32(names.out, numSlots * rows);
+  operands.requireApart(names.out, names.x);
+  const each = (groups: Int32Array, use: (at: number, sum: number) => void) => {
+    const x = readLeft();
+    for (let g = 0; g < weights.length; g++) {
+      const [expert = 0, start = 0, count = 0] = groups.subarray(3 * g, 3 * g + 3);
+      const weight = weights[expert];
+      if (weight === undefined || start < 0 || count <= 0 || start + count > numSlots) continue;
+      for (let n = 0; n < rows; n++) {
+        const row = weightRow(weight, n);
+        for (let place = start; place < start + count; place++) {
+          const sum = row.reduce((total, value, k) => total + value * x[place * cols + k]!, 0);
+          use(place * rows + n, sum);
+        }
+      }
+    }
+  };
+  return { weights, rows, out, each };
+}
+
+const LINEAR = { out: "out", x: "x", weights: "weights" } as const;
+const GATE = { out: "out", x: "gateX", weights: "gateWeights" } as const;
+const UP = { out: "scratch", x: "upX", weights: "upWeights" } as const;
+
+export function expertLinear(operands: Operands<"expertLinear">, readActivations: ReadActivations): Work {
+  const { out, weights, each } = expertLayer(operands, LINEAR, operands.integer("numSlots"), readActivations);
+  const groups = operands.i32("groups", 3 * weights.length);
+  return () => {
+    each(groups, (at, sum) => {
+      out[at] = sum;
+    });
+  };
+}
+
+export function expertGatedLinear(operands: Operands<"expertGatedLinear">, readActivations: ReadActivations): Work {
+  const numSlots = operands.integer("numSlots");
+  const gate = expertLayer(operands, GATE, numSlots, readActivations);
+  const up = expertLayer(operands, UP, numSlots, readActivations);
+  const groups = operands.i32("groups", 3 * gate.weights.length);
+  const activate = ACTIVATIONS[operands.code("kind")];
+  if (gate.rows !== up.rows || gate.weights.length !== up.weights.length) {
+    operands.refuse("upWeights", `${gate.weights.length} matrices of ${gate.rows} rows`, "others");
+  }
+  operands.requireApart("scratch", "out");
+  operands.requireApart("scratch", "gateX");
+  operands.requireApart("out", "upX");
+  return () => {
+    const gates = new Float64Array(gate.out.length);
+    gate.each(groups, (at, sum) => {
+      gates[at] = sum;
+    });
+    up.each(groups, (at, sum) => {
+      gate.out[at] = activate(gates[at]!) * sum;
+    });
+  };
+}
