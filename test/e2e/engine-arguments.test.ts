@@ -115,8 +115,7 @@ test("the argument lists come from presets, plans and options, and each occurs o
   for (const engine of ["vllm", "sglang", "tensorrt-llm", "llama-server"] as const) {
     const rendered = renderedArguments(engine);
     const kinds = new Set(rendered.map(({ source }) => source.split(" ")[0]!.replace(/.*\.yaml$/, "preset")));
-    const hasPresets = engine === "vllm" || engine === "llama-server";
-    expect([...kinds].sort()).toEqual(hasPresets ? ["options", "plan", "preset"] : ["options", "plan"]);
+    expect([...kinds].sort()).toEqual(engine === "vllm" ? ["options", "plan", "preset"] : ["options", "plan"]);
     expect(new Set(rendered.map((each) => JSON.stringify([each.args, each.files]))).size).toBe(rendered.length);
   }
 });

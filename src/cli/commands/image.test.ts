@@ -148,11 +148,6 @@ describe("wrong inputs have clear errors with codes", () => {
     ["no models", on("docker", "no-models.yaml"), /config_value/],
     ["a misspelt key", on("docker", "unknown-key.yaml"), /config_unknown_key/],
     ["zero seats", on("docker", "impossible.yaml"), /config_value/],
-    [
-      "a preset of an engine without an image",
-      ["--target", "docker", "--preset", "cpu-moe"],
-      /invalid_option.*got llama-server/,
-    ],
     ["a relative path", on("docker", "relative.yaml"), /invalid_option.*"models\/m\.gguf"/],
     ["a bare name for vLLM", on("docker", "gguf-on-vllm.yaml"), /invalid_option.*"m-awq"/],
     ["an engine without an image", on("docker", "ollama.yaml"), /invalid_option.*vllm, sglang, got ollama/],
