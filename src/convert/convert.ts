@@ -35,6 +35,17 @@ export interface Converted {
   readonly numBytes: number;
 }
 
+/** A place that cannot be written, or is full. */
+const NO_PLACE: readonly (string | undefined)[] = [
+  "ENOSPC",
+  "EDQUOT",
+  "EFBIG",
+  "EROFS",
+  "EACCES",
+  "EPERM",
+  "ENAMETOOLONG",
+];
+
 /**
  * The result appears under its name only when it is whole.
  * @param onWritten called with the bytes of tensors written so far, and those of all
@@ -42,7 +53,20 @@ export interface Converted {
  * @param signal ends the work with its reason, and nothing is left
  * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
  */
-export async function convertModel(
+export async function convertModel(...asked: Parameters<typeof converted>): Promise<Converted> {
+  try {
+    return await converted(...asked);
+  } catch (thrown) {
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    if (thrown instanceof MillraceError || !NO_PLACE.includes(code)) throw thrown;
+    throw new MillraceError("invalid_option", `expected to write to --out ${asked[0].out}, got ${message}`, {
+      hint: "Name a place that can be written and has room for the copy; nothing was left there.",
+      cause: thrown,
+    });
+  }
+}
+
+async function converted(
   { model: path, out: wantedOut, type: wanted }: ConvertOptions,
   onWritten: (numBytes: number, total: number) => void = () => {},
   onNote: (text: string) => void = () => {},

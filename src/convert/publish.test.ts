@@ -65,3 +65,15 @@ test("an empty folder that is a mount point is refused before anything is writte
   });
   expect([numWritten, readdirSync(out)]).toEqual([0, []]);
 });
+
+test.each(["ENOSPC", "EACCES"])("a disk that cannot take the copy (%s) is said, and nothing is left", async (code) => {
+  const before = readdirSync(root);
+  disk.onLink = () => {
+    throw Object.assign(new Error(`${code}: no`), { code });
+  };
+  const failing = convertModel({ model, out: join(root, "full.gguf"), type: "F32" });
+  await expect(failing).rejects.toMatchObject({ code: "invalid_option", message: expect.stringContaining(code) });
+  expect(readdirSync(root)).toEqual(before);
+  const long = join(root, `${"a".repeat(250)}.gguf`);
+  await expect(convertModel({ model, out: long, type: "F32" })).rejects.toMatchObject({ code: "invalid_option" });
+});

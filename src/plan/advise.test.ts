@@ -139,3 +139,12 @@ test("a vanilla engine is as full as the targets let it be, on speeds that are c
     whyNoVanilla: "misses targets",
   });
 });
+
+test("requests that come faster than the machine serves are reckoned as many as it holds, not as an endless wait", () => {
+  const { load, techniques } = advise(request("llama-3.1-8b", "h100", { load: { requestsPerS: 100 } }), "latency")!;
+  expect(load).toEqual({ concurrency: expect.any(Number) });
+  for (const { name, latency } of techniques) expect(latency, name).toBeGreaterThan(0);
+  for (const { name, latency } of techniques) expect(latency, name).toBeLessThan(100);
+  const slow = { load: { requestsPerS: 0.1 } };
+  expect(advise(request("llama-3.1-8b", "h100", slow), "latency")!.load).toEqual(slow.load);
+});

@@ -27,6 +27,8 @@ export interface Technique {
 }
 
 export interface Advice {
+  /** That the figures are for: the one asked for, or as many requests at once as the machine holds, where they come too fast for it. */
+  readonly load: PlanRequest["load"];
   readonly techniques: readonly Technique[];
   /** Names, in the order to try them in. */
   readonly order: readonly string[];
@@ -242,9 +244,14 @@ function notTo(request: PlanRequest, techniques: readonly Technique[], bottlenec
 }
 
 /** @returns undefined where the model does not fit */
-export function advise(request: PlanRequest, bottleneck: Bottleneck): Advice | undefined {
-  const before = startOf(request);
-  if (before === undefined) return undefined;
+export function advise(asked: PlanRequest, bottleneck: Bottleneck): Advice | undefined {
+  const start = startOf(asked);
+  if (start === undefined) return undefined;
+  // Requests that come faster than they are served wait without end, with each technique: a full machine tells them apart.
+  const isTooFast = !Number.isFinite(millisecondsOf(asked, start));
+  const load = isTooFast ? { concurrency: Math.max(1, start.seats * start.instances) } : asked.load;
+  const request = { ...asked, load };
+  const before = isTooFast ? startOf(request)! : start;
   const techniques = techniquesOf(request, before);
-  return { techniques, order: orderOf(techniques, bottleneck), notTo: notTo(request, techniques, bottleneck) };
+  return { load, techniques, order: orderOf(techniques, bottleneck), notTo: notTo(request, techniques, bottleneck) };
 }

@@ -5,7 +5,8 @@ import { instanceFor } from "./fitting.js";
 import { predict } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 
-const COUNT = z.number().nonnegative();
+/** Far beyond any run: others would be fitted to infinity. */
+const COUNT = z.number().nonnegative().max(1e15);
 const REPORT = z.object({
   format: z.literal("millrace-bench"),
   runs: z.array(
@@ -39,7 +40,7 @@ function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: 
   const own = runs.filter(({ target, voidReasons }) => target === runs[0]?.target && voidReasons.length === 0);
   return own.flatMap(({ metrics }): Point[] => {
     const { numRequests, promptTokens, cachedTokens, outputTokens, outputTokensPerS, concurrency } = metrics;
-    const isMeasured = numRequests > 0 && promptTokens > 0 && outputTokens > 0 && outputTokensPerS > 0;
+    const isMeasured = numRequests >= 1 && promptTokens > 0 && outputTokens > 0 && outputTokensPerS > 0;
     if (!isMeasured) return [];
     const traffic = {
       inputTokens: Math.max(1, Math.round(promptTokens / numRequests)),

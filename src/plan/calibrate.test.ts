@@ -84,3 +84,17 @@ test("results of bench kernels give the shares as they are", async () => {
   expect(fit.efficiencies).toMatchObject({ memoryShare: 0.7, computeShare: 0.9 });
   expect(fit.errorBefore).toBeUndefined();
 });
+
+test.each<[string, object]>([
+  ["steps of no length", { options: { maxNumBatchedTokens: 1e-9 } }],
+  ["a prompt without end", { results: [{ promptTokens: Number.MAX_SAFE_INTEGER }] }],
+  ["a speed of nothing", { results: [{ prefillTokensPerS: 1e-308 }] }],
+])("a file with %s is refused, not fitted for hours", async (_, {
+  results = [{}],
+  ...more
+}: { results?: object[] }) => {
+  const report = measuredBy(await tinyInstance());
+  const file = join(folder, "hostile.json");
+  writeFileSync(file, JSON.stringify({ ...report, ...more, results: [{ ...report.results[0], ...results[0] }] }));
+  await expect(fittedEfficiencies(file, machine)).rejects.toMatchObject({ code: "invalid_option" });
+});

@@ -11,23 +11,29 @@ import { readPlannedModel } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
-const SPEED = z.number().positive();
+/** Far beyond any machine and any run: others would be fitted for hours, or to infinity. */
+const SPEED = z.number().min(1e-6).max(1e18);
+const SIZE = z
+  .number()
+  .int()
+  .positive()
+  .max(1 << 17);
 
 const ENGINE_REPORT = z.object({
   probes: z
     .object({
-      numThreads: z.number().int().positive(),
+      numThreads: SIZE,
       readings: z.array(z.object({ bytesPerS: SPEED, narrow: SPEED, wide: SPEED, float: SPEED })).min(1),
     })
     .optional(),
   model: z.object({ path: z.string() }),
-  options: z.object({ maxNumBatchedTokens: z.number().positive().optional() }).optional(),
+  options: z.object({ maxNumBatchedTokens: z.number().min(16).optional() }).optional(),
   results: z
     .array(
       z.object({
-        batch: z.number().int().positive(),
-        promptTokens: z.number().int().positive(),
-        genTokens: z.number().int().positive(),
+        batch: SIZE,
+        promptTokens: SIZE,
+        genTokens: SIZE,
         prefillTokensPerS: SPEED,
         decodeTokensPerS: SPEED,
       }),
@@ -37,7 +43,9 @@ const ENGINE_REPORT = z.object({
 
 const KERNEL_REPORT = z.object({
   numThreads: z.number(),
-  results: z.array(z.object({ op: z.string(), shape: z.string(), rooflineShare: z.number().optional() })).min(1),
+  results: z
+    .array(z.object({ op: z.string(), shape: z.string(), rooflineShare: z.number().max(100).optional() }))
+    .min(1),
 });
 
 export type EngineReport = z.infer<typeof ENGINE_REPORT>;
@@ -140,7 +148,7 @@ function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficienc
   const share = (isWanted: (numRows: number) => boolean): number | undefined => {
     const shares = results
       .filter(({ op, shape }) => op.startsWith("linear") && isWanted(Number.parseInt(shape, 10)))
-      .flatMap(({ rooflineShare }) => (rooflineShare !== undefined && rooflineShare > 0 ? [rooflineShare] : []));
+      .flatMap(({ rooflineShare }) => (rooflineShare !== undefined && rooflineShare > 1e-3 ? [rooflineShare] : []));
     return shares.length > 0 ? median(shares) : undefined;
   };
   return {

@@ -11,10 +11,10 @@ function kebabCase(name: string): string {
 
 const MAX_COMMENT = 116;
 
-/** Comment lines of readable length. */
+/** Comment lines of readable length. Texts name what a model's files say, whose line breaks must not end the comment. */
 export function comment(text: string): string {
   const lines: string[] = [];
-  for (const word of text.split(" ")) {
+  for (const word of text.split(/[\s\p{Cc}]+/u)) {
     const line = lines.at(-1);
     if (line === undefined || line.length + word.length >= MAX_COMMENT)
       lines.push(`${line === undefined ? "#" : "#  "} ${word}`);

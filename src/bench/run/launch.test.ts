@@ -72,3 +72,11 @@ test("a process that ends before it listens is an error, and stopping an ended p
   await server.stop();
   await server.stop();
 });
+
+test("a server that takes connections and never answers is given up after its time", async () => {
+  const isReady = () => new Promise<boolean>((resolve) => setTimeout(resolve, 300, false));
+  const sinceMs = performance.now();
+  const starting = launchServer({ name: "mute", command: () => IDLE, isReady, startSeconds: 0.5 });
+  await expect(starting).rejects.toThrow(/expected mute to become ready/);
+  expect(performance.now() - sinceMs).toBeLessThan(2000);
+});

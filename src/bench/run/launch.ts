@@ -67,7 +67,8 @@ export async function launchServer(
   }
   child.on("error", () => {});
   const url = `http://127.0.0.1:${port}`;
-  for (let tries = 0; tries < startSeconds * 20 && signal?.aborted !== true; tries++) {
+  const deadlineMs = performance.now() + 1000 * startSeconds;
+  while (performance.now() < deadlineMs && signal?.aborted !== true) {
     if (child.exitCode !== null || child.signalCode !== null) break;
     if (await isReady(url)) return { url, pid: child.pid!, stop: stopServer };
     await sleep(50);

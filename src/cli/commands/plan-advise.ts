@@ -38,6 +38,8 @@ async function runAdvise(flags: AdviseFlags): Promise<void> {
     import("../../plan/hardware.js"),
   ]);
   const head = [`${request.model.name} on ${machineLabel(request.machine)}`, loadText(request)];
+  if (advice.load !== request.load)
+    head.push(`more than this machine serves: reckoned for a full one, ${loadText({ ...request, load: advice.load })}`);
   const text =
     flags.json === true
       ? jsonText({ bottleneck, ...advice }, 2)
@@ -46,7 +48,11 @@ async function runAdvise(flags: AdviseFlags): Promise<void> {
 }
 
 const change = (share: number | undefined): string =>
-  share === undefined ? "–" : `${share < 1 ? "−" : "+"}${Math.abs(100 * (share - 1)).toFixed(0)} %`;
+  share === undefined
+    ? "–"
+    : share === Number.POSITIVE_INFINITY
+      ? "waits without end"
+      : `${share < 1 ? "−" : "+"}${Math.abs(100 * (share - 1)).toFixed(0)} %`;
 
 const rowOf = ({ name, cost, latency, quality, effort, note }: Technique): string[] => [
   name,

@@ -3,10 +3,12 @@ import { spawn } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { endingWithUs } from "../../core/child-end.js";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
 import type { PlanRequest } from "../../plan/request.js";
+import { onStopSignals } from "../process/stop-signal.js";
 
 /** Half a minute for a model of a billion weights on two cores. */
 const SHORT = ["--prompt-tokens", "128", "--gen-tokens", "16", "--batch", "1,4,8", "--repetitions", "1"];
@@ -14,9 +16,11 @@ const SHORT = ["--prompt-tokens", "128", "--gen-tokens", "16", "--batch", "1,4,8
 /** Resolves with the exit code, 1 for a signal. */
 function runBench(model: string, output: number): Promise<number> {
   const args = ["bench", "engine", "--model", model, ...SHORT, "--json"];
-  const child = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), ...args], {
-    stdio: ["ignore", output, "inherit"],
-  });
+  const child = endingWithUs(
+    spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), ...args], {
+      stdio: ["ignore", output, "inherit"],
+    }),
+  );
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => resolve(code ?? 1));
@@ -34,6 +38,11 @@ export async function measuredFit({ model, machine }: PlanRequest, isHere: boole
     );
   }
   const folder = mkdtempSync(join(tmpdir(), "millrace-measure-"));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  const stopListening = onStopSignals((exitCode) => {
+    remove();
+    process.exit(exitCode);
+  });
   try {
     const file = join(folder, "engine.json");
     const output = openSync(file, "w");
@@ -51,6 +60,7 @@ export async function measuredFit({ model, machine }: PlanRequest, isHere: boole
     const fit = await fittedEfficiencies(file, machine);
     return { ...fit, source: `${model.name}, measured just now` };
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    stopListening();
+    remove();
   }
 }

@@ -37,6 +37,8 @@ export interface PlanFlags {
 
 const MAX_TOKENS = 1 << 24;
 export const DEFAULT_CONCURRENCY = 16;
+/** Dollars an hour. */
+export const [LEAST_PRICE, MOST_PRICE] = [1e-6, 1e6] as const;
 const WHAT = "What is served:";
 const LOAD = "What is asked of it:";
 const TERMS = "On which terms:";
@@ -117,7 +119,7 @@ const termOptions = (): readonly Option[] => [
     .argParser(numberIn("--min-quality", 0, 100))
     .default(QUALITY.smallestRecovery.value),
   grouped(TERMS, "--price <usd>", "price of a GPU's hour, or of the CPU machine's (default: a dated list)").argParser(
-    numberIn("--price", 1e-6, 1e6),
+    numberIn("--price", LEAST_PRICE, MOST_PRICE),
   ),
   grouped(TERMS, "--prices <file>", 'JSON with prices of GPU hours: {"h100": 2.5}'),
   grouped(

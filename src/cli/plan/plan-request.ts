@@ -14,7 +14,7 @@ import { makePlan } from "../../plan/plan.js";
 import { readPlannedModel } from "../../plan/read-model.js";
 import type { PlanRequest } from "../../plan/request.js";
 import { detectMachine } from "./detect-machine.js";
-import { DEFAULT_CONCURRENCY, type PlanFlags } from "./plan-options.js";
+import { DEFAULT_CONCURRENCY, LEAST_PRICE, MOST_PRICE, type PlanFlags } from "./plan-options.js";
 
 /** A report of bench run keeps every request. */
 const MAX_RESULT_BYTES = 1 << 29;
@@ -81,8 +81,9 @@ function priceOf(machine: Machine, { price, prices }: PlanFlags): DatedPrice {
   const now = new Date().toISOString().slice(0, 7);
   if (price !== undefined) return { usd: price, date: now, source: "--price" };
   const own = prices === undefined ? undefined : readJsonFile(prices).number(id);
-  if (own !== undefined && own > 0) return { usd: own, date: now, source: prices! };
-  if (own !== undefined) throw optionError("--prices", `a file with a positive price of ${id}`, String(own));
+  if (own !== undefined && own >= LEAST_PRICE && own <= MOST_PRICE) return { usd: own, date: now, source: prices! };
+  if (own !== undefined)
+    throw optionError("--prices", `a file with a price of ${id} in [${LEAST_PRICE}, ${MOST_PRICE}]`, String(own));
   if (machine.kind === "gpu") return GPU_HOUR[id]!;
   return { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores * machine.count };
 }

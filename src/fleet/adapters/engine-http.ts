@@ -63,9 +63,10 @@ export async function askForJson(
   throw unexpected(target, path, text.slice(0, 200));
 }
 
-export function numberOrNothing(value: unknown): number | undefined {
-  const number = typeof value === "string" && value !== "" ? Number(value) : value;
-  return typeof number === "number" && Number.isFinite(number) ? number : undefined;
+/** Of anything but a positive whole number nothing: routing steps through prompts by blocks of the size that an engine says. */
+export function countOrNothing(value: unknown): number | undefined {
+  const count = typeof value === "string" && value !== "" ? Number(value) : value;
+  return Number.isSafeInteger(count) && (count as number) > 0 ? (count as number) : undefined;
 }
 
 function unexpected({ url }: UpstreamTarget, path: string, got: string): MillraceError {

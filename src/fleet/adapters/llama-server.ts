@@ -2,7 +2,7 @@
 
 import type { CommonEngineOptions } from "../upstream/engine.js";
 import type { Adapter } from "./adapter.js";
-import { askForJson, numberOrNothing } from "./engine-http.js";
+import { askForJson, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
@@ -114,8 +114,8 @@ export const llamaServer: Adapter = {
   async capacity(target, signal) {
     const props = await askForJson(target, "/props", signal);
     const settings = (props.default_generation_settings ?? {}) as { readonly n_ctx?: unknown };
-    const seats = numberOrNothing(props.total_slots);
-    const slotTokens = numberOrNothing(settings.n_ctx);
+    const seats = countOrNothing(props.total_slots);
+    const slotTokens = countOrNothing(settings.n_ctx);
     return {
       seats,
       kvTokens: seats === undefined || slotTokens === undefined ? undefined : seats * slotTokens,

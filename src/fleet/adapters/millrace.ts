@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
 import type { Adapter } from "./adapter.js";
 import { followEventStream } from "./cache-events/event-stream.js";
-import { askForText, numberOrNothing } from "./engine-http.js";
+import { askForText, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
 
@@ -44,7 +44,7 @@ export const millrace: Adapter = {
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const metrics = new PrometheusText(await askForText(target, "/metrics", signal));
-    const config = (label: string) => numberOrNothing(metrics.label("millrace:cache_config_info", label));
+    const config = (label: string) => countOrNothing(metrics.label("millrace:cache_config_info", label));
     const blockSize = config("block_size");
     const numBlocks = config("num_kv_blocks");
     return {

@@ -1,7 +1,8 @@
 /** Prometheus' text format: labels, ranks, values, and lines that are none. */
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { metricsByName, NO_METRICS, PrometheusText, vllmMetricNames } from "./prometheus.js";
+import { vllm } from "./vllm.js";
 
 describe("a metrics text", () => {
   it("is summed or averaged over labels, whatever their quoted values contain", () => {
@@ -45,7 +46,7 @@ describe("a metrics text", () => {
       maxKeys: 3,
     });
     fc.assert(
-      fc.property(fc.array(fc.tuple(labels, fc.integer()), { minLength: 1 }), (samples) => {
+      fc.property(fc.array(fc.tuple(labels, fc.nat()), { minLength: 1 }), (samples) => {
         const quoted = (value: string) => value.replace(/["\\]/g, "\\$&");
         const lines = samples.map(([own, value]) => {
           const text = Object.entries(own).map(([name, label]) => `${name}="${quoted(label)}"`);
@@ -56,4 +57,8 @@ describe("a metrics text", () => {
       }),
     );
   });
+});
+
+test.each(["1e308", "-1", "9e15\nvllm:num_requests_running 9e15"])("a load of %s is none", (load) => {
+  expect(vllm.parseMetrics(`vllm:num_requests_running ${load}\n`).numRunning).toBeUndefined();
 });

@@ -26,12 +26,12 @@ export class PrometheusText {
 
   /** Sum over all labels (an engine's ranks, for instance) of the first of these names in the text. */
   sum(names: readonly string[]): number | undefined {
-    return this.#first(names)?.sum;
+    return countOf(this.#first(names)?.sum);
   }
 
   mean(names: readonly string[]): number | undefined {
     const series = this.#first(names);
-    return series === undefined ? undefined : series.sum / series.count;
+    return series === undefined ? undefined : countOf(series.sum / series.count);
   }
 
   label(name: string, label: string): string | undefined {
@@ -44,6 +44,10 @@ export class PrometheusText {
     return name === undefined ? undefined : this.#series.get(name);
   }
 }
+
+/** None for what no engine counts: one load that is infinite or no number would decide the routing to all other instances. */
+const countOf = (value: number | undefined): number | undefined =>
+  value !== undefined && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? value : undefined;
 
 /** An engine's names for each of our metrics, newest first; an empty list where the engine does not offer it. */
 export type MetricNames = { readonly [Metric in keyof EngineMetrics]: readonly string[] };

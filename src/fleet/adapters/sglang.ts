@@ -5,7 +5,7 @@
 
 import type { CommonEngineOptions } from "../upstream/engine.js";
 import type { Adapter } from "./adapter.js";
-import { askEngine, askForJson, askForText, numberOrNothing } from "./engine-http.js";
+import { askEngine, askForJson, askForText, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf, renamed } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
@@ -100,9 +100,9 @@ export const sglang: Adapter = {
       askForJson(target, "/get_server_info", signal),
     );
     return {
-      seats: numberOrNothing(info.max_running_requests),
-      kvTokens: numberOrNothing(info.max_total_num_tokens),
-      blockSize: numberOrNothing(info.page_size),
+      seats: countOrNothing(info.max_running_requests),
+      kvTokens: countOrNothing(info.max_total_num_tokens),
+      blockSize: countOrNothing(info.page_size),
     };
   },
   sleep: async (target, signal) => void (await askForText(target, "/release_memory_occupation", signal, {})),

@@ -1,7 +1,7 @@
 /** Hugging Face's Text Generation Inference: `text-generation-launcher`. Flags and names are those of its documentation. */
 import { join } from "node:path";
 import type { Adapter } from "./adapter.js";
-import { askForJson, numberOrNothing } from "./engine-http.js";
+import { askForJson, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, renamed } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
@@ -76,8 +76,8 @@ export const tgi: Adapter = {
   async capacity(target, signal) {
     const info = await askForJson(target, "/info", signal);
     return {
-      seats: numberOrNothing(info.max_batch_size),
-      kvTokens: numberOrNothing(info.max_batch_total_tokens),
+      seats: countOrNothing(info.max_batch_size),
+      kvTokens: countOrNothing(info.max_batch_total_tokens),
       blockSize: undefined,
     };
   },

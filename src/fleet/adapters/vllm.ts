@@ -5,7 +5,7 @@ import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { CacheEventSockets } from "../upstream/upstream.js";
 import type { Adapter } from "./adapter.js";
 import { followZmq } from "./cache-events/zmq-events.js";
-import { askForText, numberOrNothing } from "./engine-http.js";
+import { askForText, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf } from "./flags.js";
 import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
 
@@ -93,7 +93,7 @@ export const vllm: Adapter = {
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const metrics = new PrometheusText(await askForText(target, "/metrics", signal));
-    const config = (label: string) => numberOrNothing(metrics.label("vllm:cache_config_info", label));
+    const config = (label: string) => countOrNothing(metrics.label("vllm:cache_config_info", label));
     const blockSize = config("block_size");
     const numBlocks = config("num_gpu_blocks");
     const product = blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks;

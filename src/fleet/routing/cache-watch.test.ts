@@ -42,3 +42,10 @@ test("a report that cannot be read is told, and not asked for again before the n
   seen.pool.change("a", { starts: 2 });
   await until(() => seen.numAttempts === 2, "another attempt");
 });
+
+test("a report that is lost at once after each beginning is asked for ever less often", async () => {
+  using seen = watchThrowing(new Error("lost"));
+  await sleep(1000);
+  // Pauses of 50, 100, 200, 400 and 800 ms.
+  expect(seen.numAttempts).toBeLessThan(8);
+});

@@ -68,12 +68,14 @@ export class CacheWatch {
     const { signal } = followed.end;
     let isFaulty = false;
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+      const sinceMs = performance.now();
       try {
         let isReported = false;
         for await (const blocks of follow()) {
           followed.blocks = blocks;
           isReported = true;
-          pauseMs = FIRST_PAUSE_MS;
+          // A report that is soon lost again costs a whole cache at each attempt.
+          if (performance.now() - sinceMs > LONGEST_PAUSE_MS) pauseMs = FIRST_PAUSE_MS;
         }
         if (!isReported) return;
       } catch (thrown) {

@@ -64,3 +64,7 @@ test("an index has as many blocks as the engine's KV memory holds, or 16,384 if 
   expect(indexBlocks({ ...capacity, kvTokens: 1000 }, 32)).toBe(31);
   expect(indexBlocks({ ...capacity, kvTokens: 8 }, 32)).toBe(1);
 });
+
+test("an engine that reports more than any machine has takes no more memory for it", () => {
+  expect(indexBlocks({ seats: 1, kvTokens: Number.MAX_SAFE_INTEGER, blockSize: 16 }, 32)).toBe(1 << 21);
+});

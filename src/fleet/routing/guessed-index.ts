@@ -4,6 +4,8 @@ import type { CacheIndex } from "./cache-index.js";
 
 /** For engines that report no capacity: half a million tokens in blocks of 32. */
 const DEFAULT_BLOCKS = 16_384;
+/** For engines that report more than machines have: keys of this many blocks take a tenth of a gigabyte. */
+const MOST_BLOCKS = 1 << 21;
 /** Share of entries above the limit before a batch is removed: each search for the oldest entry walks over the gaps that removed entries leave. */
 const SLACK = 1 / 8;
 
@@ -55,5 +57,5 @@ export class GuessedIndex implements CacheIndex {
 /** @param tokensPerBlock block size of the key source, which may differ from the engine's */
 export function indexBlocks(capacity: Capacity, tokensPerBlock: number): number {
   if (capacity.kvTokens === undefined) return DEFAULT_BLOCKS;
-  return Math.max(1, Math.floor(capacity.kvTokens / tokensPerBlock));
+  return Math.min(MOST_BLOCKS, Math.max(1, Math.floor(capacity.kvTokens / tokensPerBlock)));
 }

@@ -146,3 +146,12 @@ test.each([
 ])("a damaged report throws: %s", (_, message) => {
   expect(() => new VllmBlocks().apply(message)).toThrow();
 });
+
+test("a hash that is told again with other tokens takes no more room", () => {
+  const told = new VllmBlocks();
+  for (let i = 0; i < 50; i++) {
+    const [block] = chain([i], "");
+    told.apply([1, [storedEvent([{ ...block!, hash: 7n }])]]);
+  }
+  expect(keysIn(told)).toEqual([chain([0], "")[0]!.key]);
+});

@@ -118,7 +118,8 @@ export class VllmBlocks {
     if (this.#known.size > MAX_BLOCKS) throw new Error(`expected at most ${MAX_BLOCKS} cached blocks, got more`);
     let groups = 0;
     for (const held of known.copies.keys()) groups |= 1 << held;
-    this.#blocks?.change(key, groups);
+    // The key that a removal will find: a hash that is told again with other tokens is damaged.
+    this.#blocks?.change(known.key, groups);
   }
 
   #clear(): void {
