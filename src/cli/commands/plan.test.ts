@@ -315,7 +315,7 @@ describe("wrong inputs: each a clear, coded answer", () => {
     ],
     ["a price of nothing", [...OK, "--price", "0"], /invalid_option.*--price/],
     ["two prices", [...OK, "--price", "1", "--prices", at("prices.json")], /invalid_option.*got both/],
-    ["a price below nothing", [...OK, "--prices", at("prices.json")], /invalid_option.*positive price of h100/],
+    ["a price below nothing", [...OK, "--prices", at("prices.json")], /invalid_option.*a price of h100 in/],
     ["a price in words", [...OK, "--prices", at("prices-text.json")], /model_config|invalid_option/],
     ["prices that are not there", [...OK, "--prices", at("none.json")], /file_unreadable/],
     ["prices that are no object", [...OK, "--prices", at("list.json")], /expected a JSON object/],

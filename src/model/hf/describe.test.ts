@@ -189,8 +189,8 @@ describe("the wrapper of Mistral's models with a vision tower", () => {
   it("is refused around another kind, or around a Ministral without rope settings", () => {
     const refusal = (code: string, message: RegExp) =>
       expect.objectContaining({ code, message: expect.stringMatching(message) });
-    expect(() => wrapped({ model_type: "mixtral" })).toThrow(
-      refusal("architecture_unsupported", /text_config.model_type to be one of .*, got mixtral/),
+    expect(() => wrapped({ model_type: "mamba" })).toThrow(
+      refusal("architecture_unsupported", /text_config.model_type to be one of .*, got mamba/),
     );
     expect(() => wrapped({ model_type: "ministral3" })).toThrow(refusal("model_config", /expected rope_parameters/));
   });
