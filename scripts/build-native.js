@@ -29,6 +29,7 @@ const AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-DMILLRACE_ISA_AVX2"];
 const WIDE_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"];
 const AVX512_FLAGS = [...WIDE_FLAGS, "-DMILLRACE_ISA_AVX512"];
 const VNNI_FLAGS = [...WIDE_FLAGS, "-mavx512vnni", "-DMILLRACE_ISA_AVX512VNNI"];
+const BF16_FLAGS = [...WIDE_FLAGS, "-mavx512vnni", "-mavx512bf16", "-DMILLRACE_ISA_AVX512BF16"];
 const NEON_FLAGS = ["-DMILLRACE_ISA_NEON"];
 const NEONDOT_FLAGS = ["-march=armv8.2-a+dotprod", "-DMILLRACE_ISA_NEONDOT"];
 /** Per architecture (Node's names): suffix of the objects and flags of each instruction set beside the portable one. */
@@ -37,6 +38,7 @@ const VARIANTS = {
     ["avx2", AVX2_FLAGS],
     ["avx512", AVX512_FLAGS],
     ["avx512vnni", VNNI_FLAGS],
+    ["avx512bf16", BF16_FLAGS],
   ],
   arm64: [
     ["neon", NEON_FLAGS],

@@ -24,9 +24,9 @@ export const CODES = {
   Activation: ["silu", "geluTanh"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8
-   * per block of 32 for weights that are stored as bytes centred on 128.
+   * per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
    */
-  ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32"],
+  ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32", "bf16"],
 } as const;
 
 export type KvType = (typeof CODES.KvType)[number];

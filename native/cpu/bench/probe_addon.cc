@@ -29,6 +29,7 @@ constexpr int64_t kMultiplyUnit = 24'000;
 const Probes& probesOf(const std::string& isa) {
 #if defined(__x86_64__)
   if (isa == "avx512vnni") return avx512vnniProbes();
+  if (isa == "avx512bf16") return avx512bf16Probes();
   if (isa == "avx512") return avx512Probes();
   if (isa == "avx2") return avx2Probes();
 #endif

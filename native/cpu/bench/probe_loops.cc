@@ -1,5 +1,6 @@
 // The probes' inner loops, compiled once per instruction set like the kernels. Values are hidden from the compiler before each use, so that
 // it can neither hoist nor merge what must be issued every time; hiding costs no instruction.
+#include "../kernels/simd_bfloat.h"
 #include "../kernels/simd_int.h"
 #include "probes.h"
 
@@ -99,6 +100,26 @@ float multiplyFloat(int64_t numCells) {
   return sumOf(sum);
 }
 
+float multiplyBfloat(int64_t numCells) {
+  constexpr int kSums = 12;
+  const uint16_t halves[2 * kLanes] = {0x3f00};
+  const BfloatPairs weights = loadPairs(reinterpret_cast<const uint8_t*>(halves));
+  Floats acc[kSums] = {};
+  // 96 vectors of products are six cells (of eight lanes).
+  for (int64_t i = 0; i < numCells; i += 6 * kEights) {
+    MILLRACE_UNROLL
+    for (int round = 0; round < 96 / kSums; round++) {
+      MILLRACE_UNROLL
+      for (int s = 0; s < kSums; s++) acc[s] = addProducts(weights, weights, acc[s]);
+      MILLRACE_UNROLL
+      for (int s = 0; s < kSums; s++) MILLRACE_HIDE(acc[s]);
+    }
+  }
+  Floats sum{};
+  for (const Floats& one : acc) sum = sum + one;
+  return sumOf(sum);
+}
+
 float multiply(Mix mix, int64_t numCells) {
   switch (mix) {
     case Mix::kFloat: return multiplyFloat(numCells);
@@ -106,6 +127,7 @@ float multiply(Mix mix, int64_t numCells) {
     case Mix::kNarrow4: return multiplyNarrow<4, false>(numCells);
     case Mix::kScaled4: return multiplyNarrow<4, true>(numCells);
     case Mix::kWide: return multiplyWide(numCells);
+    case Mix::kBfloat: return multiplyBfloat(numCells);
   }
   return 0;
 }

@@ -16,8 +16,10 @@ enum class Mix {
   kScaled4,
   // i16·i16 into 32 bits.
   kWide,
+  // bfloat16 pairs into f32.
+  kBfloat,
 };
-constexpr int kNumMixes = 5;
+constexpr int kNumMixes = 6;
 
 // A cell is 32 columns of eight weight rows: this many multiply-adds.
 constexpr int64_t kCellMacs = 256;
@@ -34,6 +36,7 @@ const Probes& portableProbes();
 const Probes& avx2Probes();
 const Probes& avx512Probes();
 const Probes& avx512vnniProbes();
+const Probes& avx512bf16Probes();
 #endif
 
 }  // namespace millrace

@@ -318,6 +318,7 @@ napi_value cpuFeatures(napi_env env, napi_callback_info) {
     setProperty(env, object, "f16c", makeBoolean(env, features.f16c));
     setProperty(env, object, "avx512", makeBoolean(env, features.avx512));
     setProperty(env, object, "avx512vnni", makeBoolean(env, features.avx512vnni));
+    setProperty(env, object, "avx512bf16", makeBoolean(env, features.avx512bf16));
     setProperty(env, object, "neon", makeBoolean(env, features.neon));
     setProperty(env, object, "dotprod", makeBoolean(env, features.dotprod));
     return object;

@@ -230,7 +230,8 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
   switch (type) {
     case TensorType::F32: memcpy(out, source, static_cast<size_t>(numValues) * 4); return;
     case TensorType::F16: return fromF16(source, numValues, out);
-    case TensorType::BF16: return fromBf16(source, numValues, out);
+    case TensorType::BF16:
+    case TensorType::BF16_BF16: return fromBf16(source, numValues, out);
     case TensorType::Q8_0:
     case TensorType::Q8_0_INT8: return fromBlocks<blockQ8_0, 32, 34>(source, numValues, out);
     case TensorType::Q4_0: return fromBlocks<blockQ4_0, 32, 18>(source, numValues, out);

@@ -38,7 +38,7 @@ template <typename Name>
 ExpertLayer readLayer(const Operands<Name>& in, const operand::Buffer<Name, float>& out, const operand::Activations<Name>& x,
                       const operand::Weights<Name>& weights, int64_t numPlaces) {
   const WeightRef& first = in.weights(weights)[0];
-  const ActivationFormat format = first.isPacked ? packedInfoOf(first.type).activations : ActivationFormat::f32;
+  const ActivationFormat format = activationsOf(first.type, first.isPacked);
   in.requireApart(out, x);
   return {in.buffer(out, saturatedProduct(numPlaces, first.rows)), in.activations(x, numPlaces, format, first.cols), &first,
           activationRowBytes(format, first.cols)};
@@ -46,7 +46,7 @@ ExpertLayer readLayer(const Operands<Name>& in, const operand::Buffer<Name, floa
 
 double nanosPerUnit(const WeightRef& weight, int64_t numGroups, int64_t numPlaces) {
   const double rowsPerGroup = static_cast<double>(numPlaces) / static_cast<double>(numGroups);
-  return static_cast<double>(kLinearRows * weight.cols) * (0.06 + (weight.isPacked ? 0.01 : 0.03) * rowsPerGroup);
+  return static_cast<double>(kLinearRows * weight.cols) * (0.06 + (activationsOf(weight.type, weight.isPacked) == ActivationFormat::f32 ? 0.03 : 0.01) * rowsPerGroup);
 }
 
 // `numMatrices`: that a unit reads

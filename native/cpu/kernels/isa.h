@@ -3,7 +3,12 @@
 // The portable variant, which there is on every machine, has the file's decode function too: MILLRACE_DECODES.
 #pragma once
 
-#if defined(MILLRACE_ISA_AVX512VNNI)
+#if defined(MILLRACE_ISA_AVX512BF16)
+#define MILLRACE_ISA avx512bf16
+#define MILLRACE_ISA_AVX512VNNI
+#define MILLRACE_ISA_AVX512
+#define MILLRACE_ISA_AVX2
+#elif defined(MILLRACE_ISA_AVX512VNNI)
 #define MILLRACE_ISA avx512vnni
 #define MILLRACE_ISA_AVX512
 #define MILLRACE_ISA_AVX2

@@ -3,12 +3,11 @@
 // Every output has one accumulator, a register, that walks K from the front, a value per lane and fused multiply-add; a remainder of K is
 // one more step with zeros in the missing lanes; then the lanes are summed (sum4), the bias is added, then the old output. Tiles only
 // decide which outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
-#include <type_traits>
-
 #include "dequantize.h"
 #include "linear.h"
+#include "linear_bfloats.h"
 #include "linear_packed.h"
-#include "simd.h"
+#include "linear_tile.h"
 
 #ifdef MILLRACE_DECODES
 namespace millrace {
@@ -27,7 +26,6 @@ Op decode(const Operands<ops::linear>& in, DecodeMemo&) {
 namespace millrace::MILLRACE_ISA {
 namespace {
 
-constexpr int kRowTile = 4;
 // Tokens side by side: as many accumulators as there are registers for.
 #if defined(MILLRACE_ISA_AVX512)
 constexpr int kTokenTile = 5;
@@ -44,34 +42,6 @@ constexpr int64_t kDirectTokens = 9;
 // cache, from 12 to 32 tokens 1.6 to 1.25 times as fast as through scratch, with 64 a little, with 128 no more (Zen 5).
 constexpr int64_t kDirectCachedTokens = kTokenTile == 5 ? 64 : kDirectTokens;
 constexpr int64_t kDirectCachedBytes = 256 * 1024;
-
-// Adds the bias and the old output; `sums` are the four rows of one token from row n on.
-MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f32x4 sums, int64_t numRows) {
-  float* out = args.out + token * args.weight.rows + n;
-  if (args.bias == nullptr && !args.accumulate && numRows == 4) return store4(out, sums);
-  for (int r = 0; r < numRows; r++) {
-    float value = sums[r];
-    if (args.bias != nullptr) value += args.bias[n + r];
-    if (args.accumulate) value += out[r];
-    out[r] = value;
-  }
-}
-
-// The outputs of kTokens tokens from `token` on.
-template <int kTokens>
-MILLRACE_INLINE void finishTile(const LinearArgs& args, int64_t token, int64_t n, const Floats (&acc)[kTokens][kRowTile], int64_t numRows) {
-  MILLRACE_UNROLL
-  for (int t = 0; t + 2 <= kTokens; t += 2) {
-    f32x4 sums[2];
-    sum4Twice(acc[t], acc[t + 1], &sums[0], &sums[1]);
-    finish(args, token + t, n, sums[0], numRows);
-    finish(args, token + t + 1, n, sums[1], numRows);
-  }
-  if constexpr (kTokens % 2 == 1) {
-    const Floats* last = acc[kTokens - 1];
-    finish(args, token + kTokens - 1, n, sum4(last[0], last[1], last[2], last[3]), numRows);
-  }
-}
 
 struct F32Row {
   static constexpr int64_t kBytes = 4;
@@ -130,13 +100,6 @@ void directTile(const LinearArgs& args, int64_t token, int64_t n, int64_t numRow
   finishTile<kTokens>(args, token, n, acc, numRows);
 }
 
-// Calls body with `size`, 1 to kTokenTile, as a constant.
-template <int kSize = kTokenTile, class Body>
-MILLRACE_INLINE void withTokens(int64_t size, Body body) {
-  if (size == kSize) return body(std::integral_constant<int, kSize>{});
-  if constexpr (kSize > 1) withTokens<kSize - 1>(size, body);
-}
-
 template <typename Row>
 void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
   // Tiles of nearly equal sizes.
@@ -144,7 +107,7 @@ void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
   for (int64_t n = n0; n < n1; n += kRowTile) {
     for (int64_t tile = 0, token = 0; tile < numTiles; tile++) {
       const int64_t numTokens = (args.numRows - token + numTiles - tile - 1) / (numTiles - tile);
-      withTokens(numTokens, [&](auto size) { directTile<Row, size>(args, token, n, minOf(kRowTile, n1 - n)); });
+      withTokens<kTokenTile>(numTokens, [&](auto size) { directTile<Row, size>(args, token, n, minOf(kRowTile, n1 - n)); });
       token += numTokens;
     }
   }
@@ -220,7 +183,7 @@ void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t
     panelRowTiles<kTokenTile>(args, panel, t, n0, n1, resting, tileStride);
     resting += kTokenTile * kRowTile;
   }
-  if (t < t1) withTokens(t1 - t, [&](auto size) { panelRowTiles<size>(args, panel, t, n0, n1, resting, tileStride); });
+  if (t < t1) withTokens<kTokenTile>(t1 - t, [&](auto size) { panelRowTiles<size>(args, panel, t, n0, n1, resting, tileStride); });
 }
 
 // Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to whole registers.
@@ -262,6 +225,7 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   const int64_t n0 = begin * kLinearRows;
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
   if (args.weight.isPacked) return linearPacked(args, n0 / kPackedRows, (n1 + kPackedRows - 1) / kPackedRows, scratch);
+  if (args.weight.type == TensorType::BF16_BF16) return linearBfloats(args, n0, n1, scratch);
   const bool isCached = args.numRows <= kDirectCachedTokens && args.numRows * args.weight.cols * 4 <= kDirectCachedBytes;
   const bool isDirect = args.numRows <= kDirectTokens || isCached;
   if (isDirect && args.weight.type == TensorType::F32) return directRows<F32Row>(args, n0, n1);

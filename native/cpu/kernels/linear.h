@@ -13,7 +13,7 @@ constexpr int64_t kLinearBlockCols = 512;
 
 struct LinearArgs {
   float* out;         // [M, N]
-  const float* x;     // [M, K]; with a packed weight, rows of its activation format
+  const float* x;     // [M, K], or rows of the format that activationsOf names
   const float* bias;  // [N] or null
   int64_t numRows;    // M
   WeightRef weight;   // [N, K]
@@ -49,12 +49,12 @@ double readLinear(const Operands<Name>& in, const LinearOperands<Name>& at, int6
   args.numRows = numRows;
   args.accumulate = false;
   args.out = in.buffer(at.out, saturatedProduct(numRows, args.weight.rows));
-  const ActivationFormat format = args.weight.isPacked ? packedInfoOf(args.weight.type).activations : ActivationFormat::f32;
+  const ActivationFormat format = activationsOf(args.weight.type, args.weight.isPacked);
   args.x = in.activations(at.x, numRows, format, args.weight.cols);
   args.bias = in.optionalBuffer(at.bias, args.weight.rows);
   in.requireApart(at.out, at.x);
   // A share for reading the weights and a share for the arithmetic.
-  const double nanosPerMac = args.weight.isPacked ? 0.01 : 0.03;
+  const double nanosPerMac = format == ActivationFormat::f32 ? 0.03 : 0.01;
   return static_cast<double>(kLinearRows * args.weight.cols) * (0.06 + nanosPerMac * static_cast<double>(numRows));
 }
 

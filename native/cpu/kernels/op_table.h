@@ -109,8 +109,8 @@ enum class KvType : uint8_t { f16, f32, int8 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8"};
 enum class Activation : uint8_t { silu, geluTanh };
 constexpr const char* kActivationNames[] = {"silu", "geluTanh"};
-enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32 };
-constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32"};
+enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16 };
+constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16"};
 
 // Columns of a row of sampler parameters.
 enum SampleParam {
@@ -189,7 +189,7 @@ struct quantize {
   static constexpr operand::Buffer<quantize, const float> x{{1, "x"}};
   static constexpr operand::Integer<quantize> numRows{{2, "numRows"}};
   static constexpr operand::Integer<quantize> width{{3, "width"}};
-  static constexpr operand::Code<quantize, ActivationFormat> format{{4, "format"}, 1, 4};
+  static constexpr operand::Code<quantize, ActivationFormat> format{{4, "format"}, 1, 5};
 };
 
 struct linear {
@@ -357,7 +357,7 @@ struct dispatchRows {
   static constexpr operand::Integer<dispatchRows> numRows{{3, "numRows"}};
   static constexpr operand::Integer<dispatchRows> numChosen{{4, "numChosen"}};
   static constexpr operand::Integer<dispatchRows> width{{5, "width"}};
-  static constexpr operand::Code<dispatchRows, ActivationFormat> format{{6, "format"}, 0, 4};
+  static constexpr operand::Code<dispatchRows, ActivationFormat> format{{6, "format"}, 0, 5};
 };
 
 struct expertGatedLinear {

@@ -64,6 +64,7 @@ const KernelTable& portableKernels();
 const KernelTable& avx2Kernels();
 const KernelTable& avx512Kernels();
 const KernelTable& avx512vnniKernels();
+const KernelTable& avx512bf16Kernels();
 #elif defined(__aarch64__)
 const KernelTable& neonKernels();
 const KernelTable& neondotKernels();

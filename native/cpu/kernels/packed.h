@@ -35,6 +35,7 @@ constexpr int kPackedLayoutVersion = 1;
 //   blocks32   per block of 32: i8 q, f32 d = max|x| / 127; x ≈ d · q. Row: per block (d, 8 · d · Σq) as f32 pairs, then the q
 //   blocks256  per block of 256: one d as above, sums of q over 16 and over 32 columns. Row: per block a Block256, then the q
 //   row16      i16 q, one d = max|x| / 32767 for the row. Row: d, 60 bytes of nothing, the q
+//   bf16       bfloat16, rounded to nearest even. Row: the values
 //   centred32  as blocks32, but (d, 128 · Σq): what weights around 128 have too much, exactly
 
 struct Block32 {
@@ -78,6 +79,12 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
   }
 }
 
+// Format of the left operand of a product with a weight.
+constexpr ActivationFormat activationsOf(TensorType type, bool isPacked) {
+  if (type == TensorType::BF16_BF16) return ActivationFormat::bf16;
+  return isPacked ? packedInfoOf(type).activations : ActivationFormat::f32;
+}
+
 constexpr int64_t packedGroupBytes(TensorType type, int64_t cols) {
   const PackedInfo info = packedInfoOf(type);
   return cols / info.cellValues * info.cellBytes;
@@ -88,6 +95,7 @@ constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
 
 // Bytes before the q of a row.
 constexpr int64_t activationHeaderBytes(ActivationFormat format, int64_t cols) {
+  if (format == ActivationFormat::bf16) return 0;
   int64_t numBytes = 64;
   if (hasBlocks32(format)) numBytes = cols / 32 * static_cast<int64_t>(sizeof(Block32));
   if (format == ActivationFormat::blocks256) numBytes = cols / 256 * static_cast<int64_t>(sizeof(Block256));
@@ -95,7 +103,8 @@ constexpr int64_t activationHeaderBytes(ActivationFormat format, int64_t cols) {
 }
 constexpr int64_t activationRowBytes(ActivationFormat format, int64_t cols) {
   if (format == ActivationFormat::f32) return cols * 4;
-  const int64_t numBytes = activationHeaderBytes(format, cols) + cols * (format == ActivationFormat::row16 ? 2 : 1);
+  const bool isWide = format == ActivationFormat::row16 || format == ActivationFormat::bf16;
+  const int64_t numBytes = activationHeaderBytes(format, cols) + cols * (isWide ? 2 : 1);
   // An odd number of cache lines: rows side by side do not fall on the same cache sets.
   return ((numBytes + 63) / 64 | 1) * 64;
 }

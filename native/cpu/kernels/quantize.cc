@@ -1,6 +1,6 @@
 // quantize: f32 rows into the formats of packed.h. A unit is a row.
 //
-// d = max|x| / largest, q = x · (largest / max|x|) rounded to nearest even. A block with a NaN or an infinity gets d = NaN; one that is all
+// bf16 rounds each value to nearest even; a NaN stays one. The others: d = max|x| / largest, q = x · (largest / max|x|) rounded to nearest even. A block with a NaN or an infinity gets d = NaN; one that is all
 // below 1e-30 becomes zeros.
 #include "quantize.h"
 #include "simd.h"
@@ -120,6 +120,21 @@ void quantizeRow16(const float* x, int64_t cols, float* d, int16_t* q) {
   }
 }
 
+MILLRACE_INLINE u16x8 toBfloats(f32x8 x) {
+  const u32x8 bits = reinterpret_cast<u32x8>(x);
+  const u32x8 rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const u32x8 isNaN = reinterpret_cast<u32x8>((bits & 0x7fffffff) > 0x7f800000);
+  return __builtin_convertvector((isNaN & (bits >> 16 | 0x40)) | (~isNaN & rounded), u16x8);
+}
+
+void roundToBfloats(const float* x, int64_t cols, uint8_t* out) {
+  for (int64_t k = 0; k < cols; k += 8) {
+    const int64_t count = minOf(8, cols - k);
+    const u16x8 rounded = toBfloats(loadPartial8(x + k, count));
+    memcpy(out + 2 * k, &rounded, static_cast<size_t>(2 * count));
+  }
+}
+
 }  // namespace
 
 void quantizeKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
@@ -135,6 +150,7 @@ void quantizeKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
       case ActivationFormat::centred32: quantizeBlocks32<true>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
       case ActivationFormat::blocks256: quantizeBlocks256(x, args.width, reinterpret_cast<Block256*>(header), q); break;
       case ActivationFormat::row16: quantizeRow16(x, args.width, reinterpret_cast<float*>(header), reinterpret_cast<int16_t*>(q)); break;
+      case ActivationFormat::bf16: roundToBfloats(x, args.width, header); break;
       case ActivationFormat::f32: break;
     }
   }

@@ -73,6 +73,8 @@ CpuFeatures detectCpu() {
   constexpr uint32_t kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
   features.avx512 = hasZmm && (b & kAvx512) == kAvx512;
   features.avx512vnni = features.avx512 && (c & (1u << 11)) != 0;
+  const uint32_t lastLeaf = a;
+  if (lastLeaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512bf16 = features.avx512vnni && (a & (1u << 5)) != 0;
   return features;
 }
 
@@ -126,6 +128,7 @@ std::vector<Variant> listVariants() {
   variants.push_back({avx2Kernels(), "AVX2, FMA and F16C", hasAvx2});
   variants.push_back({avx512Kernels(), "AVX-512 F, BW, DQ and VL", hasAvx2 && features.avx512});
   variants.push_back({avx512vnniKernels(), "AVX-512 F, BW, DQ, VL and VNNI", hasAvx2 && features.avx512vnni});
+  variants.push_back({avx512bf16Kernels(), "AVX-512 F, BW, DQ, VL, VNNI and BF16", hasAvx2 && features.avx512bf16});
 #elif defined(__aarch64__)
   variants.push_back({neonKernels(), "NEON", features.neon});
   variants.push_back({neondotKernels(), "NEON and dot products", features.dotprod});

@@ -15,6 +15,7 @@ struct CpuFeatures {
   bool f16c = false;
   bool avx512 = false;  // F, BW, DQ and VL
   bool avx512vnni = false;
+  bool avx512bf16 = false;  // and VNNI
   bool neon = false;
   bool dotprod = false;
 };
@@ -24,8 +25,8 @@ CpuFeatures detectCpu();
 // Instruction sets of this build that this CPU has, the best one last.
 std::vector<const KernelTable*> supportedKernels();
 
-// The kernels of `isa` ("portable"; "avx2", "avx512", "avx512vnni" on x86-64; "neon", "neondot" on Arm), or the best ones when null. Throws kernels_isa when unknown or
-// not supported here.
+// The kernels of `isa` ("portable"; "avx2", "avx512", "avx512vnni", "avx512bf16" on x86-64; "neon", "neondot" on Arm), or the best ones when
+// null. Throws kernels_isa when unknown or not supported here.
 const KernelTable& selectKernels(const char* isa);
 
 // CPUs the calling thread may run on.

@@ -99,7 +99,7 @@ std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, R
   for (int64_t i = 0; i < numBlocks; i++) {
     const int64_t at = i * info.blockBytes;
     if (type == TensorType::F16) putHalf(bytes, at, random.unit());
-    else if (type == TensorType::BF16) bytes[static_cast<size_t>(at + 1)] = static_cast<uint8_t>(0x3e | (random.bits() & 0x81));
+    else if (type == TensorType::BF16 || type == TensorType::BF16_BF16) bytes[static_cast<size_t>(at + 1)] = static_cast<uint8_t>(0x3e | (random.bits() & 0x81));
     else if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(119 + random.below(8));
     else if (type == TensorType::F8_E4M3 || type == TensorType::I8) putFloat(bytes, at, random.unit() * 0.01f);
     else putHalf(bytes, at + scaleOffset(type), random.unit() * 0.05f);

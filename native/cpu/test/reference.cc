@@ -114,6 +114,7 @@ double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
   switch (type) {
     case TensorType::F32: memcpy(&single, b, 4); return single;
     case TensorType::F16: return halfAt(b);
+    case TensorType::BF16_BF16:
     case TensorType::BF16:
       bits = static_cast<uint32_t>(u16At(b)) << 16;
       memcpy(&single, &bits, 4);

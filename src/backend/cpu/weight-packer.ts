@@ -15,6 +15,7 @@ import type { FoundPack, PackCache } from "./packs/pack-cache.js";
 import { matrixSum, PackCheck } from "./packs/pack-check.js";
 import type { PackedMatrix } from "./packs/pack-file.js";
 import { PIECE_BYTES, pieces, ROWS_PER_GROUP } from "./packs/pieces.js";
+import { activationsOf, productType } from "./product-type.js";
 import type { MappedFile } from "./watched-file.js";
 
 interface ModelFile extends MappedFile {
@@ -239,17 +240,29 @@ export class WeightPacker {
     memory: FileHandle | BufferHandle,
     { byteOffset, type }: Pick<MatrixPlace, "byteOffset" | "type">,
   ): void {
-    // Both types have the same packed bytes; Q8_0_INT8 selects products with 8-bit activations.
-    const multiplied = type === "Q8_0" && this.options.activationDtype === "int8" ? "Q8_0_INT8" : type;
-    const weight = this.device.createWeight(memory, byteOffset, multiplied, spec.rows, spec.cols, true);
-    this.#placed.set(spec, weight);
-    this.formats.set(weight, packedActivations(multiplied)!);
+    this.#placeWeight(spec, memory, { byteOffset, type: this.#productType(type) }, true);
   }
 
   #placeInRows(spec: MatrixSpec, { memory, byteOffset, type, mapped }: MatrixPlace): void {
-    const { rows, cols } = spec;
-    this.#placed.set(spec, this.device.createWeight(memory, byteOffset, type, rows, cols));
-    mapped?.parts.push({ byteOffset, byteLength: rows * rowByteLength(type, cols)! });
+    const product = spec.keepsValues === true ? type : this.#productType(type);
+    this.#placeWeight(spec, memory, { byteOffset, type: product }, false);
+    mapped?.parts.push({ byteOffset, byteLength: spec.rows * rowByteLength(type, spec.cols)! });
+  }
+
+  #placeWeight(
+    spec: MatrixSpec,
+    memory: FileHandle | BufferHandle,
+    { byteOffset, type }: Pick<MatrixPlace, "byteOffset" | "type">,
+    isPacked: boolean,
+  ): void {
+    const weight = this.device.createWeight(memory, byteOffset, type, spec.rows, spec.cols, isPacked);
+    this.#placed.set(spec, weight);
+    const format = activationsOf(type, isPacked);
+    if (format !== "f32") this.formats.set(weight, format);
+  }
+
+  #productType(type: WeightType): WeightType {
+    return productType(type, this.options.activationDtype, this.device.isa);
   }
 
   #find(spec: MatrixSpec): MatrixPlace {

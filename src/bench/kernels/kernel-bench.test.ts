@@ -32,7 +32,7 @@ test("a linear layer's work equals the work of its matrix", () => {
 });
 
 test("every group, type and number of rows has a workload", () => {
-  const spec = { types: ["Q4_0", "F16"], numRows: [1, 8], numThreads: 1, minSeconds: 0 } as const;
+  const spec = { types: ["Q4_0", "F16"], numRows: [1, 8], numThreads: 1, isa: "avx512vnni", minSeconds: 0 } as const;
   const ops = workloadsOf({ ...spec, groups: ["linear", "sample"] }).map(({ op, shape }) => `${op} ${shape[0]}`);
   expect(ops.slice(0, 4)).toEqual(["linear Q4_0 1", "linear Q4_0 8", "linear F16 1", "linear F16 8"]);
   expect(ops.filter((op) => op.startsWith("sample 151936"))).toHaveLength(8);

@@ -1,6 +1,8 @@
 /** `millrace bench kernels` without its command line: each workload's speed, and the ceilings measured before and after it. */
 
+import type { Isa } from "../../backend/cpu/library/kernels.js";
 import { loadKernels } from "../../backend/cpu/library/load.js";
+import { productType } from "../../backend/cpu/product-type.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
 import { linearWorkload } from "./linear-workloads.js";
@@ -17,6 +19,8 @@ export interface KernelBenchSpec {
   /** Token rows of `linear`. */
   readonly numRows: readonly number[];
   readonly numThreads: number;
+  /** Decides how products treat activations. */
+  readonly isa: Isa;
   /** Shortest time for which each operation is repeated. */
   readonly minSeconds: number;
 }
@@ -37,12 +41,12 @@ export interface KernelBenchResult {
   readonly rooflineShare?: number;
 }
 
-const FORMATS = ["blocks32", "blocks256", "row16", "centred32"] as const;
+const FORMATS = ["blocks32", "blocks256", "row16", "centred32", "bf16"] as const;
 const VOCABULARIES = [32_000, 151_936];
 
 export function workloadsOf(spec: KernelBenchSpec): KernelWorkload[] {
   const byGroup: Readonly<Record<OpGroup, () => KernelWorkload[]>> = {
-    linear: () => spec.types.flatMap((type) => spec.numRows.map((numRows) => linearWorkload(type, numRows))),
+    linear: () => spec.types.flatMap((type) => spec.numRows.map((numRows) => linearWorkload(productType(type, "auto", spec.isa), numRows))),
     attention: () => [
       decodeAttention("f16", 1, 4096),
       decodeAttention("f16", 8, 1024),

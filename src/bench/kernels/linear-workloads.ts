@@ -1,10 +1,10 @@
 /** `linear` for each weight type and number of token rows. */
 
-import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/cpu/library/packing.js";
+import { activationRowBytes, packedByteLength } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
 import { Program } from "../../backend/program.js";
-import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
-import type { TensorType } from "../../formats/gguf/types.js";
+import { activationsOf } from "../../backend/cpu/product-type.js";
+import { BLOCK_LAYOUT, type WeightType } from "../../formats/dequantize.js";
 import type { Mix } from "./probes.js";
 import type { KernelWorkload, Recording } from "./workload.js";
 
@@ -18,7 +18,7 @@ const MAX_MACS = 8e9;
 const MIN_WEIGHTS = 2;
 
 /** The instruction mix of each weight type's kernel. */
-const MIX_OF: Readonly<Partial<Record<TensorType, Mix>>> = {
+const MIX_OF: Readonly<Partial<Record<WeightType, Mix>>> = {
   Q4_0: "narrow8",
   Q4_1: "narrow8",
   Q4_K: "narrow8",
@@ -32,13 +32,14 @@ const MIX_OF: Readonly<Partial<Record<TensorType, Mix>>> = {
   Q8_0: "wide",
   IQ4_NL: "wide",
   IQ4_XS: "wide",
+  BF16_BF16: "bfloat",
 };
 
-export const mixOf = (type: TensorType): Mix => MIX_OF[type] ?? "float";
+export const mixOf = (type: WeightType): Mix => MIX_OF[type] ?? "float";
 
-export function linearWorkload(type: TensorType, numRows: number): KernelWorkload {
-  const { blockSize, blockBytes } = TENSOR_TYPES[type];
-  const fileBytes = ((WEIGHT_ROWS * WEIGHT_COLS) / blockSize) * blockBytes;
+export function linearWorkload(type: WeightType, numRows: number): KernelWorkload {
+  const { numValues, byteLength } = BLOCK_LAYOUT[type];
+  const fileBytes = ((WEIGHT_ROWS * WEIGHT_COLS) / numValues) * byteLength;
   const bytes = packedByteLength(type, WEIGHT_ROWS, WEIGHT_COLS) ?? fileBytes;
   const macs = numRows * WEIGHT_ROWS * WEIGHT_COLS;
   return {
@@ -60,7 +61,7 @@ export function linearWorkload(type: TensorType, numRows: number): KernelWorkloa
 }
 
 /** Weights in the engine's layout, each in separate memory; packed if the type has a packed form. */
-function weightsOf(recording: Recording, type: TensorType, numWeights: number, fileBytes: number): WeightHandle[] {
+function weightsOf(recording: Recording, type: WeightType, numWeights: number, fileBytes: number): WeightHandle[] {
   const { device } = recording;
   const source = recording.filled(numWeights * fileBytes);
   const rows = Array.from({ length: numWeights }, (_, index) =>
@@ -81,10 +82,10 @@ function weightsOf(recording: Recording, type: TensorType, numWeights: number, f
 }
 
 /** Activations [numRows, WEIGHT_COLS] in the format that the weight type needs. */
-function inputOf(recording: Recording, type: TensorType, numRows: number): BufferHandle {
+function inputOf(recording: Recording, type: WeightType, numRows: number): BufferHandle {
   const x = recording.filled(4 * numRows * WEIGHT_COLS);
-  const format = packedActivations(type);
-  if (format === undefined || format === "f32") return x;
+  const format = activationsOf(type, packedByteLength(type, numRows, WEIGHT_COLS) !== undefined);
+  if (format === "f32") return x;
   const quantized = recording.device.allocate(numRows * activationRowBytes(format, WEIGHT_COLS));
   const program = new Program();
   program.record("quantize", { out: quantized, x, numRows, width: WEIGHT_COLS, format });

@@ -11,7 +11,7 @@ import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import { packageRoot } from "../../core/package-root.js";
 
 /** Instruction mixes of multiply-adds, in the addon's numbering (native/cpu/bench/probes.h describes them). */
-const MIXES = ["float", "narrow8", "narrow4", "scaled4", "wide"] as const;
+const MIXES = ["float", "narrow8", "narrow4", "scaled4", "wide", "bfloat"] as const;
 export type Mix = (typeof MIXES)[number];
 
 /** The addon's exports. */
@@ -32,7 +32,7 @@ const MULTIPLY_CELLS = 6_000_000;
 export class Probes {
   constructor(
     private readonly addon: ProbeAddon,
-    private readonly isa: Isa,
+    readonly isa: Isa,
     private readonly numThreads: number,
   ) {}
 

@@ -58,7 +58,7 @@ async function runBenchKernels(flags: KernelsFlags): Promise<void> {
   ]);
   const numThreads = flags.threads ?? defaultNumThreads();
   const probes = loadProbes(numThreads);
-  const spec = { groups: flags.ops, types: flags.types, numRows: flags.rows, numThreads };
+  const spec = { groups: flags.ops, types: flags.types, numRows: flags.rows, numThreads, isa: probes.isa };
   const results = benchKernels({ ...spec, minSeconds: flags.minTimeMs / 1000 }, probes, (result) => {
     process.stderr.write(`${result.op}, ${result.shape}: ${duration(result.seconds)}\n`);
   });

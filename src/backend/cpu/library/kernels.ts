@@ -10,7 +10,7 @@ import type { ActivationFormat } from "../../ops.js";
 /** Handle of a file mapped read-only. */
 export type FileHandle = number & { readonly __file: unique symbol };
 
-export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "neon" | "neondot";
+export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "avx512bf16" | "neon" | "neondot";
 
 export interface DeviceOptions {
   /** Number of compute threads including the calling one; at least 1. */
@@ -87,6 +87,8 @@ export interface CpuFeatures {
   readonly f16c: boolean;
   readonly avx512: boolean;
   readonly avx512vnni: boolean;
+  /** BF16, and VNNI */
+  readonly avx512bf16: boolean;
   readonly neon: boolean;
   readonly dotprod: boolean;
 }

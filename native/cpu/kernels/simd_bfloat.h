@@ -1,0 +1,36 @@
+// Products of bfloat16 pairs in f32: an instruction (dpbf16) that takes subnormals for zeros, or two fused multiply-adds.
+#pragma once
+#include "simd.h"
+
+namespace millrace::MILLRACE_ISA {
+
+// Two bfloat16 a lane: the even column in the low half.
+#if defined(MILLRACE_ISA_AVX512BF16)
+typedef __m512bh BfloatPairs;
+MILLRACE_INLINE BfloatPairs loadPairs(const uint8_t* p) { return reinterpret_cast<BfloatPairs>(_mm512_loadu_si512(p)); }
+// The first numCols columns; zeros in place of the others.
+MILLRACE_INLINE BfloatPairs loadFirstPairs(const uint8_t* p, int64_t numCols) {
+  return reinterpret_cast<BfloatPairs>(_mm512_maskz_loadu_epi16(static_cast<__mmask32>((1u << numCols) - 1), p));
+}
+// sum + products of the odd columns, then of the even ones.
+MILLRACE_INLINE Floats addProducts(BfloatPairs a, BfloatPairs b, Floats sum) { return _mm512_dpbf16_ps(sum, a, b); }
+#else
+typedef UnsignedInts BfloatPairs;
+MILLRACE_INLINE BfloatPairs loadPairs(const uint8_t* p) {
+  BfloatPairs pairs;
+  memcpy(&pairs, p, sizeof pairs);
+  return pairs;
+}
+// The first numCols columns; zeros in place of the others.
+MILLRACE_INLINE BfloatPairs loadFirstPairs(const uint8_t* p, int64_t numCols) {
+  BfloatPairs pairs{};
+  memcpy(&pairs, p, static_cast<size_t>(2 * numCols));
+  return pairs;
+}
+MILLRACE_INLINE Floats evenOf(BfloatPairs pairs) { return reinterpret_cast<Floats>(pairs << 16); }
+MILLRACE_INLINE Floats oddOf(BfloatPairs pairs) { return reinterpret_cast<Floats>(pairs & 0xffff0000u); }
+// sum + products of the odd columns, then of the even ones.
+MILLRACE_INLINE Floats addProducts(BfloatPairs a, BfloatPairs b, Floats sum) { return mulAdd(evenOf(a), evenOf(b), mulAdd(oddOf(a), oddOf(b), sum)); }
+#endif
+
+}  // namespace millrace::MILLRACE_ISA

@@ -1,0 +1,23 @@
+/** How a stored matrix is multiplied: its weight type, which names the format of its activations too. */
+import type { WeightType } from "../../formats/dequantize.js";
+import type { ActivationDtype } from "../backend.js";
+import type { ActivationFormat } from "../ops.js";
+import type { Isa } from "./library/kernels.js";
+import { packedActivations } from "./library/packing.js";
+
+/**
+ * The type with which products read a matrix that is stored as `type`; both have the same bytes, packed or in rows.
+ * - Q8_0 with `int8`: activations of 8 bits;
+ * - BF16 on a CPU that multiplies bfloat16 pairs, unless activations are to stay f32: bfloat16 activations.
+ */
+export function productType(type: WeightType, activationDtype: ActivationDtype, isa: Isa): WeightType {
+  if (type === "Q8_0" && activationDtype === "int8") return "Q8_0_INT8";
+  if (type === "BF16" && activationDtype !== "f32" && isa === "avx512bf16") return "BF16_BF16";
+  return type;
+}
+
+/** Format of the activations that a weight of a product type is multiplied with. */
+export function activationsOf(type: WeightType, isPacked: boolean): ActivationFormat {
+  if (type === "BF16_BF16") return "bf16";
+  return isPacked ? packedActivations(type)! : "f32";
+}
