@@ -22,6 +22,7 @@ export const ISAS: readonly { readonly isa: Isa; readonly isMissing: boolean }[]
         { isa: "avx2", isMissing: !library.cpuFeatures().avx2 },
         { isa: "avx512", isMissing: !library.cpuFeatures().avx512 },
         { isa: "avx512vnni", isMissing: !library.cpuFeatures().avx512vnni },
+        { isa: "avx512bf16", isMissing: !library.cpuFeatures().avx512bf16 },
       ] as const)),
 ];
 
@@ -96,7 +97,8 @@ export function weightBytes(type: WeightType, rows: number, cols: number, seed: 
   const values = normals(scales === undefined ? rows * cols : numBytes, seed);
   if (type === "F32") return new Uint8Array(values.buffer);
   if (type === "F16") return new Uint8Array(Uint16Array.from(values, numberToF16).buffer);
-  if (type === "BF16") return new Uint8Array(Uint16Array.from(new Uint32Array(values.buffer), (b) => b >> 16).buffer);
+  if (type === "BF16" || type === "BF16_BF16")
+    return new Uint8Array(Uint16Array.from(new Uint32Array(values.buffer), (b) => b >> 16).buffer);
   const bytes = Uint8Array.from(integersBelow(256, numBytes, seed));
   const view = new DataView(bytes.buffer);
   for (let at = 0; at < numBytes; at += byteLength) {

@@ -1,5 +1,7 @@
 /** What the operations of mixtures of experts compute, in double precision and the most obvious loops. */
+
 import { activationRowBytes } from "../../src/backend/cpu/library/packing.js";
+import { activationsOf } from "../../src/backend/cpu/product-type.js";
 import type { OperandName } from "../../src/backend/ops.js";
 import { type Operands, type ReferenceWeight, weightRow } from "./operands.js";
 import { ACTIVATIONS, type ReadActivations, type Work } from "./ops.js";
@@ -118,7 +120,8 @@ function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
   const weights = operands.weights(names.weights);
   const [first] = weights as [ReferenceWeight];
   const { rows, cols } = first;
-  const left = first.isPacked ? undefined : operands.f32(names.x, numSlots * cols);
+  const isRounded = activationsOf(first.type, first.isPacked) !== "f32";
+  const left = isRounded ? undefined : operands.f32(names.x, numSlots * cols);
   const readLeft = left === undefined ? readActivations(operands, names.x, first, numSlots) : () => left;
   const out = operands.f32(names.out, numSlots * rows);
   operands.requireApart(names.out, names.x);

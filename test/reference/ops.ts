@@ -3,6 +3,7 @@
  * Every function checks its operands and returns the work, so that a whole program is checked before any of it runs.
  */
 
+import { activationsOf } from "../../src/backend/cpu/product-type.js";
 import type { Activation, OperandName } from "../../src/backend/ops.js";
 import { numberToF16 } from "../../src/formats/dequantize.js";
 import {
@@ -77,7 +78,8 @@ function linearLayer<Name extends LinearOp>(
   readActivations: ReadActivations,
 ) {
   const weight = operands.weight(names.weight);
-  const left = weight.isPacked ? undefined : operands.f32(names.x, numRows * weight.cols);
+  const isRounded = activationsOf(weight.type, weight.isPacked) !== "f32";
+  const left = isRounded ? undefined : operands.f32(names.x, numRows * weight.cols);
   const readLeft = left === undefined ? readActivations(operands, names.x, weight, numRows) : () => left;
   const bias = operands.optionalF32(names.bias, weight.rows);
   const out = operands.f32(names.out, numRows * weight.rows);

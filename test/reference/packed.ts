@@ -1,11 +1,13 @@
 /** Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic is the same. */
 
-import { activationRowBytes, packedActivations, packedByteLength } from "../../src/backend/cpu/library/packing.js";
+import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/library/packing.js";
+import { activationsOf } from "../../src/backend/cpu/product-type.js";
 import type { ActivationFormat } from "../../src/backend/ops.js";
 import type { Operands } from "./operands.js";
 import type { ReadActivations, Work } from "./ops.js";
 
-type Quantized = Exclude<ActivationFormat, "f32">;
+type Rounded = Exclude<ActivationFormat, "f32">;
+type Quantized = Exclude<Rounded, "bf16">;
 
 /** f32 scale, i16 sums16[16], sums32[8], offsets16[32]: see native/cpu/kernels/packed.h. */
 const BLOCK256_BYTES = 116;
@@ -22,11 +24,13 @@ function activationHeaderBytes(format: Quantized, cols: number): number {
 /** Below this a block counts as zeros: the reciprocal of its step would overflow. */
 const SMALLEST_MAXIMUM = Math.fround(1e-30);
 
+const BLOCK_OF: Readonly<Record<Rounded, number>> = { blocks32: 32, centred32: 32, blocks256: 256, row16: 32, bf16: 1 };
+
 export function quantize(operands: Operands<"quantize">): Work {
   const numRows = operands.integer("numRows");
   const width = operands.integer("width", 1);
   const format = operands.code("format");
-  const block = format === "blocks256" ? 256 : 32;
+  const block = BLOCK_OF[format];
   if (width % block !== 0) operands.refuse("width", `a multiple of ${block}`, width);
   const rowBytes = activationRowBytes(format, width);
   const out = operands.bytes("out", 0, numRows * rowBytes);
@@ -38,8 +42,14 @@ export function quantize(operands: Operands<"quantize">): Work {
   };
 }
 
-export function quantizeRow(x: Float32Array, out: Uint8Array, format: Quantized): void {
+export function quantizeRow(x: Float32Array, out: Uint8Array, format: Rounded): void {
   const row = new DataView(out.buffer, out.byteOffset, out.byteLength);
+  if (format === "bf16") {
+    x.forEach((value, k) => {
+      row.setUint16(2 * k, numberToBf16(value), true);
+    });
+    return;
+  }
   WRITERS[format](x, row, activationHeaderBytes(format, x.length));
 }
 
@@ -116,21 +126,36 @@ const STEP_OFFSETS: Readonly<Record<Quantized, (k: number) => number>> = {
   row16: () => 0,
 };
 
-/** The numbers d · q that the rows stand for. */
+/** Rounds to nearest even. */
+function numberToBf16(value: number): number {
+  const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!;
+  if (Number.isNaN(value)) return 0x7fc0;
+  const [low, rest] = [bits >>> 16, bits & 0xffff];
+  return rest > 0x8000 || (rest === 0x8000 && low % 2 === 1) ? low + 1 : low;
+}
+
+const bfloatAt = (row: DataView, k: number): number =>
+  new Float32Array(Uint32Array.of(row.getUint16(2 * k, true) << 16).buffer)[0]!;
+
+/** d · q of column k. */
+const quantizedAt =
+  (format: Quantized, headerBytes: number) =>
+  (row: DataView, k: number): number => {
+    const q = format === "row16" ? row.getInt16(headerBytes + 2 * k, true) : row.getInt8(headerBytes + k);
+    return row.getFloat32(STEP_OFFSETS[format](k), true) * q;
+  };
+
+/** The numbers that the rows stand for. */
 export const readActivations: ReadActivations = (operands, x, weight, numRows) => {
-  const format = packedActivations(weight.type) as Quantized;
+  const format = activationsOf(weight.type, weight.isPacked) as Rounded;
   const rowBytes = activationRowBytes(format, weight.cols);
   const bytes = operands.bytes(x, 0, numRows * rowBytes);
-  const headerBytes = activationHeaderBytes(format, weight.cols);
+  const columnOf = format === "bf16" ? bfloatAt : quantizedAt(format, activationHeaderBytes(format, weight.cols));
   return () => {
     const values = new Float64Array(numRows * weight.cols);
     for (let m = 0; m < numRows; m++) {
       const row = new DataView(bytes.buffer, bytes.byteOffset + m * rowBytes, rowBytes);
-      for (let k = 0; k < weight.cols; k++) {
-        const step = STEP_OFFSETS[format](k);
-        const q = format === "row16" ? row.getInt16(headerBytes + 2 * k, true) : row.getInt8(headerBytes + k);
-        values[m * weight.cols + k] = row.getFloat32(step, true) * q;
-      }
+      for (let k = 0; k < weight.cols; k++) values[m * weight.cols + k] = columnOf(row, k);
     }
     return values;
   };

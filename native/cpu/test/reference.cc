@@ -27,6 +27,13 @@ uint16_t referenceToHalf(float value) {
   return static_cast<uint16_t>(sign | code);
 }
 
+float referenceToBfloat(float value) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  // In units of the target's last place, of eight significant bits; nearbyint rounds ties to even.
+  const int exponent = std::max(std::ilogb(value), -126) - 7;
+  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(value), -exponent)), exponent));
+}
+
 namespace {
 
 uint16_t u16At(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }

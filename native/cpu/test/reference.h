@@ -9,6 +9,8 @@ namespace millrace::test {
 
 double referenceFromHalf(uint16_t half);
 uint16_t referenceToHalf(float value);
+// The nearest bfloat16, as f32; ties to even.
+float referenceToBfloat(float value);
 // Value `index` of a row of `type`.
 double referenceValue(TensorType type, const uint8_t* row, int64_t index);
 // [rows, cols]

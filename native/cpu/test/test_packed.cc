@@ -127,6 +127,31 @@ void checkQuantize(const char* isa, Random& random) {
   }
 }
 
+// Every f32 of a few: ties, subnormals, the edges of the range, NaN.
+void checkBfloats(const char* isa, Random& random) {
+  std::vector<float> x = {0.0f, -0.0f, 1.00390625f, 1.01171875f, -1.00390625f, 3.3895314e38f, 3.4e38f, -3.4e38f, 1e-40f, 9.1835e-41f, HUGE_VALF, -HUGE_VALF, NAN};
+  while (x.size() < 1001) {
+    const uint32_t bits = static_cast<uint32_t>(random.bits());
+    float value;
+    memcpy(&value, &bits, 4);
+    if (!std::isnan(value)) x.push_back(value);
+  }
+  Bench bench(isa, 1);
+  const int64_t count = static_cast<int64_t>(x.size());
+  const double out = quantized(bench, ActivationFormat::bf16, x, 1, count);
+  bench.run();
+  const std::vector<uint16_t> got = bench.get<uint16_t>(out, count);
+  bool isRight = true;
+  for (size_t k = 0; k < x.size(); k++) {
+    const uint32_t bits = static_cast<uint32_t>(got[k]) << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    const float expected = referenceToBfloat(x[k]);
+    isRight = isRight && (std::isnan(expected) ? std::isnan(value) : value == expected && std::signbit(value) == std::signbit(expected));
+  }
+  check(isRight, std::string("f32 to bfloat16 ") + isa);
+}
+
 struct PackedCase {
   TensorType type;
   int64_t numOut;
@@ -286,7 +311,7 @@ void checkRefusals() {
   checkRefused(bench, OpCode::quantize, {out, x, 1, 511, 1}, "quantize of part of a block of 32");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 288, 2}, "quantize of part of a block of 256");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 0}, "quantize to f32");
-  checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 5}, "quantize to an unknown format");
+  checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 6}, "quantize to an unknown format");
   checkRefused(bench, OpCode::quantize, {bench.allocate(rowBytes - 4), x, 1, 512, 2}, "quantize into too few bytes");
   checkRefused(bench, OpCode::quantize, {bench.allocate(2 * rowBytes), x, 2, 512, 2}, "quantize of more rows than there are");
 }
@@ -297,6 +322,7 @@ void testPacked() {
   for (const char* isa : isas()) {
     Random random(30);
     checkQuantize(isa, random);
+    checkBfloats(isa, random);
     for (TensorType type : packedTypes()) {
       const int64_t cell = packedInfoOf(type).cellValues;
       checkPacked(isa, {type, 1, cell, 1, false, false}, random);

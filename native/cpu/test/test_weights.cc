@@ -41,7 +41,14 @@ std::vector<float> runLinear(const char* isa, int numThreads, const LinearCase& 
   Bench bench(isa, numThreads);
   const std::vector<float> rows(x.begin() + first * one.numCols, x.begin() + (first + count) * one.numCols);
   const double out = bench.put(std::vector<float>(static_cast<size_t>(count * one.numOut), 0.25f));
-  bench.record(OpCode::linear, {out, bench.put(rows), bench.weight(one.type, bytes, one.numOut, one.numCols), one.hasBias ? bench.put(bias) : 0,
+  const ActivationFormat format = activationsOf(one.type, false);
+  double left = bench.put(rows);
+  if (format != ActivationFormat::f32) {
+    const double rounded = bench.allocate(count * activationRowBytes(format, one.numCols));
+    bench.record(OpCode::quantize, {rounded, left, static_cast<double>(count), static_cast<double>(one.numCols), static_cast<double>(format)});
+    left = rounded;
+  }
+  bench.record(OpCode::linear, {out, left, bench.weight(one.type, bytes, one.numOut, one.numCols), one.hasBias ? bench.put(bias) : 0,
                                 static_cast<double>(count), one.accumulate ? 1.0 : 0.0});
   bench.run();
   return bench.get<float>(out, count * one.numOut);
@@ -55,7 +62,11 @@ void checkLinear(const char* isa, const LinearCase& one, Random& random) {
   const std::string name = describe("linear", isa, one.type, one.numOut, one.numCols, one.numRows);
 
   std::vector<double> magnitudes;
-  const std::vector<double> expected = referenceLinear(x, referenceMatrix(one.type, bytes, one.numOut, one.numCols), one.numRows, one.numOut, one.numCols, &magnitudes);
+  std::vector<float> left = x;
+  if (activationsOf(one.type, false) == ActivationFormat::bf16) {
+    for (float& value : left) value = referenceToBfloat(value);
+  }
+  const std::vector<double> expected = referenceLinear(left, referenceMatrix(one.type, bytes, one.numOut, one.numCols), one.numRows, one.numOut, one.numCols, &magnitudes);
   bool isRight = true;
   for (size_t i = 0; i < got.size(); i++) {
     const double value = expected[i] + (one.hasBias ? bias[i % static_cast<size_t>(one.numOut)] : 0.0f) + (one.accumulate ? 0.25 : 0.0);
@@ -141,6 +152,7 @@ void testLinear() {
     checkLinear(isa, {TensorType::F16, 70, 1029, 101, true, false}, random);
     checkLinear(isa, {TensorType::Q8_0, 33, 544, 530, false, false}, random);
     checkLinear(isa, {TensorType::F32, 300, 172, 33, false, false}, random);
+    checkLinear(isa, {TensorType::BF16_BF16, 70, 4501, 101, true, true}, random);
   }
 }
 

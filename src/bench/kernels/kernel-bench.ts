@@ -46,7 +46,10 @@ const VOCABULARIES = [32_000, 151_936];
 
 export function workloadsOf(spec: KernelBenchSpec): KernelWorkload[] {
   const byGroup: Readonly<Record<OpGroup, () => KernelWorkload[]>> = {
-    linear: () => spec.types.flatMap((type) => spec.numRows.map((numRows) => linearWorkload(productType(type, "auto", spec.isa), numRows))),
+    linear: () =>
+      spec.types.flatMap((type) =>
+        spec.numRows.map((numRows) => linearWorkload(productType(type, "auto", spec.isa), numRows)),
+      ),
     attention: () => [
       decodeAttention("f16", 1, 4096),
       decodeAttention("f16", 8, 1024),

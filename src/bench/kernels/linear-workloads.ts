@@ -1,9 +1,9 @@
 /** `linear` for each weight type and number of token rows. */
 
 import { activationRowBytes, packedByteLength } from "../../backend/cpu/library/packing.js";
+import { activationsOf } from "../../backend/cpu/product-type.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
 import { Program } from "../../backend/program.js";
-import { activationsOf } from "../../backend/cpu/product-type.js";
 import { BLOCK_LAYOUT, type WeightType } from "../../formats/dequantize.js";
 import type { Mix } from "./probes.js";
 import type { KernelWorkload, Recording } from "./workload.js";

@@ -4,6 +4,7 @@ import { Bench, expectSameBits, ISAS, normals, weightBytes, withBench } from "..
 import { BLOCK_LAYOUT, WEIGHT_TYPES, type WeightType } from "../../../formats/dequantize.js";
 import { NO_BUFFER, type WeightHandle } from "../../handles.js";
 import { gatedOperands } from "../../program.js";
+import { activationsOf } from "../product-type.js";
 import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 
 const NUM_ROWS = 23;
@@ -35,7 +36,7 @@ function matrix(bench: Bench, type: WeightType, cols: number, isPacked: boolean,
 
 function check(bench: Bench, type: WeightType, isPacked: boolean): void {
   const cols = 2 * Math.max(32, BLOCK_LAYOUT[type].numValues);
-  const format = isPacked ? packedActivations(type)! : "f32";
+  const format = activationsOf(type, isPacked);
   const rowBytes = activationRowBytes(format, cols);
   const matrices = (seed: number) =>
     Array.from({ length: NUM_EXPERTS }, (_, e) => matrix(bench, type, cols, isPacked, seed + e));

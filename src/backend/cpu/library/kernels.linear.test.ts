@@ -21,10 +21,11 @@ import {
   type WeightType,
 } from "../../../formats/dequantize.js";
 import { NO_BUFFER, type WeightHandle } from "../../handles.js";
+import { activationsOf } from "../product-type.js";
 import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 
 interface LinearInput {
-  /** Whether the weight is packed and the activations are quantised. */
+  /** Whether the weight is packed. */
   readonly isPacked?: boolean;
   readonly type: WeightType;
   readonly n: number;
@@ -43,8 +44,8 @@ function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32
     const numRows = x.length / k;
     const out = isAccumulating ? bench.f32(normals(numRows * n, 3)) : bench.unwritten(numRows * n);
     let left = bench.f32(x);
-    if (input.isPacked === true) {
-      const format = packedActivations(type) as "row16";
+    const format = activationsOf(type, input.isPacked === true);
+    if (format !== "f32") {
       const rounded = bench.bytes(new Uint8Array(numRows * activationRowBytes(format, k)));
       bench.program.record("quantize", { out: rounded, x: left, numRows, width: k, format });
       left = rounded;
@@ -156,7 +157,7 @@ for (const { isa, isMissing } of ISAS) {
       it(`gives ${name} rows the same bits alone, together, reordered and on 1, 2 or 3 threads`, () => {
         // Sizes that cross every block of columns and rows a kernel may use.
         const block = BLOCK_LAYOUT[type].numValues;
-        const k = block === 1 ? 1027 : Math.ceil(1027 / block) * block;
+        const k = Math.ceil((type === "BF16_BF16" ? 4099 : 1027) / block) * block;
         const [numRows, n] = [19, 37];
         const rows = Array.from({ length: numRows }, (_, m) => normals(k, 100 + m));
         const inOrder = rows.map((_, m) => m);
