@@ -12,16 +12,19 @@
 namespace millrace::MILLRACE_ISA {
 namespace {
 
-// Tokens side by side: as many accumulators as there are registers for.
+// Tiles have as many accumulators as there are registers for: four rows against many tokens, whose activations then serve from the first-level
+// cache, or eight rows against few, which read each activation half as often.
 #if defined(MILLRACE_ISA_AVX512)
-constexpr int kTokenTile = 6;
+constexpr int kManyTokens = 6;
+constexpr int kFewTokens = 3;
 #else
-constexpr int kTokenTile = 2;
+constexpr int kManyTokens = 2;
+constexpr int kFewTokens = 1;
 #endif
 // Columns of a register.
 constexpr int64_t kStepCols = 2 * kLanes;
-// With at most this many tokens, the next weights are read while all tokens pass over four rows: reading decides.
-constexpr int64_t kFewTokens = 48;
+// With at most this many tokens, all of them pass over eight rows while the next rows are read: reading decides.
+constexpr int64_t kMaxFew = 64;
 // With more, the activations of a tile of tokens, this many columns at a time, stay in the first-level cache for a block of rows.
 constexpr int64_t kBlockCols = 2048;
 constexpr int64_t kBlockRows = 32;
@@ -33,24 +36,28 @@ struct Columns {
   bool isLast;
 };
 
-// Advances the sums of kTokens tokens and four rows from row n on by a block of columns; after the last the outputs are written.
-// prefetch[r]: how many bytes ahead row r's weights are asked for; 0: not at all.
-template <int kTokens>
-void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t n, int64_t numRows, const int64_t* prefetch, Floats* resting) {
+// Advances the sums of kTokens tokens and kTiles times four rows from row n on by a block of columns; after the last the outputs are written.
+// ahead[r]: how many bytes ahead of their use row r's weights are asked for; 0: not at all.
+template <int kTiles, int kTokens>
+void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t n, int64_t numRows, const int64_t* ahead, Floats* resting) {
+  constexpr int kRows = kTiles * kRowTile;
   const int64_t xStride = activationRowBytes(ActivationFormat::bf16, args.weight.cols);
   const uint8_t* x = reinterpret_cast<const uint8_t*>(args.x) + token * xStride + 2 * columns.first;
-  const uint8_t* w[kRowTile];
-  const uint8_t* later[kRowTile];
-  Floats acc[kTokens][kRowTile];
+  const uint8_t* w[kRows];
+  const uint8_t* later[kRows];
+  Floats acc[kTiles][kTokens][kRowTile];
   MILLRACE_UNROLL
-  for (int r = 0; r < kRowTile; r++) {
+  for (int r = 0; r < kRows; r++) {
     w[r] = args.weight.data + (n + minOf(r, numRows - 1)) * args.weight.rowBytes + 2 * columns.first;
-    later[r] = w[r] + prefetch[r];
+    later[r] = w[r] + ahead[r];
   }
   MILLRACE_UNROLL
-  for (int t = 0; t < kTokens; t++) {
+  for (int h = 0; h < kTiles; h++) {
     MILLRACE_UNROLL
-    for (int r = 0; r < kRowTile; r++) acc[t][r] = columns.first == 0 ? Floats{} : resting[t * kRowTile + r];
+    for (int t = 0; t < kTokens; t++) {
+      MILLRACE_UNROLL
+      for (int r = 0; r < kRowTile; r++) acc[h][t][r] = columns.first == 0 ? Floats{} : resting[(h * kTokens + t) * kRowTile + r];
+    }
   }
   int64_t k = 0;
   for (; k + kStepCols <= columns.count; k += kStepCols) {
@@ -58,26 +65,63 @@ void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t
     MILLRACE_UNROLL
     for (int t = 0; t < kTokens; t++) xs[t] = loadPairs(x + t * xStride + 2 * k);
     MILLRACE_UNROLL
-    for (int r = 0; r < kRowTile; r++) {
+    for (int r = 0; r < kRows; r++) {
       __builtin_prefetch(later[r] + 2 * k);
       const BfloatPairs weights = loadPairs(w[r] + 2 * k);
       MILLRACE_UNROLL
-      for (int t = 0; t < kTokens; t++) acc[t][r] = addProducts(weights, xs[t], acc[t][r]);
+      for (int t = 0; t < kTokens; t++) acc[r / kRowTile][t][r % kRowTile] = addProducts(weights, xs[t], acc[r / kRowTile][t][r % kRowTile]);
     }
   }
   if (k < columns.count) {
     MILLRACE_UNROLL
-    for (int r = 0; r < kRowTile; r++) {
+    for (int r = 0; r < kRows; r++) {
       const BfloatPairs weights = loadFirstPairs(w[r] + 2 * k, columns.count - k);
       MILLRACE_UNROLL
-      for (int t = 0; t < kTokens; t++) acc[t][r] = addProducts(weights, loadFirstPairs(x + t * xStride + 2 * k, columns.count - k), acc[t][r]);
+      for (int t = 0; t < kTokens; t++) {
+        const BfloatPairs xs = loadFirstPairs(x + t * xStride + 2 * k, columns.count - k);
+        acc[r / kRowTile][t][r % kRowTile] = addProducts(weights, xs, acc[r / kRowTile][t][r % kRowTile]);
+      }
     }
   }
-  if (columns.isLast) return finishTile<kTokens>(args, token, n, acc, numRows);
   MILLRACE_UNROLL
-  for (int t = 0; t < kTokens; t++) {
+  for (int h = 0; h < kTiles; h++) {
+    if (columns.isLast) {
+      if (h * kRowTile < numRows) finishTile<kTokens>(args, token, n + h * kRowTile, acc[h], minOf(kRowTile, numRows - h * kRowTile));
+      continue;
+    }
     MILLRACE_UNROLL
-    for (int r = 0; r < kRowTile; r++) resting[t * kRowTile + r] = acc[t][r];
+    for (int t = 0; t < kTokens; t++) {
+      MILLRACE_UNROLL
+      for (int r = 0; r < kRowTile; r++) resting[(h * kTokens + t) * kRowTile + r] = acc[h][t][r];
+    }
+  }
+}
+
+// Weight rows [n0, n1), blockRows of them at a time, in numBlocks blocks of columns; a tile has 4 · kTiles rows and kMaxTokens tokens at most.
+template <int kTiles, int kMaxTokens>
+void rowsInTiles(const LinearArgs& args, int64_t n0, int64_t n1, int64_t blockRows, int64_t numBlocks, Floats* resting) {
+  constexpr int kRows = kTiles * kRowTile;
+  const int64_t numCols = args.weight.cols;
+  const int64_t blockCols = (numCols / numBlocks + kStepCols - 1) / kStepCols * kStepCols;
+  // Tiles of nearly equal sizes.
+  const int64_t numTokenTiles = (args.numRows + kMaxTokens - 1) / kMaxTokens;
+  for (int64_t block = n0; block < n1; block += blockRows) {
+    const int64_t blockEnd = minOf(block + blockRows, n1);
+    for (int64_t i = 0, token = 0; i < numTokenTiles; i++) {
+      const int64_t numTokens = (args.numRows - token + numTokenTiles - i - 1) / (numTokenTiles - i);
+      for (int64_t k0 = 0; k0 < numCols; k0 += blockCols) {
+        const Columns columns = {k0, minOf(blockCols, numCols - k0), k0 + blockCols >= numCols};
+        for (int64_t n = block; n < blockEnd; n += kRows) {
+          // The reading of the next block is spread over the tiles of this one.
+          int64_t ahead[kRows];
+          for (int64_t r = 0; r < kRows; r++) ahead[r] = (n - block + r) * numTokenTiles / blockRows == i ? blockRows * args.weight.rowBytes : 0;
+          withTokens<kMaxTokens>(numTokens, [&](auto size) {
+            tile<kTiles, size>(args, columns, token, n, minOf(kRows, n1 - n), ahead, resting + (n - block) * kMaxTokens);
+          });
+        }
+      }
+      token += numTokens;
+    }
   }
 }
 
@@ -85,36 +129,8 @@ void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t
 
 void linearBfloats(const LinearArgs& args, int64_t n0, int64_t n1, std::byte* scratch) {
   Floats* resting = reinterpret_cast<Floats*>(scratch);
-  const int64_t numCols = args.weight.cols;
-  const bool areFew = args.numRows <= kFewTokens;
-  const int64_t blockRows = areFew ? kRowTile : kBlockRows;
-  const int64_t numBlocks = areFew ? 1 : (numCols + kBlockCols - 1) / kBlockCols;
-  const int64_t blockCols = (numCols / numBlocks + kStepCols - 1) / kStepCols * kStepCols;
-  // Tiles of nearly equal sizes.
-  const int64_t numTiles = (args.numRows + kTokenTile - 1) / kTokenTile;
-  for (int64_t block = n0; block < n1; block += blockRows) {
-    const int64_t blockEnd = minOf(block + blockRows, n1);
-    const int64_t numRowTiles = (blockEnd - block + kRowTile - 1) / kRowTile;
-    for (int64_t i = 0, token = 0; i < numTiles; i++) {
-      const int64_t numTokens = (args.numRows - token + numTiles - i - 1) / (numTiles - i);
-      for (int64_t k0 = 0; k0 < numCols; k0 += blockCols) {
-        const Columns columns = {k0, minOf(blockCols, numCols - k0), k0 + blockCols >= numCols};
-        for (int64_t n = block; n < blockEnd; n += kRowTile) {
-          // The reading of the next block is spread over the tiles of this one.
-          int64_t prefetch[kRowTile];
-          for (int64_t r = 0; r < kRowTile; r++) {
-            const int64_t row = n - block + r;
-            prefetch[r] = row * numTiles / (numRowTiles * kRowTile) == i ? blockRows * args.weight.rowBytes : 0;
-          }
-          const auto run = [&](auto size) {
-            tile<size>(args, columns, token, n, minOf(kRowTile, n1 - n), prefetch, resting + (n - block) * kTokenTile);
-          };
-          withTokens<kTokenTile>(numTokens, run);
-        }
-      }
-      token += numTokens;
-    }
-  }
+  if (args.numRows <= kMaxFew) return rowsInTiles<2, kFewTokens>(args, n0, n1, 2 * kRowTile, 1, resting);
+  rowsInTiles<1, kManyTokens>(args, n0, n1, kBlockRows, (args.weight.cols + kBlockCols - 1) / kBlockCols, resting);
 }
 
 }  // namespace millrace::MILLRACE_ISA
