@@ -8,9 +8,10 @@ import type { Program } from "./program.js";
 import type { MatrixSource, MatrixSpec } from "./tensor-source.js";
 
 /**
- * How products with quantised weights treat activations.
- * - auto: round them to integers, of 16 bits for 8-bit weights and of 8 bits for narrower ones;
- * - int8: round them to 8 bits for 8-bit weights too, which is faster on CPUs with byte multiplication;
+ * How products treat activations.
+ * - auto: round them to integers, of 16 bits for 8-bit weights and of 8 bits for narrower ones, and to bfloat16 for bfloat16 weights where the
+ *   CPU multiplies pairs of them;
+ * - int8: as auto, but to 8 bits for 8-bit weights too, which is faster on CPUs with byte multiplication;
  * - f32: do not round them, at a fraction of the speed.
  */
 export const ACTIVATION_DTYPES = ["auto", "int8", "f32"] as const;

@@ -1,4 +1,4 @@
-/** Holds a model folder's log-probabilities, computed in process, to those another program computed. */
+/** Holds a model folder's log-probabilities, computed in process without rounding activations, to those another program computed. */
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
@@ -24,7 +24,7 @@ export async function expectLogprobs(
   expected: ExpectedLogprobs,
   tolerance = TOLERANCE,
 ): Promise<number[]> {
-  const backend = createCpuBackend({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2, activationDtype: "f32" });
   try {
     const options = { modelPath: path, numThreads: 2, kvCacheDtype: "f32", kvCacheMemoryBytes: 2 ** 22 } as const;
     const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend);

@@ -1,9 +1,9 @@
-/** Encodes values as tensor blocks (F32, F16, Q8_0, Q4_0) and makes random blocks of the other types, for models that tests write. */
+/** Encodes values as tensor blocks (F32, F16, BF16, Q8_0, Q4_0) and makes random blocks of the other types, for models that tests write. */
 
 import { BLOCK_LAYOUT, dequantizeRow, type WeightType } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
 
-type WritableWeightType = "F32" | "F16" | "Q8_0" | "Q4_0";
+type WritableWeightType = "F32" | "F16" | "BF16" | "Q8_0" | "Q4_0";
 
 /** Values per quantised block. */
 const BLOCK_SIZE = 32;
@@ -11,6 +11,7 @@ const BLOCK_SIZE = 32;
 const ENCODERS: Readonly<Record<WritableWeightType, (values: Float32Array) => Uint8Array>> = {
   F32: (values) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
   F16: (values) => new Uint8Array(Uint16Array.from(values, halfBits).buffer),
+  BF16: (values) => new Uint8Array(Uint16Array.from(values, truncatedBits).buffer),
   Q8_0: encodeQ8,
   Q4_0: encodeQ4,
 };
@@ -79,6 +80,12 @@ export function halfBits(value: number): number {
   if (magnitude < 0x3880_0000) return sign | roundTiesToEven(Math.abs(floatScratch[0]!) * 2 ** 24);
   const rounded = magnitude + 0xfff + ((magnitude >>> 13) & 1);
   return sign | ((rounded - 0x3800_0000) >>> 13);
+}
+
+/** Bits of the bfloat16 next to a float towards zero. */
+function truncatedBits(value: number): number {
+  floatScratch[0] = value;
+  return bitsScratch[0]! >>> 16;
 }
 
 function roundTiesToEven(value: number): number {

@@ -87,7 +87,9 @@ export class WeightPacker {
   #placeFromCache(matrices: readonly MatrixSpec[]): boolean {
     const { files } = this.weights;
     const cache = this.#cache;
-    if (cache === undefined) return false;
+    // A model that is used as it is stored has no pack, and looking for one would read the whole model.
+    const hasPack = matrices.some((spec) => packedActivations(this.weights.source.matrix(spec).type) !== undefined);
+    if (cache === undefined || !hasPack) return false;
     try {
       const known = cache.find(files);
       if (known !== undefined && this.#bindPack(known, matrices)) return true;

@@ -95,6 +95,14 @@ describe("the pack cache", () => {
     expect(packs()).toHaveLength(1);
   });
 
+  it("leaves a model of bfloat16 as it is stored, without reading it first", async () => {
+    const path = join(root, "bfloats.gguf");
+    const shape = { architecture: "llama", seed: 6, type: "BF16", width: 1024, ff: 4096, heads: 8 } as const;
+    writeRandomModel(path, { ...shape, layers: 3, vocab: 384 });
+    expect(await load(path)).toMatchObject({ stages: [], notes: [] });
+    expect(packs()).toEqual([]);
+  });
+
   it("packs each expert", async () => {
     const experts = join(root, "experts.gguf");
     const shape = {

@@ -66,7 +66,7 @@ describe("the header", () => {
 
 describe("tensors", () => {
   it.each([
-    ["expert_count", u32(7), /ffn_gate_exps\.weight of shape \[128,64,7\], got \[128,64,8\]/],
+    ["expert_count", u32(7), /ffn_gate_inp\.weight of shape \[128,7\], got \[128,8\]/],
     ["expert_feed_forward_length", u32(32), /ffn_gate_exps\.weight of shape \[128,32,8\], got \[128,64,8\]/],
   ] as const)("of other sizes than %s says are refused", async (key, value, message) => {
     await expect(completionsOf(withKey(key, value))).rejects.toMatchObject({
