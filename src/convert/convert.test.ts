@@ -148,6 +148,18 @@ describe("a folder", () => {
     expect(Math.abs(sum(got) / sum(expected.logprobs) - 1)).toBeLessThan(0.0005);
   });
 
+  // The rope of the llama has too few frequencies to show the settings that they were made with.
+  test.each(architectures.filter((name) => name !== "llama"))("of %s has the same class as a folder", (name) => {
+    const folder = place();
+    weightsOnly(fixture(`hf/${name}`), folder);
+    const classOf = (path: string) => {
+      const config = JSON.parse(readFileSync(join(path, "config.json"), "utf8")) as Record<string, object>;
+      const { architectures: classes, model_type: type } = { ...config, ...config.text_config };
+      return { classes, type };
+    };
+    expect(classOf(folder)).toEqual(classOf(fixture(`hf/${name}`)));
+  });
+
   test("'s bounds that a file always has, and its own pattern of layers, are refused, and a folder keeps them", () => {
     const changed = (name: string, changes: object, suffix = ".gguf") => {
       const folder = place();

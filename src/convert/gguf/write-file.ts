@@ -19,9 +19,10 @@ import {
 } from "../../formats/gguf/write.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
+import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import type { Pooling } from "../../model/description/pooling.js";
-import type { Architecture, ServableModel } from "../../model/description/servable.js";
-import { unservedVariant } from "../../model/description/servable.js";
+import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { expertsOf } from "../../model/description/sizes.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -29,7 +30,6 @@ import {
   bytesOf,
   type CopySource,
   denseWidthOf,
-  expertsOf,
   interleaved,
   isRotated,
   type ModelTensor,
@@ -57,9 +57,6 @@ const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
   [Float32Array, "f32"],
   [Float64Array, "f64"],
 ]);
-
-/** GGUF architectures whose rope rotates pairs side by side. */
-const INTERLEAVED: readonly Architecture[] = ["llama", "mistral", "mistral3", "smollm3", "granite"];
 
 /** What the copy does otherwise than the model. */
 export interface CopyNote {
@@ -127,7 +124,7 @@ function writable(
 ) {
   const [rows, cols] = tensor.shape;
   const { headDim } = config.layers[0]!.mixer;
-  const movesPairs = config.isNeoxRope && INTERLEAVED.includes(architecture) && isRotated(tensor.name);
+  const movesPairs = config.isNeoxRope && !factsOf(architecture).isNeoxInFiles && isRotated(tensor.name);
   if (movesPairs && config.ropes[0]!.dim !== headDim) {
     throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
   }
@@ -184,7 +181,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
     own["rope.scaling.attn_factor"] = f32(rope!.attentionFactor);
   }
-  if (architecture === "granite") {
+  if (factsOf(architecture).hasFactors) {
     own["attention.scale"] = f32(config.attentionScale);
     own.embedding_scale = f32(config.embeddingScale);
     own.residual_scale = f32(config.residualScale);

@@ -4,7 +4,6 @@ import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
-import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -47,12 +46,6 @@ export function interleaved(headDim: number): RowOrder {
 }
 export function halved(headDim: number): RowOrder {
   return { headDim, rowOf: (row) => (row % (headDim / 2)) * 2 + Math.floor(row / (headDim / 2)) };
-}
-
-/** The experts of the model's layers, which have the same in every layer that has some. */
-export function expertsOf({ layers }: ServableModel): ExpertsFeedForward | undefined {
-  const parts = layers.flatMap(({ feedForward }) => (feedForward.kind === "experts" ? [feedForward] : []));
-  return parts[0];
 }
 
 /** Width of the dense feed-forward parts; undefined: there are none. @throws architecture_unsupported where they differ */

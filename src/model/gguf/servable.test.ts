@@ -11,8 +11,8 @@ import {
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { arr, bool, f32, i64, str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { ARCHITECTURES } from "../description/architectures.js";
 import { ropeFrequencies } from "../description/rope.js";
-import { ARCHITECTURES } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 

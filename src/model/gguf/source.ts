@@ -4,7 +4,7 @@ import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
-import type { Architecture } from "../description/servable.js";
+import type { Architecture } from "../description/architectures.js";
 import { ggufNameOf } from "./names.js";
 
 export class GgufSource implements TensorSource {

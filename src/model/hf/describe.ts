@@ -1,6 +1,7 @@
 /** Reads the description of a model from a Hugging Face config.json, of any kind. Defaults are those of transformers' configuration classes. */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
+import { factsOf } from "../description/architectures.js";
 import {
   type ExpertsFeedForward,
   type FeedForward,
@@ -13,7 +14,7 @@ import {
   seesAll,
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
-import { type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
 
@@ -81,8 +82,8 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   }
   const window = readWindow(text, defaults.window, context.contextLength);
   const hasWindow = layersWithWindow(text, traits, context.numLayers);
-  const ropeOfWindows = traits.localRope === undefined ? 0 : 1;
-  const isRotated = layersWithRope(text, context.numLayers);
+  const ropeOfWindows = periodicWindows(traits)?.localRope === undefined ? 0 : 1;
+  const isRotated = layersWithRope(text, traits, context.numLayers);
   return (index) => {
     const local = hasWindow(index)
       ? { window, rope: ropeOfWindows }
@@ -111,11 +112,8 @@ function readWindow(text: JsonObject, fallback: number | undefined, contextLengt
   return window >= contextLength ? 0 : window;
 }
 
-function layersWithWindow(
-  text: JsonObject,
-  { windows, period: ofClass }: TypeTraits,
-  numLayers: number,
-): (index: number) => boolean {
+function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => boolean {
+  const { windows } = traits;
   if (windows === "none") return () => false;
   if (windows.endsWith("henUsed") && text.boolean("use_sliding_window") !== true) return () => false;
   if (windows === "allWhenUsed") return () => true;
@@ -132,16 +130,21 @@ function layersWithWindow(
   if (windows === "all") return () => true;
   const first = text.number("max_window_layers") ?? 28;
   if (windows === "whenUsed") return (index) => index >= first;
-  const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);
+  const period = new ConfigReader(text).size(
+    "sliding_window_pattern",
+    MODEL_LIMITS.layers,
+    periodicWindows(traits)?.period,
+  );
   return (index) => !seesAll(index, period);
 }
 
 /** SmolLM3's layers without positions: a list that has 0 for them, or every so-many-th layer. */
-function layersWithRope(text: JsonObject, numLayers: number): (index: number) => boolean {
-  if (text.string("model_type") !== "smollm3") return () => true;
+function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayers: number): (index: number) => boolean {
+  const ofClass = architecture && factsOf(architecture).noRopePeriod;
+  if (ofClass === undefined) return () => true;
   const stated = text.numbers("no_rope_layers");
   if (stated === undefined) {
-    const period = new ConfigReader(text).size("no_rope_layer_interval", MODEL_LIMITS.layers, 4);
+    const period = new ConfigReader(text).size("no_rope_layer_interval", MODEL_LIMITS.layers, ofClass);
     return (index) => !seesAll(index, period);
   }
   if (stated.length >= numLayers) return (index) => stated[index] !== 0;

@@ -1,7 +1,7 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
 
 import type { HfFolder } from "../../formats/hf/folder.js";
-import type { Architecture } from "../description/servable.js";
+import { type Architecture, factsOf } from "../description/architectures.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
 
@@ -66,8 +66,9 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   olmo2: OLMO2_PARTS,
 };
 
-/** Norms are stored as their distance from one. */
-export const hasOffsetNorms = (architecture: Architecture): boolean => PARTS[architecture] === GEMMA_PARTS;
+/** Whether folders store the tensor as its distance from one. */
+export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
+  factsOf(architecture).isGemma === true && name.endsWith("norm.weight");
 
 /** Prefixes of the tensors of one checkpoint. */
 interface HfPrefixes {

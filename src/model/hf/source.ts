@@ -7,7 +7,7 @@ import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
 import type { ServableModel } from "../description/servable.js";
-import { type HfNames, hasOffsetNorms } from "./names.js";
+import { type HfNames, isOffsetNorm } from "./names.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
@@ -67,8 +67,7 @@ export class HfSource implements TensorSource {
     const tensor = this.#tensor(name, [length]);
     using file = openFile(this.folder.files.shards[tensor.shard]!.path);
     const values = dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
-    const isOffset = hasOffsetNorms(this.#model.architecture) && name.endsWith("norm.weight");
-    return isOffset ? values.map((value) => 1 + value) : values;
+    return isOffsetNorm(name, this.#model.architecture) ? values.map((value) => 1 + value) : values;
   }
 
   #find(name: string): SafetensorsTensor | undefined {
