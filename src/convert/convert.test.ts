@@ -183,6 +183,14 @@ describe("a folder", () => {
     expect(names.map((name) => tensors.has(name))).toEqual([true, false]);
   });
 
+  test("of qwen3moe names the number of its experts as transformers 4 does, which knows no other name", () => {
+    const folder = place();
+    weightsOnly(fixture("hf/qwen3moe"), folder);
+    const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
+    expect(config).toMatchObject({ num_experts: 7, num_experts_per_tok: 3 });
+    expect(config).not.toHaveProperty("num_local_experts");
+  });
+
   test("has numbers of the types that transformers asks for", () => {
     const [file, folder] = [place(".gguf"), place()];
     weightsOnly(fixture("hf/gemma2"), file);

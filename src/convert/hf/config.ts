@@ -67,11 +67,12 @@ function classOf(model: ServableModel): HfClass {
 const hasLocalRope = ({ layers }: ServableModel): boolean => layers.some(({ mixer }) => mixer.rope === 1);
 
 function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeedForward): Json {
-  const config: Json = { num_local_experts: count, num_experts_per_tok: active };
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
   if (model.architecture === "qwen3moe") {
     return {
-      ...config,
+      // transformers 4 knows no other name for it here; 5 has this one as an alias.
+      num_experts: count,
+      num_experts_per_tok: active,
       moe_intermediate_size: width,
       norm_topk_prob: model.normalisesExperts,
       mlp_only_layers: denseLayers,
@@ -80,7 +81,7 @@ function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeed
   if (denseLayers.length > 0 || !model.normalisesExperts) {
     throw unservedVariant("expected a mixtral with experts in every layer, whose weights are relative to one another");
   }
-  return config;
+  return { num_local_experts: count, num_experts_per_tok: active };
 }
 
 interface TextIds {

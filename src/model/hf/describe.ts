@@ -14,7 +14,7 @@ import {
   seesAll,
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
-import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { type ExpertTraits, periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
 
@@ -46,7 +46,7 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
-  const feedForwardOf = readFeedForwards(text, numLayers);
+  const feedForwardOf = readFeedForwards(text, traits, numLayers);
   return Object.freeze({
     name,
     width,
@@ -151,29 +151,33 @@ function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayer
   throw configError(`expected ${text.nameOf("no_rope_layers")} to have ${numLayers} numbers, got ${stated.length}`);
 }
 
-function readFeedForwards(text: JsonObject, numLayers: number): (index: number) => FeedForward {
+function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => FeedForward {
   const read = new ConfigReader(text);
-  const experts = readExperts(read);
+  const experts = readExperts(read, traits.experts);
+  if (experts !== undefined && traits.experts?.hasChoice === false) return () => experts;
   const numDense = experts === undefined ? numLayers : read.optionalSize("first_k_dense_replace", numLayers);
   const period = experts === undefined ? 1 : read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   if (numDense === 0 && period === 1 && denseLayers.length === 0) return () => experts!;
-  const dense: FeedForward = { kind: "dense", width: read.size("intermediate_size", MODEL_LIMITS.ff) };
+  const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
+  const dense: FeedForward = { kind: "dense", width };
   const isDense = (index: number) => index < numDense || (index + 1) % period !== 0 || denseLayers.includes(index);
   return (index) => (experts === undefined || isDense(index) ? dense : experts);
 }
 
-function readExperts(read: ConfigReader): ExpertsFeedForward | undefined {
+/** @param ofClass undefined: the class has none, or is not known */
+function readExperts(read: ConfigReader, ofClass: ExpertTraits | undefined): ExpertsFeedForward | undefined {
   const countKey = read.firstOf(["num_local_experts", "n_routed_experts", "num_experts"]);
-  const count = read.optionalSize(countKey, MODEL_LIMITS.experts);
+  const count = read.optionalSize(countKey, MODEL_LIMITS.experts, ofClass?.count);
   if (count === 0) return undefined;
-  const width = read.size(read.firstOf(["moe_intermediate_size", "intermediate_size"]), MODEL_LIMITS.ff);
+  const widthKey = ofClass?.widthKey ?? read.firstOf(["moe_intermediate_size", "intermediate_size"]);
+  const width = read.size(widthKey, MODEL_LIMITS.ff, ofClass?.width);
   const sharedKey = read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
   const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff);
   return {
     kind: "experts",
     count,
-    active: read.size("num_experts_per_tok", count, 1),
+    active: read.size("num_experts_per_tok", count, ofClass?.active ?? 1),
     width,
     sharedWidth: sharedKey === "n_shared_experts" ? shared * width : shared,
   };

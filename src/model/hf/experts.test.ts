@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { completionsOf } from "../../../test/helpers/converted.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
+import { JsonObject } from "../../formats/files/json.js";
 import { openModel } from "../open-model.js";
+import { servableConfig } from "./servable.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-hf-experts-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -36,6 +38,54 @@ it("layers have experts where the settings say so", () => {
   expect(kindsOf(changed("qwen3moe", all))).toEqual(["experts", "experts", "experts"]);
   expect(kindsOf(changed("qwen3moe", { ...all, decoder_sparse_step: 2 }))).toEqual(["dense", "experts", "dense"]);
   expect(kindsOf(fixture("hf/mixtral"))).toEqual(["experts", "experts"]);
+});
+
+it.each([
+  ["qwen3_moe", { count: 128, active: 8, width: 768 }, { numHeads: 32, numKvHeads: 4, window: 0 }, 32_768, 1e-6],
+  ["mixtral", { count: 8, active: 2, width: 14_336 }, { numHeads: 32, numKvHeads: 8, window: 0 }, 131_072, 1e-5],
+] as const)("a %s that says next to nothing has its class's experts", (model_type, experts, mixer, context, eps) => {
+  const json = { model_type, hidden_size: 4096, num_hidden_layers: 2 };
+  const { model } = servableConfig(new JsonObject(json, "config.json", ""), "m");
+  expect(model).toMatchObject({ contextLength: context, rmsEps: eps });
+  for (const layer of model.layers) {
+    expect(layer).toMatchObject({ feedForward: { kind: "experts", sharedWidth: 0, ...experts }, mixer });
+  }
+});
+
+it("qwen3moe's number of experts has two names, and one of none is dense", () => {
+  const { num_local_experts: count, ...config } = JSON.parse(
+    readFileSync(fixture("hf/qwen3moe/config.json"), "utf8"),
+  ) as Record<string, unknown>;
+  const kinds = (changes: object) => {
+    const json = new JsonObject({ ...config, mlp_only_layers: [], ...changes }, "config.json", "");
+    return servableConfig(json, "m").model.layers.map(({ feedForward }) => feedForward);
+  };
+  expect(kinds({ num_experts: count })).toEqual(kinds({ num_local_experts: count }));
+  expect(kinds({ num_experts: 0 })[0]).toEqual({ kind: "dense", width: 48 });
+});
+
+it("mixtral's class does not read which layers have experts, nor another width", () => {
+  const settings = { decoder_sparse_step: 2, mlp_only_layers: [0], moe_intermediate_size: 8 };
+  const { layers } = openModel(changed("mixtral", settings)).config;
+  expect(layers.map(({ feedForward }) => [feedForward.kind, feedForward.width])).toEqual([
+    ["experts", 48],
+    ["experts", 48],
+  ]);
+});
+
+it("a window that is switched on and not stated has the class's width", () => {
+  const base = { hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 4, num_hidden_layers: 1 };
+  for (const model_type of ["qwen2", "qwen3", "qwen3_moe"]) {
+    const json = {
+      ...base,
+      model_type,
+      intermediate_size: 64,
+      max_position_embeddings: 8192,
+      use_sliding_window: true,
+    };
+    const config = new JsonObject({ ...json, max_window_layers: 0 }, "config.json", "");
+    expect(servableConfig(config, "m", { numEmbeddings: 9, hasOutput: true }).model.layers[0]!.mixer.window).toBe(4096);
+  }
 });
 
 it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all layers, and mixtral has no choice", () => {

@@ -9,10 +9,12 @@ export interface TypeTraits {
   /** Which layers have the sliding window where `layer_types` does not say; period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
   readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   readonly isTied: boolean;
-  readonly hasExperts?: true;
+  /** Absent: models of the class have none. */
+  readonly experts?: ExpertTraits;
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
+    readonly ffWidth?: number;
     readonly headDim?: number;
     readonly numHeads?: number;
     readonly numKvHeads?: number;
@@ -21,6 +23,17 @@ export interface TypeTraits {
     readonly vocabSize?: number;
     readonly attentionScalar?: number;
   };
+}
+
+/** Experts of a class, where a config.json is silent. */
+export interface ExpertTraits {
+  readonly count: number;
+  readonly active: number;
+  readonly width: number;
+  /** The key of one expert's width. */
+  readonly widthKey: string;
+  /** The config.json says which layers have them, and whether their weights are relative to one another. */
+  readonly hasChoice: boolean;
 }
 
 interface ServedTraits extends TypeTraits {
@@ -51,6 +64,8 @@ const OLMO2: ServedTraits = {
   defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 },
 };
 
+const QWEN = { ...LLAMA.defaults, window: 4096 };
+
 /** By `model_type`. */
 const TRAITS = {
   llama: LLAMA,
@@ -61,10 +76,28 @@ const TRAITS = {
     windows: "all",
     defaults: { rmsEps: 1e-5, ropeBase: 1_000_000, headDim: 128, numHeads: 32, numKvHeads: 8, maxPositions: 262_144 },
   },
-  qwen2: { ...LLAMA, architecture: "qwen2", windows: "whenUsed" },
-  qwen3: { ...LLAMA, architecture: "qwen3", windows: "whenUsed", defaults: { ...LLAMA.defaults, headDim: 128 } },
-  qwen3_moe: { ...LLAMA, architecture: "qwen3moe", windows: "allWhenUsed", hasExperts: true },
-  mixtral: { ...LLAMA, windows: "all", hasExperts: true, defaults: { ...LLAMA.defaults, rmsEps: 1e-5, ropeBase: 1e6 } },
+  qwen2: { ...LLAMA, architecture: "qwen2", windows: "whenUsed", defaults: QWEN },
+  qwen3: { ...LLAMA, architecture: "qwen3", windows: "whenUsed", defaults: { ...QWEN, headDim: 128 } },
+  qwen3_moe: {
+    ...LLAMA,
+    architecture: "qwen3moe",
+    windows: "allWhenUsed",
+    experts: { count: 128, active: 8, width: 768, widthKey: "moe_intermediate_size", hasChoice: true },
+    defaults: { ...QWEN, numHeads: 32, numKvHeads: 4, ffWidth: 6144, maxPositions: 32_768, vocabSize: 151_936 },
+  },
+  mixtral: {
+    ...LLAMA,
+    windows: "all",
+    experts: { count: 8, active: 2, width: 14_336, widthKey: "intermediate_size", hasChoice: false },
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 1_000_000,
+      numHeads: 32,
+      numKvHeads: 8,
+      maxPositions: 131_072,
+      vocabSize: 32_000,
+    },
+  },
   gemma2: {
     ...GEMMA3,
     architecture: "gemma2",

@@ -25,7 +25,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
   const description = describeConfig(config, name, weights);
   const layers = servableLayers(description);
   const traits = traitsOf(config);
-  if (traits.hasExperts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
+  if (traits.experts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
   }
   const text = textConfig(config);
@@ -48,7 +48,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
     ...scalesOf(text, architecture, traits),
     activation: readActivation(text, factsOf(architecture).activation),
-    normalisesExperts: architecture !== "qwen3moe" || text.boolean("norm_topk_prob") === true,
+    normalisesExperts: traits.experts?.hasChoice !== true || text.boolean("norm_topk_prob") === true,
     isNeoxRope: true,
     ropes,
     pooling: undefined,
