@@ -16,11 +16,13 @@ import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
+import { writeFusedFolder } from "../../test/helpers/fused-experts.js";
 import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
 import { type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { arr, bool, encodeGguf, f32, f64, i32, i64, nested, str, u64 } from "../formats/gguf/write.js";
+import { readHfFolder } from "../formats/hf/folder.js";
 import { openModel } from "../model/open-model.js";
 import { createHfTokenizer } from "../text/hf/create-tokenizer.js";
 import { loadTextSide } from "../text/text-side.js";
@@ -117,6 +119,14 @@ function weightsOnly(path: string, out: string): void {
 
 const architectures = readdirSync(fixture("hf"));
 
+test("a GGUF file's fused experts are apart in a copy, and answer alike", async () => {
+  const [original, copy] = [place(".gguf"), place(".gguf")];
+  writeRandomModel(original, { architecture: "qwen3moe", seed: 6, expertLayout: "fused" });
+  weightsOnly(original, copy);
+  expect(await completionsOf(copy)).toEqual(await completionsOf(original));
+  expect([...readGguf(copy).tensors.keys()].filter((name) => name.includes("gate_up"))).toEqual([]);
+});
+
 describe("a folder", () => {
   test.each(architectures)("of %s becomes a file, and a folder again, that answer alike", async (name) => {
     const [file, folder] = [place(".gguf"), place()];
@@ -181,6 +191,18 @@ describe("a folder", () => {
     const { tensors } = readGguf(file);
     const names = ["post_attention_norm", "ffn_norm"].map((part) => `blk.1.${part}.weight`);
     expect(names.map((name) => tensors.has(name))).toEqual([true, false]);
+  });
+
+  test.each([
+    ["qwen3moe", ""],
+    ["mixtral", ""],
+    ["mixtral", ".gguf"],
+  ])("of %s with fused experts becomes a copy ('%s') that has them apart, and answers alike", async (name, suffix) => {
+    const [fused, copy] = [writeFusedFolder(fixture(`hf/${name}`), place()), place(suffix)];
+    weightsOnly(fused, copy);
+    expectClose(await completionsOf(copy), await completionsOf(fused));
+    const names = suffix === "" ? readHfFolder(copy).files.tensors : readGguf(copy).tensors;
+    expect([...names.keys()].filter((each) => each.includes("gate_up"))).toEqual([]);
   });
 
   test("of qwen3moe names the number of its experts as transformers 4 does, which knows no other name", () => {

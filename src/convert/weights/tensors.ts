@@ -1,5 +1,5 @@
 /** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
-import { type MatrixRows, type TensorSource, unstacked } from "../../backend/tensor-source.js";
+import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
@@ -29,9 +29,21 @@ export interface ModelTensor {
   /** [rows, cols] of a matrix, [length] of a vector. */
   readonly shape: readonly [number] | readonly [rows: number, cols: number];
   /** Of experts' matrices, all of them one below the other: rows of the stack from `start` on. */
-  readonly stack?: { readonly count: number; readonly totalRows: number; readonly start: number };
+  readonly stack?: {
+    readonly count: number;
+    readonly totalRows: number;
+    readonly start: number;
+    readonly within?: WiderStack;
+  };
   /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
   readonly order?: RowOrder;
+}
+
+/** The source has the matrices as parts of larger ones: of `rows` rows each, from row `offset` on. */
+interface WiderStack {
+  readonly name: string;
+  readonly rows: number;
+  readonly offset: number;
 }
 
 interface RowOrder {
@@ -67,9 +79,10 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
     vector(`${name}.bias`, rows);
   };
-  const stack = (name: string, count: number, rows: number, cols: number) => {
+  const stack = (name: string, count: number, rows: number, cols: number, within?: WiderStack) => {
     const totalRows = count * rows;
-    tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: { count, totalRows, start: 0 } });
+    const parts = { count, totalRows, start: 0, ...(within && { within }) };
+    tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
   };
   matrix("token_embd", vocabSize, width);
   vector("output_norm.weight", width);
@@ -94,8 +107,11 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     if (feedForward.kind === "experts") {
       const { count } = feedForward;
       matrix(`${layer}ffn_gate_inp`, count, width);
-      stack(`${layer}ffn_gate_exps`, count, inner, width);
-      stack(`${layer}ffn_up_exps`, count, inner, width);
+      // Gate above up of each expert; copies have them apart, as most readers know them.
+      const fused = `${layer}ffn_gate_up_exps.weight`;
+      const within = (offset: number) => (source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
+      stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
+      stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
       stack(`${layer}ffn_down_exps`, count, width, inner);
     } else {
       matrix(`${layer}ffn_gate`, inner, width);
@@ -148,7 +164,7 @@ export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainT
     // A piece lies within one matrix of a stack.
     rows = Math.min(mostRows, rowsOfOne - (start % rowsOfOne));
     const spec = { name, totalRows, cols, start, rows, keepsValues: true };
-    const stored = source.matrix(stack === undefined ? spec : { ...spec, numStacked: count });
+    const stored = source.matrix(stack === undefined ? spec : specOf(spec, rowsOfOne, stack));
     const bytes = storedBytes(stored, rows, cols);
     if (stored.type === type && order === undefined) yield bytes;
     else {
@@ -156,6 +172,14 @@ export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainT
       yield encoded(name, type, order === undefined ? values : reordered(values, cols, order));
     }
   }
+}
+
+/** Where the source has rows of a stack. */
+function specOf(spec: MatrixSpec, rowsOfOne: number, { count, within }: NonNullable<ModelTensor["stack"]>): MatrixSpec {
+  if (within === undefined) return { ...spec, numStacked: count };
+  const { name, rows, offset } = within;
+  const start = Math.floor(spec.start / rowsOfOne) * rows + offset + (spec.start % rowsOfOne);
+  return { ...spec, name, start, totalRows: count * rows, numStacked: count };
 }
 
 function encoded(name: string, type: PlainType, values: Float32Array): Uint8Array {

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { completionsOf } from "../../../test/helpers/converted.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
+import { writeFusedFolder } from "../../../test/helpers/fused-experts.js";
+import { type ExpectedLogprobs, expectLogprobs } from "../../../test/helpers/hf-models.js";
 import { JsonObject } from "../../formats/files/json.js";
 import { openModel } from "../open-model.js";
 import { servableConfig } from "./servable.js";
@@ -95,6 +97,30 @@ it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all laye
   expect(weighs(changed("mixtral", { norm_topk_prob: false }))).toBe(true);
   const windowed = openModel(changed("qwen3moe", { use_sliding_window: true, sliding_window: 16 }));
   expect(windowed.config.layers.map(({ mixer }) => mixer.window)).toEqual([16, 16, 16]);
+});
+
+describe.each(["qwen3moe", "mixtral"])("fused experts of %s", (name) => {
+  const fused = () => writeFusedFolder(fixture(`hf/${name}`), join(root, String(numFolders++)));
+
+  it("have the log-probabilities of experts that are stored apart", async () => {
+    const expected = JSON.parse(readFileSync(fixture(`hf/${name}/expected.json`), "utf8")) as ExpectedLogprobs;
+    await expectLogprobs(fused(), expected);
+  });
+
+  it("the other way round are refused, and so are those of another number of experts", async () => {
+    const folder = fused();
+    const path = join(folder, "model.safetensors");
+    const sound = readFileSync(path, "latin1");
+    const [, count, rows, cols] = /experts\.gate_up_proj":\{"dtype":"BF16","shape":\[(\d+),(\d+),(\d+)\]/.exec(sound)!;
+    for (const wrong of [`${count},${cols},${rows}`, `${rows},${count},${cols}`]) {
+      writeFileSync(path, sound.replace(`[${count},${rows},${cols}]`, `[${wrong}]`), "latin1");
+      const message = `gate_up_proj of shape [${count},${rows},${cols}], got [${wrong}]`;
+      await expect(completionsOf(folder)).rejects.toMatchObject({
+        code: "model_tensor",
+        message: expect.stringContaining(message),
+      });
+    }
+  });
 });
 
 describe("a folder is refused", () => {

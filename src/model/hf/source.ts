@@ -37,15 +37,22 @@ export class HfSource implements TensorSource {
   }
 
   matrix(spec: MatrixSpec): MatrixRows {
-    if (spec.numStacked !== undefined) return this.matrix(unstacked(spec));
-    const { name, totalRows, cols, start, rows } = spec;
+    const { name, totalRows, cols, start, rows, numStacked } = spec;
+    if (numStacked !== undefined) {
+      if (this.#find(name) === undefined) return this.matrix(unstacked(spec));
+      return this.#rows(this.#tensor(name, [numStacked, totalRows / numStacked, cols]), totalRows, start);
+    }
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
       const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), [totalRows, cols]);
       const type = encodedType(matrix);
       return { type, convert: (target) => encodeRows(matrix, type, start, rows, target) };
     }
-    const tensor = this.#tensor(name, [totalRows, cols]);
+    return this.#rows(this.#tensor(name, [totalRows, cols]), totalRows, start);
+  }
+
+  /** Rows from `start` on of a tensor that has `totalRows`. */
+  #rows(tensor: SafetensorsTensor, totalRows: number, start: number): MatrixRows {
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
     return { type: plainType(tensor), path: this.folder.files.shards[tensor.shard]!.path, byteOffset };
   }
