@@ -14,12 +14,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
+import { bias, changedFolder } from "../../test/helpers/changed-folder.js";
 import { completionsOf } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeFusedFolder } from "../../test/helpers/fused-experts.js";
 import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
 import { type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import type { encodeSafetensors } from "../../test/helpers/safetensors-writer.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { arr, bool, encodeGguf, f32, f64, i32, i64, nested, str, u64 } from "../formats/gguf/write.js";
 import { readHfFolder } from "../formats/hf/folder.js";
@@ -203,6 +205,48 @@ describe("a folder", () => {
     expectClose(await completionsOf(copy), await completionsOf(fused));
     const names = suffix === "" ? readHfFolder(copy).files.tensors : readGguf(copy).tensors;
     expect([...names.keys()].filter((each) => each.includes("gate_up"))).toEqual([]);
+  });
+
+  test.each([
+    ["mistral", "q_proj", 48],
+    ["mixtral", "k_proj", 16],
+    ["phi3", "qkv_proj", 64],
+    ["qwen3", "o_proj", 32],
+  ])("of %s with biases (%s) that its class cannot have, or of some parts alone, is refused", (name, part, length) => {
+    const extra = Object.fromEntries([0, 1].map((i) => [`model.layers.${i}.self_attn.${part}.bias`, bias(length)]));
+    const folder = changedFolder(fixture(`hf/${name}`), place(), { tensors: (stored) => ({ ...stored, ...extra }) });
+    expect(() => weightsOnly(folder, place())).toThrow(/expected (?:no )?biases (?:that|of all of)/);
+    expect(() => weightsOnly(folder, place(".gguf"))).not.toThrow();
+  });
+
+  test("of granite with biases in one layer alone is refused, and one of qwen3moe with attention's keeps them", async () => {
+    const [granite, qwen, copy] = [place(), place(), place()];
+    const tensors = ({
+      "model.layers.1.self_attn.o_proj.bias": _,
+      ...others
+    }: Parameters<typeof encodeSafetensors>[0]) => others;
+    changedFolder(fixture("hf/granite"), granite, { tensors });
+    expect(() => weightsOnly(granite, place())).toThrow(/of all of attn_q, .* or of none, got 7 of 8/);
+    const sizes = { q_proj: 48, k_proj: 24, v_proj: 24, o_proj: 32 };
+    const extra = [0, 1, 2].flatMap((i) =>
+      Object.entries(sizes).map(([part, length]) => [`model.layers.${i}.self_attn.${part}.bias`, bias(length)]),
+    );
+    changedFolder(fixture("hf/qwen3moe"), qwen, {
+      tensors: (stored) => ({ ...stored, ...Object.fromEntries(extra) }),
+    });
+    weightsOnly(qwen, copy);
+    expect(JSON.parse(readFileSync(join(copy, "config.json"), "utf8"))).toMatchObject({ attention_bias: true });
+    expectClose(await completionsOf(copy), await completionsOf(qwen));
+  });
+
+  test("with a tensor that nothing computes is refused", () => {
+    const name = "model.layers.0.mlp.gate.bias";
+    const folder = changedFolder(fixture("hf/qwen3moe"), place(), {
+      tensors: (stored) => ({ ...stored, [name]: bias(7) }),
+    });
+    for (const suffix of ["", ".gguf"]) {
+      expect(() => weightsOnly(folder, place(suffix))).toThrow(`expected tensors that are computed, got ${name} too`);
+    }
   });
 
   test("of qwen3moe names the number of its experts as transformers 4 does, which knows no other name", () => {

@@ -7,7 +7,7 @@ import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
-import { denseWidthOf } from "../weights/tensors.js";
+import { denseWidthOf, tensorsOf } from "../weights/tensors.js";
 import { ropeOf } from "./rope.js";
 import { shortest } from "./shortest.js";
 
@@ -23,6 +23,8 @@ interface HfClass {
   readonly windows: "none" | "all" | "listed" | "switched";
   /** Its keys that switch biases on, and the parts that each key is for. */
   readonly biases: Readonly<Record<string, readonly string[]>>;
+  /** Parts that have biases whatever a config.json says. */
+  readonly alwaysBiased?: readonly string[];
 }
 
 const QKV = ["attn_q", "attn_k", "attn_v"] as const;
@@ -43,11 +45,11 @@ const CLASSES: Readonly<Record<Architecture, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
-  qwen2: hfClass("qwen2", "Qwen2", "switched"),
+  qwen2: { ...hfClass("qwen2", "Qwen2", "switched"), alwaysBiased: QKV },
   qwen3: hfClass("qwen3", "Qwen3", "switched", ATTENTION_BIAS),
-  qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched"),
-  gemma2: hfClass("gemma2", "Gemma2", "listed"),
-  gemma3: hfClass("gemma3_text", "Gemma3", "listed"),
+  qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched", ATTENTION_BIAS),
+  gemma2: hfClass("gemma2", "Gemma2", "listed", ATTENTION_BIAS),
+  gemma3: hfClass("gemma3_text", "Gemma3", "listed", ATTENTION_BIAS),
   phi3: hfClass("phi3", "Phi3", "all"),
   smollm3: hfClass("smollm3", "SmolLM3", "none", BIAS),
   granite: hfClass("granite", "Granite", "none", BIAS),
@@ -123,7 +125,7 @@ export function hfConfigOf(
     ...windowsOf(model, ofModel),
     ...(experts === undefined ? {} : expertsJson(model, experts)),
     ...partsOf(model),
-    ...biasesOf(ofModel, source),
+    ...biasesOf(ofModel, model, source),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
   if (ids !== undefined && ids.stopIds.size > 0) {
@@ -165,12 +167,23 @@ function partsOf(model: ServableModel): Json {
   return parts;
 }
 
-function biasesOf({ biases }: HfClass, source: TensorSource): Json {
+/** @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others */
+function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: ServableModel, source: TensorSource): Json {
+  const numBiased = new Map<string, number>();
+  for (const { name } of tensorsOf(model, source)) {
+    const part = /^(?:blk\.\d+\.)?(\w+)\.bias$/.exec(name)?.[1];
+    if (part !== undefined) numBiased.set(part, (numBiased.get(part) ?? 0) + 1);
+  }
+  const known = [...Object.values(biases).flat(), ...alwaysBiased];
+  const unknown = [...numBiased.keys()].find((part) => !known.includes(part));
+  if (unknown !== undefined) throw unservedVariant(`expected no biases that ${className} has not, got ${unknown}.bias`);
   const isOn = (parts: readonly string[]): boolean => {
-    const numBiased = parts.filter((part) => source.has(`blk.0.${part}.bias`)).length;
-    if (numBiased === 0 || numBiased === parts.length) return numBiased > 0;
-    throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${numBiased}`);
+    const all = parts.length * model.layers.length;
+    const some = parts.reduce((sum, part) => sum + (numBiased.get(part) ?? 0), 0);
+    if (some === 0 || some === all) return some > 0;
+    throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${some} of ${all}`);
   };
+  if (alwaysBiased.length > 0) isOn(alwaysBiased);
   return Object.fromEntries(Object.entries(biases).map(([key, parts]) => [key, isOn(parts)]));
 }
 

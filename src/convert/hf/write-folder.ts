@@ -23,6 +23,7 @@ import {
   ROPE_FACTORS,
   tensorsOf,
   unstackedTensors,
+  type ValueSource,
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { tokenizerFiles } from "./tokenizer.js";
@@ -118,8 +119,7 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
     });
 }
 
-const distanceFromOne = (source: TensorSource): TensorSource => ({
-  has: (name) => source.has(name),
+const distanceFromOne = (source: TensorSource): ValueSource => ({
   matrix: (spec) => source.matrix(spec),
   values: (name, length) => source.values(name, length).map((value) => value - 1),
 });

@@ -46,6 +46,9 @@ interface WiderStack {
   readonly offset: number;
 }
 
+/** Tensors whose values are read. */
+export type ValueSource = Pick<TensorSource, "matrix" | "values">;
+
 interface RowOrder {
   readonly headDim: number;
   /** Row within a head. */
@@ -67,16 +70,21 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
   throw unservedVariant("expected the same feed-forward width in every layer, got several values");
 }
 
-/** All tensors that the engine reads of a model, in the order of its layers. */
+/**
+ * All tensors that the engine reads of a model, in the order of its layers.
+ * @throws gguf_tensor and model_tensor, where the source has others
+ */
 export function tensorsOf(model: ServableModel, source: TensorSource): readonly ModelTensor[] {
   const { width, vocabSize } = model;
   const tensors: ModelTensor[] = [];
   const vector = (name: string, length: number) => {
     if (source.has(name)) tensors.push({ name, shape: [length] });
   };
+  const table = (name: string, rows: number, cols: number) => {
+    if (source.has(`${name}.weight`)) tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
+  };
   const matrix = (name: string, rows: number, cols: number) => {
-    if (!source.has(`${name}.weight`)) return;
-    tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
+    table(name, rows, cols);
     vector(`${name}.bias`, rows);
   };
   const stack = (name: string, count: number, rows: number, cols: number, within?: WiderStack) => {
@@ -84,7 +92,7 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     const parts = { count, totalRows, start: 0, ...(within && { within }) };
     tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
   };
-  matrix("token_embd", vocabSize, width);
+  table("token_embd", vocabSize, width);
   vector("output_norm.weight", width);
   matrix("output", vocabSize, width);
   for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
@@ -93,20 +101,22 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     const numQueryRows = mixer.numHeads * mixer.headDim;
     const numKeyRows = mixer.numKvHeads * mixer.headDim;
     const isGateFused = !source.has(`${layer}ffn_gate.weight`);
-    vector(`${layer}attn_norm.weight`, width);
-    matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
-    matrix(`${layer}attn_q`, numQueryRows, width);
-    matrix(`${layer}attn_k`, numKeyRows, width);
-    matrix(`${layer}attn_v`, numKeyRows, width);
+    if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
+    if (source.has(`${layer}attn_qkv.weight`)) matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
+    else {
+      matrix(`${layer}attn_q`, numQueryRows, width);
+      matrix(`${layer}attn_k`, numKeyRows, width);
+      matrix(`${layer}attn_v`, numKeyRows, width);
+    }
     vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
     vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
-    vector(`${layer}ffn_norm.weight`, width);
+    if (!model.isPostNormed) vector(`${layer}ffn_norm.weight`, width);
     const { width: inner } = feedForward;
     if (feedForward.kind === "experts") {
       const { count } = feedForward;
-      matrix(`${layer}ffn_gate_inp`, count, width);
+      table(`${layer}ffn_gate_inp`, count, width);
       // Gate above up of each expert; copies have them apart, as most readers know them.
       const fused = `${layer}ffn_gate_up_exps.weight`;
       const within = (offset: number) => (source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
@@ -120,8 +130,16 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     }
     vector(`${layer}post_ffw_norm.weight`, width);
   });
+  source.expectNoOthers(new Set(tensors.flatMap(namesOf)));
   return tensors;
 }
+
+/** Names under which sources may have the tensor. */
+const namesOf = (tensor: ModelTensor): readonly string[] => [
+  tensor.name,
+  ...(tensor.stack?.within === undefined ? [] : [tensor.stack.within.name]),
+  ...unstackedTensors(tensor).map(({ ownName }) => ownName),
+];
 
 /** The matrices of a stack under names of their own; a tensor that is none, as it is. */
 export function unstackedTensors(tensor: ModelTensor): readonly (ModelTensor & { readonly ownName: string })[] {
@@ -147,7 +165,7 @@ export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$
  * The tensor's values as bytes of `type`, in pieces. Rows that are stored in that type already are copied unchanged.
  * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
-export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
+export function* bytesOf(source: ValueSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
   const { name, shape, order, stack } = tensor;
   const [numRows, cols] = shape;
   if (cols === undefined) {

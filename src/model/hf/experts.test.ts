@@ -139,8 +139,18 @@ describe("a folder is refused", () => {
   it.each([
     ["qwen3moe", { moe_intermediate_size: 16 }, undefined, /experts\.0\.gate_proj\.weight of shape \[16,32\]/],
     ["mixtral", { num_local_experts: 5 }, undefined, /experts\.4\.w1\.weight of shape \[48,32\], got none/],
-    ["mixtral", {}, ["1.block_sparse_moe.experts.3.w2", "1.block_sparse_moe.experts.9.w2"], /experts\.3\.w2.*got none/],
-    ["mixtral", {}, ["0.block_sparse_moe.gate", "0.block_sparse_moe.xate"], /block_sparse_moe\.gate.*got none/],
+    [
+      "mixtral",
+      {},
+      ["1.block_sparse_moe.experts.3.w2", "1.block_sparse_moe.experts.9.w2"],
+      /computed, got .*layers\.1\.block_sparse_moe\.experts\.9\.w2\.weight too/,
+    ],
+    [
+      "mixtral",
+      {},
+      ["0.block_sparse_moe.gate", "0.block_sparse_moe.xate"],
+      /computed, got .*layers\.0\.block_sparse_moe\.xate\.weight too/,
+    ],
   ] as const)("of %s with %j whose tensors are others", async (name, settings, replaced, message) => {
     await expect(completionsOf(changed(name, settings, replaced))).rejects.toMatchObject({
       code: "model_tensor",

@@ -113,6 +113,13 @@ export class HfNames {
     this.#prefixes = { model: prefix, head };
   }
 
+  /** Whether a stored tensor is the language model's, and not of a tower beside it. */
+  isOfModel(stored: string): boolean {
+    const { model, head } = this.#prefixes;
+    const own = [`${model}layers.`, `${model}embed_tokens.`, `${model}norm.`, `${head}lm_head.`];
+    return own.some((start) => stored.startsWith(start));
+  }
+
   of(name: string, architecture: Architecture): string | undefined {
     const stored = hfNameOf(name, architecture, this.#prefixes);
     return this.#hasFusedNames && stored !== undefined ? withFusedNames(stored) : stored;
