@@ -239,6 +239,26 @@ describe("a folder", () => {
     expectClose(await completionsOf(copy), await completionsOf(qwen));
   });
 
+  test("of olmo3 keeps a rope of its own for windows as a folder, and a file keeps its base", async () => {
+    const full_attention = { rope_type: "yarn", rope_theta: 1e4, factor: 4, original_max_position_embeddings: 64 };
+    const sliding = { rope_type: "default", rope_theta: 3e4 };
+    const changed = (sliding_attention: object) =>
+      changedFolder(fixture("hf/olmo3"), place(), {
+        settings: { rope_parameters: { full_attention, sliding_attention } },
+      });
+    const [plain, folder, file] = [changed(sliding), place(), place(".gguf")];
+    weightsOnly(plain, folder);
+    weightsOnly(plain, file);
+    const completions = await completionsOf(plain);
+    expect(await completionsOf(folder)).toEqual(completions);
+    expectClose(await completionsOf(file), completions);
+    const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
+    expect(config).toMatchObject({ rope_theta: 1e4, rope_parameters: { sliding_attention: sliding } });
+    const scaled = changed({ ...sliding, rope_type: "linear", factor: 2 });
+    expect(() => weightsOnly(scaled, place())).not.toThrow();
+    expect(() => weightsOnly(scaled, place(".gguf"))).toThrow(/can say ropes/);
+  });
+
   test("with a tensor that nothing computes is refused", () => {
     const name = "model.layers.0.mlp.gate.bias";
     const folder = changedFolder(fixture("hf/qwen3moe"), place(), {

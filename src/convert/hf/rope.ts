@@ -1,6 +1,7 @@
 /** The rope settings of a config.json, in the words that transformers 4 and 5 both know. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { JsonObject } from "../../formats/files/json.js";
+import type { RopeConfig } from "../../model/description/rope.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { ropesFromHf } from "../../model/hf/rope.js";
 import { ROPE_FACTORS } from "../weights/tensors.js";
@@ -10,50 +11,65 @@ type Json = Record<string, unknown>;
 
 export function ropeOf(model: ServableModel, source: TensorSource): Json {
   const [rope, local] = model.ropes;
+  const { dim, base } = rope!;
   const { headDim } = model.layers[0]!.mixer;
-  const { dim, base, scaling, factor, originalContextLength, attentionFactor } = rope!;
+  const scaling = scalingByFactors(model, source) ?? scalingOf(rope!);
   const json: Json = { rope_theta: base };
-  // transformers' Olmo3 takes the model's base there too, and has no key for another.
-  if (local !== undefined && model.architecture === "gemma3") json.rope_local_base_freq = local.base;
   if (dim !== headDim) json.partial_rotary_factor = dim / headDim;
-  const factors = (name: string) => (source.has(name) ? source.values(name, dim / 2) : undefined);
-  const [all, short, long] = ROPE_FACTORS.map(factors);
-  if (all !== undefined) json.rope_scaling = llama3Scaling(all, model);
-  else if (scaling === "linear") json.rope_scaling = { rope_type: "linear", factor };
-  else if (scaling === "yarn") {
-    json.rope_scaling = {
-      rope_type: "yarn",
-      factor,
-      original_max_position_embeddings: originalContextLength,
-      beta_fast: rope!.betaFast,
-      beta_slow: rope!.betaSlow,
-      // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
-      attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
-    };
-  } else if (short !== undefined && long !== undefined) {
-    json.original_max_position_embeddings = originalContextLength;
-    // transformers 4 takes these three keys alone; the magnitude follows from the lengths.
-    const stretch = model.contextLength / originalContextLength;
-    const inferred = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(originalContextLength));
-    json.rope_scaling = {
-      type: "longrope",
-      short_factor: Array.from(short, shortest),
-      long_factor: Array.from(long, shortest),
-      ...(Math.abs(inferred - attentionFactor) < 1e-5 ? {} : { attention_factor: attentionFactor }),
-    };
-  }
+  if (scaling?.type === "longrope") json.original_max_position_embeddings = rope!.originalContextLength;
   if (model.queryScaling !== undefined) {
     const { beta, length } = model.queryScaling;
     json.rope_parameters = {
       rope_type: "default",
       original_max_position_embeddings: length,
-      ...(json.rope_scaling ?? {}),
+      ...scaling,
       rope_theta: base,
       llama_4_scaling_beta: shortest(beta),
     };
-    delete json.rope_scaling;
+    return json;
   }
+  if (scaling !== undefined) json.rope_scaling = scaling;
+  if (local === undefined) return json;
+  // transformers 4 knows of windows no more than Gemma's base; 5 takes the class's own base there, unless a rope for each kind says another.
+  if (model.architecture === "gemma3") json.rope_local_base_freq = local.base;
+  json.rope_parameters = {
+    full_attention: { rope_type: "default", ...scaling, rope_theta: base },
+    sliding_attention: { rope_type: "default", ...scalingOf(local), rope_theta: local.base },
+  };
   return json;
+}
+
+/** @returns undefined for a rope that is not scaled, or by factors for each frequency */
+function scalingOf({ scaling, attentionFactor, ...rope }: RopeConfig): Json | undefined {
+  const { factor, originalContextLength, betaFast, betaSlow } = rope;
+  if (scaling === "linear") return { rope_type: "linear", factor };
+  if (scaling !== "yarn") return undefined;
+  return {
+    rope_type: "yarn",
+    factor,
+    original_max_position_embeddings: originalContextLength,
+    beta_fast: betaFast,
+    beta_slow: betaSlow,
+    // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
+    attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
+  };
+}
+
+function scalingByFactors(model: ServableModel, source: TensorSource): Json | undefined {
+  const { dim, originalContextLength, attentionFactor } = model.ropes[0]!;
+  const factors = (name: string) => (source.has(name) ? source.values(name, dim / 2) : undefined);
+  const [all, short, long] = ROPE_FACTORS.map(factors);
+  if (all !== undefined) return llama3Scaling(all, model);
+  if (short === undefined || long === undefined) return undefined;
+  // transformers 4 takes these three keys alone; the magnitude follows from the lengths.
+  const stretch = model.contextLength / originalContextLength;
+  const inferred = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(originalContextLength));
+  return {
+    type: "longrope",
+    short_factor: Array.from(short, shortest),
+    long_factor: Array.from(long, shortest),
+    ...(Math.abs(inferred - attentionFactor) < 1e-5 ? {} : { attention_factor: attentionFactor }),
+  };
 }
 
 /** Llama 3's settings beside the factor and the original length, the same in all published models. */

@@ -37,9 +37,10 @@ test("a file without weights says so, whatever its header lacks", () => {
   );
 });
 
-test("bounds are of one architecture, and attention without positions is refused", () => {
+test("bounds and growing queries are of one architecture each, and attention without positions is refused", () => {
   const unsupported = expect.objectContaining({ code: "architecture_unsupported" });
   expect(() => servableGguf(header({ "qwen2.final_logit_softcapping": f32(30) }))).toThrow(unsupported);
+  expect(() => servableGguf(header({ "qwen2.attention.temperature_scale": f32(0.1) }))).toThrow(unsupported);
   const granite = { "general.architecture": str("granite"), "granite.rope.scaling.finetuned": bool(false) };
   expect(() => servableGguf(header(granite))).toThrow(unsupported);
 });

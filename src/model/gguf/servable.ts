@@ -23,6 +23,8 @@ const SOFTMAX_OF_CHOSEN = 3;
 const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
 /** Of architectures with bounds alone. */
 const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
+/** Of architectures whose queries may grow. */
+const QUERY_SCALE = "attention.temperature_scale";
 
 /** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
 const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
@@ -92,7 +94,7 @@ function scalesOf(read: MetadataReader, architecture: Architecture, contextLengt
     };
   }
   if (!scalesQueries) return {};
-  const beta = read.optionalPositive("attention.temperature_scale", 0);
+  const beta = read.optionalPositive(QUERY_SCALE, 0);
   if (beta === 0) return {};
   const length = read.size("rope.scaling.original_context_length", MODEL_LIMITS.context, contextLength);
   return { queryScaling: { beta, length } };
@@ -102,8 +104,13 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
-  const { hasExperts, caps, hasRopeSwitch } = factsOf(known);
-  const unserved = [...UNSERVED_KEYS, ...(hasExperts ? [] : ["expert_count"]), ...(caps === undefined ? CAPS : [])];
+  const { hasExperts, caps, hasRopeSwitch, scalesQueries } = factsOf(known);
+  const unserved = [
+    ...UNSERVED_KEYS,
+    ...(hasExperts ? [] : ["expert_count"]),
+    ...(caps === undefined ? CAPS : []),
+    ...(scalesQueries ? [] : [QUERY_SCALE]),
+  ];
   for (const key of unserved) {
     const value = metadata.number(`${known}.${key}`);
     if (value !== undefined && value !== 0) throw unservedVariant(`expected no ${known}.${key}, got ${value}`);

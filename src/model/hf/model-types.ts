@@ -150,6 +150,10 @@ function unservedKeys(type: ModelType): readonly string[] {
   const { caps, noRopePeriod } = factsOf(architectureOf(type));
   return [
     "use_bidirectional_attention",
+    // Where other models of the kind have what Ministral 3's rope settings say.
+    "llama_4_scaling",
+    "llama_4_scaling_beta",
+    "attn_temperature_tuning",
     ...(caps === undefined ? ["final_logit_softcapping", "attn_logit_softcapping"] : []),
     ...(noRopePeriod === undefined ? [] : ["use_sliding_window"]),
   ];

@@ -6,7 +6,7 @@ import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "..
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
 import { architectureOf, periodicWindows, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
-import { queryScalingOf, type RopeFactors, ropesFromHf } from "./rope.js";
+import { queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
@@ -60,6 +60,8 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
 function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTraits): Partial<ServableModel> {
   const read = new ConfigReader(text);
   const { caps, hasFactors, scalesQueries } = factsOf(architecture);
+  if (scalesQueries) return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
+  refuseQueryScaling(text);
   if (caps !== undefined) {
     // A null is no bound.
     const cap = (key: string, fallback: number) =>
@@ -77,8 +79,7 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTrai
       logitScale: 1 / read.positive("logits_scaling", 1),
     };
   }
-  if (!scalesQueries) return {};
-  return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
+  return {};
 }
 
 /** An activation's name in transformers. */
