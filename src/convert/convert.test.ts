@@ -239,6 +239,28 @@ describe("a folder", () => {
     expectClose(await completionsOf(copy), await completionsOf(qwen));
   });
 
+  test.each([
+    ["olmo3", "1010", 2, []],
+    ["olmo3", "1110", undefined, []],
+    ["olmo3", "1001", "list", [/in other layers of olmo2/]],
+    ["gemma2", "01", "list", [/in other layers of gemma2/]],
+    ["gemma2", "00", 1, []],
+  ] as const)("of %s with windows in layers %s becomes a file that says so", async (name, flags, pattern, notes) => {
+    const layer_types = Array.from(flags, (flag) => (flag === "1" ? "sliding_attention" : "full_attention"));
+    const settings = { layer_types, max_position_embeddings: 8192 };
+    const folder = changedFolder(fixture(`hf/${name}`), place(), { settings });
+    const file = place(".gguf");
+    const heard: CopyNote[] = [];
+    const source = { path: folder, model: openModel(folder), text: undefined };
+    const progress = { onWritten: () => {}, onNote: (note: CopyNote) => heard.push(note) };
+    for (const _ of writeCopy(file, true, source, "F32", progress));
+    const { metadata } = readGguf(file);
+    const stated = metadata.get(`${openModel(folder).config.architecture}.attention.sliding_window_pattern`);
+    expect(stated).toEqual(pattern === "list" ? Array.from(flags, (flag) => flag === "1") : pattern);
+    expect(heard.map(({ text }) => text)).toEqual(notes.map((note) => expect.stringMatching(note)));
+    expectClose(await completionsOf(file), await completionsOf(folder));
+  });
+
   test("of olmo3 keeps a rope of its own for windows as a folder, and a file keeps its base", async () => {
     const full_attention = { rope_type: "yarn", rope_theta: 1e4, factor: 4, original_max_position_embeddings: 64 };
     const sliding = { rope_type: "default", rope_theta: 3e4 };

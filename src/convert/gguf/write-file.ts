@@ -20,9 +20,11 @@ import {
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
+import { seesAll } from "../../model/description/model-description.js";
 import type { Pooling } from "../../model/description/pooling.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
+import { WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -108,11 +110,26 @@ function architectureOf({ architecture, layers }: ServableModel): Architecture {
   return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
 }
 
-function windowNote(architecture: Architecture, { layers }: ServableModel): string | undefined {
+function windowNote(architecture: Architecture, config: ServableModel): string | undefined {
+  const { layers } = config;
   const window = Math.max(...layers.map(({ mixer }) => mixer.window));
   if (architecture === "mistral") return "llama.cpp does not know this architecture: the file is for millrace";
-  if (architecture !== "phi3" || window === 0) return undefined;
-  return `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`;
+  if (window > 0 && architecture === "phi3") {
+    return `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`;
+  }
+  const isListed = windowPattern(config)?.type === "array";
+  return isListed
+    ? `llama.cpp has a window in other layers of ${architecture}: there, the answers are others`
+    : undefined;
+}
+
+/** Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the architecture. */
+function windowPattern({ architecture, layers }: ServableModel): WritableValue | undefined {
+  const isLocal = layers.map(({ mixer }) => mixer.window > 0 || mixer.rope === 1);
+  const hasPeriod = (period: number) => isLocal.every((is, index) => is !== seesAll(index, period));
+  if (hasPeriod(factsOf(architecture).windows?.period ?? 0)) return undefined;
+  const period = layers.findIndex((_, index) => hasPeriod(index + 1)) + 1;
+  return period > 0 ? u32(period) : arr("bool", isLocal);
 }
 
 function writable(
@@ -170,8 +187,12 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     if (!config.normalisesExperts) own.expert_weights_norm = bool(false);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
-  // A rope of its own without a window: the window is as long as the context.
-  if (window > 0 || local !== undefined) own["attention.sliding_window"] = u32(window || config.contextLength);
+  // A rope of its own without a window, or a window that silent files have: the window is as long as the context.
+  if (window > 0 || local !== undefined || factsOf(architecture).windows?.widthInFiles !== undefined) {
+    own["attention.sliding_window"] = u32(window || config.contextLength);
+    const pattern = windowPattern(config);
+    if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;
+  }
   if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);

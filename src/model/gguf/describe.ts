@@ -26,7 +26,8 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
   const numLayers = read.size("block_count", MODEL_LIMITS.layers);
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
-  const mixerOf = readMixers(read, { numLayers, width, windowOf: readWindows(read, architecture, contextLength) });
+  const windowOf = readWindows(read, architecture, { numLayers, contextLength });
+  const mixerOf = readMixers(read, { numLayers, width, windowOf });
   const feedForwardOf = readFeedForwards(read, numLayers);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
@@ -58,8 +59,15 @@ interface Window {
   readonly rope: number;
 }
 
+/** Which layers have the window. */
+export const WINDOW_PATTERN = "attention.sliding_window_pattern";
+
 /** A window as long as the context is none. Architectures that are not known here have none. */
-function readWindows(read: MetadataReader, architecture: string, contextLength: number): (index: number) => Window {
+function readWindows(
+  read: MetadataReader,
+  architecture: string,
+  { numLayers, contextLength }: { readonly numLayers: number; readonly contextLength: number },
+): (index: number) => Window {
   const all: Window = { window: 0, rope: 0 };
   const { windows, noRopePeriod = 0 } = knownFacts(architecture) ?? {};
   if (windows === undefined) return (index) => (seesAll(index, noRopePeriod) ? { ...all, rope: NO_ROPE } : all);
@@ -68,7 +76,8 @@ function readWindows(read: MetadataReader, architecture: string, contextLength: 
   if (stated === 0) return () => all;
   const rope = windows.localRope === undefined ? 0 : 1;
   const local: Window = { window: stated >= contextLength ? 0 : stated, rope };
-  return (index) => (seesAll(index, windows.period) ? all : local);
+  const isLocal = read.layers(WINDOW_PATTERN, numLayers) ?? ((index: number) => !seesAll(index, windows.period));
+  return (index) => (isLocal(index) ? local : all);
 }
 
 function readMixers(read: MetadataReader, { numLayers, width, windowOf }: LayerContext): (index: number) => Mixer {
