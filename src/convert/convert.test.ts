@@ -119,6 +119,17 @@ function weightsOnly(path: string, out: string): void {
   for (const _ of writeCopy(out, isFile, source, "F32", { onWritten: () => {}, onNote: () => {} }));
 }
 
+/** What is noted while a file is written. */
+function notesOfFile(path: string, out: string): readonly string[] {
+  const notes: string[] = [];
+  const source = { path, model: openModel(path), text: undefined };
+  const onNote = ({ text }: CopyNote) => void notes.push(text);
+  for (const _ of writeCopy(out, true, source, "F32", { onWritten: () => {}, onNote }));
+  return notes;
+}
+
+type Tensors = Parameters<typeof encodeSafetensors>[0];
+
 const architectures = readdirSync(fixture("hf"));
 
 test("a GGUF file's fused experts are apart in a copy, and answer alike", async () => {
@@ -221,10 +232,7 @@ describe("a folder", () => {
 
   test("of granite with biases in one layer alone is refused, and one of qwen3moe with attention's keeps them", async () => {
     const [granite, qwen, copy] = [place(), place(), place()];
-    const tensors = ({
-      "model.layers.1.self_attn.o_proj.bias": _,
-      ...others
-    }: Parameters<typeof encodeSafetensors>[0]) => others;
+    const tensors = ({ "model.layers.1.self_attn.o_proj.bias": _, ...others }: Tensors) => others;
     changedFolder(fixture("hf/granite"), granite, { tensors });
     expect(() => weightsOnly(granite, place())).toThrow(/of all of attn_q, .* or of none, got 7 of 8/);
     const sizes = { q_proj: 48, k_proj: 24, v_proj: 24, o_proj: 32 };
@@ -240,24 +248,39 @@ describe("a folder", () => {
   });
 
   test.each([
+    ["qwen3moe", { mlp_only_layers: [] }, [/scales the weights of a token's experts to a sum of one for qwen3moe/]],
+    ["qwen3moe", { mlp_only_layers: [], norm_topk_prob: true }, []],
+    ["mixtral", {}, []],
+    ["olmo3", {}, []],
+    ["olmo3", { rope_parameters: { full_attention: { rope_theta: 1e4 } } }, [/gives windows the model's rope base/]],
+  ] as const)("of %s with %j is noted where llama.cpp computes its file otherwise", (name, settings, notes) => {
+    const apart = ({ "model.layers.0.mlp.gate.weight": gate, ...others }: Tensors): Tensors => {
+      const experts = Object.entries(others).filter(([each]) => each.includes("layers.0.mlp.experts."));
+      const layer1 = experts.map(([each, tensor]) => [each.replace("layers.0.", "layers.1."), tensor] as const);
+      const dense = Object.entries(others).filter(([each]) => !each.includes("layers.1.mlp."));
+      const routers = { "model.layers.0.mlp.gate.weight": gate!, "model.layers.1.mlp.gate.weight": gate! };
+      return { ...Object.fromEntries([...dense, ...layer1]), ...routers };
+    };
+    const tensors = name === "qwen3moe" ? { tensors: apart } : {};
+    const folder = changedFolder(fixture(`hf/${name}`), place(), { settings, ...tensors });
+    expect(notesOfFile(folder, place(".gguf"))).toEqual(notes.map((note) => expect.stringMatching(note)));
+  });
+
+  test.each([
     ["olmo3", "1010", 2, []],
     ["olmo3", "1110", undefined, []],
-    ["olmo3", "1001", "list", [/in other layers of olmo2/]],
-    ["gemma2", "01", "list", [/in other layers of gemma2/]],
+    ["olmo3", "1001", "list", [/in other layers for olmo2/]],
+    ["gemma2", "01", "list", [/in other layers for gemma2/]],
     ["gemma2", "00", 1, []],
   ] as const)("of %s with windows in layers %s becomes a file that says so", async (name, flags, pattern, notes) => {
     const layer_types = Array.from(flags, (flag) => (flag === "1" ? "sliding_attention" : "full_attention"));
     const settings = { layer_types, max_position_embeddings: 8192 };
     const folder = changedFolder(fixture(`hf/${name}`), place(), { settings });
     const file = place(".gguf");
-    const heard: CopyNote[] = [];
-    const source = { path: folder, model: openModel(folder), text: undefined };
-    const progress = { onWritten: () => {}, onNote: (note: CopyNote) => heard.push(note) };
-    for (const _ of writeCopy(file, true, source, "F32", progress));
+    expect(notesOfFile(folder, file)).toEqual(notes.map((note) => expect.stringMatching(note)));
     const { metadata } = readGguf(file);
     const stated = metadata.get(`${openModel(folder).config.architecture}.attention.sliding_window_pattern`);
     expect(stated).toEqual(pattern === "list" ? Array.from(flags, (flag) => flag === "1") : pattern);
-    expect(heard.map(({ text }) => text)).toEqual(notes.map((note) => expect.stringMatching(note)));
     expectClose(await completionsOf(file), await completionsOf(folder));
   });
 

@@ -81,8 +81,7 @@ export function* writeFile(
   const { config } = model;
   const source = model.tensors();
   const architecture = architectureOf(config);
-  const note = windowNote(architecture, config);
-  if (note !== undefined) onNote({ text: note, isAboutTokens: false });
+  for (const note of notesOf(architecture, config)) onNote({ text: note, isAboutTokens: false });
   const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, type));
   const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
   let numWritten = 0;
@@ -110,17 +109,27 @@ function architectureOf({ architecture, layers }: ServableModel): Architecture {
   return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
 }
 
-function windowNote(architecture: Architecture, config: ServableModel): string | undefined {
-  const { layers } = config;
+/** What llama.cpp computes otherwise, for which no key of its files is read. */
+function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
+  const { layers, ropes, normalisesExperts } = config;
   const window = Math.max(...layers.map(({ mixer }) => mixer.window));
-  if (architecture === "mistral") return "llama.cpp does not know this architecture: the file is for millrace";
+  if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
+  const notes: string[] = [];
   if (window > 0 && architecture === "phi3") {
-    return `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`;
+    notes.push(
+      `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
+    );
   }
-  const isListed = windowPattern(config)?.type === "array";
-  return isListed
-    ? `llama.cpp has a window in other layers of ${architecture}: there, the answers are others`
-    : undefined;
+  const differences = {
+    "has a window in other layers": windowPattern(config)?.type === "array",
+    "gives windows the model's rope base":
+      architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
+    "scales the weights of a token's experts to a sum of one": !normalisesExperts,
+  };
+  for (const [what, differs] of Object.entries(differences)) {
+    if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);
+  }
+  return notes;
 }
 
 /** Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the architecture. */
