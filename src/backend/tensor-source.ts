@@ -39,6 +39,11 @@ export interface TensorSource extends MatrixSource {
   has(name: string): boolean;
   /** A small tensor's values, f32 [length]. Throws unless the source has the tensor with that length. */
   values(name: string, length: number): Float32Array;
+  /**
+   * Throws where the source has other tensors of the language model than these: nothing would compute them, and the answers would be those of
+   * another model.
+   */
+  expectNoOthers(names: ReadonlySet<string>): void;
 }
 
 /** One expert's matrix under a name of its own: `blk.0.ffn_up_exps.weight` stacks `blk.0.ffn_up.0.weight`, `blk.0.ffn_up.1.weight`, … */

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { completionsOf } from "../../test/helpers/converted.js";
+import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
 import { type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
@@ -32,16 +32,6 @@ import { tokenizerFiles } from "./hf/tokenizer.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-convert-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-type Completions = Awaited<ReturnType<typeof completionsOf>>;
-
-/** The order of a head's rows is another, and so is the order in which attention sums their products. */
-function expectClose(got: Completions, expected: Completions): void {
-  expect(got.map(({ tokenIds }) => tokenIds)).toEqual(expected.map(({ tokenIds }) => tokenIds));
-  const logprobs = (completions: Completions) => completions.flatMap((each) => each.logprobs.map((one) => one.logprob));
-  const wanted = logprobs(expected);
-  for (const [i, logprob] of logprobs(got).entries()) expect(Math.abs(logprob - wanted[i]!)).toBeLessThan(1e-3);
-}
 
 let numPlaces = 0;
 const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
@@ -107,13 +97,6 @@ describe("a GGUF file", () => {
     expectClose(await completionsOf(folder), completions);
   });
 });
-
-/** The tiny models' tokenizers have other sizes than their embeddings, or characters without a token. */
-function weightsOnly(path: string, out: string): void {
-  const source = { path, model: openModel(path), text: undefined };
-  const isFile = out.endsWith(".gguf");
-  for (const _ of writeCopy(out, isFile, source, "F32", { onWritten: () => {}, onNote: () => {} }));
-}
 
 const architectures = readdirSync(fixture("hf"));
 

@@ -79,6 +79,9 @@ async function converted(
   const text = await loadTextSide(path);
   const type = wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined);
   const place = mkdtempSync(`${out}.partial-`);
+  const remove = () => rmSync(place, { recursive: true, force: true });
+  // A second signal ends the process at once.
+  process.once("exit", remove);
   try {
     const copy = join(place, isFile ? "copy.gguf" : "copy");
     let hasOtherTokens = false;
@@ -97,7 +100,8 @@ async function converted(
     signal?.throwIfAborted();
     publish(copy, out, isFile);
   } finally {
-    rmSync(place, { recursive: true, force: true });
+    remove();
+    process.off("exit", remove);
     text.asyncTokenizer.end();
   }
   return { path: out, format: isFile ? "gguf" : "hf", type, numBytes: bytesIn(out) };

@@ -1,5 +1,8 @@
-/** Greedy answers of a model to fixed prompts, with log-probabilities, computed in process from activations that are not rounded. */
+/** Copies of models without their text side, and greedy answers of a model to fixed prompts, with log-probabilities, computed in process from activations that are not rounded. */
+import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
+import { writeCopy } from "../../src/convert/convert.js";
+import type { CopyNote } from "../../src/convert/gguf/write-file.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { NO_SPECULATION } from "../../src/engine/api/speculative-config.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
@@ -28,4 +31,30 @@ export async function completionsOf(path: string) {
   } finally {
     backend.destroy();
   }
+}
+
+type Completions = Awaited<ReturnType<typeof completionsOf>>;
+
+/** The order of a head's rows is another, and so is the order in which attention sums their products. */
+export function expectClose(got: Completions, expected: Completions): void {
+  expect(got.map(({ tokenIds }) => tokenIds)).toEqual(expected.map(({ tokenIds }) => tokenIds));
+  const logprobs = (completions: Completions) => completions.flatMap((each) => each.logprobs.map((one) => one.logprob));
+  const wanted = logprobs(expected);
+  for (const [i, logprob] of logprobs(got).entries()) expect(Math.abs(logprob - wanted[i]!)).toBeLessThan(1e-3);
+}
+
+/** The tiny models' tokenizers have other sizes than their embeddings, or characters without a token. */
+export function weightsOnly(path: string, out: string): void {
+  const source = { path, model: openModel(path), text: undefined };
+  const isFile = out.endsWith(".gguf");
+  for (const _ of writeCopy(out, isFile, source, "F32", { onWritten: () => {}, onNote: () => {} }));
+}
+
+/** What is noted while a file is written. */
+export function notesOfFile(path: string, out: string): readonly string[] {
+  const notes: string[] = [];
+  const source = { path, model: openModel(path), text: undefined };
+  const onNote = ({ text }: CopyNote) => void notes.push(text);
+  for (const _ of writeCopy(out, true, source, "F32", { onWritten: () => {}, onNote }));
+  return notes;
 }

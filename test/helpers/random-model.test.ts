@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
-import { ARCHITECTURES } from "../../src/model/description/servable.js";
+import { ARCHITECTURES } from "../../src/model/description/architectures.js";
 import { writeRandomModel } from "./random-model.js";
 import { encodeValues, halfBits } from "./tensor-bytes.js";
 

@@ -12,7 +12,7 @@ import {
   type WritableValue,
   writeGguf,
 } from "../../src/formats/gguf/write.js";
-import type { Architecture } from "../../src/model/description/servable.js";
+import type { Architecture } from "../../src/model/description/architectures.js";
 import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 
 export type RandomArchitecture = Exclude<Architecture, "mistral">;

@@ -36,9 +36,9 @@ export function convertCommand(): Command {
 async function runConvert(flags: ConvertFlags): Promise<void> {
   const startStage = stagesTo(process.stderr);
   const { path } = await locateModel(flags.model, startStage);
-  const { convertModel } = await import("../../convert/convert.js");
   const stage = startStage("convert");
   await untilStopped(async (signal) => {
+    const { convertModel } = await import("../../convert/convert.js");
     const converted = await convertModel(
       { model: path, out: flags.out, type: TYPES[flags.dtype] },
       (numBytes, total) => stage.update(`${Math.floor((100 * numBytes) / total)} % of ${formatBytes(total)}`),

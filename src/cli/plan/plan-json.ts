@@ -1,7 +1,7 @@
 /** A plan as JSON: every figure, reason and argument. */
 
 import type { ExpertsFeedForward, LatentMixer, Layer } from "../../model/description/model-description.js";
-import { summarizeLayers } from "../../model/description/sizes.js";
+import { expertsOf, summarizeLayers } from "../../model/description/sizes.js";
 import type { Fit } from "../../plan/calibrate.js";
 import type { PlannedModel } from "../../plan/planned-model.js";
 import type { Configuration, Plan } from "../../plan/request.js";
@@ -23,12 +23,12 @@ function configurationJson(configuration: Configuration): object {
 /** The model's layers as sums: one entry for each of hundreds of layers would say less. */
 function modelJson({ layers, ...rest }: PlannedModel): object {
   const { window, numWindowLayers, ...dimensions } = summarizeLayers({ layers });
-  const mixture = layers.find(({ feedForward }) => feedForward.kind === "experts")?.feedForward;
+  const experts = expertsOf({ layers });
   const latent = layers.find(({ mixer }) => mixer.kind === "latent")?.mixer;
   return {
     ...rest,
     ...dimensions,
-    ...(mixture?.kind === "experts" ? { experts: expertsJson(mixture, layers) } : {}),
+    ...(experts === undefined ? {} : { experts: expertsJson(experts, layers) }),
     ...(latent?.kind === "latent" ? { latent: latentJson(latent) } : {}),
     ...(window === 0 ? {} : { window: { numTokens: window, numLayers: numWindowLayers } }),
   };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, readJsonFile } from "../../formats/files/json.js";
 import { arr, bool, str, u32, type WritableValue } from "../../formats/gguf/write.js";
-import type { Architecture } from "../../model/description/servable.js";
+import type { Architecture } from "../../model/description/architectures.js";
 import { MAX_TOKENIZER_BYTES, readMerges, readOptional, tokenText } from "../../text/hf/create-tokenizer.js";
 import { idsByText, readAddedTokens, readHfVocabulary } from "../../text/hf/vocabulary.js";
 import { ByteLevelBpe } from "../../text/tokenizer/byte-level-bpe.js";

@@ -19,9 +19,12 @@ import {
 } from "../../formats/gguf/write.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
+import { type Architecture, factsOf } from "../../model/description/architectures.js";
+import { seesAll } from "../../model/description/model-description.js";
 import type { Pooling } from "../../model/description/pooling.js";
-import type { Architecture, ServableModel } from "../../model/description/servable.js";
-import { unservedVariant } from "../../model/description/servable.js";
+import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { expertsOf } from "../../model/description/sizes.js";
+import { WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -29,7 +32,6 @@ import {
   bytesOf,
   type CopySource,
   denseWidthOf,
-  expertsOf,
   interleaved,
   isRotated,
   type ModelTensor,
@@ -58,9 +60,6 @@ const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
   [Float64Array, "f64"],
 ]);
 
-/** GGUF architectures whose rope rotates pairs side by side. */
-const INTERLEAVED: readonly Architecture[] = ["llama", "mistral", "mistral3", "smollm3", "granite"];
-
 /** What the copy does otherwise than the model. */
 export interface CopyNote {
   readonly text: string;
@@ -82,8 +81,7 @@ export function* writeFile(
   const { config } = model;
   const source = model.tensors();
   const architecture = architectureOf(config);
-  const note = windowNote(architecture, config);
-  if (note !== undefined) onNote({ text: note, isAboutTokens: false });
+  for (const note of notesOf(architecture, config)) onNote({ text: note, isAboutTokens: false });
   const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, type));
   const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
   let numWritten = 0;
@@ -111,11 +109,36 @@ function architectureOf({ architecture, layers }: ServableModel): Architecture {
   return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
 }
 
-function windowNote(architecture: Architecture, { layers }: ServableModel): string | undefined {
+/** What llama.cpp computes otherwise, for which no key of its files is read. */
+function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
+  const { layers, ropes, normalisesExperts } = config;
   const window = Math.max(...layers.map(({ mixer }) => mixer.window));
-  if (architecture === "mistral") return "llama.cpp does not know this architecture: the file is for millrace";
-  if (architecture !== "phi3" || window === 0) return undefined;
-  return `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`;
+  if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
+  const notes: string[] = [];
+  if (window > 0 && architecture === "phi3") {
+    notes.push(
+      `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
+    );
+  }
+  const differences = {
+    "has a window in other layers": windowPattern(config)?.type === "array",
+    "gives windows the model's rope base":
+      architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
+    "scales the weights of a token's experts to a sum of one": !normalisesExperts,
+  };
+  for (const [what, differs] of Object.entries(differences)) {
+    if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);
+  }
+  return notes;
+}
+
+/** Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the architecture. */
+function windowPattern({ architecture, layers }: ServableModel): WritableValue | undefined {
+  const isLocal = layers.map(({ mixer }) => mixer.window > 0 || mixer.rope === 1);
+  const hasPeriod = (period: number) => isLocal.every((is, index) => is !== seesAll(index, period));
+  if (hasPeriod(factsOf(architecture).windows?.period ?? 0)) return undefined;
+  const period = layers.findIndex((_, index) => hasPeriod(index + 1)) + 1;
+  return period > 0 ? u32(period) : arr("bool", isLocal);
 }
 
 function writable(
@@ -127,7 +150,7 @@ function writable(
 ) {
   const [rows, cols] = tensor.shape;
   const { headDim } = config.layers[0]!.mixer;
-  const movesPairs = config.isNeoxRope && INTERLEAVED.includes(architecture) && isRotated(tensor.name);
+  const movesPairs = config.isNeoxRope && !factsOf(architecture).isNeoxInFiles && isRotated(tensor.name);
   if (movesPairs && config.ropes[0]!.dim !== headDim) {
     throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
   }
@@ -173,8 +196,12 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     if (!config.normalisesExperts) own.expert_weights_norm = bool(false);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
-  // A rope of its own without a window: the window is as long as the context.
-  if (window > 0 || local !== undefined) own["attention.sliding_window"] = u32(window || config.contextLength);
+  // A rope of its own without a window, or a window that silent files have: the window is as long as the context.
+  if (window > 0 || local !== undefined || factsOf(architecture).windows?.widthInFiles !== undefined) {
+    own["attention.sliding_window"] = u32(window || config.contextLength);
+    const pattern = windowPattern(config);
+    if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;
+  }
   if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);
@@ -184,7 +211,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
     own["rope.scaling.attn_factor"] = f32(rope!.attentionFactor);
   }
-  if (architecture === "granite") {
+  if (factsOf(architecture).hasFactors) {
     own["attention.scale"] = f32(config.attentionScale);
     own.embedding_scale = f32(config.embeddingScale);
     own.residual_scale = f32(config.residualScale);

@@ -1,50 +1,80 @@
 /** The config.json of a model, as transformers' configuration class of its architecture has it. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
-import { JsonObject } from "../../formats/files/json.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
+import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import type { Architecture, ServableModel } from "../../model/description/servable.js";
-import { unservedVariant } from "../../model/description/servable.js";
-import { hasOffsetNorms } from "../../model/hf/names.js";
-import { ropesFromHf } from "../../model/hf/rope.js";
-import { denseWidthOf, expertsOf, ROPE_FACTORS } from "../weights/tensors.js";
+import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { expertsOf } from "../../model/description/sizes.js";
+import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
+import { denseWidthOf, tensorsOf } from "../weights/tensors.js";
+import { ropeOf } from "./rope.js";
+import { shortest } from "./shortest.js";
 
 type Json = Record<string, unknown>;
 
 const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16: "float16", BF16: "bfloat16" };
 
-const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, className: string]>> = {
-  llama: ["llama", "LlamaForCausalLM"],
-  mistral: ["mistral", "MistralForCausalLM"],
-  mistral3: ["ministral3", "Ministral3ForCausalLM"],
-  qwen2: ["qwen2", "Qwen2ForCausalLM"],
-  qwen3: ["qwen3", "Qwen3ForCausalLM"],
-  gemma2: ["gemma2", "Gemma2ForCausalLM"],
-  qwen3moe: ["qwen3_moe", "Qwen3MoeForCausalLM"],
-  gemma3: ["gemma3_text", "Gemma3ForCausalLM"],
-  phi3: ["phi3", "Phi3ForCausalLM"],
-  smollm3: ["smollm3", "SmolLM3ForCausalLM"],
-  granite: ["granite", "GraniteForCausalLM"],
-  olmo2: ["olmo2", "Olmo2ForCausalLM"],
-  seed_oss: ["seed_oss", "SeedOssForCausalLM"],
+/** A class of transformers' configurations. */
+interface HfClass {
+  readonly modelType: string;
+  readonly className: string;
+  /** What it says of windows: nothing; one for all layers; which layers have one; or that, where the window is switched on. */
+  readonly windows: "none" | "all" | "listed" | "switched";
+  /** Its keys that switch biases on, and the parts that each key is for. */
+  readonly biases: Readonly<Record<string, readonly string[]>>;
+  /** Parts that have biases whatever a config.json says. */
+  readonly alwaysBiased?: readonly string[];
+}
+
+const QKV = ["attn_q", "attn_k", "attn_v"] as const;
+const NO_BIAS = {};
+const ATTENTION_BIAS = { attention_bias: [...QKV, "attn_output"] };
+const BIAS = { ...ATTENTION_BIAS, mlp_bias: ["ffn_gate", "ffn_up", "ffn_down"] };
+const SEED_BIAS = { ...BIAS, attention_bias: QKV, attention_out_bias: ["attn_output"] };
+
+/** @param name of the class, before ForCausalLM */
+const hfClass = (
+  modelType: string,
+  name: string,
+  windows: HfClass["windows"],
+  biases: HfClass["biases"] = NO_BIAS,
+): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
+
+const CLASSES: Readonly<Record<Architecture, HfClass>> = {
+  llama: hfClass("llama", "Llama", "none", BIAS),
+  mistral: hfClass("mistral", "Mistral", "all"),
+  mistral3: hfClass("ministral3", "Ministral3", "all"),
+  qwen2: { ...hfClass("qwen2", "Qwen2", "switched"), alwaysBiased: QKV },
+  qwen3: hfClass("qwen3", "Qwen3", "switched", ATTENTION_BIAS),
+  qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched", ATTENTION_BIAS),
+  gemma2: hfClass("gemma2", "Gemma2", "listed", ATTENTION_BIAS),
+  gemma3: hfClass("gemma3_text", "Gemma3", "listed", ATTENTION_BIAS),
+  phi3: hfClass("phi3", "Phi3", "all"),
+  smollm3: hfClass("smollm3", "SmolLM3", "none", BIAS),
+  granite: hfClass("granite", "Granite", "none", BIAS),
+  olmo2: hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
+  seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
 };
-/** One architecture of GGUF files; transformers has another class for its models with windows. */
-const OLMO3 = ["olmo3", "Olmo3ForCausalLM"] as const;
-const hasLocalRope = ({ architecture, layers }: ServableModel): boolean =>
-  architecture === "olmo2" && layers.some(({ mixer }) => mixer.rope === 1);
+const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
+const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 
-const HAS_MLP_BIAS: readonly Architecture[] = ["llama", "granite", "smollm3", "seed_oss"];
-const HAS_ATTENTION_BIAS: readonly Architecture[] = ["llama", "qwen3", "granite", "smollm3", "olmo2"];
+/** transformers has classes of their own for llamas with experts, and for the models of olmo2 whose windows have a rope. */
+function classOf(model: ServableModel): HfClass {
+  if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
+  if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
+  return CLASSES[model.architecture];
+}
 
-const MIXTRAL = ["mixtral", "MixtralForCausalLM"] as const;
+const hasLocalRope = ({ layers }: ServableModel): boolean => layers.some(({ mixer }) => mixer.rope === 1);
 
 function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeedForward): Json {
-  const config: Json = { num_local_experts: count, num_experts_per_tok: active };
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
   if (model.architecture === "qwen3moe") {
     return {
-      ...config,
+      // transformers 4 knows no other name for it here; 5 has this one as an alias.
+      num_experts: count,
+      num_experts_per_tok: active,
       moe_intermediate_size: width,
       norm_topk_prob: model.normalisesExperts,
       mlp_only_layers: denseLayers,
@@ -53,7 +83,7 @@ function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeed
   if (denseLayers.length > 0 || !model.normalisesExperts) {
     throw unservedVariant("expected a mixtral with experts in every layer, whose weights are relative to one another");
   }
-  return config;
+  return { num_local_experts: count, num_experts_per_tok: active };
 }
 
 interface TextIds {
@@ -68,9 +98,8 @@ export function hfConfigOf(
   type: PlainType,
   ids: TextIds | undefined,
 ): Json {
+  const ofModel = classOf(model);
   const experts = expertsOf(model);
-  const isMixtral = experts !== undefined && model.architecture === "llama";
-  const [modelType, className] = isMixtral ? MIXTRAL : hasLocalRope(model) ? OLMO3 : CLASSES[model.architecture];
   const { mixer } = model.layers[0]!;
   if (model.pooling !== undefined) {
     const message = `expected a model without a pooling of its own, got the pooling ${model.pooling}`;
@@ -79,8 +108,8 @@ export function hfConfigOf(
     });
   }
   const config: Json = {
-    architectures: [className],
-    model_type: modelType,
+    architectures: [ofModel.className],
+    model_type: ofModel.modelType,
     torch_dtype: TORCH_DTYPES[type],
     vocab_size: model.vocabSize,
     hidden_size: model.width,
@@ -93,9 +122,10 @@ export function hfConfigOf(
     rms_norm_eps: shortest(model.rmsEps),
     tie_word_embeddings: !source.has("output.weight"),
     ...ropeOf(model, source),
-    ...windowsOf(model),
+    ...windowsOf(model, ofModel),
     ...(experts === undefined ? {} : expertsJson(model, experts)),
-    ...partsOf(model, source),
+    ...partsOf(model),
+    ...biasesOf(ofModel, model, source),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
   if (ids !== undefined && ids.stopIds.size > 0) {
@@ -105,44 +135,30 @@ export function hfConfigOf(
   return config;
 }
 
-/** Biases, activation and scale of attention, where the architecture lets a model choose them. */
-function partsOf(model: ServableModel, source: TensorSource): Json {
-  const hasBias = (part: string) => source.has(`blk.0.${part}.bias`);
+/** Activation, scale of attention and what else an architecture lets a model choose. */
+function partsOf(model: ServableModel): Json {
   const { architecture, layers, attentionScale } = model;
-  if (hasOffsetNorms(architecture)) {
-    const scalar = Math.round(1 / attentionScale ** 2);
-    const caps = {
-      attn_logit_softcapping: model.attentionCap === 0 ? null : shortest(model.attentionCap),
-      final_logit_softcapping: model.logitCap === 0 ? null : shortest(model.logitCap),
+  const { activation, isGemma, caps, hasFactors, noRopePeriod } = factsOf(architecture);
+  const name = ACTIVATION_NAMES[activation];
+  const cap = (value: number) => (value === 0 ? null : shortest(value));
+  if (isGemma) {
+    return {
+      hidden_activation: name,
+      query_pre_attn_scalar: Math.round(1 / attentionScale ** 2),
+      ...(caps && { attn_logit_softcapping: cap(model.attentionCap), final_logit_softcapping: cap(model.logitCap) }),
     };
-    const own = architecture === "gemma2" ? caps : {};
-    return { hidden_activation: "gelu_pytorch_tanh", query_pre_attn_scalar: scalar, ...own };
   }
+  const parts: Json = { hidden_act: name };
   const expected = 1 / Math.sqrt(layers[0]!.mixer.headDim);
-  if (architecture !== "granite" && attentionScale !== expected) {
-    throw unservedVariant(`expected attention scaled by ${expected}, got ${attentionScale}`);
-  }
-  const all = (parts: readonly string[]): boolean => {
-    const numBiased = parts.filter(hasBias).length;
-    if (numBiased === 0 || numBiased === parts.length) return numBiased > 0;
-    throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${numBiased}`);
-  };
-  const parts: Json = { hidden_act: "silu" };
-  const isMixtral = architecture === "llama" && expertsOf(model) !== undefined;
-  const ofInputs = ["attn_q", "attn_k", "attn_v"];
-  if (architecture === "seed_oss") {
-    parts.attention_bias = all(ofInputs);
-    parts.attention_out_bias = all(["attn_output"]);
-  } else if (HAS_ATTENTION_BIAS.includes(architecture) && !isMixtral)
-    parts.attention_bias = all([...ofInputs, "attn_output"]);
-  if (HAS_MLP_BIAS.includes(architecture) && !isMixtral) parts.mlp_bias = all(["ffn_gate", "ffn_up", "ffn_down"]);
-  if (architecture === "granite") {
+  if (hasFactors) {
     parts.attention_multiplier = shortest(attentionScale);
     parts.embedding_multiplier = shortest(model.embeddingScale);
     parts.residual_multiplier = shortest(model.residualScale);
     parts.logits_scaling = shortest(1 / model.logitScale);
+  } else if (attentionScale !== expected) {
+    throw unservedVariant(`expected attention scaled by ${expected}, got ${attentionScale}`);
   }
-  if (architecture === "smollm3") {
+  if (noRopePeriod !== undefined) {
     parts.no_rope_layers = layers.map(({ mixer }) => (mixer.rope === NO_ROPE ? 0 : 1));
     parts.use_sliding_window = false;
     // The class's own is beyond smaller vocabularies, which transformers refuses.
@@ -151,116 +167,48 @@ function partsOf(model: ServableModel, source: TensorSource): Json {
   return parts;
 }
 
-function windowsOf(model: ServableModel): Json {
-  const { architecture, layers } = model;
-  const windows = layers.map(({ mixer }) => mixer.window);
-  const window = Math.max(...windows);
+/** @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others */
+function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: ServableModel, source: TensorSource): Json {
+  const numBiased = new Map<string, number>();
+  for (const { name } of tensorsOf(model, source)) {
+    const part = /^(?:blk\.\d+\.)?(\w+)\.bias$/.exec(name)?.[1];
+    if (part !== undefined) numBiased.set(part, (numBiased.get(part) ?? 0) + 1);
+  }
+  const known = [...Object.values(biases).flat(), ...alwaysBiased];
+  const unknown = [...numBiased.keys()].find((part) => !known.includes(part));
+  if (unknown !== undefined) throw unservedVariant(`expected no biases that ${className} has not, got ${unknown}.bias`);
+  const isOn = (parts: readonly string[]): boolean => {
+    const all = parts.length * model.layers.length;
+    const some = parts.reduce((sum, part) => sum + (numBiased.get(part) ?? 0), 0);
+    if (some === 0 || some === all) return some > 0;
+    throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${some} of ${all}`);
+  };
+  if (alwaysBiased.length > 0) isOn(alwaysBiased);
+  return Object.fromEntries(Object.entries(biases).map(([key, parts]) => [key, isOn(parts)]));
+}
+
+function windowsOf({ architecture, contextLength, layers }: ServableModel, { windows }: HfClass): Json {
+  const widths = layers.map(({ mixer }) => mixer.window);
+  const width = Math.max(...widths);
   const types = layers.map(({ mixer }) =>
     mixer.window === 0 && mixer.rope !== 1 ? "full_attention" : "sliding_attention",
   );
-  if (hasOffsetNorms(architecture) || hasLocalRope(model)) {
+  if (windows === "all") return { sliding_window: width === 0 ? null : width };
+  if (windows === "listed") {
     // A rope of its own without a window: the window is as long as the context.
-    const stated = types.includes("sliding_attention") ? window || model.contextLength : null;
-    return { sliding_window: stated, layer_types: types };
+    return {
+      sliding_window: types.includes("sliding_attention") ? width || contextLength : null,
+      layer_types: types,
+    };
   }
-  if (architecture === "mistral" || architecture === "mistral3" || architecture === "phi3")
-    return { sliding_window: window === 0 ? null : window };
-  if (window === 0) return {};
-  if (!architecture.startsWith("qwen")) {
+  if (width === 0) return {};
+  if (windows === "none") {
     throw unservedVariant(`expected a ${architecture} without a sliding window, got one with it`);
   }
   return {
     use_sliding_window: true,
-    sliding_window: window,
-    max_window_layers: windows.findIndex((size) => size > 0),
+    sliding_window: width,
+    max_window_layers: widths.findIndex((size) => size > 0),
     layer_types: types,
   };
-}
-
-function ropeOf(model: ServableModel, source: TensorSource): Json {
-  const [rope, local] = model.ropes;
-  const { headDim } = model.layers[0]!.mixer;
-  const { dim, base, scaling, factor, originalContextLength, attentionFactor } = rope!;
-  const json: Json = { rope_theta: base };
-  // transformers' Olmo3 takes the model's base there too, and has no key for another.
-  if (local !== undefined && model.architecture === "gemma3") json.rope_local_base_freq = local.base;
-  if (dim !== headDim) json.partial_rotary_factor = dim / headDim;
-  const factors = (name: string) => (source.has(name) ? source.values(name, dim / 2) : undefined);
-  const [all, short, long] = ROPE_FACTORS.map(factors);
-  if (all !== undefined) json.rope_scaling = llama3Scaling(all, model);
-  else if (scaling === "linear") json.rope_scaling = { rope_type: "linear", factor };
-  else if (scaling === "yarn") {
-    json.rope_scaling = {
-      rope_type: "yarn",
-      factor,
-      original_max_position_embeddings: originalContextLength,
-      beta_fast: rope!.betaFast,
-      beta_slow: rope!.betaSlow,
-      // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
-      attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
-    };
-  } else if (short !== undefined && long !== undefined) {
-    json.original_max_position_embeddings = originalContextLength;
-    // transformers 4 takes these three keys alone; the magnitude follows from the lengths.
-    const stretch = model.contextLength / originalContextLength;
-    const inferred = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(originalContextLength));
-    json.rope_scaling = {
-      type: "longrope",
-      short_factor: Array.from(short, shortest),
-      long_factor: Array.from(long, shortest),
-      ...(Math.abs(inferred - attentionFactor) < 1e-5 ? {} : { attention_factor: attentionFactor }),
-    };
-  }
-  if (model.queryScaling !== undefined) {
-    const { beta, length } = model.queryScaling;
-    json.rope_parameters = {
-      rope_type: "default",
-      original_max_position_embeddings: length,
-      ...(json.rope_scaling ?? {}),
-      rope_theta: base,
-      llama_4_scaling_beta: shortest(beta),
-    };
-    delete json.rope_scaling;
-  }
-  return json;
-}
-
-/** Llama 3's settings beside the factor and the original length, the same in all published models. */
-const LOW_FREQ_FACTOR = 1;
-const HIGH_FREQ_FACTOR = 4;
-
-/** Llama 3's settings, solved from the factors that they lead to: a GGUF file holds only these. */
-function llama3Scaling(factors: Float32Array, model: ServableModel): Json {
-  const { base, dim } = model.ropes[0]!;
-  const factor = shortest(factors.at(-1)!);
-  const between = factors.findIndex((value) => value > 1 && value < factor);
-  const waveLength = 2 * Math.PI * base ** ((2 * between) / dim);
-  const smooth = (1 / factors[between]! - 1 / factor) / (1 - 1 / factor);
-  const original = waveLength * (LOW_FREQ_FACTOR + smooth * (HIGH_FREQ_FACTOR - LOW_FREQ_FACTOR));
-  const scaling = {
-    rope_type: "llama3",
-    factor,
-    low_freq_factor: LOW_FREQ_FACTOR,
-    high_freq_factor: HIGH_FREQ_FACTOR,
-    original_max_position_embeddings: Math.round(original),
-  };
-  const isSolved = between >= 0 && original >= 1;
-  const made = isSolved ? factorsOf({ rope_theta: base, rope_scaling: scaling }, model) : undefined;
-  if (made?.every((value, i) => Math.abs(value - factors[i]!) <= 1e-4 * value)) return scaling;
-  throw unservedVariant("expected rope_freqs.weight to hold factors of Llama 3's kind, got others");
-}
-
-function factorsOf(config: Json, { ropes, contextLength }: ServableModel): Float32Array | undefined {
-  const context = { headDim: ropes[0]!.dim, maxPositions: contextLength, defaultBase: 10_000, localRope: undefined };
-  return ropesFromHf(new JsonObject(config, "config.json", ""), context).factors.all;
-}
-
-/** The shortest decimal that is this number as an f32: GGUF stores f32, and 1e-5 should not become 0.000009999999747378752. */
-function shortest(value: number): number {
-  const rounded = Math.fround(value);
-  for (let digits = 1; digits < 9; digits++) {
-    const candidate = Number(value.toPrecision(digits));
-    if (Math.fround(candidate) === rounded) return candidate;
-  }
-  return value;
 }

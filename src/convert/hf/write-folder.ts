@@ -10,7 +10,7 @@ import { SINGLE_NAME } from "../../formats/safetensors/read.js";
 import { writeSafetensors } from "../../formats/safetensors/write.js";
 import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { unservedVariant } from "../../model/description/servable.js";
-import { hasOffsetNorms, hfNameOf } from "../../model/hf/names.js";
+import { hfNameOf, isOffsetNorm } from "../../model/hf/names.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { MAX_TOKENIZER_BYTES } from "../../text/hf/create-tokenizer.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -23,6 +23,7 @@ import {
   ROPE_FACTORS,
   tensorsOf,
   unstackedTensors,
+  type ValueSource,
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { tokenizerFiles } from "./tokenizer.js";
@@ -112,15 +113,13 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
       if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
       const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
       const isVector = tensor.shape.length === 1;
-      const values =
-        hasOffsetNorms(config.architecture) && tensor.name.endsWith("norm.weight") ? distanceFromOne(source) : source;
+      const values = isOffsetNorm(tensor.name, config.architecture) ? distanceFromOne(source) : source;
       const storedType = isVector ? ("F32" as const) : type;
       return { name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) };
     });
 }
 
-const distanceFromOne = (source: TensorSource): TensorSource => ({
-  has: (name) => source.has(name),
+const distanceFromOne = (source: TensorSource): ValueSource => ({
   matrix: (spec) => source.matrix(spec),
   values: (name, length) => source.values(name, length).map((value) => value - 1),
 });

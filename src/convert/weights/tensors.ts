@@ -1,10 +1,9 @@
 /** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
-import { type MatrixRows, type TensorSource, unstacked } from "../../backend/tensor-source.js";
+import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
-import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -30,10 +29,25 @@ export interface ModelTensor {
   /** [rows, cols] of a matrix, [length] of a vector. */
   readonly shape: readonly [number] | readonly [rows: number, cols: number];
   /** Of experts' matrices, all of them one below the other: rows of the stack from `start` on. */
-  readonly stack?: { readonly count: number; readonly totalRows: number; readonly start: number };
+  readonly stack?: {
+    readonly count: number;
+    readonly totalRows: number;
+    readonly start: number;
+    readonly within?: WiderStack;
+  };
   /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
   readonly order?: RowOrder;
 }
+
+/** The source has the matrices as parts of larger ones: of `rows` rows each, from row `offset` on. */
+interface WiderStack {
+  readonly name: string;
+  readonly rows: number;
+  readonly offset: number;
+}
+
+/** Tensors whose values are read. */
+export type ValueSource = Pick<TensorSource, "matrix" | "values">;
 
 interface RowOrder {
   readonly headDim: number;
@@ -49,12 +63,6 @@ export function halved(headDim: number): RowOrder {
   return { headDim, rowOf: (row) => (row % (headDim / 2)) * 2 + Math.floor(row / (headDim / 2)) };
 }
 
-/** The experts of the model's layers, which have the same in every layer that has some. */
-export function expertsOf({ layers }: ServableModel): ExpertsFeedForward | undefined {
-  const parts = layers.flatMap(({ feedForward }) => (feedForward.kind === "experts" ? [feedForward] : []));
-  return parts[0];
-}
-
 /** Width of the dense feed-forward parts; undefined: there are none. @throws architecture_unsupported where they differ */
 export function denseWidthOf({ layers }: ServableModel): number | undefined {
   const widths = layers.flatMap(({ feedForward }) => (feedForward.kind === "dense" ? [feedForward.width] : []));
@@ -62,23 +70,29 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
   throw unservedVariant("expected the same feed-forward width in every layer, got several values");
 }
 
-/** All tensors that the engine reads of a model, in the order of its layers. */
+/**
+ * All tensors that the engine reads of a model, in the order of its layers.
+ * @throws gguf_tensor and model_tensor, where the source has others
+ */
 export function tensorsOf(model: ServableModel, source: TensorSource): readonly ModelTensor[] {
   const { width, vocabSize } = model;
   const tensors: ModelTensor[] = [];
   const vector = (name: string, length: number) => {
     if (source.has(name)) tensors.push({ name, shape: [length] });
   };
+  const table = (name: string, rows: number, cols: number) => {
+    if (source.has(`${name}.weight`)) tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
+  };
   const matrix = (name: string, rows: number, cols: number) => {
-    if (!source.has(`${name}.weight`)) return;
-    tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
+    table(name, rows, cols);
     vector(`${name}.bias`, rows);
   };
-  const stack = (name: string, count: number, rows: number, cols: number) => {
+  const stack = (name: string, count: number, rows: number, cols: number, within?: WiderStack) => {
     const totalRows = count * rows;
-    tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: { count, totalRows, start: 0 } });
+    const parts = { count, totalRows, start: 0, ...(within && { within }) };
+    tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
   };
-  matrix("token_embd", vocabSize, width);
+  table("token_embd", vocabSize, width);
   vector("output_norm.weight", width);
   matrix("output", vocabSize, width);
   for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
@@ -87,22 +101,27 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     const numQueryRows = mixer.numHeads * mixer.headDim;
     const numKeyRows = mixer.numKvHeads * mixer.headDim;
     const isGateFused = !source.has(`${layer}ffn_gate.weight`);
-    vector(`${layer}attn_norm.weight`, width);
-    matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
-    matrix(`${layer}attn_q`, numQueryRows, width);
-    matrix(`${layer}attn_k`, numKeyRows, width);
-    matrix(`${layer}attn_v`, numKeyRows, width);
+    if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
+    if (source.has(`${layer}attn_qkv.weight`)) matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
+    else {
+      matrix(`${layer}attn_q`, numQueryRows, width);
+      matrix(`${layer}attn_k`, numKeyRows, width);
+      matrix(`${layer}attn_v`, numKeyRows, width);
+    }
     vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
     vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
-    vector(`${layer}ffn_norm.weight`, width);
+    if (!model.isPostNormed) vector(`${layer}ffn_norm.weight`, width);
     const { width: inner } = feedForward;
     if (feedForward.kind === "experts") {
       const { count } = feedForward;
-      matrix(`${layer}ffn_gate_inp`, count, width);
-      stack(`${layer}ffn_gate_exps`, count, inner, width);
-      stack(`${layer}ffn_up_exps`, count, inner, width);
+      table(`${layer}ffn_gate_inp`, count, width);
+      // Gate above up of each expert; copies have them apart, as most readers know them.
+      const fused = `${layer}ffn_gate_up_exps.weight`;
+      const within = (offset: number) => (source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
+      stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
+      stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
       stack(`${layer}ffn_down_exps`, count, width, inner);
     } else {
       matrix(`${layer}ffn_gate`, inner, width);
@@ -111,8 +130,16 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     }
     vector(`${layer}post_ffw_norm.weight`, width);
   });
+  source.expectNoOthers(new Set(tensors.flatMap(namesOf)));
   return tensors;
 }
+
+/** Names under which sources may have the tensor. */
+const namesOf = (tensor: ModelTensor): readonly string[] => [
+  tensor.name,
+  ...(tensor.stack?.within === undefined ? [] : [tensor.stack.within.name]),
+  ...unstackedTensors(tensor).map(({ ownName }) => ownName),
+];
 
 /** The matrices of a stack under names of their own; a tensor that is none, as it is. */
 export function unstackedTensors(tensor: ModelTensor): readonly (ModelTensor & { readonly ownName: string })[] {
@@ -138,7 +165,7 @@ export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$
  * The tensor's values as bytes of `type`, in pieces. Rows that are stored in that type already are copied unchanged.
  * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
-export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
+export function* bytesOf(source: ValueSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
   const { name, shape, order, stack } = tensor;
   const [numRows, cols] = shape;
   if (cols === undefined) {
@@ -155,7 +182,7 @@ export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainT
     // A piece lies within one matrix of a stack.
     rows = Math.min(mostRows, rowsOfOne - (start % rowsOfOne));
     const spec = { name, totalRows, cols, start, rows, keepsValues: true };
-    const stored = source.matrix(stack === undefined ? spec : { ...spec, numStacked: count });
+    const stored = source.matrix(stack === undefined ? spec : specOf(spec, rowsOfOne, stack));
     const bytes = storedBytes(stored, rows, cols);
     if (stored.type === type && order === undefined) yield bytes;
     else {
@@ -163,6 +190,14 @@ export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainT
       yield encoded(name, type, order === undefined ? values : reordered(values, cols, order));
     }
   }
+}
+
+/** Where the source has rows of a stack. */
+function specOf(spec: MatrixSpec, rowsOfOne: number, { count, within }: NonNullable<ModelTensor["stack"]>): MatrixSpec {
+  if (within === undefined) return { ...spec, numStacked: count };
+  const { name, rows, offset } = within;
+  const start = Math.floor(spec.start / rowsOfOne) * rows + offset + (spec.start % rowsOfOne);
+  return { ...spec, name, start, totalRows: count * rows, numStacked: count };
 }
 
 function encoded(name: string, type: PlainType, values: Float32Array): Uint8Array {

@@ -5,9 +5,8 @@
 import type { Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
-import type { ExpertsFeedForward, FeedForward } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
-import { mostOf } from "../../model/description/sizes.js";
+import { expertsOf } from "../../model/description/sizes.js";
 import type { FeedForwardScratch } from "./feed-forward.js";
 import type { Rows } from "./last-rows.js";
 import { recordNorm } from "./products.js";
@@ -37,13 +36,10 @@ export function allocateExpertScratch(
   maxRows: number,
   dense: FeedForwardScratch,
 ): ExpertScratch | undefined {
-  const most = (of: (part: ExpertsFeedForward) => number) =>
-    mostOf(config, ({ feedForward }: { feedForward: FeedForward }) =>
-      feedForward.kind === "experts" ? of(feedForward) : 0,
-    );
-  const count = most((part) => part.count);
-  if (count === 0) return undefined;
-  const maxPlaces = maxRows * most((part) => part.active);
+  const experts = expertsOf(config);
+  if (experts === undefined) return undefined;
+  const { count, active } = experts;
+  const maxPlaces = maxRows * active;
   return {
     ...dense,
     logits: backend.allocate(maxRows * count * 4),

@@ -2,7 +2,7 @@
 
 import type { Backend, LoadReport, WeightSet } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER, type WeightHandle, type WeightStackHandle } from "../../backend/handles.js";
-import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
+import { type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { keyWidth, queryWidth } from "../../model/description/sizes.js";
@@ -76,6 +76,7 @@ export async function bindTensors<T>(
 ): Promise<T> {
   const plan = new MatrixPlan(tensors.source);
   bind(plan);
+  tensors.source.expectNoOthers(plan.names);
   const placed = await backend.place({ ...tensors, matrices: plan.matrices }, report);
   return bind(new PlacedBinder(tensors.source, backend, placed));
 }
@@ -185,9 +186,11 @@ export interface Binder {
   values(name: string, length: number): Float32Array;
 }
 
-/** Only lists the matrices, so that the backend can place all of them at once. */
+/** Only lists the tensors, so that the backend can place all matrices at once. */
 class MatrixPlan implements Binder {
   readonly matrices: MatrixSpec[] = [];
+  /** Of all tensors that are taken. */
+  readonly names = new Set<string>();
 
   constructor(private readonly source: TensorSource) {}
 
@@ -196,39 +199,42 @@ class MatrixPlan implements Binder {
   }
 
   linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
-    this.matrices.push({ name: `${name}.weight`, totalRows, cols, start, rows });
+    this.#add({ name: `${name}.weight`, totalRows, cols, start, rows });
+    this.names.add(`${name}.bias`);
     return { weight: 0 as WeightHandle, bias: NO_BUFFER };
   }
 
   stack(name: string, count: number, totalRows: number, cols: number, start = 0, rows = totalRows): WeightStackHandle {
     for (let e = 0; e < count; e++) {
-      this.matrices.push({
-        name: `${name}.weight`,
-        totalRows: count * totalRows,
-        cols,
-        start: e * totalRows + start,
-        rows,
-        numStacked: count,
-      });
+      const spec = { name: `${name}.weight`, totalRows: count * totalRows, cols, start: e * totalRows + start, rows };
+      this.#add({ ...spec, numStacked: count });
     }
     return 0 as WeightStackHandle;
   }
 
   rows(name: string, rows: number, cols: number): WeightHandle {
-    this.matrices.push({ name: `${name}.weight`, totalRows: rows, cols, start: 0, rows, keepsValues: true });
+    this.#add({ name: `${name}.weight`, totalRows: rows, cols, start: 0, rows, keepsValues: true });
     return 0 as WeightHandle;
   }
 
-  vector(): BufferHandle {
+  vector(name: string): BufferHandle {
+    this.names.add(name);
     return NO_BUFFER;
   }
 
-  optionalVector(): undefined {
-    return undefined;
+  optionalVector(name: string): undefined {
+    this.names.add(name);
   }
 
-  values(): Float32Array {
+  values(name: string): Float32Array {
+    this.names.add(name);
     return new Float32Array();
+  }
+
+  #add(spec: MatrixSpec): void {
+    this.matrices.push(spec);
+    this.names.add(spec.name);
+    if (spec.numStacked !== undefined) this.names.add(unstacked(spec).name);
   }
 }
 

@@ -1,28 +1,11 @@
 /** The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values are computed. */
 import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
+import { type Architecture, factsOf } from "./architectures.js";
 import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
 import type { Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
-import { mostOf } from "./sizes.js";
-
-/** As GGUF files name them. */
-export const ARCHITECTURES = [
-  "llama",
-  "mistral",
-  "mistral3",
-  "qwen2",
-  "qwen3",
-  "qwen3moe",
-  "gemma2",
-  "gemma3",
-  "phi3",
-  "smollm3",
-  "granite",
-  "olmo2",
-  "seed_oss",
-] as const;
-export type Architecture = (typeof ARCHITECTURES)[number];
+import { expertsOf } from "./sizes.js";
 
 export interface ServableLayer {
   readonly mixer: AttentionMixer;
@@ -35,15 +18,6 @@ export interface QueryScaling {
   readonly beta: number;
   readonly length: number;
 }
-
-/** What most architectures do without. */
-export const PLAIN = {
-  residualScale: 1,
-  logitScale: 1,
-  attentionCap: 0,
-  logitCap: 0,
-  queryScaling: undefined,
-} as const satisfies Partial<ServableModel>;
 
 export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
@@ -71,18 +45,31 @@ export interface ServableModel extends ModelDescription {
   readonly pooling: Pooling | undefined;
 }
 
+/** What the architecture fixes for a model of this width, and no factors, bounds or growth of queries. */
+export function fixedBy(architecture: Architecture, width: number) {
+  const { isGemma = false, isPostNormed = false } = factsOf(architecture);
+  return {
+    architecture,
+    isPostNormed,
+    embeddingScale: isGemma ? Math.fround(Math.sqrt(width)) : 1,
+    residualScale: 1,
+    logitScale: 1,
+    attentionCap: 0,
+    logitCap: 0,
+    queryScaling: undefined,
+  } as const satisfies Partial<ServableModel>;
+}
+
 /** @throws architecture_unsupported, where the engine does not compute the layers */
 export function servableLayers({ layers }: Pick<ModelDescription, "layers">): readonly ServableLayer[] {
   if (!layers.every(hasAttention)) {
     throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
   }
-  const sharedWidth = mostOf({ layers }, ({ feedForward }) =>
-    "sharedWidth" in feedForward ? feedForward.sharedWidth : 0,
-  );
+  const { sharedWidth = 0, count = 0 } = expertsOf({ layers }) ?? {};
   if (sharedWidth > 0) {
     throw unservedVariant(`expected experts without a part that every token passes, got one of width ${sharedWidth}`);
   }
-  const numExperts = layers.reduce((sum, { feedForward }) => sum + ("count" in feedForward ? feedForward.count : 0), 0);
+  const numExperts = count * layers.filter(({ feedForward }) => feedForward.kind === "experts").length;
   if (numExperts > MOST_EXPERTS) {
     throw unservedVariant(`expected at most ${MOST_EXPERTS} experts in all layers, got ${numExperts}`);
   }

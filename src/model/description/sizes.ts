@@ -40,6 +40,12 @@ const sumOf = (model: Layered, of: (layer: Layer) => number): number =>
 export const mostOf = <L extends Layer>(model: Layered<L>, of: (layer: L) => number): number =>
   layerKinds(model).reduce((most, { layer }) => Math.max(most, of(layer)), 0);
 
+/** The experts of a model's layers: the same in every layer that has some; undefined: none has. */
+export const expertsOf = (model: Layered): ExpertsFeedForward | undefined =>
+  layerKinds(model)
+    .map(({ layer }) => layer.feedForward)
+    .find((part) => part.kind === "experts");
+
 /** Values of a token's queries in all heads of a layer. */
 export const queryWidth = ({ mixer }: { readonly mixer: AttentionMixer }): number => mixer.numHeads * mixer.headDim;
 

@@ -1,6 +1,7 @@
 /** Reads the description of a model from a GGUF file, of any architecture. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
+import { knownFacts } from "../description/architectures.js";
 import {
   type ExpertsFeedForward,
   type FeedForward,
@@ -14,27 +15,6 @@ import {
 } from "../description/model-description.js";
 import { MetadataReader } from "./metadata-reader.js";
 
-interface WindowTraits {
-  /** Every so-many-th layer sees everything (0: none does), the others have the window. */
-  readonly period: number;
-  /** Index of the rope of layers with the window. */
-  readonly rope: number;
-  /** Where the file does not say. */
-  readonly window?: number;
-}
-
-/** Architectures whose sliding window is known here. */
-const WINDOWS: ReadonlyMap<string, WindowTraits> = new Map([
-  ["mistral", { period: 0, rope: 0 }],
-  ["phi3", { period: 0, rope: 0 }],
-  ["gemma2", { period: 2, rope: 0, window: 4096 }],
-  ["gemma3", { period: 6, rope: 1 }],
-  ["olmo2", { period: 4, rope: 1 }],
-]);
-
-/** Every so-many-th layer of SmolLM3 has no rope; files do not say it. */
-const NO_ROPE_PERIOD = 4;
-
 /** @throws gguf_metadata, where a number is missing or beyond MODEL_LIMITS */
 export function describeGguf(gguf: GgufFile): ModelDescription {
   const { metadata } = gguf;
@@ -46,7 +26,8 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
   const numLayers = read.size("block_count", MODEL_LIMITS.layers);
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
-  const mixerOf = readMixers(read, { numLayers, width, windowOf: readWindows(read, architecture, contextLength) });
+  const windowOf = readWindows(read, architecture, { numLayers, contextLength });
+  const mixerOf = readMixers(read, { numLayers, width, windowOf });
   const feedForwardOf = readFeedForwards(read, numLayers);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
@@ -78,17 +59,25 @@ interface Window {
   readonly rope: number;
 }
 
-/** A window as long as the context is none. */
-function readWindows(read: MetadataReader, architecture: string, contextLength: number): (index: number) => Window {
+/** Which layers have the window. */
+export const WINDOW_PATTERN = "attention.sliding_window_pattern";
+
+/** A window as long as the context is none. Architectures that are not known here have none. */
+function readWindows(
+  read: MetadataReader,
+  architecture: string,
+  { numLayers, contextLength }: { readonly numLayers: number; readonly contextLength: number },
+): (index: number) => Window {
   const all: Window = { window: 0, rope: 0 };
-  if (architecture === "smollm3") return (index) => (seesAll(index, NO_ROPE_PERIOD) ? { ...all, rope: NO_ROPE } : all);
-  const traits = WINDOWS.get(architecture);
-  if (traits === undefined) return () => all;
+  const { windows, noRopePeriod = 0 } = knownFacts(architecture) ?? {};
+  if (windows === undefined) return (index) => (seesAll(index, noRopePeriod) ? { ...all, rope: NO_ROPE } : all);
   const key = "attention.sliding_window";
-  const stated = read.has(key) ? read.optionalSize(key, MODEL_LIMITS.context) : (traits.window ?? 0);
+  const stated = read.has(key) ? read.optionalSize(key, MODEL_LIMITS.context) : (windows.widthInFiles ?? 0);
   if (stated === 0) return () => all;
-  const local: Window = { window: stated >= contextLength ? 0 : stated, rope: traits.rope };
-  return (index) => (seesAll(index, traits.period) ? all : local);
+  const rope = windows.localRope === undefined ? 0 : 1;
+  const local: Window = { window: stated >= contextLength ? 0 : stated, rope };
+  const isLocal = read.layers(WINDOW_PATTERN, numLayers) ?? ((index: number) => !seesAll(index, windows.period));
+  return (index) => (isLocal(index) ? local : all);
 }
 
 function readMixers(read: MetadataReader, { numLayers, width, windowOf }: LayerContext): (index: number) => Mixer {

@@ -1,6 +1,7 @@
 /** Numbers of a GGUF file's metadata under `<architecture>.<key>`, each checked against a bound. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { MODEL_LIMITS, seesAll } from "../description/model-description.js";
 import { unservedVariant } from "../description/servable.js";
 
 export class MetadataReader {
@@ -38,6 +39,21 @@ export class MetadataReader {
     return values;
   }
 
+  /** Whether each layer is one of those that a list of booleans or of 0 and 1 names; a number n stands for all but every n-th, 0 for all. Absent: undefined. */
+  layers(key: string, numLayers: number): ((index: number) => boolean) | undefined {
+    const value = this.metadata.get(this.#nameOf(key));
+    if (value === undefined) return undefined;
+    if (typeof value !== "object") {
+      const period = this.optionalSize(key, MODEL_LIMITS.layers);
+      return (index) => !seesAll(index, period);
+    }
+    const flags: readonly unknown[] = Array.from<unknown>(value);
+    if (flags.length !== numLayers) throw this.#wrong(key, `a number or a list of ${numLayers}`, flags.length);
+    const bad = flags.findIndex((flag) => typeof flag === "string" || (Number(flag) !== 0 && Number(flag) !== 1));
+    if (bad !== -1) throw this.#wrong(key, "a list of booleans", `another value at ${bad}`);
+    return (index) => Number(flags[index]) === 1;
+  }
+
   positive(key: string, fallback: number): number {
     const value = this.metadata.number(this.#nameOf(key)) ?? fallback;
     if (!(value > 0 && Number.isFinite(value))) throw this.#wrong(key, "a positive number", value);
@@ -68,7 +84,7 @@ export class MetadataReader {
     return `${this.architecture}.${key}`;
   }
 
-  #wrong(key: string, expected: string, got: number | undefined): MillraceError {
+  #wrong(key: string, expected: string, got: number | string | undefined): MillraceError {
     return new MillraceError("gguf_metadata", `expected ${this.#nameOf(key)} to be ${expected}, got ${got}`);
   }
 }

@@ -1,5 +1,5 @@
 /** From the loader's tensor names to those of GGUF files, which differ in one architecture. */
-import type { Architecture } from "../description/servable.js";
+import type { Architecture } from "../description/architectures.js";
 
 /**
  * @example ggufNameOf("blk.3.ffn_norm.weight", "seed_oss") // "blk.3.post_attention_norm.weight"

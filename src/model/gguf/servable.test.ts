@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import {
   type RandomArchitecture,
   type RandomModelOptions,
@@ -10,9 +10,9 @@ import {
 } from "../../../test/helpers/random-model.js";
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { arr, bool, f32, i64, str, u32, writeGguf } from "../../formats/gguf/write.js";
+import { arr, bool, f32, i64, nested, str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
+import { ARCHITECTURES } from "../description/architectures.js";
 import { ropeFrequencies } from "../description/rope.js";
-import { ARCHITECTURES } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 
@@ -37,9 +37,10 @@ test("a file without weights says so, whatever its header lacks", () => {
   );
 });
 
-test("bounds are of one architecture, and attention without positions is refused", () => {
+test("bounds and growing queries are of one architecture each, and attention without positions is refused", () => {
   const unsupported = expect.objectContaining({ code: "architecture_unsupported" });
   expect(() => servableGguf(header({ "qwen2.final_logit_softcapping": f32(30) }))).toThrow(unsupported);
+  expect(() => servableGguf(header({ "qwen2.attention.temperature_scale": f32(0.1) }))).toThrow(unsupported);
   const granite = { "general.architecture": str("granite"), "granite.rope.scaling.finetuned": bool(false) };
   expect(() => servableGguf(header(granite))).toThrow(unsupported);
 });
@@ -74,6 +75,44 @@ test("what early files leave out has llama.cpp's defaults", () => {
     "mistral3.rope.scaling.original_context_length": u32(0),
   };
   expect(() => read("mistral3", scaled)).toThrow(/original_context_length to be an integer in \[1, /);
+});
+
+describe("the pattern of windows", () => {
+  const path = join(folder, "pattern.gguf");
+  const windows = (architecture: RandomArchitecture, pattern?: WritableValue) => {
+    const metadata = pattern === undefined ? {} : { [`${architecture}.attention.sliding_window_pattern`]: pattern };
+    writeRandomModel(path, { architecture, seed: 1, width: 64, headDim: 32, layers: 8, metadata });
+    return openModel(path).config.layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+  };
+  const [local, all] = [24, 0];
+  const of = (flags: string, rope: number) => Array.from(flags, (flag) => (flag === "1" ? [local, rope] : [all, 0]));
+
+  test.each([
+    ["gemma2", 0, "10101010"],
+    ["gemma3", 1, "11111011"],
+    ["olmo2", 1, "11101110"],
+  ] as const)("is the file's, of %s too, and else the architecture's", (architecture, rope, ofArchitecture) => {
+    expect(windows(architecture)).toEqual(of(ofArchitecture, rope));
+    expect(windows(architecture, u32(3))).toEqual(of("11011011", rope));
+    expect(windows(architecture, u32(0))).toEqual(of("11111111", rope));
+    expect(windows(architecture, u32(1))).toEqual(of("00000000", rope));
+    const flags = [1, 0, 0, 1, 1, 0, 1, 0];
+    for (const list of [arr("bool", flags.map(Boolean)), arr("u32", flags), arr("i64", flags.map(BigInt))]) {
+      expect(windows(architecture, list)).toEqual(of("10011010", rope));
+    }
+  });
+
+  test.each([
+    [arr("bool", [true, false]), /sliding_window_pattern to be a number or a list of 8, got 2/],
+    [arr("u32", [1, 0, 2, 0, 1, 0, 1, 0]), /to be a list of booleans, got another value at 2/],
+    [arr("string", Array(8).fill("1")), /to be a list of booleans, got another value at 0/],
+    [nested(Array(8).fill(arr("u32", [1, 2]))), /to be a list of booleans, got another value at 0/],
+    [i64(-2n), /sliding_window_pattern to be an integer in \[1, 1024\], got -2/],
+    [str("2"), /expected .*sliding_window_pattern/],
+  ])("is refused where it is neither (%#)", (pattern, message) => {
+    const refusal = expect.objectContaining({ code: "gguf_metadata", message: expect.stringMatching(message) });
+    expect(() => windows("gemma3", pattern)).toThrow(refusal);
+  });
 });
 
 test.each(

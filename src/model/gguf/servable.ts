@@ -1,13 +1,11 @@
 /** Narrows a GGUF file's model to the layers that the embedded engine computes. */
-import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
+import { ARCHITECTURES, type Architecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import type { Pooling } from "../description/pooling.js";
 import {
-  ARCHITECTURES,
-  type Architecture,
-  PLAIN,
+  fixedBy,
   type ServableLayer,
   type ServableModel,
   servableLayers,
@@ -18,45 +16,15 @@ import { describeGguf } from "./describe.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { ropeFromMetadata } from "./rope.js";
 
-/** What sets an architecture apart from llama; the tensors present (biases, norms, fused projections) say the rest. */
-interface Traits {
-  readonly isNeoxRope: boolean;
-  readonly activation: Activation;
-  readonly scalesEmbedding: boolean;
-  /** Files of this architecture may have them. */
-  readonly hasExperts?: true;
-}
-
-const LLAMA: Traits = { isNeoxRope: false, activation: "silu", scalesEmbedding: false };
-const NEOX: Traits = { ...LLAMA, isNeoxRope: true };
-const GEMMA: Traits = { isNeoxRope: true, activation: "geluTanh", scalesEmbedding: true };
-const TRAITS: Readonly<Record<Architecture, Traits>> = {
-  // Mixtral is one.
-  llama: { ...LLAMA, hasExperts: true },
-  mistral: LLAMA,
-  mistral3: LLAMA,
-  qwen2: NEOX,
-  qwen3: NEOX,
-  qwen3moe: { ...NEOX, hasExperts: true },
-  gemma2: GEMMA,
-  gemma3: GEMMA,
-  phi3: NEOX,
-  smollm3: LLAMA,
-  granite: LLAMA,
-  olmo2: NEOX,
-  seed_oss: NEOX,
-};
-
-/** Gemma 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
-const GEMMA_27B_LAYERS: Partial<Record<Architecture, number>> = { gemma2: 46, gemma3: 62 };
-
 /** Code of `<architecture>.expert_gating_func`. */
 const SOFTMAX_OF_CHOSEN = 3;
 
 /** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
 const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
-/** Of gemma2 alone. */
+/** Of architectures with bounds alone. */
 const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
+/** Of architectures whose queries may grow. */
+const QUERY_SCALE = "attention.temperature_scale";
 
 /** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
 const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
@@ -84,21 +52,18 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     const message = `expected value heads as wide as key heads (${headDim}), got ${valueDim}`;
     throw new MillraceError("gguf_metadata", message);
   }
-  const traits = TRAITS[architecture];
+  const { activation, isNeoxInFiles = false } = factsOf(architecture);
   const read = new MetadataReader(metadata, architecture);
   return Object.freeze({
     ...description,
     layers,
-    architecture,
+    ...fixedBy(architecture, width),
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
-    embeddingScale: traits.scalesEmbedding ? Math.fround(Math.sqrt(width)) : 1,
     attentionScale: attentionScaleOf(architecture, layers, width),
-    ...PLAIN,
     ...scalesOf(read, architecture, description.contextLength),
-    isPostNormed: architecture === "olmo2",
-    activation: traits.activation,
+    activation,
     normalisesExperts: readExpertWeights(metadata, architecture),
-    isNeoxRope: traits.isNeoxRope,
+    isNeoxRope: isNeoxInFiles,
     ropes: readRopes(metadata, architecture, layers),
     pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
   });
@@ -106,19 +71,20 @@ export function servableGguf(gguf: GgufFile): ServableModel {
 
 function attentionScaleOf(architecture: Architecture, layers: readonly ServableLayer[], width: number): number {
   const { numHeads, headDim } = layers[0]!.mixer;
-  const is27b = layers.length === GEMMA_27B_LAYERS[architecture];
+  const is27b = layers.length === factsOf(architecture).numLayersOf27b;
   return 1 / Math.sqrt(is27b ? width / numHeads : headDim);
 }
 
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(read: MetadataReader, architecture: Architecture, contextLength: number): Partial<ServableModel> {
-  if (architecture === "gemma2") {
+  const { caps, hasFactors, scalesQueries } = factsOf(architecture);
+  if (caps !== undefined) {
     return {
-      attentionCap: read.positive("attn_logit_softcapping", 50),
-      logitCap: read.positive("final_logit_softcapping", 30),
+      attentionCap: read.positive("attn_logit_softcapping", caps.attention),
+      logitCap: read.positive("final_logit_softcapping", caps.logits),
     };
   }
-  if (architecture === "granite") {
+  if (hasFactors) {
     const attentionScale = read.optionalPositive("attention.scale", 0);
     return {
       ...(attentionScale === 0 ? {} : { attentionScale }),
@@ -127,8 +93,8 @@ function scalesOf(read: MetadataReader, architecture: Architecture, contextLengt
       logitScale: 1 / read.optionalPositive("logit_scale", 1),
     };
   }
-  if (architecture !== "mistral3") return {};
-  const beta = read.optionalPositive("attention.temperature_scale", 0);
+  if (!scalesQueries) return {};
+  const beta = read.optionalPositive(QUERY_SCALE, 0);
   if (beta === 0) return {};
   const length = read.size("rope.scaling.original_context_length", MODEL_LIMITS.context, contextLength);
   return { queryScaling: { beta, length } };
@@ -138,14 +104,19 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
-  const { hasExperts = false } = TRAITS[known];
-  const unserved = [...UNSERVED_KEYS, ...(hasExperts ? [] : ["expert_count"]), ...(known === "gemma2" ? [] : CAPS)];
+  const { hasExperts, caps, hasRopeSwitch, scalesQueries } = factsOf(known);
+  const unserved = [
+    ...UNSERVED_KEYS,
+    ...(hasExperts ? [] : ["expert_count"]),
+    ...(caps === undefined ? CAPS : []),
+    ...(scalesQueries ? [] : [QUERY_SCALE]),
+  ];
   for (const key of unserved) {
     const value = metadata.number(`${known}.${key}`);
     if (value !== undefined && value !== 0) throw unservedVariant(`expected no ${known}.${key}, got ${value}`);
   }
-  if (metadata.boolean(`${known}.rope.scaling.finetuned`) === false && known === "granite") {
-    throw unservedVariant("expected granite.rope.scaling.finetuned, got false: attention without positions");
+  if (hasRopeSwitch && metadata.boolean(`${known}.rope.scaling.finetuned`) === false) {
+    throw unservedVariant(`expected ${known}.rope.scaling.finetuned, got false: attention without positions`);
   }
   return known;
 }
@@ -173,7 +144,7 @@ function readExpertWeights(metadata: GgufMetadata, architecture: Architecture): 
 function readRopes(metadata: GgufMetadata, architecture: Architecture, layers: readonly ServableLayer[]) {
   const rope = ropeFromMetadata(metadata, architecture, layers[0]!.mixer.headDim);
   if (layers.every(({ mixer }) => mixer.rope <= 0)) return [rope];
-  const fallback = architecture === "olmo2" ? rope.base : 10_000;
-  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback);
+  const fallback = factsOf(architecture).windows?.localRope?.base;
+  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback ?? rope.base);
   return [rope, { ...rope, base, scaling: "none" as const }];
 }

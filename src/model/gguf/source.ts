@@ -4,8 +4,12 @@ import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
-import type { Architecture } from "../description/servable.js";
+import type { Architecture } from "../description/architectures.js";
+import { shownNames } from "../description/shown-names.js";
 import { ggufNameOf } from "./names.js";
+
+/** Towers for images and sound, and frequencies that the header says too. */
+const IGNORED = /^(?:v|a|mm)\.|\.attn_rot_embd\.weight$/;
 
 export class GgufSource implements TensorSource {
   constructor(
@@ -40,6 +44,15 @@ export class GgufSource implements TensorSource {
       closeSync(file);
     }
     return dequantizeRow(tensor.type, bytes, length);
+  }
+
+  expectNoOthers(names: ReadonlySet<string>): void {
+    const stored = new Set(Array.from(names, (name) => ggufNameOf(name, this.architecture)));
+    const others = [...this.gguf.tensors.keys()].filter((name) => !stored.has(name) && !IGNORED.test(name));
+    if (others.length === 0) return;
+    throw new MillraceError("gguf_tensor", `expected tensors that are computed, got ${shownNames(others)} too`, {
+      hint: "The file is of a variant that is not served: without these tensors its answers would be others.",
+    });
   }
 
   #find(name: string): GgufTensor | undefined {

@@ -186,6 +186,29 @@ describe("the wrapper of Mistral's models with a vision tower", () => {
     expect(wrapped({ model_type: "mistral", sliding_window: null }).architecture).toBe("mistral");
   });
 
+  it("has no growth of queries where its factor is 0, and is refused where another kind or another key has one", () => {
+    const none = { model_type: "ministral3", rope_parameters: { ...rope_parameters, llama_4_scaling_beta: 0 } };
+    expect(wrapped(none).queryScaling).toBeUndefined();
+    const refusal = (key: string) =>
+      expect.objectContaining({
+        code: "architecture_unsupported",
+        message: expect.stringMatching(`expected no .*${key}, got`),
+      });
+    const beta = { ...rope_parameters, llama_4_scaling_beta: 0.1 };
+    for (const key of ["rope_parameters", "rope_scaling"]) {
+      const text = { model_type: "mistral", sliding_window: null, [key]: beta };
+      expect(() => wrapped(text)).toThrow(refusal(`${key}.llama_4_scaling_beta`));
+    }
+    for (const model_type of ["llama", "gemma2", "granite", "smollm3"]) {
+      expect(() => read({ model_type, rope_parameters: beta })).toThrow(refusal("llama_4_scaling_beta"));
+    }
+    const byKind = { full_attention: rope_parameters, sliding_attention: { llama_4_scaling_beta: 0.1 } };
+    expect(() => read({ model_type: "olmo3", rope_parameters: byKind })).toThrow(refusal("llama_4_scaling_beta"));
+    for (const [key, value] of Object.entries({ llama_4_scaling: { beta: 0.1 }, llama_4_scaling_beta: 0.1 })) {
+      expect(() => wrapped({ model_type: "ministral3", rope_parameters, [key]: value })).toThrow(refusal(key));
+    }
+  });
+
   it("is refused around another kind, or around a Ministral without rope settings", () => {
     const refusal = (code: string, message: RegExp) =>
       expect.objectContaining({ code, message: expect.stringMatching(message) });
@@ -216,6 +239,61 @@ it("reads Gemma 2's bounds, where a null is none", () => {
   expect(() => caps({ attn_logit_softcapping: -1 })).toThrow(/positive number, got -1/);
   expect(() => modelOf({ final_logit_softcapping: 30 })).toThrow(/expected no .*final_logit_softcapping, got 30/);
   expect(windows({ model_type: "gemma2", sliding_window: 16 })).toEqual([16, 0, 16, 0, 16, 0, 16, 0]);
+});
+
+describe("the ropes of a model whose windows have one of their own", () => {
+  const olmo = (changes: object) => modelOf({ model_type: "olmo3", sliding_window: 64, ...changes }).ropes;
+  const bases = (changes: object) => olmo(changes).map(({ base }) => base);
+  const yarn = { rope_type: "yarn", factor: 8, original_max_position_embeddings: 512 };
+
+  it("are stated for each kind of layer, each with a scaling of its own", () => {
+    const rope_parameters = {
+      full_attention: { ...yarn, rope_theta: 4e5 },
+      sliding_attention: { rope_type: "linear", factor: 2, rope_theta: 3e4 },
+    };
+    expect(olmo({ rope_parameters })).toMatchObject([
+      { base: 4e5, scaling: "yarn", factor: 8, originalContextLength: 512 },
+      { base: 3e4, scaling: "linear", factor: 2 },
+    ]);
+    const gemma = modelOf({ model_type: "gemma3_text", rope_parameters }).ropes;
+    expect(gemma.map(({ base, scaling }) => [base, scaling])).toEqual([
+      [4e5, "yarn"],
+      [3e4, "linear"],
+    ]);
+  });
+
+  it("have the class's base where a kind does not say it, and not that of the other kind", () => {
+    expect(bases({ rope_parameters: { full_attention: { rope_theta: 1e4 } } })).toEqual([1e4, 5e5]);
+    expect(bases({ rope_parameters: { full_attention: { rope_theta: 1e4 }, sliding_attention: null } })).toEqual([
+      1e4, 5e5,
+    ]);
+    expect(bases({ rope_parameters: { sliding_attention: { rope_theta: 1e4 } } })).toEqual([5e5, 1e4]);
+    const gemma = { model_type: "gemma3_text", rope_parameters: { full_attention: { rope_theta: 2e6 } } };
+    expect(modelOf(gemma).ropes.map(({ base }) => base)).toEqual([2e6, 1e4]);
+    expect(modelOf({ ...gemma, rope_local_base_freq: 3e4 }).ropes[1]!.base).toBe(3e4);
+    expect(bases({ rope_local_base_freq: 3e4 })).toEqual([5e5, 5e5]);
+  });
+
+  it("join what both generations of transformers write, and prefer what both read", () => {
+    const rope_parameters = { full_attention: { rope_theta: 4e5 }, sliding_attention: { rope_theta: 4e5 } };
+    const both = olmo({ rope_parameters, rope_theta: 4e5, rope_scaling: yarn });
+    expect(both.map(({ base, scaling }) => [base, scaling])).toEqual([
+      [4e5, "yarn"],
+      [4e5, "none"],
+    ]);
+    const flat = { rope_scaling: yarn, rope_parameters: { rope_type: "default", rope_theta: 7 }, rope_theta: 4e5 };
+    expect(modelOf(flat).ropes).toMatchObject([{ base: 4e5, scaling: "yarn" }]);
+    expect(modelOf({ ...flat, rope_scaling: {} }).ropes).toMatchObject([{ base: 7, scaling: "none" }]);
+  });
+
+  it("are refused with factors for each frequency, and for a class with one rope", () => {
+    const llama3 = { rope_type: "llama3", factor: 8, low_freq_factor: 1, high_freq_factor: 4 };
+    for (const kind of ["full_attention", "sliding_attention"]) {
+      const refused = expect.objectContaining({ code: "architecture_unsupported" });
+      expect(() => olmo({ rope_parameters: { [kind]: llama3 } })).toThrow(refused);
+      expect(() => modelOf({ rope_parameters: { [kind]: yarn } })).toThrow(/expected one rope for all layers/);
+    }
+  });
 });
 
 it("gives OLMo 3's windows the model's base, without its scaling", () => {

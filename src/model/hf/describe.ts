@@ -1,6 +1,7 @@
 /** Reads the description of a model from a Hugging Face config.json, of any kind. Defaults are those of transformers' configuration classes. */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
+import { factsOf } from "../description/architectures.js";
 import {
   type ExpertsFeedForward,
   type FeedForward,
@@ -13,7 +14,7 @@ import {
   seesAll,
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
-import { type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { type ExpertTraits, periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
 
@@ -45,7 +46,7 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
-  const feedForwardOf = readFeedForwards(text, numLayers);
+  const feedForwardOf = readFeedForwards(text, traits, numLayers);
   return Object.freeze({
     name,
     width,
@@ -81,8 +82,8 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   }
   const window = readWindow(text, defaults.window, context.contextLength);
   const hasWindow = layersWithWindow(text, traits, context.numLayers);
-  const ropeOfWindows = traits.localRope === undefined ? 0 : 1;
-  const isRotated = layersWithRope(text, context.numLayers);
+  const ropeOfWindows = periodicWindows(traits)?.localRope === undefined ? 0 : 1;
+  const isRotated = layersWithRope(text, traits, context.numLayers);
   return (index) => {
     const local = hasWindow(index)
       ? { window, rope: ropeOfWindows }
@@ -111,11 +112,8 @@ function readWindow(text: JsonObject, fallback: number | undefined, contextLengt
   return window >= contextLength ? 0 : window;
 }
 
-function layersWithWindow(
-  text: JsonObject,
-  { windows, period: ofClass }: TypeTraits,
-  numLayers: number,
-): (index: number) => boolean {
+function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => boolean {
+  const { windows } = traits;
   if (windows === "none") return () => false;
   if (windows.endsWith("henUsed") && text.boolean("use_sliding_window") !== true) return () => false;
   if (windows === "allWhenUsed") return () => true;
@@ -132,45 +130,54 @@ function layersWithWindow(
   if (windows === "all") return () => true;
   const first = text.number("max_window_layers") ?? 28;
   if (windows === "whenUsed") return (index) => index >= first;
-  const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);
+  const period = new ConfigReader(text).size(
+    "sliding_window_pattern",
+    MODEL_LIMITS.layers,
+    periodicWindows(traits)?.period,
+  );
   return (index) => !seesAll(index, period);
 }
 
 /** SmolLM3's layers without positions: a list that has 0 for them, or every so-many-th layer. */
-function layersWithRope(text: JsonObject, numLayers: number): (index: number) => boolean {
-  if (text.string("model_type") !== "smollm3") return () => true;
+function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayers: number): (index: number) => boolean {
+  const ofClass = architecture && factsOf(architecture).noRopePeriod;
+  if (ofClass === undefined) return () => true;
   const stated = text.numbers("no_rope_layers");
   if (stated === undefined) {
-    const period = new ConfigReader(text).size("no_rope_layer_interval", MODEL_LIMITS.layers, 4);
+    const period = new ConfigReader(text).size("no_rope_layer_interval", MODEL_LIMITS.layers, ofClass);
     return (index) => !seesAll(index, period);
   }
   if (stated.length >= numLayers) return (index) => stated[index] !== 0;
   throw configError(`expected ${text.nameOf("no_rope_layers")} to have ${numLayers} numbers, got ${stated.length}`);
 }
 
-function readFeedForwards(text: JsonObject, numLayers: number): (index: number) => FeedForward {
+function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => FeedForward {
   const read = new ConfigReader(text);
-  const experts = readExperts(read);
+  const experts = readExperts(read, traits.experts);
+  if (experts !== undefined && traits.experts?.hasChoice === false) return () => experts;
   const numDense = experts === undefined ? numLayers : read.optionalSize("first_k_dense_replace", numLayers);
   const period = experts === undefined ? 1 : read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   if (numDense === 0 && period === 1 && denseLayers.length === 0) return () => experts!;
-  const dense: FeedForward = { kind: "dense", width: read.size("intermediate_size", MODEL_LIMITS.ff) };
+  const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
+  const dense: FeedForward = { kind: "dense", width };
   const isDense = (index: number) => index < numDense || (index + 1) % period !== 0 || denseLayers.includes(index);
   return (index) => (experts === undefined || isDense(index) ? dense : experts);
 }
 
-function readExperts(read: ConfigReader): ExpertsFeedForward | undefined {
+/** @param ofClass undefined: the class has none, or is not known */
+function readExperts(read: ConfigReader, ofClass: ExpertTraits | undefined): ExpertsFeedForward | undefined {
   const countKey = read.firstOf(["num_local_experts", "n_routed_experts", "num_experts"]);
-  const count = read.optionalSize(countKey, MODEL_LIMITS.experts);
+  const count = read.optionalSize(countKey, MODEL_LIMITS.experts, ofClass?.count);
   if (count === 0) return undefined;
-  const width = read.size(read.firstOf(["moe_intermediate_size", "intermediate_size"]), MODEL_LIMITS.ff);
+  const widthKey = ofClass?.widthKey ?? read.firstOf(["moe_intermediate_size", "intermediate_size"]);
+  const width = read.size(widthKey, MODEL_LIMITS.ff, ofClass?.width);
   const sharedKey = read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
   const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff);
   return {
     kind: "experts",
     count,
-    active: read.size("num_experts_per_tok", count, 1),
+    active: read.size("num_experts_per_tok", count, ofClass?.active ?? 1),
     width,
     sharedWidth: sharedKey === "n_shared_experts" ? shared * width : shared,
   };

@@ -5,7 +5,11 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { completionsOf } from "../../../test/helpers/converted.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
+import { writeFusedFolder } from "../../../test/helpers/fused-experts.js";
+import { type ExpectedLogprobs, expectLogprobs } from "../../../test/helpers/hf-models.js";
+import { JsonObject } from "../../formats/files/json.js";
 import { openModel } from "../open-model.js";
+import { servableConfig } from "./servable.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-hf-experts-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -38,6 +42,54 @@ it("layers have experts where the settings say so", () => {
   expect(kindsOf(fixture("hf/mixtral"))).toEqual(["experts", "experts"]);
 });
 
+it.each([
+  ["qwen3_moe", { count: 128, active: 8, width: 768 }, { numHeads: 32, numKvHeads: 4, window: 0 }, 32_768, 1e-6],
+  ["mixtral", { count: 8, active: 2, width: 14_336 }, { numHeads: 32, numKvHeads: 8, window: 0 }, 131_072, 1e-5],
+] as const)("a %s that says next to nothing has its class's experts", (model_type, experts, mixer, context, eps) => {
+  const json = { model_type, hidden_size: 4096, num_hidden_layers: 2 };
+  const { model } = servableConfig(new JsonObject(json, "config.json", ""), "m");
+  expect(model).toMatchObject({ contextLength: context, rmsEps: eps });
+  for (const layer of model.layers) {
+    expect(layer).toMatchObject({ feedForward: { kind: "experts", sharedWidth: 0, ...experts }, mixer });
+  }
+});
+
+it("qwen3moe's number of experts has two names, and one of none is dense", () => {
+  const { num_local_experts: count, ...config } = JSON.parse(
+    readFileSync(fixture("hf/qwen3moe/config.json"), "utf8"),
+  ) as Record<string, unknown>;
+  const kinds = (changes: object) => {
+    const json = new JsonObject({ ...config, mlp_only_layers: [], ...changes }, "config.json", "");
+    return servableConfig(json, "m").model.layers.map(({ feedForward }) => feedForward);
+  };
+  expect(kinds({ num_experts: count })).toEqual(kinds({ num_local_experts: count }));
+  expect(kinds({ num_experts: 0 })[0]).toEqual({ kind: "dense", width: 48 });
+});
+
+it("mixtral's class does not read which layers have experts, nor another width", () => {
+  const settings = { decoder_sparse_step: 2, mlp_only_layers: [0], moe_intermediate_size: 8 };
+  const { layers } = openModel(changed("mixtral", settings)).config;
+  expect(layers.map(({ feedForward }) => [feedForward.kind, feedForward.width])).toEqual([
+    ["experts", 48],
+    ["experts", 48],
+  ]);
+});
+
+it("a window that is switched on and not stated has the class's width", () => {
+  const base = { hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 4, num_hidden_layers: 1 };
+  for (const model_type of ["qwen2", "qwen3", "qwen3_moe"]) {
+    const json = {
+      ...base,
+      model_type,
+      intermediate_size: 64,
+      max_position_embeddings: 8192,
+      use_sliding_window: true,
+    };
+    const config = new JsonObject({ ...json, max_window_layers: 0 }, "config.json", "");
+    expect(servableConfig(config, "m", { numEmbeddings: 9, hasOutput: true }).model.layers[0]!.mixer.window).toBe(4096);
+  }
+});
+
 it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all layers, and mixtral has no choice", () => {
   const weighs = (folder: string) => openModel(folder).config.normalisesExperts;
   expect(weighs(changed("qwen3moe", { norm_topk_prob: true }))).toBe(true);
@@ -45,6 +97,30 @@ it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all laye
   expect(weighs(changed("mixtral", { norm_topk_prob: false }))).toBe(true);
   const windowed = openModel(changed("qwen3moe", { use_sliding_window: true, sliding_window: 16 }));
   expect(windowed.config.layers.map(({ mixer }) => mixer.window)).toEqual([16, 16, 16]);
+});
+
+describe.each(["qwen3moe", "mixtral"])("fused experts of %s", (name) => {
+  const fused = () => writeFusedFolder(fixture(`hf/${name}`), join(root, String(numFolders++)));
+
+  it("have the log-probabilities of experts that are stored apart", async () => {
+    const expected = JSON.parse(readFileSync(fixture(`hf/${name}/expected.json`), "utf8")) as ExpectedLogprobs;
+    await expectLogprobs(fused(), expected);
+  });
+
+  it("the other way round are refused, and so are those of another number of experts", async () => {
+    const folder = fused();
+    const path = join(folder, "model.safetensors");
+    const sound = readFileSync(path, "latin1");
+    const [, count, rows, cols] = /experts\.gate_up_proj":\{"dtype":"BF16","shape":\[(\d+),(\d+),(\d+)\]/.exec(sound)!;
+    for (const wrong of [`${count},${cols},${rows}`, `${rows},${count},${cols}`]) {
+      writeFileSync(path, sound.replace(`[${count},${rows},${cols}]`, `[${wrong}]`), "latin1");
+      const message = `gate_up_proj of shape [${count},${rows},${cols}], got [${wrong}]`;
+      await expect(completionsOf(folder)).rejects.toMatchObject({
+        code: "model_tensor",
+        message: expect.stringContaining(message),
+      });
+    }
+  });
 });
 
 describe("a folder is refused", () => {
@@ -63,8 +139,18 @@ describe("a folder is refused", () => {
   it.each([
     ["qwen3moe", { moe_intermediate_size: 16 }, undefined, /experts\.0\.gate_proj\.weight of shape \[16,32\]/],
     ["mixtral", { num_local_experts: 5 }, undefined, /gate\.weight of shape \[5,32\], got \[4,32\]/],
-    ["mixtral", {}, ["1.block_sparse_moe.experts.3.w2", "1.block_sparse_moe.experts.9.w2"], /experts\.3\.w2.*got none/],
-    ["mixtral", {}, ["0.block_sparse_moe.gate", "0.block_sparse_moe.xate"], /block_sparse_moe\.gate.*got none/],
+    [
+      "mixtral",
+      {},
+      ["1.block_sparse_moe.experts.3.w2", "1.block_sparse_moe.experts.9.w2"],
+      /computed, got .*layers\.1\.block_sparse_moe\.experts\.9\.w2\.weight too/,
+    ],
+    [
+      "mixtral",
+      {},
+      ["0.block_sparse_moe.gate", "0.block_sparse_moe.xate"],
+      /computed, got .*layers\.0\.block_sparse_moe\.xate\.weight too/,
+    ],
   ] as const)("of %s with %j whose tensors are others", async (name, settings, replaced, message) => {
     await expect(completionsOf(changed(name, settings, replaced))).rejects.toMatchObject({
       code: "model_tensor",

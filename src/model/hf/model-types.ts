@@ -1,44 +1,20 @@
 /** The kinds of models that config.json files name, and what transformers' configuration class of each takes where a file is silent. */
-import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
-import { type Architecture, unservedArchitecture, unservedVariant } from "../description/servable.js";
-
-/** `model_type` → architecture. */
-const ARCHITECTURE_BY_TYPE = {
-  llama: "llama",
-  mistral: "mistral",
-  ministral3: "mistral3",
-  qwen2: "qwen2",
-  qwen3: "qwen3",
-  qwen3_moe: "qwen3moe",
-  mixtral: "llama",
-  gemma2: "gemma2",
-  gemma3: "gemma3",
-  gemma3_text: "gemma3",
-  phi3: "phi3",
-  smollm3: "smollm3",
-  granite: "granite",
-  olmo2: "olmo2",
-  olmo3: "olmo2",
-  seed_oss: "seed_oss",
-} as const satisfies Readonly<Record<string, Architecture>>;
-type ModelType = keyof typeof ARCHITECTURE_BY_TYPE;
-
-export const architectureOf = (type: ModelType): Architecture => ARCHITECTURE_BY_TYPE[type];
+import { type Architecture, factsOf, type WindowFacts } from "../description/architectures.js";
+import { unservedArchitecture, unservedVariant } from "../description/servable.js";
 
 export interface TypeTraits {
-  readonly activations: Readonly<Record<string, Activation>>;
-  /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
+  /** Absent: the engine does not compute such models. */
+  readonly architecture?: Architecture;
+  /** Which layers have the sliding window where `layer_types` does not say; period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
   readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
-  /** Of "period": every so-many-th layer sees everything. */
-  readonly period?: number;
-  /** Layers with a window have a rope of their own; base: where the file does not say (absent: that of the other layers). */
-  readonly localRope?: { readonly base?: number };
   readonly isTied: boolean;
-  readonly hasExperts?: true;
+  /** Absent: models of the class have none. */
+  readonly experts?: ExpertTraits;
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
+    readonly ffWidth?: number;
     readonly headDim?: number;
     readonly numHeads?: number;
     readonly numKvHeads?: number;
@@ -46,22 +22,29 @@ export interface TypeTraits {
     readonly window?: number;
     readonly vocabSize?: number;
     readonly attentionScalar?: number;
-    readonly attentionCap?: number;
-    readonly logitCap?: number;
   };
 }
 
-const LLAMA: TypeTraits = {
-  activations: { silu: "silu" },
-  windows: "none",
-  isTied: false,
-  defaults: { rmsEps: 1e-6, ropeBase: 10_000 },
-};
-const GEMMA3: TypeTraits = {
-  activations: { gelu_pytorch_tanh: "geluTanh" },
+/** Experts of a class, where a config.json is silent. */
+export interface ExpertTraits {
+  readonly count: number;
+  readonly active: number;
+  readonly width: number;
+  /** The key of one expert's width. */
+  readonly widthKey: string;
+  /** The config.json says which layers have them, and whether their weights are relative to one another. */
+  readonly hasChoice: boolean;
+}
+
+interface ServedTraits extends TypeTraits {
+  readonly architecture: Architecture;
+}
+
+const ANY: TypeTraits = { windows: "none", isTied: false, defaults: { rmsEps: 1e-6, ropeBase: 10_000 } };
+const LLAMA: ServedTraits = { ...ANY, architecture: "llama" };
+const GEMMA3: ServedTraits = {
+  architecture: "gemma3",
   windows: "period",
-  period: 6,
-  localRope: { base: 10_000 },
   isTied: true,
   defaults: {
     rmsEps: 1e-6,
@@ -75,58 +58,78 @@ const GEMMA3: TypeTraits = {
     attentionScalar: 256,
   },
 };
-const { localRope: _, ...ONE_ROPE } = GEMMA3;
-const GEMMA2: TypeTraits = {
-  ...ONE_ROPE,
-  period: 2,
-  defaults: {
-    ...GEMMA3.defaults,
-    ropeBase: 10_000,
-    maxPositions: 8192,
-    vocabSize: 256_000,
-    attentionCap: 50,
-    logitCap: 30,
-  },
+const OLMO2: ServedTraits = {
+  ...LLAMA,
+  architecture: "olmo2",
+  defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 },
 };
-const OLMO2: TypeTraits = { ...LLAMA, defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 } };
-const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
+
+const QWEN = { ...LLAMA.defaults, window: 4096 };
+
+/** By `model_type`. */
+const TRAITS = {
   llama: LLAMA,
-  mistral: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
+  mistral: { ...LLAMA, architecture: "mistral", windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
   ministral3: {
     ...LLAMA,
+    architecture: "mistral3",
     windows: "all",
     defaults: { rmsEps: 1e-5, ropeBase: 1_000_000, headDim: 128, numHeads: 32, numKvHeads: 8, maxPositions: 262_144 },
   },
-  qwen2: { ...LLAMA, windows: "whenUsed" },
-  qwen3: { ...LLAMA, windows: "whenUsed", defaults: { ...LLAMA.defaults, headDim: 128 } },
-  gemma2: GEMMA2,
+  qwen2: { ...LLAMA, architecture: "qwen2", windows: "whenUsed", defaults: QWEN },
+  qwen3: { ...LLAMA, architecture: "qwen3", windows: "whenUsed", defaults: { ...QWEN, headDim: 128 } },
+  qwen3_moe: {
+    ...LLAMA,
+    architecture: "qwen3moe",
+    windows: "allWhenUsed",
+    experts: { count: 128, active: 8, width: 768, widthKey: "moe_intermediate_size", hasChoice: true },
+    defaults: { ...QWEN, numHeads: 32, numKvHeads: 4, ffWidth: 6144, maxPositions: 32_768, vocabSize: 151_936 },
+  },
+  mixtral: {
+    ...LLAMA,
+    windows: "all",
+    experts: { count: 8, active: 2, width: 14_336, widthKey: "intermediate_size", hasChoice: false },
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 1_000_000,
+      numHeads: 32,
+      numKvHeads: 8,
+      maxPositions: 131_072,
+      vocabSize: 32_000,
+    },
+  },
+  gemma2: {
+    ...GEMMA3,
+    architecture: "gemma2",
+    defaults: { ...GEMMA3.defaults, ropeBase: 10_000, maxPositions: 8192, vocabSize: 256_000 },
+  },
   gemma3: GEMMA3,
   gemma3_text: GEMMA3,
-  qwen3_moe: { ...LLAMA, windows: "allWhenUsed", hasExperts: true },
-  mixtral: { ...LLAMA, windows: "all", hasExperts: true, defaults: { ...LLAMA.defaults, rmsEps: 1e-5, ropeBase: 1e6 } },
-  phi3: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
+  phi3: { ...LLAMA, architecture: "phi3", windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
   smollm3: {
     ...LLAMA,
+    architecture: "smollm3",
     isTied: true,
     defaults: { rmsEps: 1e-6, ropeBase: 2_000_000, numHeads: 16, numKvHeads: 4, maxPositions: 32_768 },
   },
-  granite: { ...LLAMA, defaults: { ...LLAMA.defaults, maxPositions: 2048 } },
+  granite: { ...LLAMA, architecture: "granite", defaults: { ...LLAMA.defaults, maxPositions: 2048 } },
   olmo2: OLMO2,
-  olmo3: {
-    ...OLMO2,
-    windows: "period",
-    period: 4,
-    localRope: {},
-    defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 },
-  },
+  olmo3: { ...OLMO2, windows: "period", defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 } },
   seed_oss: {
     ...LLAMA,
+    architecture: "seed_oss",
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
   },
-};
+} as const satisfies Readonly<Record<string, ServedTraits>>;
+type ModelType = keyof typeof TRAITS;
 
-const isModelType = (type: string | undefined): type is ModelType =>
-  type !== undefined && Object.hasOwn(ARCHITECTURE_BY_TYPE, type);
+export const architectureOf = (type: ModelType): Architecture => TRAITS[type].architecture;
+
+/** Of models whose layers with a window repeat. */
+export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFacts | undefined =>
+  architecture !== undefined && windows === "period" ? factsOf(architecture).windows : undefined;
+
+const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
 export const textConfig = (config: JsonObject): JsonObject => config.object("text_config") ?? config;
@@ -136,18 +139,25 @@ function kindOf(config: JsonObject): JsonObject {
   return config.string("model_type") === "mistral3" ? textConfig(config) : config;
 }
 
-/** Traits of the wrapper's kind or of the language model's; those of llama, with nothing to assume, for others. */
+/** Traits of the wrapper's kind or of the language model's; for others, with nothing to assume. */
 export function traitsOf(config: JsonObject): TypeTraits {
   const type = [kindOf(config), textConfig(config)].map((part) => part.string("model_type")).find(isModelType);
-  return type === undefined ? LLAMA : TRAITS[type];
+  return type === undefined ? ANY : TRAITS[type];
 }
 
 /** Features that would silently change the answers if they were ignored. */
-const UNSERVED_KEYS = ["use_bidirectional_attention", "final_logit_softcapping", "attn_logit_softcapping"] as const;
-const UNSERVED_BY_TYPE: Partial<Record<ModelType, readonly string[]>> = {
-  gemma2: ["use_bidirectional_attention"],
-  smollm3: [...UNSERVED_KEYS, "use_sliding_window"],
-};
+function unservedKeys(type: ModelType): readonly string[] {
+  const { caps, noRopePeriod } = factsOf(architectureOf(type));
+  return [
+    "use_bidirectional_attention",
+    // Where other models of the kind have what Ministral 3's rope settings say.
+    "llama_4_scaling",
+    "llama_4_scaling_beta",
+    "attn_temperature_tuning",
+    ...(caps === undefined ? ["final_logit_softcapping", "attn_logit_softcapping"] : []),
+    ...(noRopePeriod === undefined ? [] : ["use_sliding_window"]),
+  ];
+}
 
 /**
  * @param type `model_type`
@@ -156,7 +166,7 @@ const UNSERVED_BY_TYPE: Partial<Record<ModelType, readonly string[]>> = {
  */
 export function servedModelType(type: string | undefined, name = "model_type"): ModelType {
   if (isModelType(type)) return type;
-  const known = Object.keys(ARCHITECTURE_BY_TYPE).join(", ");
+  const known = Object.keys(TRAITS).join(", ");
   throw unservedArchitecture(`expected ${name} to be one of ${known}, got ${type ?? "nothing"}`);
 }
 
@@ -168,7 +178,7 @@ export function servedTypeOf(config: JsonObject): ModelType {
   const stating = kindOf(config);
   const type = servedModelType(stating.string("model_type"), stating.nameOf("model_type"));
   const text = textConfig(config);
-  for (const key of UNSERVED_BY_TYPE[type] ?? UNSERVED_KEYS) {
+  for (const key of unservedKeys(type)) {
     const value = text.value(key);
     if (value !== undefined && value !== false && value !== 0) {
       throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);

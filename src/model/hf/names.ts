@@ -1,7 +1,7 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
 
 import type { HfFolder } from "../../formats/hf/folder.js";
-import type { Architecture } from "../description/servable.js";
+import { type Architecture, factsOf } from "../description/architectures.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
 
@@ -32,8 +32,14 @@ const GEMMA_PARTS: Readonly<Record<string, string>> = {
   ffn_norm: "pre_feedforward_layernorm",
   post_ffw_norm: "post_feedforward_layernorm",
 };
+/** All experts of a layer in one tensor, without a `.weight` behind its name: transformers 5 has them so in memory, and may write them so. */
+const FUSED_EXPERTS: Readonly<Record<string, string>> = {
+  ffn_gate_up_exps: "mlp.experts.gate_up_proj",
+  ffn_down_exps: "mlp.experts.down_proj",
+};
 const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
+  ...FUSED_EXPERTS,
   ffn_gate_inp: "mlp.gate",
   "ffn_gate.": "mlp.experts.#.gate_proj",
   "ffn_up.": "mlp.experts.#.up_proj",
@@ -42,6 +48,7 @@ const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
 /** Of Mixtral, whose architecture is llama's. */
 const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
+  ...FUSED_EXPERTS,
   ffn_gate_inp: "block_sparse_moe.gate",
   "ffn_gate.": "block_sparse_moe.experts.#.w1",
   "ffn_up.": "block_sparse_moe.experts.#.w3",
@@ -66,8 +73,9 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   olmo2: OLMO2_PARTS,
 };
 
-/** Norms are stored as their distance from one. */
-export const hasOffsetNorms = (architecture: Architecture): boolean => PARTS[architecture] === GEMMA_PARTS;
+/** Whether folders store the tensor as its distance from one. */
+export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
+  factsOf(architecture).isGemma === true && name.endsWith("norm.weight");
 
 /** Prefixes of the tensors of one checkpoint. */
 interface HfPrefixes {
@@ -87,18 +95,33 @@ export function hfNameOf(name: string, architecture: Architecture, { model, head
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
   const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
-  return `${model}layers.${layer}.${parts[part]!.replace("#", expert)}.${kind}`;
+  const stored = `${model}layers.${layer}.${parts[part]!.replace("#", expert)}`;
+  if (!Object.hasOwn(FUSED_EXPERTS, part)) return `${stored}.${kind}`;
+  return kind === "weight" ? stored : undefined;
 }
+
+/** Of Mixtral's routers beside fused experts. */
+const withFusedNames = (name: string): string => name.replace(".block_sparse_moe.", ".mlp.");
 
 export class HfNames {
   readonly #prefixes: HfPrefixes;
+  readonly #hasFusedNames: boolean;
 
   constructor({ files, prefix }: HfFolder) {
+    this.#hasFusedNames = files.tensors.has(`${prefix}layers.0.${FUSED_EXPERTS.ffn_down_exps}`);
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
     this.#prefixes = { model: prefix, head };
   }
 
+  /** Whether a stored tensor is the language model's, and not of a tower beside it. */
+  isOfModel(stored: string): boolean {
+    const { model, head } = this.#prefixes;
+    const own = [`${model}layers.`, `${model}embed_tokens.`, `${model}norm.`, `${head}lm_head.`];
+    return own.some((start) => stored.startsWith(start));
+  }
+
   of(name: string, architecture: Architecture): string | undefined {
-    return hfNameOf(name, architecture, this.#prefixes);
+    const stored = hfNameOf(name, architecture, this.#prefixes);
+    return this.#hasFusedNames && stored !== undefined ? withFusedNames(stored) : stored;
   }
 }

@@ -31,21 +31,25 @@ interface RopeContext {
 }
 
 const EMPTY = new JsonObject({}, "config.json", "rope_parameters");
+const KINDS = ["full_attention", "sliding_attention"] as const;
 
 export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
-  const stated = statedRopes(text);
-  const main = mainRope(stated);
-  const { rope, factors } = readRope(text, main, context);
-  if (context.localRope === undefined) return { ropes: [rope], factors };
-  if (factors.all !== undefined) throw unsupported(main, "llama3 for a model with a second rope");
-  const local = stated.object("sliding_attention");
-  const localType = local === undefined ? undefined : typeOf(local);
-  if (local !== undefined && localType !== "default") throw unsupported(local, localType);
-  const base = positive(local ?? EMPTY, "rope_theta") ?? positive(text, "rope_local_base_freq");
-  return {
-    ropes: [rope, plainRope(rope.dim, base ?? context.localRope.base ?? rope.base, context.maxPositions)],
-    factors,
-  };
+  const { defaultBase, localRope } = context;
+  const { main, local, isByKind } = statedRopes(text);
+  const { rope, factors } = readRope(text, main, context, positive(text, "rope_theta") ?? defaultBase);
+  if (localRope === undefined) {
+    if (!isByKind) return { ropes: [rope], factors };
+    throw unservedVariant(
+      `expected one rope for all layers in ${text.nameOf("rope_parameters")}, got one for each kind`,
+    );
+  }
+  if (Object.keys(factors).length > 0) throw unsupported(main, `${typeOf(main)} for a model with a second rope`);
+  const stated = localRope.base === undefined ? undefined : positive(text, "rope_local_base_freq");
+  // By kind, a class that has no base of its own for windows has its default; older files mean the model's.
+  const base = stated ?? localRope.base ?? (isByKind ? defaultBase : rope.base);
+  const second = readRope(text, local, context, base);
+  if (Object.keys(second.factors).length > 0) throw unsupported(local, typeOf(local));
+  return { ropes: [rope, second.rope], factors };
 }
 
 /**
@@ -53,28 +57,58 @@ export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
  * @param maxPositions the trained length
  */
 export function contextLengthOf(text: JsonObject, maxPositions: number): number {
-  const stated = mainRope(statedRopes(text));
+  const { main: stated } = statedRopes(text);
   if (typeOf(stated) !== "yarn") return maxPositions;
   const original = originalLength(text, stated) ?? maxPositions;
   const stretched = Math.floor(original * yarnFactor(stated, maxPositions, original));
   return Math.min(MODEL_LIMITS.context, Math.max(maxPositions, stretched));
 }
 
-/** How Ministral 3 raises its queries, which its rope settings say. */
+const QUERY_SCALING_KEY = "llama_4_scaling_beta";
+
+/** How Ministral 3 raises its queries, which its rope settings say; a factor of 0 raises nothing. */
 export function queryScalingOf(text: JsonObject, maxPositions: number): QueryScaling | undefined {
-  const stated = statedRopes(text);
+  const { main: stated } = statedRopes(text);
   if (stated === EMPTY) throw configError("expected rope_parameters, without which queries cannot be scaled, got none");
-  const beta = positive(stated, "llama_4_scaling_beta");
+  const beta = stated.number(QUERY_SCALING_KEY) === 0 ? undefined : positive(stated, QUERY_SCALING_KEY);
   if (beta === undefined) return undefined;
   const length = new ConfigReader(stated).size("original_max_position_embeddings", MODEL_LIMITS.context, maxPositions);
   return { beta, length };
 }
 
-const statedRopes = (text: JsonObject): JsonObject =>
-  text.object("rope_parameters") ?? text.object("rope_scaling") ?? EMPTY;
+/** @throws architecture_unsupported, where rope settings raise the queries of a class that does not */
+export function refuseQueryScaling(text: JsonObject): void {
+  const { main, local } = statedRopes(text);
+  for (const stated of [main, local]) {
+    const beta = stated.number(QUERY_SCALING_KEY);
+    if (beta !== undefined && beta !== 0) {
+      throw unservedVariant(`expected no ${stated.nameOf(QUERY_SCALING_KEY)}, got ${beta}`);
+    }
+  }
+}
 
-/** The rope of layers without a window, where a file states one for each kind of layer. */
-const mainRope = (stated: JsonObject): JsonObject => stated.object("full_attention") ?? stated;
+interface StatedRopes {
+  /** Of layers without a window, or of all. */
+  readonly main: JsonObject;
+  /** Of layers with a window. */
+  readonly local: JsonObject;
+  /** The file states one for each kind of layer. */
+  readonly isByKind: boolean;
+}
+
+/** Both generations of transformers prefer `rope_scaling` where a file has it too; the later adds it to the rope of layers without a window. */
+function statedRopes(text: JsonObject): StatedRopes {
+  const [older, newer] = ["rope_scaling", "rope_parameters"].map((key) => {
+    const stated = text.object(key);
+    return stated !== undefined && Object.keys(stated.raw).length > 0 ? stated : undefined;
+  });
+  if (newer === undefined || !KINDS.some((kind) => newer.has(kind))) {
+    return { main: older ?? newer ?? EMPTY, local: EMPTY, isByKind: false };
+  }
+  const [main = EMPTY, local = EMPTY] = KINDS.map((kind) => newer.object(kind));
+  const merged = older && new JsonObject({ ...main.raw, ...older.raw }, "config.json", "rope_scaling");
+  return { main: merged ?? main, local, isByKind: true };
+}
 
 /** The rope's own statement first: some files also have the one of the model they were made from. */
 const originalLength = (text: JsonObject, stated: JsonObject): number | undefined =>
@@ -99,14 +133,15 @@ function plainRope(dim: number, base: number, maxPositions: number): RopeConfig 
 function readRope(
   text: JsonObject,
   stated: JsonObject,
-  { headDim, maxPositions, defaultBase }: RopeContext,
+  { headDim, maxPositions }: RopeContext,
+  defaultBase: number,
 ): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
   const either = (key: string) => positive(stated, key) ?? positive(text, key);
   const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? 1));
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
     throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
   }
-  const plain = plainRope(dim, either("rope_theta") ?? defaultBase, maxPositions);
+  const plain = plainRope(dim, positive(stated, "rope_theta") ?? defaultBase, maxPositions);
   const original = originalLength(text, stated) ?? maxPositions;
   const base = { ...plain, originalContextLength: original };
   const type = typeOf(stated);

@@ -1,18 +1,12 @@
 /** Narrows a config.json's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
-import {
-  type Architecture,
-  PLAIN,
-  type ServableModel,
-  servableLayers,
-  unservedVariant,
-} from "../description/servable.js";
+import { type Architecture, factsOf } from "../description/architectures.js";
+import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
-import { architectureOf, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
-import { hasOffsetNorms } from "./names.js";
-import { queryScalingOf, type RopeFactors, ropesFromHf } from "./rope.js";
+import { architectureOf, periodicWindows, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
@@ -31,7 +25,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
   const description = describeConfig(config, name, weights);
   const layers = servableLayers(description);
   const traits = traitsOf(config);
-  if (traits.hasExperts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
+  if (traits.experts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
   }
   const text = textConfig(config);
@@ -41,23 +35,20 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     headDim,
     maxPositions: maxPositionsOf(text, traits),
     defaultBase: traits.defaults.ropeBase,
-    localRope: traits.localRope,
+    localRope: periodicWindows(traits)?.localRope,
   });
   const { attentionScalar } = traits.defaults;
   const model: ServableModel = {
     ...description,
     layers,
-    architecture,
+    ...fixedBy(architecture, description.width),
     rmsEps: read.positive("rms_norm_eps", traits.defaults.rmsEps),
-    embeddingScale: hasOffsetNorms(architecture) ? Math.fround(Math.sqrt(description.width)) : 1,
     // Only classes with a default of their own read the key.
     attentionScale:
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
-    ...PLAIN,
     ...scalesOf(text, architecture, traits),
-    isPostNormed: architecture === "olmo2",
-    activation: readActivation(text, traits.activations),
-    normalisesExperts: architecture !== "qwen3moe" || text.boolean("norm_topk_prob") === true,
+    activation: readActivation(text, factsOf(architecture).activation),
+    normalisesExperts: traits.experts?.hasChoice !== true || text.boolean("norm_topk_prob") === true,
     isNeoxRope: true,
     ropes,
     pooling: undefined,
@@ -68,17 +59,19 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTraits): Partial<ServableModel> {
   const read = new ConfigReader(text);
-  if (architecture === "gemma2") {
+  const { caps, hasFactors, scalesQueries } = factsOf(architecture);
+  if (scalesQueries) return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
+  refuseQueryScaling(text);
+  if (caps !== undefined) {
     // A null is no bound.
     const cap = (key: string, fallback: number) =>
       Object.hasOwn(text.raw, key) && !text.has(key) ? 0 : read.positive(key, fallback);
-    const { attentionCap = 0, logitCap = 0 } = traits.defaults;
     return {
-      attentionCap: cap("attn_logit_softcapping", attentionCap),
-      logitCap: cap("final_logit_softcapping", logitCap),
+      attentionCap: cap("attn_logit_softcapping", caps.attention),
+      logitCap: cap("final_logit_softcapping", caps.logits),
     };
   }
-  if (architecture === "granite") {
+  if (hasFactors) {
     return {
       embeddingScale: read.positive("embedding_multiplier", 1),
       attentionScale: read.positive("attention_multiplier", 1),
@@ -86,15 +79,16 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTrai
       logitScale: 1 / read.positive("logits_scaling", 1),
     };
   }
-  if (architecture !== "mistral3") return {};
-  return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
+  return {};
 }
 
-function readActivation(text: JsonObject, known: TypeTraits["activations"]): Activation {
+/** An activation's name in transformers. */
+export const ACTIVATION_NAMES: Readonly<Record<Activation, string>> = { silu: "silu", geluTanh: "gelu_pytorch_tanh" };
+
+function readActivation(text: JsonObject, ofArchitecture: Activation): Activation {
   const key = text.has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  const name = text.string(key);
-  const activation =
-    name === undefined ? Object.values(known)[0] : Object.hasOwn(known, name) ? known[name] : undefined;
-  if (activation !== undefined) return activation;
-  throw unservedVariant(`expected ${text.nameOf(key)} to be ${Object.keys(known).join(", ")}, got ${name}`);
+  const known = ACTIVATION_NAMES[ofArchitecture];
+  const name = text.string(key) ?? known;
+  if (name === known) return ofArchitecture;
+  throw unservedVariant(`expected ${text.nameOf(key)} to be ${known}, got ${name}`);
 }

@@ -7,11 +7,15 @@ import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
 import type { ServableModel } from "../description/servable.js";
-import { type HfNames, hasOffsetNorms } from "./names.js";
+import { shownNames } from "../description/shown-names.js";
+import { type HfNames, isOffsetNorm } from "./names.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
+
+/** What config.json says too, and scales for quantised keys and values. */
+const IGNORED = /\.rotary_emb\.inv_freq$|\.self_attn\.[kqv]_scale$/;
 
 export class HfSource implements TensorSource {
   readonly #model: ServableModel;
@@ -37,15 +41,22 @@ export class HfSource implements TensorSource {
   }
 
   matrix(spec: MatrixSpec): MatrixRows {
-    if (spec.numStacked !== undefined) return this.matrix(unstacked(spec));
-    const { name, totalRows, cols, start, rows } = spec;
+    const { name, totalRows, cols, start, rows, numStacked } = spec;
+    if (numStacked !== undefined) {
+      if (this.#find(name) === undefined) return this.matrix(unstacked(spec));
+      return this.#rows(this.#tensor(name, [numStacked, totalRows / numStacked, cols]), totalRows, start);
+    }
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
       const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), [totalRows, cols]);
       const type = encodedType(matrix);
       return { type, convert: (target) => encodeRows(matrix, type, start, rows, target) };
     }
-    const tensor = this.#tensor(name, [totalRows, cols]);
+    return this.#rows(this.#tensor(name, [totalRows, cols]), totalRows, start);
+  }
+
+  /** Rows from `start` on of a tensor that has `totalRows`. */
+  #rows(tensor: SafetensorsTensor, totalRows: number, start: number): MatrixRows {
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
     return { type: plainType(tensor), path: this.folder.files.shards[tensor.shard]!.path, byteOffset };
   }
@@ -55,10 +66,14 @@ export class HfSource implements TensorSource {
     const stored = this.names.of(name, this.#model.architecture);
     if (stored === undefined || !stored.endsWith(".weight")) return undefined;
     const layer = stored.slice(0, -".weight".length);
+    return this.#isQuantized(layer) ? layer : undefined;
+  }
+
+  #isQuantized(layer: string): boolean {
     const { tensors } = this.folder.files;
     const isPacked = QUANTIZED_PARTS.some((part) => tensors.has(`${layer}.${part}`));
-    const dtype = tensors.get(stored)?.dtype;
-    return isPacked || dtype === "F8_E4M3" || dtype === "I8" ? layer : undefined;
+    const dtype = tensors.get(`${layer}.weight`)?.dtype;
+    return isPacked || dtype === "F8_E4M3" || dtype === "I8";
   }
 
   values(name: string, length: number): Float32Array {
@@ -67,8 +82,32 @@ export class HfSource implements TensorSource {
     const tensor = this.#tensor(name, [length]);
     using file = openFile(this.folder.files.shards[tensor.shard]!.path);
     const values = dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
-    const isOffset = hasOffsetNorms(this.#model.architecture) && name.endsWith("norm.weight");
-    return isOffset ? values.map((value) => 1 + value) : values;
+    return isOffsetNorm(name, this.#model.architecture) ? values.map((value) => 1 + value) : values;
+  }
+
+  expectNoOthers(names: ReadonlySet<string>): void {
+    const { architecture, isTied } = this.#model;
+    const stored = new Set(Array.from(names, (name) => this.names.of(name, architecture)));
+    const others = [...this.folder.files.tensors.values()].filter((tensor) => {
+      const { name } = tensor;
+      if (stored.has(name) || !this.names.isOfModel(name) || IGNORED.test(name)) return false;
+      const [, layer, part] = /^(.*)\.(\w+)$/.exec(name)!;
+      if (isTied && layer!.endsWith("lm_head")) return false;
+      // Quantised forms have parts of their own beside the weight.
+      if (part !== "bias") return !(stored.has(`${layer}.weight`) && this.#isQuantized(layer!));
+      return !this.#isZero(tensor);
+    });
+    if (others.length === 0) return;
+    const got = shownNames(others.map(({ name }) => name));
+    throw new MillraceError("model_tensor", `expected tensors that are computed, got ${got} too`, {
+      hint: "The folder is of a variant that is not served: without these tensors its answers would be others.",
+    });
+  }
+
+  /** Some quantisers give every layer a bias. */
+  #isZero(tensor: SafetensorsTensor): boolean {
+    using file = openFile(this.folder.files.shards[tensor.shard]!.path);
+    return readExactly(file, tensor.byteOffset, tensor.byteLength).every((byte) => byte === 0);
   }
 
   #find(name: string): SafetensorsTensor | undefined {

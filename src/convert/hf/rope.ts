@@ -1,0 +1,103 @@
+/** The rope settings of a config.json, in the words that transformers 4 and 5 both know. */
+import type { TensorSource } from "../../backend/tensor-source.js";
+import { JsonObject } from "../../formats/files/json.js";
+import type { RopeConfig } from "../../model/description/rope.js";
+import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { ropesFromHf } from "../../model/hf/rope.js";
+import { ROPE_FACTORS } from "../weights/tensors.js";
+import { shortest } from "./shortest.js";
+
+type Json = Record<string, unknown>;
+
+export function ropeOf(model: ServableModel, source: TensorSource): Json {
+  const [rope, local] = model.ropes;
+  const { dim, base } = rope!;
+  const { headDim } = model.layers[0]!.mixer;
+  const scaling = scalingByFactors(model, source) ?? scalingOf(rope!);
+  const json: Json = { rope_theta: base };
+  if (dim !== headDim) json.partial_rotary_factor = dim / headDim;
+  if (scaling?.type === "longrope") json.original_max_position_embeddings = rope!.originalContextLength;
+  if (model.queryScaling !== undefined) {
+    const { beta, length } = model.queryScaling;
+    json.rope_parameters = {
+      rope_type: "default",
+      original_max_position_embeddings: length,
+      ...scaling,
+      rope_theta: base,
+      llama_4_scaling_beta: shortest(beta),
+    };
+    return json;
+  }
+  if (scaling !== undefined) json.rope_scaling = scaling;
+  if (local === undefined) return json;
+  // transformers 4 knows of windows no more than Gemma's base; 5 takes the class's own base there, unless a rope for each kind says another.
+  if (model.architecture === "gemma3") json.rope_local_base_freq = local.base;
+  json.rope_parameters = {
+    full_attention: { rope_type: "default", ...scaling, rope_theta: base },
+    sliding_attention: { rope_type: "default", ...scalingOf(local), rope_theta: local.base },
+  };
+  return json;
+}
+
+/** @returns undefined for a rope that is not scaled, or by factors for each frequency */
+function scalingOf({ scaling, attentionFactor, ...rope }: RopeConfig): Json | undefined {
+  const { factor, originalContextLength, betaFast, betaSlow } = rope;
+  if (scaling === "linear") return { rope_type: "linear", factor };
+  if (scaling !== "yarn") return undefined;
+  return {
+    rope_type: "yarn",
+    factor,
+    original_max_position_embeddings: originalContextLength,
+    beta_fast: betaFast,
+    beta_slow: betaSlow,
+    // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
+    attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
+  };
+}
+
+function scalingByFactors(model: ServableModel, source: TensorSource): Json | undefined {
+  const { dim, originalContextLength, attentionFactor } = model.ropes[0]!;
+  const factors = (name: string) => (source.has(name) ? source.values(name, dim / 2) : undefined);
+  const [all, short, long] = ROPE_FACTORS.map(factors);
+  if (all !== undefined) return llama3Scaling(all, model);
+  if (short === undefined || long === undefined) return undefined;
+  // transformers 4 takes these three keys alone; the magnitude follows from the lengths.
+  const stretch = model.contextLength / originalContextLength;
+  const inferred = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(originalContextLength));
+  return {
+    type: "longrope",
+    short_factor: Array.from(short, shortest),
+    long_factor: Array.from(long, shortest),
+    ...(Math.abs(inferred - attentionFactor) < 1e-5 ? {} : { attention_factor: attentionFactor }),
+  };
+}
+
+/** Llama 3's settings beside the factor and the original length, the same in all published models. */
+const LOW_FREQ_FACTOR = 1;
+const HIGH_FREQ_FACTOR = 4;
+
+/** Llama 3's settings, solved from the factors that they lead to: a GGUF file holds only these. */
+function llama3Scaling(factors: Float32Array, model: ServableModel): Json {
+  const { base, dim } = model.ropes[0]!;
+  const factor = shortest(factors.at(-1)!);
+  const between = factors.findIndex((value) => value > 1 && value < factor);
+  const waveLength = 2 * Math.PI * base ** ((2 * between) / dim);
+  const smooth = (1 / factors[between]! - 1 / factor) / (1 - 1 / factor);
+  const original = waveLength * (LOW_FREQ_FACTOR + smooth * (HIGH_FREQ_FACTOR - LOW_FREQ_FACTOR));
+  const scaling = {
+    rope_type: "llama3",
+    factor,
+    low_freq_factor: LOW_FREQ_FACTOR,
+    high_freq_factor: HIGH_FREQ_FACTOR,
+    original_max_position_embeddings: Math.round(original),
+  };
+  const isSolved = between >= 0 && original >= 1;
+  const made = isSolved ? factorsOf({ rope_theta: base, rope_scaling: scaling }, model) : undefined;
+  if (made?.every((value, i) => Math.abs(value - factors[i]!) <= 1e-4 * value)) return scaling;
+  throw unservedVariant("expected rope_freqs.weight to hold factors of Llama 3's kind, got others");
+}
+
+function factorsOf(config: Json, { ropes, contextLength }: ServableModel): Float32Array | undefined {
+  const context = { headDim: ropes[0]!.dim, maxPositions: contextLength, defaultBase: 10_000, localRope: undefined };
+  return ropesFromHf(new JsonObject(config, "config.json", ""), context).factors.all;
+}

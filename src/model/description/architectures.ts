@@ -1,0 +1,93 @@
+/**
+ * The architectures that the embedded engine computes, and what sets each apart from llama, whichever format a model is read from or written
+ * to. Facts of one format alone are beside its reader: names of tensors, and defaults of transformers' classes.
+ */
+import type { Activation } from "../../backend/ops.js";
+
+/** As GGUF files name them. */
+export const ARCHITECTURES = [
+  "llama",
+  "mistral",
+  "mistral3",
+  "qwen2",
+  "qwen3",
+  "qwen3moe",
+  "gemma2",
+  "gemma3",
+  "phi3",
+  "smollm3",
+  "granite",
+  "olmo2",
+  "seed_oss",
+] as const;
+export type Architecture = (typeof ARCHITECTURES)[number];
+
+/** Absent fields: as llama. The tensors present (biases, norms, fused projections) say the rest. */
+interface ArchitectureFacts {
+  readonly activation: Activation;
+  /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
+  readonly isNeoxInFiles?: true;
+  /** Embeddings are multiplied by √width, and folders store norms as their distance from one. */
+  readonly isGemma?: true;
+  /** Norms stand after sub-layers and not before them. */
+  readonly isPostNormed?: true;
+  /** Models of it may have experts. */
+  readonly hasExperts?: true;
+  /** Embeddings, residuals, scores and logits have factors. */
+  readonly hasFactors?: true;
+  /** A GGUF file's `rope.scaling.finetuned` switches the rope off. */
+  readonly hasRopeSwitch?: true;
+  /** Queries may grow with their position. */
+  readonly scalesQueries?: true;
+  /** Bounds of attention scores and of logits, where a file is silent. */
+  readonly caps?: { readonly attention: number; readonly logits: number };
+  /** Every so-many-th layer has no rope, where a file is silent. */
+  readonly noRopePeriod?: number;
+  readonly windows?: WindowFacts;
+  /** Layers of the size that divides scores by √(width / heads) instead of √headDim; GGUF files do not say it, as in llama.cpp. */
+  readonly numLayersOf27b?: number;
+}
+
+/** Which layers have a sliding window, where a file is silent. */
+export interface WindowFacts {
+  /** Every so-many-th layer sees everything (0: none does), the others have the window. */
+  readonly period: number;
+  /** Layers with the window have a rope of their own; base: where the file does not say (absent: that of the other layers). */
+  readonly localRope?: { readonly base?: number };
+  /** Width in a GGUF file that does not say; absent: there is none. */
+  readonly widthInFiles?: number;
+}
+
+const LLAMA: ArchitectureFacts = { activation: "silu" };
+const NEOX: ArchitectureFacts = { ...LLAMA, isNeoxInFiles: true };
+const GEMMA: ArchitectureFacts = { activation: "geluTanh", isNeoxInFiles: true, isGemma: true };
+
+const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
+  // Mixtral is one.
+  llama: { ...LLAMA, hasExperts: true },
+  mistral: { ...LLAMA, windows: { period: 0 } },
+  mistral3: { ...LLAMA, scalesQueries: true },
+  qwen2: NEOX,
+  qwen3: NEOX,
+  qwen3moe: { ...NEOX, hasExperts: true },
+  gemma2: {
+    ...GEMMA,
+    caps: { attention: 50, logits: 30 },
+    windows: { period: 2, widthInFiles: 4096 },
+    numLayersOf27b: 46,
+  },
+  gemma3: { ...GEMMA, windows: { period: 6, localRope: { base: 10_000 } }, numLayersOf27b: 62 },
+  phi3: { ...NEOX, windows: { period: 0 } },
+  smollm3: { ...LLAMA, noRopePeriod: 4 },
+  granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },
+  // OLMo 3 is one with windows.
+  olmo2: { ...NEOX, isPostNormed: true, windows: { period: 4, localRope: {} } },
+  seed_oss: NEOX,
+};
+
+export const factsOf = (architecture: Architecture): ArchitectureFacts => FACTS[architecture];
+
+/** Of a name as files have it. @returns undefined for an architecture that the embedded engine does not compute */
+export function knownFacts(name: string): ArchitectureFacts | undefined {
+  return ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : undefined;
+}

@@ -1,0 +1,59 @@
+/** A tensor of the language model that nothing computes is an error in both formats, where it is served and where it is copied. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { bias, changedFolder } from "../../test/helpers/changed-folder.js";
+import { completionsOf } from "../../test/helpers/converted.js";
+import { fixture } from "../../test/helpers/fixtures.js";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
+
+const root = mkdtempSync(join(tmpdir(), "millrace-other-tensors-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let numPlaces = 0;
+const place = (suffix = "") => join(root, `${numPlaces++}${suffix}`);
+
+const refusal = (code: string, name: string) =>
+  expect.objectContaining({ code, message: expect.stringContaining(`tensors that are computed, got ${name}`) });
+
+const withTensor = (model: string, name: string, value = 1) =>
+  changedFolder(fixture(`hf/${model}`), place(), { tensors: (stored) => ({ ...stored, [name]: bias(7, value) }) });
+
+describe("a folder", () => {
+  test.each([
+    ["qwen3moe", "model.layers.0.mlp.gate.bias"],
+    ["qwen3moe", "model.layers.0.mlp.gate.e_score_correction_bias"],
+    ["mixtral", "model.layers.1.block_sparse_moe.experts.3.w1.bias"],
+    ["llama", "model.layers.0.self_attn.sinks"],
+    ["llama", "model.layers.0.input_layernorm.bias"],
+    ["llama", "model.norm.bias"],
+    ["llama", "model.layers.2.input_layernorm.weight"],
+    ["olmo2", "model.layers.0.input_layernorm.weight"],
+    ["mistral3", "language_model.model.layers.0.self_attn.q_norm.bias"],
+  ])("of %s with %s is refused", async (model, name) => {
+    await expect(completionsOf(withTensor(model, name))).rejects.toEqual(refusal("model_tensor", name));
+  });
+
+  test.each([
+    ["mistral3", "vision_tower.layers.0.bias"],
+    ["llama", "model.layers.0.self_attn.rotary_emb.inv_freq"],
+    ["qwen3", "lm_head.weight"],
+  ])("of %s with %s, which changes nothing, is served as without it", async (model, name) => {
+    expect(await completionsOf(withTensor(model, name))).toEqual(await completionsOf(fixture(`hf/${model}`)));
+  });
+
+  test("with a bias of zeros, which some quantisers give every layer, is served as without it", async () => {
+    const folder = withTensor("qwen3moe", "model.layers.0.mlp.experts.0.up_proj.bias", 0);
+    expect(await completionsOf(folder)).toEqual(await completionsOf(fixture("hf/qwen3moe")));
+  });
+});
+
+test("a GGUF file with a tensor of another name is refused, also where the engine does without the tensor", async () => {
+  const path = place(".gguf");
+  writeRandomModel(path, { architecture: "qwen3", seed: 1 });
+  const bytes = readFileSync(path);
+  bytes.write("attn_x_norm", bytes.indexOf("blk.1.attn_q_norm.weight") + "blk.1.".length);
+  writeFileSync(path, bytes);
+  await expect(completionsOf(path)).rejects.toEqual(refusal("gguf_tensor", "blk.1.attn_x_norm.weight too"));
+});
