@@ -4,6 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
+import { refuseUnservedExperts } from "../../model/description/expert-tensors.js";
 import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
@@ -62,7 +63,7 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
   throw unservedVariant("expected the same feed-forward width in every layer, got several values");
 }
 
-/** All tensors that the engine reads of a model, in the order of its layers. */
+/** All tensors that the engine reads of a model, in the order of its layers. @throws architecture_unsupported where it would leave some out */
 export function tensorsOf(model: ServableModel, source: TensorSource): readonly ModelTensor[] {
   const { width, vocabSize } = model;
   const tensors: ModelTensor[] = [];
@@ -100,6 +101,7 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     const { width: inner } = feedForward;
     if (feedForward.kind === "experts") {
       const { count } = feedForward;
+      refuseUnservedExperts(source, feedForward, layer);
       matrix(`${layer}ffn_gate_inp`, count, width);
       stack(`${layer}ffn_gate_exps`, count, inner, width);
       stack(`${layer}ffn_up_exps`, count, inner, width);

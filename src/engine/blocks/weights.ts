@@ -3,6 +3,7 @@
 import type { Backend, LoadReport, WeightSet } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER, type WeightHandle, type WeightStackHandle } from "../../backend/handles.js";
 import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
+import { refuseUnservedExperts } from "../../model/description/expert-tensors.js";
 import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { keyWidth, queryWidth } from "../../model/description/sizes.js";
@@ -153,7 +154,9 @@ function bindDense(binder: Binder, ffWidth: number, width: number, prefix: strin
   };
 }
 
+/** @throws architecture_unsupported for tensors beside the experts that no operation reads */
 function bindExperts(binder: Binder, part: ExpertsFeedForward, width: number, prefix: string): ExpertWeights {
+  refuseUnservedExperts(binder, part, prefix);
   const { count, width: ffWidth } = part;
   // Newer files fuse each expert's gate and up.
   const isFused = binder.has(`${prefix}ffn_gate_up_exps.weight`);

@@ -35,6 +35,10 @@ const GEMMA_PARTS: Readonly<Record<string, string>> = {
 const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
   ffn_gate_inp: "mlp.gate",
+  ffn_gate_inp_shexp: "mlp.shared_expert_gate",
+  ffn_gate_shexp: "mlp.shared_expert.gate_proj",
+  ffn_up_shexp: "mlp.shared_expert.up_proj",
+  ffn_down_shexp: "mlp.shared_expert.down_proj",
   "ffn_gate.": "mlp.experts.#.gate_proj",
   "ffn_up.": "mlp.experts.#.up_proj",
   "ffn_down.": "mlp.experts.#.down_proj",
