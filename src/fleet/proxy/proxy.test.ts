@@ -239,6 +239,19 @@ describe("pages of other origins", () => {
   });
 });
 
+test.each([
+  ["/v1/chat/completions", undefined],
+  ["/v1/completions", "text/plain;charset=UTF-8"],
+  ["/v1/messages", "application/x-www-form-urlencoded"],
+  ["/v1/rerank", "application/json; charset=utf-8"],
+])("JSON for %s is called JSON to the engine, where the client calls it %s", async (path, contentType) => {
+  const { proxy, standIns } = await start([ok]);
+  const headers = contentType === undefined ? {} : { "content-type": contentType };
+  const { statusCode, body } = await request(proxy.url + path, { method: "POST", headers, body: '{"model":"m"}' });
+  await body.dump();
+  expect([statusCode, standIns[0]!.received[0]!.headers["content-type"]]).toEqual([200, "application/json"]);
+});
+
 test("paths of other handlers are passed on", async () => {
   const { proxy } = await start([ok], {
     proxy: {
