@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { connect } from "node:net";
 import { request } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
@@ -317,6 +318,16 @@ describe("an isolated tenant", () => {
     expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("x-millrace-cache-scope");
     expect(JSON.parse(standIns[0]!.received[0]!.text)).not.toHaveProperty("cache_salt");
   });
+});
+
+test.each(["POST", "OPTIONS"])("a %s with two Host headers is refused before anything is sent", async (method) => {
+  const { proxy, standIns } = await start([ok]);
+  const head = `${method} /v1/completions HTTP/1.1\r\nHost: a\r\nhOST: a\r\nOrigin: http://p\r\nAccess-Control-Request-Method: POST`;
+  const socket = connect(proxy.port, "127.0.0.1", () => socket.write(`${head}\r\nContent-Length: 2\r\n\r\n{}`));
+  let text = "";
+  for await (const chunk of socket) text += String(chunk);
+  expect(text).toMatch(/^HTTP\/1\.1 400 .*expected one Host header, got 2.*"invalid_request"/s);
+  expect(standIns[0]!.received).toEqual([]);
 });
 
 test("a page of a refused origin is refused before anything is read or sent, for any request", async () => {
