@@ -182,6 +182,14 @@ describe("inspect", () => {
     expect(sum("numTensors")).toBe(report.numTensors);
   });
 
+  test("gives windows the blocks of a step, which the engine sizes by the number of sequences", async () => {
+    const { stdout } = await runMain("inspect", "--model", fixture("hf/olmo3"), "--concurrency", "1", "--json");
+    const { model } = JSON.parse(stdout);
+    const bytesOfLayer = model.memory[0].bytesPerToken / 4;
+    // One layer of four keeps all 256 tokens. The others keep a window of 16 beside a step of 128, and the block they share.
+    expect(model.memory[0].kvBytes).toBe(bytesOfLayer * (256 + 3 * (16 + 128 + 16)));
+  });
+
   test("refuses a context beyond the model's own", async () => {
     const { stderr, exitCode } = await runMain("inspect", "--model", STORIES, "--context", "99999999");
     expect(stderr).toMatch(/expected --context of at most \d+, got 99999999/);

@@ -161,6 +161,8 @@ describe("a folder", () => {
     const config = readFileSync(join(folder, "config.json"), "utf8");
     expect(config).toContain('"attn_logit_softcapping": 2.0,');
     expect(config).toMatch(/"final_logit_softcapping": 5\.0,?\n/);
+    expect(config).toContain('"rope_theta": 10000.0,');
+    expect(config).toContain('"hidden_size": 32,');
   });
 
   test.each(readdirSync(fixture("hf-tokenizers")))("'s tokenizer, as %s has it, has the same ids in a file", (name) => {

@@ -53,20 +53,7 @@ const NO_PLACE: readonly (string | undefined)[] = [
  * @param signal ends the work with its reason, and nothing is left
  * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
  */
-export async function convertModel(...asked: Parameters<typeof converted>): Promise<Converted> {
-  try {
-    return await converted(...asked);
-  } catch (thrown) {
-    const { code, message } = thrown as NodeJS.ErrnoException;
-    if (thrown instanceof MillraceError || !NO_PLACE.includes(code)) throw thrown;
-    throw new MillraceError("invalid_option", `expected to write to --out ${asked[0].out}, got ${message}`, {
-      hint: "Name a place that can be written and has room for the copy; nothing was left there.",
-      cause: thrown,
-    });
-  }
-}
-
-async function converted(
+export async function convertModel(
   { model: path, out: wantedOut, type: wanted }: ConvertOptions,
   onWritten: (numBytes: number, total: number) => void = () => {},
   onNote: (text: string) => void = () => {},
@@ -74,37 +61,59 @@ async function converted(
 ): Promise<Converted> {
   const out = resolve(wantedOut);
   const isFile = out.endsWith(".gguf");
-  refuseExisting(out, isFile);
-  const model = openModel(path);
-  const text = await loadTextSide(path);
-  const type = wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined);
-  const place = mkdtempSync(`${out}.partial-`);
-  const remove = () => rmSync(place, { recursive: true, force: true });
-  // A second signal ends the process at once.
-  process.once("exit", remove);
-  try {
-    const copy = join(place, isFile ? "copy.gguf" : "copy");
-    let hasOtherTokens = false;
-    const note = (each: CopyNote) => {
-      hasOtherTokens ||= each.isAboutTokens;
-      onNote(each.text);
-    };
-    let heardMs = performance.now();
-    for (const _ of writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote: note })) {
-      if (performance.now() - heardMs < WORK_MS) continue;
-      await setImmediate();
+  return withPlace(out, isFile, async (place) => {
+    const model = openModel(path);
+    const text = await loadTextSide(path);
+    try {
+      const type = wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined);
+      const copy = join(place, isFile ? "copy.gguf" : "copy");
+      let hasOtherTokens = false;
+      const note = (each: CopyNote) => {
+        hasOtherTokens ||= each.isAboutTokens;
+        onNote(each.text);
+      };
+      let heardMs = performance.now();
+      for (const _ of writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote: note })) {
+        if (performance.now() - heardMs < WORK_MS) continue;
+        await setImmediate();
+        signal?.throwIfAborted();
+        heardMs = performance.now();
+      }
+      await expectSameText(text, copy, hasOtherTokens);
       signal?.throwIfAborted();
-      heardMs = performance.now();
+      publish(copy, out, isFile);
+      return { path: out, format: isFile ? "gguf" : "hf", type, numBytes: bytesIn(out) };
+    } finally {
+      text.asyncTokenizer.end();
     }
-    await expectSameText(text, copy, hasOtherTokens);
-    signal?.throwIfAborted();
-    publish(copy, out, isFile);
-  } finally {
-    remove();
-    process.off("exit", remove);
-    text.asyncTokenizer.end();
+  });
+}
+
+/**
+ * Runs `work` with a new folder beside `out`, which is gone afterwards.
+ * @throws invalid_option where `out` exists, or where it cannot be written or has no room
+ */
+async function withPlace<T>(out: string, isFile: boolean, work: (folder: string) => Promise<T>): Promise<T> {
+  try {
+    refuseExisting(out, isFile);
+    const folder = mkdtempSync(`${out}.partial-`);
+    const remove = () => rmSync(folder, { recursive: true, force: true });
+    // A second signal ends the process at once.
+    process.once("exit", remove);
+    try {
+      return await work(folder);
+    } finally {
+      remove();
+      process.off("exit", remove);
+    }
+  } catch (thrown) {
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    if (thrown instanceof MillraceError || !NO_PLACE.includes(code)) throw thrown;
+    throw new MillraceError("invalid_option", `expected to write to --out ${out}, got ${message}`, {
+      hint: "Name a place that can be written and has room for the copy; nothing was left there.",
+      cause: thrown,
+    });
   }
-  return { path: out, format: isFile ? "gguf" : "hf", type, numBytes: bytesIn(out) };
 }
 
 /** Gives the copy its name, and never replaces what has come to lie there meanwhile. */

@@ -2,12 +2,13 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { convertModel } from "./convert.js";
 
 const disk = vi.hoisted(() => ({
   onLink: undefined as (() => void) | undefined,
+  onMake: undefined as (() => void) | undefined,
   mountPoint: undefined as string | undefined,
 }));
 
@@ -15,6 +16,10 @@ vi.mock("node:fs", async (original) => {
   const fs = await original<typeof import("node:fs")>();
   return {
     ...fs,
+    mkdtempSync(prefix: string) {
+      disk.onMake?.();
+      return fs.mkdtempSync(prefix);
+    },
     linkSync(from: string, to: string) {
       disk.onLink?.();
       fs.linkSync(from, to);
@@ -27,9 +32,30 @@ vi.mock("node:fs", async (original) => {
   };
 });
 
+/** Tokenizers that were loaded and have not ended. */
+const tokenizers = vi.hoisted(() => ({ numOpen: 0 }));
+
+vi.mock("../text/text-side.js", async (original) => {
+  const own = await original<typeof import("../text/text-side.js")>();
+  return {
+    ...own,
+    async loadTextSide(path: string) {
+      const text = await own.loadTextSide(path);
+      const end = text.asyncTokenizer.end.bind(text.asyncTokenizer);
+      tokenizers.numOpen++;
+      text.asyncTokenizer.end = () => {
+        tokenizers.numOpen--;
+        end();
+      };
+      return text;
+    },
+  };
+});
+
 const root = mkdtempSync(join(tmpdir(), "millrace-publish-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
-beforeEach(() => Object.assign(disk, { onLink: undefined, mountPoint: undefined }));
+beforeEach(() => Object.assign(disk, { onLink: undefined, onMake: undefined, mountPoint: undefined }));
+afterEach(() => expect(tokenizers.numOpen).toBe(0));
 
 const model = fixture("models/stories260k.gguf");
 
@@ -76,4 +102,20 @@ test.each(["ENOSPC", "EACCES"])("a disk that cannot take the copy (%s) is said, 
   expect(readdirSync(root)).toEqual(before);
   const long = join(root, `${"a".repeat(250)}.gguf`);
   await expect(convertModel({ model, out: long, type: "F32" })).rejects.toMatchObject({ code: "invalid_option" });
+});
+
+test("where no folder can be made beside --out, that is said and no tokenizer is left open", async () => {
+  disk.onMake = () => {
+    throw Object.assign(new Error("ENOSPC: no space"), { code: "ENOSPC" });
+  };
+  const failing = convertModel({ model, out: join(root, "nowhere.gguf"), type: "F32" });
+  await expect(failing).rejects.toMatchObject({ code: "invalid_option", message: expect.stringContaining("nowhere") });
+});
+
+test("an error that is not about the place keeps its own words", async () => {
+  disk.onMake = () => {
+    throw Object.assign(new Error("EIO: broken"), { code: "EIO" });
+  };
+  const failing = convertModel({ model, out: join(root, "broken.gguf"), type: "F32" });
+  await expect(failing).rejects.toThrow("EIO: broken");
 });

@@ -1,7 +1,8 @@
 /** What every HTTP server of ours does alike: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
 import { randomUUID } from "node:crypto";
-import type { Server, ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { errorBody } from "./error-body.js";
 import { MillraceError } from "./errors.js";
 
 interface BadRequestLogger {
@@ -61,6 +62,30 @@ function refuse(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: 
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
+}
+
+/**
+ * Answers a request with several Host headers with 400 (RFC 9112, 3.2). Node reads the first one. A program in front of us may have read another,
+ * and have let the request pass for its sake.
+ * @returns whether the request was one
+ */
+export function refuseSeveralHosts(
+  logger: BadRequestLogger,
+  { rawHeaders, headers }: IncomingMessage,
+  outgoing: ServerResponse,
+): boolean {
+  const numHosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === "host").length;
+  if (numHosts <= 1) return false;
+  const requestId = requestIdOf(headers["x-request-id"] as string | undefined);
+  const error = new MillraceError("invalid_request", `expected one Host header, got ${numHosts}`);
+  logger.warn({ code: error.code, requestId }, `refused: ${error.message}`);
+  outgoing.writeHead(error.status, {
+    "Content-Type": "application/json",
+    "X-Request-Id": requestId,
+    Connection: "close",
+  });
+  outgoing.end(JSON.stringify(errorBody(error, requestId)));
+  return true;
 }
 
 /** Between two looks whether a client that has ended its side still listens, first and longest. */

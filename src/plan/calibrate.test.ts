@@ -85,8 +85,19 @@ test("results of bench kernels give the shares as they are", async () => {
   expect(fit.errorBefore).toBeUndefined();
 });
 
+test("a report of steps as short as an engine may take is fitted", async () => {
+  const file = join(folder, "short-steps.json");
+  const report = measuredBy(await tinyInstance());
+  writeFileSync(file, JSON.stringify({ ...report, options: { maxNumBatchedTokens: 8 } }));
+  // Prompts in steps of 8 instead of 64 would have been slower than these.
+  expect((await fittedEfficiencies(file, machine)).errorBefore).toBeGreaterThan(0.01);
+});
+
 test.each<[string, object]>([
   ["steps of no length", { options: { maxNumBatchedTokens: 1e-9 } }],
+  ["steps of a part of a token", { options: { maxNumBatchedTokens: 16.5 } }],
+  ["steps of a quarter of a million tokens", { options: { maxNumBatchedTokens: 1 << 18 } }],
+  ["a prompt of too many steps", { options: { maxNumBatchedTokens: 1 }, results: [{ promptTokens: 1 << 17 }] }],
   ["a prompt without end", { results: [{ promptTokens: Number.MAX_SAFE_INTEGER }] }],
   ["a speed of nothing", { results: [{ prefillTokensPerS: 1e-308 }] }],
 ])("a file with %s is refused, not fitted for hours", async (_, {

@@ -1,4 +1,4 @@
-/** Fits the speed model's shares to this machine's own measurements, and says how far it was off before and after. */
+/** Fits two constants of the speed model, its shares, to measurements of this machine. Reports the model's error before and after. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { lastingSpeeds } from "../core/machine-speeds.js";
@@ -11,7 +11,7 @@ import { readPlannedModel } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
-/** Far beyond any machine and any run: others would be fitted for hours, or to infinity. */
+/** Bounds far beyond any machine and any run. A number outside them would take hours to fit, or make a share infinite. */
 const SPEED = z.number().min(1e-6).max(1e18);
 const SIZE = z
   .number()
@@ -19,7 +19,13 @@ const SIZE = z
   .positive()
   .max(1 << 17);
 
-const ENGINE_REPORT = z.object({
+/** Most steps of a report's prompt. Fitting computes the time of each of them several thousand times. */
+const MOST_STEPS = 1 << 13;
+
+/** Tokens of the embedded engine's step, for reports that do not state them. */
+const DEFAULT_CHUNK = 128;
+
+const ENGINE_FIGURES = z.object({
   probes: z
     .object({
       numThreads: SIZE,
@@ -27,7 +33,7 @@ const ENGINE_REPORT = z.object({
     })
     .optional(),
   model: z.object({ path: z.string() }),
-  options: z.object({ maxNumBatchedTokens: z.number().min(16).optional() }).optional(),
+  options: z.object({ maxNumBatchedTokens: SIZE.optional() }).optional(),
   results: z
     .array(
       z.object({
@@ -40,6 +46,10 @@ const ENGINE_REPORT = z.object({
     )
     .min(1),
 });
+
+const ENGINE_REPORT = ENGINE_FIGURES.refine(({ results, options }) =>
+  results.every(({ promptTokens }) => promptTokens / chunkOf(options) <= MOST_STEPS),
+);
 
 const KERNEL_REPORT = z.object({
   numThreads: z.number(),
@@ -67,11 +77,11 @@ export interface Point {
   readonly predict: (efficiencies: Efficiencies) => number;
 }
 
-/** Of the embedded engine in reports that do not state it. */
-const DEFAULT_CHUNK = 128;
+const chunkOf = (options: z.infer<typeof ENGINE_FIGURES>["options"]): number =>
+  options?.maxNumBatchedTokens ?? DEFAULT_CHUNK;
 
 function pointsOf(instance: PlannedInstance, { results, options }: EngineReport): Point[] {
-  const chunk = options?.maxNumBatchedTokens ?? DEFAULT_CHUNK;
+  const chunk = chunkOf(options);
   return results.flatMap(({ batch, promptTokens, genTokens, prefillTokensPerS, decodeTokensPerS }) => [
     {
       cell: `prefill, ${batch} at once`,
@@ -114,7 +124,7 @@ const meanError = (points: readonly Point[], efficiencies: Efficiencies): number
   points.reduce((sum, point) => sum + Math.abs(errorOf(point, efficiencies)), 0) / points.length;
 
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
-/** Shares above 1: memory that was slow while the probe read. */
+/** A share is above 1 where memory was slower during the probe than during the run. */
 const [LEAST_SHARE, MOST_SHARE] = [0.05, 1.5];
 const ROUNDS = 12;
 
@@ -128,7 +138,7 @@ function minimize(cost: (value: number) => number): number {
   return (low + high) / 2;
 }
 
-/** The two shares, one after the other until they stay: of the rest two figures per batch size say too little. */
+/** Fits the two shares in turn, for a fixed number of rounds. The other constants stay: a report says too little about them. */
 export function fitShares(points: readonly Point[], start: Efficiencies): Omit<Fit, "source"> {
   let fitted = start;
   for (let round = 0; round < ROUNDS; round++) {
@@ -158,7 +168,7 @@ function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficienc
   };
 }
 
-/** The machine as fast as it was while it measured, if the report says so: shares of the probes of another minute would say how the minutes differ. */
+/** The machine with the speeds that it had during the run, where the report states them. Speeds of another time would put the difference between the two times into the shares. */
 function withRecordedSpeeds<M extends Machine>(machine: M, { probes }: EngineReport): M {
   if (probes === undefined) return machine;
   const { numThreads, readings } = probes;

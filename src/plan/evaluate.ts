@@ -1,8 +1,9 @@
 /** One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses. */
 
+import { defaultBatchedTokens } from "../core/batched-tokens.js";
 import { kvBytes } from "../model/description/sizes.js";
 import { costOf } from "./cost.js";
-import { isLlamaCpp } from "./data/engines.js";
+import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { fits, instanceFor } from "./fitting.js";
 import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { type Drafting, type InstanceTraffic, type Prediction, predict } from "./predict.js";
@@ -34,8 +35,16 @@ const MOST_SEQUENCES = 1024;
 export const MOST_STRETCH = 4;
 /** Without targets: spare seats for bursts, since unused KV memory costs nothing. */
 const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
+/** Sequences that our engine's step has room for at the least. */
+const LEAST_OWN_SEATS = 64;
 /** Engines want room for a row of everybody beside the prompts', and drafts want theirs. */
 const rowsEach = (drafting: Drafting | undefined): number => 2 + (drafting?.depth ?? 0);
+
+const roundUp = (value: number, step: number): number => Math.ceil(value / step) * step;
+
+/** On CPUs, our engine has the step that it would take itself for its number of sequences (docs/background/decisions.md, 46). */
+export const takesOwnStep = (engine: PlannedEngine, { kind }: PlanRequest["machine"]): boolean =>
+  engine === "millrace" && kind === "cpu";
 
 function trafficOf(request: PlanRequest, instances: number): InstanceTraffic {
   const { inputTokens, outputTokens, prefixShare, load } = request;
@@ -68,14 +77,25 @@ function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: 
   return isShort(0) ? (chunks.find(isShort) ?? chunks.at(-1)!) : chunks[0];
 }
 
+/** Our engine's step for as many sequences as the load and bursts could want, or for the most that leave room for one longest sequence. */
+function ownDemandFor(instance: PlannedInstance, wanted: number, maxModelLen: number): MemoryDemand | undefined {
+  const most = Math.min(MOST_SEQUENCES, roundUp(Math.max(MOST_SEATS_FACTOR * wanted, LEAST_OWN_SEATS), 8));
+  for (let maxNumSeqs = most; maxNumSeqs >= 1; maxNumSeqs = Math.floor(maxNumSeqs / 2)) {
+    const demand = { maxNumBatchedTokens: defaultBatchedTokens(maxNumSeqs), maxNumSeqs };
+    if (fits(instance, maxModelLen, demand)) return demand;
+  }
+  return undefined;
+}
+
 /** The largest step, with as many of the wanted sequences, that leaves room for one longest sequence; undefined: none does. */
 function demandFor(
   instance: PlannedInstance,
   request: PlanRequest,
+  { engine, drafting }: PlanCandidate,
   wanted: number,
-  drafting: Drafting | undefined,
   maxModelLen: number,
 ): MemoryDemand | undefined {
+  if (takesOwnStep(engine, instance.machine)) return ownDemandFor(instance, wanted, maxModelLen);
   const most = Math.min(MOST_SEQUENCES, wanted);
   const preferred = chunkFor(instance, request, most);
   const of = (chunk: number, maxNumSeqs: number): MemoryDemand => ({
@@ -105,11 +125,16 @@ function missesOf({ slo }: PlanRequest, { ttftP95Ms, tpotMs, isSaturated }: Pred
   ];
 }
 
+/** Of an evaluation, what is known before its step. */
+type Limited = Pick<Evaluation, "engine" | "drafting" | "instance" | "seats" | "maxNumBatchedTokens" | "wantedSeats">;
+
 /** Requests at once in one instance at which the targets still hold. */
-function sustainable({ instance, drafting, ...limits }: Evaluation, request: PlanRequest): number {
+function sustainable({ engine, instance, drafting, ...limits }: Limited, request: PlanRequest): number {
+  const isOwnStep = takesOwnStep(engine, instance.machine);
   const holds = (concurrency: number): boolean => {
     const traffic = { ...trafficOf(request, 1), load: { concurrency } };
-    const prediction = predict(instance, traffic, limits, drafting);
+    const step = isOwnStep ? { maxNumBatchedTokens: defaultBatchedTokens(concurrency) } : {};
+    const prediction = predict(instance, traffic, { ...limits, ...step }, drafting);
     return !prediction.isSaturated && missesOf(request, prediction).length === 0;
   };
   let [low, high] = [0, limits.seats];
@@ -121,6 +146,16 @@ function sustainable({ instance, drafting, ...limits }: Evaluation, request: Pla
   return low;
 }
 
+export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
+
+/** What an instance sustains, and the sequences that it is started with: those that keep the targets, else the load's and spare ones. */
+function sequencesFor(request: PlanRequest, limited: Limited): { readonly each: number; readonly maxNumSeqs: number } {
+  const { wantedSeats: wanted, seats } = limited;
+  const each = sustainable(limited, request);
+  const most = hasTargets(request) && each >= wanted ? each : Math.max(MOST_SEATS_FACTOR * wanted, LEAST_SEATS);
+  return { each, maxNumSeqs: Math.min(seats, roundUp(most, most < 8 ? 1 : 8)) };
+}
+
 /** Seats that the load takes up in one instance, with a quarter to spare. */
 function wantedSeats(instance: PlannedInstance, request: PlanRequest, instances: number): number {
   const traffic = trafficOf(request, instances);
@@ -129,23 +164,31 @@ function wantedSeats(instance: PlannedInstance, request: PlanRequest, instances:
   return Math.ceil(1.25 * predict(instance, traffic, limits).numDecoding) + 1;
 }
 
-const roundUp = (value: number, step: number): number => Math.ceil(value / step) * step;
-
 /** @returns undefined where not one longest sequence fits */
 export function evaluate(request: PlanRequest, candidate: PlanCandidate, maxModelLen: number): Evaluation | undefined {
   const { inputTokens, outputTokens, prefixShare, machine, price } = request;
   const { engine, quantization, kv, tensorParallel, instances, drafting } = candidate;
   const instance = { ...instanceFor(request, quantization, tensorParallel), kv };
   const wanted = wantedSeats(instance, request, instances);
-  const demand = demandFor(instance, request, wanted, drafting, maxModelLen);
+  const demand = demandFor(instance, request, candidate, wanted, maxModelLen);
   if (demand === undefined) return undefined;
-  const { maxNumBatchedTokens } = demand;
   const memory = planMemory(instance, demand, drafting);
   // llama-server divides its memory among slots of the longest sequence, and shares nothing between them.
   const isDivided = isLlamaCpp(engine);
   const [perSeat, shared] = isDivided ? [maxModelLen, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
-  const rooms = Math.floor(maxNumBatchedTokens / rowsEach(drafting));
+  const isOwnStep = takesOwnStep(engine, machine);
+  const rooms = isOwnStep ? demand.maxNumSeqs : Math.floor(demand.maxNumBatchedTokens / rowsEach(drafting));
   const seats = Math.min(MOST_SEQUENCES, rooms, seatsOf(instance, memory, perSeat, shared));
+  const limited = {
+    ...candidate,
+    instance,
+    seats,
+    maxNumBatchedTokens: demand.maxNumBatchedTokens,
+    wantedSeats: wanted,
+  };
+  const maxNumBatchedTokens = isOwnStep
+    ? defaultBatchedTokens(sequencesFor(request, limited).maxNumSeqs)
+    : demand.maxNumBatchedTokens;
   const own = predict(instance, trafficOf(request, instances), { seats, maxNumBatchedTokens }, drafting);
   // Of more instances than requests some stand idle.
   const numBusy = "concurrency" in request.load ? Math.min(instances, request.load.concurrency) : instances;
@@ -157,27 +200,19 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, maxMode
   };
   const usdPerHour = price.usd * (machine.kind === "gpu" ? tensorParallel * instances : 1);
   return {
-    ...candidate,
-    instance,
+    ...limited,
     memory,
-    seats,
     maxNumBatchedTokens,
     prediction,
-    wantedSeats: wanted,
     cost: costOf(usdPerHour, prediction.outputTokensPerS, inputTokens / outputTokens),
     misses: missesOf(request, prediction),
   };
 }
 
-export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
-
 /** The limits that keep the targets, within the predicted load. */
 export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
-  const { wantedSeats: wanted, seats, instances } = evaluation;
-  const each = sustainable(evaluation, request);
-  const most = hasTargets(request) && each >= wanted ? each : Math.max(MOST_SEATS_FACTOR * wanted, LEAST_SEATS);
-  const maxNumSeqs = Math.min(seats, roundUp(most, most < 8 ? 1 : 8));
-  return { ...evaluation, maxNumSeqs, sustainableConcurrency: each * instances };
+  const { each, maxNumSeqs } = sequencesFor(request, evaluation);
+  return { ...evaluation, maxNumSeqs, sustainableConcurrency: each * evaluation.instances };
 }
 
 /** Of one instance, for `--kv-cache-memory-bytes`. */

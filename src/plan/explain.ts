@@ -1,11 +1,12 @@
 /** Why a configuration is as it is: each choice beside the best that chooses otherwise, in figures of this plan. */
 
+import { batchedTokensRule } from "../core/batched-tokens.js";
 import { kvBytes } from "../model/description/sizes.js";
 import { attentionOf } from "./attention.js";
 import { against } from "./compare.js";
 import { ENGINE_SPEED, SPECULATION } from "./data/constants.js";
 import { isLlamaCpp } from "./data/engines.js";
-import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled } from "./evaluate.js";
+import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled, takesOwnStep } from "./evaluate.js";
 import { missingAt } from "./fitting.js";
 import { CHUNKS } from "./memory.js";
 import { expectedTokens } from "./predict.js";
@@ -148,15 +149,14 @@ function sequencesChoice(request: PlanRequest, mine: Settled): Choice {
 }
 
 function stepReason(request: PlanRequest, mine: Settled): string {
-  const { maxNumBatchedTokens, instance, wantedSeats } = mine;
+  const { maxNumBatchedTokens, maxNumSeqs, instance, wantedSeats } = mine;
   const { machine, slo } = request;
   const chunks = CHUNKS[machine.kind];
   const [largest, smallest] = [chunks[0], chunks.at(-1)!];
-  if (machine.kind === "cpu" && maxNumBatchedTokens === largest) {
-    return mine.engine === "millrace"
-      ? "the kernels are as fast per token in short chunks, and a short step is what everybody waits for"
-      : "a short step is what everybody waits for";
+  if (takesOwnStep(mine.engine, machine)) {
+    return `${batchedTokensRule(`of ${maxNumSeqs} sequences`)}: the kernels are as fast per token in short chunks, and a short step is what everybody waits for`;
   }
+  if (machine.kind === "cpu" && maxNumBatchedTokens === largest) return "a short step is what everybody waits for";
   if (maxNumBatchedTokens > largest) return `a row and a half-step's room for each of ${wantedSeats} sequences`;
   if (slo.tpotMs === undefined) {
     return maxNumBatchedTokens === largest

@@ -24,7 +24,7 @@ export interface MemoryDemand {
   readonly maxNumSeqs: number;
 }
 
-/** Tokens of a prompt in a step, largest first. On CPUs the kernels are as fast in short chunks, and short steps are what everybody waits for (docs/background/decisions.md, 46). */
+/** Tokens of a prompt in a step, largest first. On CPUs short steps are what everybody waits for; our own engine has a rule of its own there (`core/batched-tokens.ts`). */
 export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
 
 /** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { planRequest as request } from "../../test/helpers/plan-request.js";
+import { defaultBatchedTokens } from "../core/batched-tokens.js";
 import { packageRoot } from "../core/package-root.js";
 import { servedModelType } from "../model/hf/model-types.js";
 import type { PlannedEngine } from "./data/engines.js";
@@ -154,6 +155,27 @@ test.each([1, 3, 16])("%i at once are no more than that on many instances", (con
     expect(prediction.requestsPerS * seconds).toBeLessThan(1.005 * concurrency);
     expect(prediction.numDecoding).toBeLessThan(1.005 * concurrency);
   }
+});
+
+test.each([
+  [{ concurrency: 4 }, {}],
+  [{ concurrency: 16 }, { tpotMs: 33 }],
+  [{ concurrency: 40 }, {}],
+  [{ concurrency: 40 }, { tpotMs: 400 }],
+  [{ concurrency: 4 }, { tpotMs: 1000 }],
+  [{ concurrency: 300 }, {}],
+  [{ requestsPerS: 0.5 }, {}],
+])("on CPUs our engine has the step that it takes for its sequences: %o within %o", (load, slo) => {
+  const asked = request("llama-3.1-8b", "cpu-32", { load, slo });
+  for (const configuration of makePlan(asked).configurations) {
+    const { maxNumSeqs, maxNumBatchedTokens } = configuration.options;
+    expect(maxNumBatchedTokens).toBe(defaultBatchedTokens(maxNumSeqs));
+    expect(maxNumSeqs).toBeLessThanOrEqual(configuration.seats);
+    expect(reason(configuration, "tokens in a step")).toContain(`four tokens for each of ${maxNumSeqs} sequences`);
+  }
+  // Another engine's kernels have no such rule.
+  const other = best(makePlan({ ...asked, engine: "llama-server" }));
+  expect(reason(other, "tokens in a step")).not.toContain("four tokens");
 });
 
 test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a radix tree; a simple task a smaller model", () => {

@@ -213,6 +213,18 @@ describe("bodies", () => {
   });
 });
 
+it.each([
+  ["a request", request(short, "/v1/completions", "HOST: y\r\n")],
+  ["one without a body", "GET /health HTTP/1.1\r\nHost: x\r\nHost: x\r\nHost: x\r\n\r\n"],
+])("%s with several Host headers is refused, and the connection ends", async (_, text) => {
+  await start();
+  const client = await open();
+  client.socket.write(request(short) + text + request(short));
+  await until(() => client.isClosed(), "the end");
+  expect(client.received().match(/HTTP\/1.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 400"]);
+  expect(client.received()).toMatch(/expected one Host header, got [23].*"code":"invalid_request"/);
+});
+
 describe("one connection", () => {
   it("gets the answers to its requests though nonsense follows them in the same packet", async () => {
     await start();

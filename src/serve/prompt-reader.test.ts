@@ -25,11 +25,13 @@ const REQUESTS: readonly (readonly [path: string, body: Record<string, unknown>]
   ["/v1/completions", { prompt: [5, 6, 7, 8], add_special_tokens: false }],
   ["/v1/completions", { prompt: ["one", "two"], cache_salt: "s" }],
   ["/v1/responses", { input: "what do mills grind?", instructions: "Be brief." }],
+  ["/v1/responses", { input: "what do mills grind?", cache_salt: "salt" }],
   [
     "/v1/responses",
     { input: [user], tools: [flatTool], text: { format: { type: "json_object" } }, tool_choice: "none" },
   ],
   ["/v1/messages", { messages: [user], system: "Be brief.", max_tokens: 4 }],
+  ["/v1/messages", { messages: [user], max_tokens: 4, cache_salt: "salt" }],
   ["/v1/messages", { messages: [user, { role: "assistant", content: "Grain" }], max_tokens: 4, stop_sequences: ["x"] }],
 ];
 
@@ -45,7 +47,7 @@ describe.each([
     const numChoices = (body.n as number | undefined) ?? 1;
     const submitted = engine.submitted.filter((_, i) => i % numChoices === 0);
     expect(read?.prompts.map((ids) => Array.from(ids))).toEqual(submitted.map(({ promptIds }) => [...promptIds]));
-    expect(read?.salt).toBe(submitted[0]!.cacheSalt);
+    expect([read?.salt, submitted[0]!.cacheSalt]).toEqual([body.cache_salt, body.cache_salt]);
   });
 });
 

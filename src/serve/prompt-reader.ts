@@ -46,12 +46,12 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
   "/v1/responses": async (context, body) => {
     const request = parseFields(NOBODY, context, RESPONSE_RULES, body);
-    return { prompts: [await responsePromptIds(NOBODY, context, request)], salt: undefined };
+    return { prompts: [await responsePromptIds(NOBODY, context, request)], salt: request.cache_salt };
   },
   "/v1/messages": async (context, body) => {
     const request = parseFields(NOBODY, context, MESSAGE_RULES, body);
     const { promptIds } = await planConversation(NOBODY, context, request);
-    return { prompts: [promptIds], salt: undefined };
+    return { prompts: [promptIds], salt: request.cache_salt };
   },
 };
 

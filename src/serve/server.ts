@@ -7,7 +7,14 @@ import type { Socket } from "node:net";
 import { getRequestListener, RequestError } from "@hono/node-server";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
-import { answerBadRequest, answerHalfClosed, endSilentConnections, listen, shownHost } from "../core/http-server.js";
+import {
+  answerBadRequest,
+  answerHalfClosed,
+  endSilentConnections,
+  listen,
+  refuseSeveralHosts,
+  shownHost,
+} from "../core/http-server.js";
 import type { RequestLogger } from "../core/request-logger.js";
 import { onSocketClose } from "../core/socket-close.js";
 import { createAppWithLifecycle } from "./app.js";
@@ -64,7 +71,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     outgoing.once("close", settle);
     // A draining server closes each connection after its answer.
     if (lifecycle.isDraining) outgoing.shouldKeepAlive = false;
-    void handle(incoming, outgoing);
+    if (!refuseSeveralHosts(options.logger, incoming, outgoing)) void handle(incoming, outgoing);
   });
   server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket, open));
   answerHalfClosed(server, open);

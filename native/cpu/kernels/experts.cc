@@ -1,7 +1,9 @@
-// expertGatedLinear and expertLinear: `gatedLinear` and `linear` by one of several matrices a row. Rows of one expert lie side by side, so
-// every group is a product of its own, computed by the same code as any product: its bits do not depend on who shares the expert.
+// expertGatedLinear and expertLinear: `gatedLinear` and `linear` where each row has one of several matrices, its expert's. The rows of one
+// expert lie side by side and are a group. Each group is a product of its own, which the code of every other product computes. So a row's
+// bits do not depend on the other rows of its expert.
 //
-// A unit is kLinearRows weight rows of one group for all its rows. There may be fewer groups than units allow for; units of none do nothing.
+// A unit of work is kLinearRows rows of one expert's matrix, for all rows of its group. The number of units is fixed before it is known how
+// many groups there are, for the most groups that are possible. Units beyond the last group do nothing.
 #include "linear.h"
 
 namespace millrace {
@@ -49,7 +51,7 @@ double nanosPerUnit(const WeightRef& weight, int64_t numGroups, int64_t numPlace
   return static_cast<double>(kLinearRows * weight.cols) * (0.06 + (activationsOf(weight.type, weight.isPacked) == ActivationFormat::f32 ? 0.03 : 0.01) * rowsPerGroup);
 }
 
-// `numMatrices`: that a unit reads
+// @param numMatrices number of matrices that a unit reads
 template <typename Args>
 Op makeExpertsOp(OpCode code, const ExpertLinearArgs& layer, int numMatrices, const Args& args) {
   const WeightRef& weight = layer.layer.weights[0];
@@ -98,7 +100,7 @@ Op decode(const Operands<ops::expertGatedLinear>& in, DecodeMemo&) {
 
 namespace millrace::MILLRACE_ISA {
 
-// A group that is within the operands; numRows 0: none.
+// @returns the group, if it lies within the operands, else one of 0 rows
 struct Group {
   int64_t expert;
   int64_t first;

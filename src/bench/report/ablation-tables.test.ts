@@ -119,7 +119,22 @@ test("a layer alone is compared with its baseline, a removed layer with all toge
 
 test("the ladder shows the gain, the half and the cost of both", () => {
   const [, row] = rowsOf("By load");
-  expect(row!.slice(2)).toEqual(["2.00 ×", "5.00 ×", "0.20 ×", "1.67 ×", "250", "2.50 ×", "-80.0 %", "-80.0 %"]);
+  const [all, half] = ["2.00 ×,5.00 ×,0.20 ×,1.67 ×", "2.50 ×"].map((texts) =>
+    texts.split(",").map((text) => `${text} (1 pair)`),
+  );
+  expect(row!.slice(2)).toEqual([...all!, "250", ...half!, "-80.0 %", "-80.0 %"]);
+});
+
+test.each([
+  [["", ""], "5.00 ×"],
+  [["", "late"], "5.00 × (1 pair)"],
+  [["late", "late"], "5.00 × (void)"],
+])("a gain by load from rounds that are void for %j is %s", (reasons, expected) => {
+  const runs = reasons.flatMap((reason, index) =>
+    REPORT.runs.map((each) => ({ ...each, round: index + 1, voidReasons: reason === "" ? [] : [reason] })),
+  );
+  const { rows } = ablationSections({ ...REPORT, runs }).find(({ title }) => title === "By load")!;
+  expect(rows[1]![3]).toBe(expected);
 });
 
 test("figures over all loads are ratios of sums, from rounds without void runs", () => {
@@ -138,7 +153,7 @@ test("figures over all loads are ratios of sums, from rounds without void runs",
   const lasts = (speed: number) => 19 * 10 * (40 / speed) + 10 * (40 / speed);
   const gain = (lasts(2) + lasts(2 / 3)) / (lasts(10) + lasts(4 / 3));
   const ttft = (40 / 10 + 40 / (4 / 3)) / (40 / 2 + 40 / (2 / 3));
-  expect(overall([]).slice(3, 5)).toEqual([`${gain.toFixed(2)} ×`, `${ttft.toFixed(2)} ×`]);
+  expect(overall([]).slice(3, 5)).toEqual([`${gain.toFixed(2)} × (1 pair)`, `${ttft.toFixed(2)} × (1 pair)`]);
   expect(overall([])[8]).toBe(`${gain <= 1 ? "+" : ""}${(100 / gain - 100).toFixed(1)} %`);
   expect(overall(["late"])[3]).toBe(`${gain.toFixed(2)} × (void)`);
 });

@@ -18,7 +18,7 @@ import type { BenchReport, PlannedCell } from "../results/schema.js";
 import { AblationReading, priceOfHalf } from "./ablation-reading.js";
 import { referenceTable } from "./ablation-reference.js";
 import type { CellRatio } from "./summary.js";
-import { figure, milliseconds, NONE, percentileText, ratioText, signedPercent, voidMark } from "./words.js";
+import { figure, milliseconds, NONE, pairMark, percentileText, ratioText, signedPercent, voidMark } from "./words.js";
 
 export interface Section {
   readonly title: string;
@@ -40,7 +40,7 @@ export function ablationSections(report: BenchReport): Section[] {
     })),
     {
       title: "By load",
-      note: "Of output tokens/s; cost at one price an hour, on half the threads at their share of it.",
+      note: "Of output tokens/s; cost at one price an hour, on half the threads at their share of it. 1 pair: only one round counts for both, so how much rounds differ is not known.",
       rows: ladderRows(reading),
     },
     {
@@ -182,6 +182,8 @@ function ladderRows(reading: AblationReading): string[][] {
     figureOf: (target: string, value: "outputTokensPerS" | "tokensPerSPerUser") => string,
   ) => {
     const [gain, half] = [ratio(ALL, VANILLA), ratio(HALF, VANILLA)];
+    const sound = (compared: Compared | undefined) =>
+      compared?.isVoid === true ? speed(compared) : speed(compared) + pairMark(compared?.throughput);
     const cost = (share: number, compared: Compared | undefined) => {
       const value = compared?.throughput?.value;
       return signedPercent(value === undefined ? undefined : share / value - 1);
@@ -189,13 +191,13 @@ function ladderRows(reading: AblationReading): string[][] {
     return [
       name,
       figureOf(VANILLA, "outputTokensPerS"),
-      ...pipelines.map((baseline) => speed(ratio(ALL, baseline))),
-      speed(ratio(VANILLA, NAIVE)),
-      speed(gain),
-      ratioText(gain?.ttft),
-      ...(hasSpeculation ? [speed(ratio(ALL, withoutName(SPECULATION)))] : []),
+      ...pipelines.map((baseline) => sound(ratio(ALL, baseline))),
+      sound(ratio(VANILLA, NAIVE)),
+      sound(gain),
+      ratioText(gain?.ttft) + pairMark(gain?.ttft),
+      ...(hasSpeculation ? [sound(ratio(ALL, withoutName(SPECULATION)))] : []),
       figureOf(ALL, "tokensPerSPerUser"),
-      speed(half),
+      sound(half),
       cost(1, gain),
       cost(halfPrice, half),
     ];

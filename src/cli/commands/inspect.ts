@@ -2,6 +2,7 @@
 
 import { Command } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
+import { defaultBatchedTokens } from "../../core/batched-tokens.js";
 import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
 import { formatBytes, formatCount } from "../../core/quantities.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
@@ -195,7 +196,8 @@ async function describeModel(
       });
     }
     const numTokens = context ?? contextLength;
-    const { blockSize, maxNumBatchedTokens } = DEFAULT_ENGINE_OPTIONS;
+    const { blockSize } = DEFAULT_ENGINE_OPTIONS;
+    const maxNumBatchedTokens = defaultBatchedTokens(concurrency);
     const groups = kvGroups(config, numTokens);
     const demand = { maxNumSeqs: concurrency, maxModelLen: numTokens, maxNumBatchedTokens };
     const memory = KV_TYPES.map((kvType): KvReport => {

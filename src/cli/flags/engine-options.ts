@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { ACTIVATION_DTYPES } from "../../backend/backend.js";
 import { KV_TYPES } from "../../backend/ops.js";
+import { batchedTokensRule, defaultBatchedTokens } from "../../core/batched-tokens.js";
 import { cacheFolder, packFolder } from "../../core/cache-folder.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
@@ -14,7 +15,6 @@ import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf } from "./option-v
 import { parseSpeculativeConfig } from "./speculative-config.js";
 
 const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
-const LEAST_BATCHED_TOKENS = 128;
 const MANY = Number.MAX_SAFE_INTEGER;
 
 /** Flags as commander returns them, each value parsed. */
@@ -75,7 +75,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--max-num-batched-tokens <n>",
-      `most tokens computed in one step (default: four times --max-num-seqs, at least ${LEAST_BATCHED_TOKENS})`,
+      `most tokens computed in one step (default: ${batchedTokensRule("sequence of --max-num-seqs")})`,
       integerIn("--max-num-batched-tokens", 1, 1 << 20),
     ),
     option(
@@ -194,11 +194,6 @@ function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (tex
   };
 }
 
-/** Tokens of one step: room for prompts where every seat decodes (docs/background/decisions.md, 46). */
-function batchedTokensFor(maxNumSeqs: number): number {
-  return Math.max(LEAST_BATCHED_TOKENS, 4 * maxNumSeqs);
-}
-
 /** @param speculative the default of --speculative-config */
 export function engineSettingsFrom(
   flags: EngineFlags,
@@ -209,7 +204,7 @@ export function engineSettingsFrom(
     cpuAffinity: flags.cpuAffinity,
     maxModelLen: flags.maxModelLen,
     maxNumSeqs: flags.maxNumSeqs,
-    maxNumBatchedTokens: flags.maxNumBatchedTokens ?? batchedTokensFor(flags.maxNumSeqs),
+    maxNumBatchedTokens: flags.maxNumBatchedTokens ?? defaultBatchedTokens(flags.maxNumSeqs),
     blockSize: flags.blockSize,
     kvCacheDtype: flags.kvCacheDtype === "auto" ? DEFAULT_ENGINE_OPTIONS.kvCacheDtype : flags.kvCacheDtype,
     activationDtype: flags.activationDtype,

@@ -26,6 +26,7 @@ import {
   type ValueSource,
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
+import { configJson } from "./config-json.js";
 import { tokenizerFiles } from "./tokenizer.js";
 
 const PREFIXES = { model: "model.", head: "" };
@@ -56,9 +57,7 @@ export function* writeFolder(
   const files = text === undefined ? [] : textFiles(path, text);
   const tensors = storedTensors(model, source, type);
   mkdirSync(folder, { recursive: true });
-  // transformers refuses an integer for these two.
-  const json = jsonOf(config).replace(/("(?:attn|final)_logit_softcapping": \d+)(?=,?\n)/g, "$1.0");
-  writeFileSync(join(folder, CONFIG_NAME), json);
+  writeFileSync(join(folder, CONFIG_NAME), configJson(config));
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
   yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten);
 }

@@ -1,6 +1,7 @@
 /** The options that an engine starts with. */
 import type { BackendOptions } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
+import { defaultBatchedTokens } from "../../core/batched-tokens.js";
 import type { Pooling } from "../../model/description/pooling.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative-config.js";
 
@@ -44,12 +45,13 @@ export interface EngineOptions extends BackendOptions {
   readonly speculative: SpeculativeConfig;
 }
 
+const DEFAULT_MAX_NUM_SEQS = 64;
+
 export const DEFAULT_ENGINE_OPTIONS = {
   cpuAffinity: undefined,
   maxModelLen: undefined,
-  maxNumSeqs: 64,
-  // Four a seat. From 64 rows on, a larger step is no faster per row; short steps let new and cancelled requests in sooner.
-  maxNumBatchedTokens: 256,
+  maxNumSeqs: DEFAULT_MAX_NUM_SEQS,
+  maxNumBatchedTokens: defaultBatchedTokens(DEFAULT_MAX_NUM_SEQS),
   blockSize: 16,
   kvCacheDtype: "f16",
   activationDtype: "auto",

@@ -154,6 +154,7 @@ function bindDense(binder: Binder, ffWidth: number, width: number, prefix: strin
   };
 }
 
+/** @throws architecture_unsupported for tensors beside the experts that no operation reads */
 function bindExperts(binder: Binder, part: ExpertsFeedForward, width: number, prefix: string): ExpertWeights {
   const { count, width: ffWidth } = part;
   // Newer files fuse each expert's gate and up.

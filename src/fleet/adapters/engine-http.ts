@@ -3,7 +3,7 @@ import { request } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { UpstreamTarget } from "../upstream/upstream.js";
 
-/** More than the metrics of any engine: a longer answer means that another kind of server is there. */
+/** Far above the size of any engine's metrics. A longer answer comes from a server that is no engine. */
 const MAX_ANSWER_BYTES = 8 * 2 ** 20;
 
 interface EngineAnswer {
@@ -11,7 +11,7 @@ interface EngineAnswer {
   readonly text: string;
 }
 
-/** Sends a POST if there is a body, even an empty one, else a GET. Rejects with the network's error if there is no answer. */
+/** Sends a POST where there is a body, even an empty one, and a GET where there is none. Rejects with the network's error where no answer comes. */
 export async function askEngine(
   target: UpstreamTarget,
   path: string,
@@ -25,7 +25,7 @@ export async function askEngine(
       ...(body === undefined ? {} : { "content-type": "application/json" }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // Ports pass from one process to another, so no connection outlives its request.
+    // A port may belong to another process soon, so a connection is closed with its request.
     reset: true,
     signal,
   });
@@ -51,7 +51,7 @@ export async function askForText(
   throw unexpected(target, path, `${status}: ${text.slice(0, 200)}`);
 }
 
-/** @returns the JSON object that a GET returns, with fields of unknown types */
+/** @returns the JSON object that a GET is answered with; its fields may have any type */
 export async function askForJson(
   target: UpstreamTarget,
   path: string,
@@ -63,7 +63,7 @@ export async function askForJson(
   throw unexpected(target, path, text.slice(0, 200));
 }
 
-/** Of anything but a positive whole number nothing: routing steps through prompts by blocks of the size that an engine says. */
+/** @returns undefined for anything but a positive whole number. Routing cuts prompts into blocks of the size that an engine reports. */
 export function countOrNothing(value: unknown): number | undefined {
   const count = typeof value === "string" && value !== "" ? Number(value) : value;
   return Number.isSafeInteger(count) && (count as number) > 0 ? (count as number) : undefined;

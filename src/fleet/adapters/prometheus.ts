@@ -10,7 +10,7 @@ interface Series {
 
 const LINE = /^([A-Za-z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+(\S+)/;
 
-/** Skips lines that are not samples, so that changes to an engine's output do no harm. */
+/** The samples of a text. Other lines are skipped, so that an engine may add to its output. */
 export class PrometheusText {
   readonly #series = new Map<string, Series>();
 
@@ -24,11 +24,12 @@ export class PrometheusText {
     }
   }
 
-  /** Sum over all labels (an engine's ranks, for instance) of the first of these names in the text. */
+  /** Sum over all labels, such as an engine's ranks, of the first of these names that the text has; undefined: it has none, or the sum is no count. */
   sum(names: readonly string[]): number | undefined {
     return countOf(this.#first(names)?.sum);
   }
 
+  /** Mean over all labels, as `sum` otherwise. */
   mean(names: readonly string[]): number | undefined {
     const series = this.#first(names);
     return series === undefined ? undefined : countOf(series.sum / series.count);
@@ -45,11 +46,11 @@ export class PrometheusText {
   }
 }
 
-/** None for what no engine counts: one load that is infinite or no number would decide the routing to all other instances. */
+/** @returns undefined for a value that is no count. One load that is infinite or not a number would decide where all requests go. */
 const countOf = (value: number | undefined): number | undefined =>
   value !== undefined && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? value : undefined;
 
-/** An engine's names for each of our metrics, newest first; an empty list where the engine does not offer it. */
+/** An engine's names for each of our metrics, newest first; an empty list where the engine does not have the metric. */
 export type MetricNames = { readonly [Metric in keyof EngineMetrics]: readonly string[] };
 
 export const NO_METRICS: EngineMetrics = {

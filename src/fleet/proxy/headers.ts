@@ -21,6 +21,7 @@ const NOT_SENT = new Set([
   ...HOP_BY_HOP,
   "host",
   "content-length",
+  "content-type",
   "expect",
   "accept-encoding",
   "x-request-id",

@@ -19,7 +19,8 @@ export function messageTo(
   const { method = "POST" } = route;
   if (method === "GET") return { path, method, headers };
   const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine, path);
-  headers.push(...scopeHeader);
+  // The body has been read as JSON, whatever the client calls it; engines refuse JSON under another name.
+  headers.push("content-type", "application/json", ...scopeHeader);
   const body = editBody(sendable.bytes, sendable.body, { model: target.modelName, seed, cacheSalt });
   return { path: url, method, headers, body };
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { connect } from "node:net";
 import { request } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
@@ -239,6 +240,19 @@ describe("pages of other origins", () => {
   });
 });
 
+test.each([
+  ["/v1/chat/completions", undefined],
+  ["/v1/completions", "text/plain;charset=UTF-8"],
+  ["/v1/messages", "application/x-www-form-urlencoded"],
+  ["/v1/rerank", "application/json; charset=utf-8"],
+])("JSON for %s is called JSON to the engine, where the client calls it %s", async (path, contentType) => {
+  const { proxy, standIns } = await start([ok]);
+  const headers = contentType === undefined ? {} : { "content-type": contentType };
+  const { statusCode, body } = await request(proxy.url + path, { method: "POST", headers, body: '{"model":"m"}' });
+  await body.dump();
+  expect([statusCode, standIns[0]!.received[0]!.headers["content-type"]]).toEqual([200, "application/json"]);
+});
+
 test("paths of other handlers are passed on", async () => {
   const { proxy } = await start([ok], {
     proxy: {
@@ -304,6 +318,16 @@ describe("an isolated tenant", () => {
     expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("x-millrace-cache-scope");
     expect(JSON.parse(standIns[0]!.received[0]!.text)).not.toHaveProperty("cache_salt");
   });
+});
+
+test.each(["POST", "OPTIONS"])("a %s with two Host headers is refused before anything is sent", async (method) => {
+  const { proxy, standIns } = await start([ok]);
+  const head = `${method} /v1/completions HTTP/1.1\r\nHost: a\r\nhOST: a\r\nOrigin: http://p\r\nAccess-Control-Request-Method: POST`;
+  const socket = connect(proxy.port, "127.0.0.1", () => socket.write(`${head}\r\nContent-Length: 2\r\n\r\n{}`));
+  let text = "";
+  for await (const chunk of socket) text += String(chunk);
+  expect(text).toMatch(/^HTTP\/1\.1 400 .*expected one Host header, got 2.*"invalid_request"/s);
+  expect(standIns[0]!.received).toEqual([]);
 });
 
 test("a page of a refused origin is refused before anything is read or sent, for any request", async () => {

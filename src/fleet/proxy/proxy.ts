@@ -8,6 +8,7 @@ import {
   answerHalfClosed,
   endSilentConnections,
   listen,
+  refuseSeveralHosts,
   requestIdOf,
   shownHost,
 } from "../../core/http-server.js";
@@ -140,6 +141,7 @@ class Door {
     outgoing.on("error", () => {});
     // A draining server closes each connection after its answer.
     if (this.isDraining) outgoing.shouldKeepAlive = false;
+    if (refuseSeveralHosts(this.context.options.logger, incoming, outgoing)) return;
     const pages = this.context.options.pages?.() ?? ANY_PAGE;
     if (incoming.headers.origin !== undefined && answerPreflight(incoming, outgoing, pages)) return;
     exchange = this.#serve(incoming, outgoing, pages);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { until } from "../../../test/helpers/fake-server.js";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { MillraceError } from "../../core/errors.js";
@@ -48,4 +48,29 @@ test("a report that is lost at once after each beginning is asked for ever less 
   await sleep(1000);
   // Pauses of 50, 100, 200, 400 and 800 ms.
   expect(seen.numAttempts).toBeLessThan(8);
+});
+
+test.each([
+  [6_000, 50],
+  [4_000, 5_000],
+])("after a connection that reported at once and was lost %i ms later, the next attempt comes after %i ms", async (lastsMs, pauseMs) => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  const pool = new TestPool([upstreamOf("a", { url: "http://127.0.0.1:1", engine: "vllm" })]);
+  const attempts: number[] = [];
+  const follow = async function* () {
+    attempts.push(performance.now());
+    yield new CachedBlocks([0], 16);
+    // The tenth attempt lasts, without news.
+    if (attempts.length === 10) await new Promise((resolve) => setTimeout(resolve, lastsMs));
+    throw new Error("lost");
+  };
+  const watch = new CacheWatch(pool, () => follow);
+  try {
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(attempts[8]! - attempts[7]!).toBe(5_000);
+    expect(attempts[10]! - attempts[9]! - lastsMs).toBe(pauseMs);
+  } finally {
+    watch.close();
+    vi.useRealTimers();
+  }
 });

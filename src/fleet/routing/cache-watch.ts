@@ -10,6 +10,8 @@ import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream/upstrea
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
+/** A report that is lost sooner costs a whole cache at each attempt. */
+const LASTING_MS = 5_000;
 
 type Follow = (target: UpstreamTarget, signal: AbortSignal) => AsyncIterable<CachedBlocks>;
 
@@ -68,16 +70,13 @@ export class CacheWatch {
     const { signal } = followed.end;
     let isFaulty = false;
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
-      const sinceMs = performance.now();
+      let reportedMs: number | undefined;
       try {
-        let isReported = false;
         for await (const blocks of follow()) {
           followed.blocks = blocks;
-          isReported = true;
-          // A report that is soon lost again costs a whole cache at each attempt.
-          if (performance.now() - sinceMs > LONGEST_PAUSE_MS) pauseMs = FIRST_PAUSE_MS;
+          reportedMs ??= performance.now();
         }
-        if (!isReported) return;
+        if (reportedMs === undefined) return;
       } catch (thrown) {
         // Health checks judge the instance; here its cache only becomes unknown.
         followed.blocks = undefined;
@@ -86,6 +85,8 @@ export class CacheWatch {
         if (thrown instanceof MillraceError) return;
       }
       followed.blocks = undefined;
+      // However long the engine had nothing new to report.
+      if (reportedMs !== undefined && performance.now() - reportedMs > LASTING_MS) pauseMs = FIRST_PAUSE_MS;
       await pause(pauseMs, signal);
     }
   }

@@ -1,8 +1,8 @@
 /** A GGUF file's tensors: where its matrices lie, and the values of small ones. */
-import { closeSync, openSync, readSync } from "node:fs";
 import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
+import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
 import type { Architecture } from "../description/architectures.js";
 import { shownNames } from "../description/shown-names.js";
@@ -33,17 +33,8 @@ export class GgufSource implements TensorSource {
 
   values(name: string, length: number): Float32Array {
     const tensor = this.#tensor(name, [length]);
-    const bytes = new Uint8Array(tensor.byteLength);
-    const file = openSync(this.gguf.shards[tensor.shard]!.path, "r");
-    try {
-      const numRead = readSync(file, bytes, 0, bytes.length, tensor.byteOffset);
-      if (numRead !== bytes.length) {
-        throw new MillraceError("gguf_truncated", `expected ${bytes.length} bytes of ${name}, got ${numRead}`);
-      }
-    } finally {
-      closeSync(file);
-    }
-    return dequantizeRow(tensor.type, bytes, length);
+    using file = openFile(this.gguf.shards[tensor.shard]!.path);
+    return dequantizeRow(tensor.type, readExactly(file, tensor.byteOffset, tensor.byteLength), length);
   }
 
   expectNoOthers(names: ReadonlySet<string>): void {

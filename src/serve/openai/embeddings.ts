@@ -18,7 +18,6 @@ const schema = z.strictObject({
   encoding_format: z.enum(["float", "base64"]).optional(),
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
   add_special_tokens: z.boolean().optional(),
-  cache_salt: samplingShape.cache_salt,
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
   ...termsShape,
 });

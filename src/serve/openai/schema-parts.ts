@@ -113,16 +113,16 @@ export const samplingShape = {
   ).optional(),
   return_token_ids: z.boolean().optional(),
   prompt_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
-  cache_salt: checked<string>(
-    "a string of 1 to 1024 characters",
-    (value) => typeof value === "string" && value !== "" && value.length <= 1024,
-  ).optional(),
   return_tokens_as_token_ids: z.boolean().optional(),
   ...constraintShape,
 } as const;
 
-/** A request's priority and time limits, the same on every endpoint that uses the engine. */
+/** Who shares a request's prefixes, its priority and its time limit: the same on every endpoint that uses the engine. */
 export const termsShape = {
+  cache_salt: checked<string>(
+    "a string of 1 to 1024 characters",
+    (value) => typeof value === "string" && value !== "" && value.length <= 1024,
+  ).optional(),
   priority: integerIn(-(2 ** 31), 2 ** 31 - 1).optional(),
   timeout: numberAbove(0, 86_400).optional(),
 } as const;

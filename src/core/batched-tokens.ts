@@ -1,0 +1,14 @@
+/** The engine's default number of tokens in a step, which the command line, the planner and reports about memory share. */
+
+const TOKENS_PER_SEQUENCE = 4;
+/** From so many rows on, a larger step is no faster per row; a short one lets new and cancelled requests in sooner. */
+const LEAST_BATCHED_TOKENS = 128;
+
+/** Tokens of one step: room for prompts where every sequence decodes (docs/background/decisions.md, 46). */
+export function defaultBatchedTokens(maxNumSeqs: number): number {
+  return Math.max(LEAST_BATCHED_TOKENS, TOKENS_PER_SEQUENCE * maxNumSeqs);
+}
+
+/** The rule in words. @param sequences what it counts, such as "of 32 sequences" */
+export const batchedTokensRule = (sequences: string): string =>
+  `four tokens for each ${sequences}, ${LEAST_BATCHED_TOKENS} at least`;
