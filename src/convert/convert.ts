@@ -76,6 +76,11 @@ async function converted(
   const isFile = out.endsWith(".gguf");
   refuseExisting(out, isFile);
   const model = openModel(path);
+  if (!model.config.isCausal) {
+    throw unservedVariant(
+      `expected a model that generates text to convert, got an encoder (${model.config.architecture})`,
+    );
+  }
   const text = await loadTextSide(path);
   const type = wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined);
   const place = mkdtempSync(`${out}.partial-`);

@@ -4,8 +4,8 @@ import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import type { Architecture, ServableModel } from "../../model/description/servable.js";
-import { unservedVariant } from "../../model/description/servable.js";
+import type { Architecture, DecoderArchitecture, ServableModel } from "../../model/description/servable.js";
+import { isEncoder, unservedVariant } from "../../model/description/servable.js";
 import { hasOffsetNorms } from "../../model/hf/names.js";
 import { ropesFromHf } from "../../model/hf/rope.js";
 import { denseWidthOf, expertsOf, ROPE_FACTORS } from "../weights/tensors.js";
@@ -14,7 +14,7 @@ type Json = Record<string, unknown>;
 
 const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16: "float16", BF16: "bfloat16" };
 
-const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, className: string]>> = {
+const CLASSES: Readonly<Record<DecoderArchitecture, readonly [modelType: string, className: string]>> = {
   llama: ["llama", "LlamaForCausalLM"],
   mistral: ["mistral", "MistralForCausalLM"],
   mistral3: ["ministral3", "Ministral3ForCausalLM"],
@@ -36,6 +36,11 @@ const hasLocalRope = ({ architecture, layers }: ServableModel): boolean =>
 
 const HAS_MLP_BIAS: readonly Architecture[] = ["llama", "granite", "smollm3", "seed_oss"];
 const HAS_ATTENTION_BIAS: readonly Architecture[] = ["llama", "qwen3", "granite", "smollm3", "olmo2"];
+
+function decoderOf({ architecture }: ServableModel): DecoderArchitecture {
+  if (!isEncoder(architecture)) return architecture;
+  throw unservedVariant(`expected a model that generates text, got an encoder (${architecture})`);
+}
 
 const MIXTRAL = ["mixtral", "MixtralForCausalLM"] as const;
 
@@ -70,7 +75,7 @@ export function hfConfigOf(
 ): Json {
   const experts = expertsOf(model);
   const isMixtral = experts !== undefined && model.architecture === "llama";
-  const [modelType, className] = isMixtral ? MIXTRAL : hasLocalRope(model) ? OLMO3 : CLASSES[model.architecture];
+  const [modelType, className] = isMixtral ? MIXTRAL : hasLocalRope(model) ? OLMO3 : CLASSES[decoderOf(model)];
   const { mixer } = model.layers[0]!;
   if (model.pooling !== undefined) {
     const message = `expected a model without a pooling of its own, got the pooling ${model.pooling}`;

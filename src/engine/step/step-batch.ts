@@ -25,6 +25,8 @@ export class StepBatch {
   /** [maxRows] each */
   readonly tokenIds: Ints;
   readonly positions: Ints;
+  /** Which of a request's two texts the token is in: 0 or 1. */
+  readonly tokenTypes: Ints;
   /** [maxRows]: stored entries that the row attends to, its own included. */
   readonly kvLengths: Ints;
   /** [maxRows]: the seat of the row's sequence, that is its row of the block tables. */
@@ -46,6 +48,7 @@ export class StepBatch {
     const { maxRows, maxLogitRows, maxSeats, tableStride, numGroups } = capacity;
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
+    this.tokenTypes = ints(maxRows);
     this.kvLengths = ints(maxRows);
     this.sequenceIndex = ints(maxRows);
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
@@ -71,12 +74,26 @@ export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
   sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
 }
 
+/** What a row's inputs depend on besides its sequence: `EngineInfo` has it. */
+interface RowTraits {
+  readonly blockSize: number;
+  /** A token sees only those before it; false: the whole text. */
+  readonly isCausal: boolean;
+  readonly numTokenTypes: number;
+}
+
 /** Appends the row that computes the token at `position`. */
-export function addRow(batch: StepBatch, sequence: Sequence, position: number, blockSize: number): void {
+export function addRow(
+  batch: StepBatch,
+  sequence: Sequence,
+  position: number,
+  { blockSize, isCausal, numTokenTypes }: RowTraits,
+): void {
   const row = batch.numRows++;
   batch.tokenIds.values[row] = sequence.tokens[position]!;
   batch.positions.values[row] = position;
-  batch.kvLengths.values[row] = position + 1;
+  batch.tokenTypes.values[row] = numTokenTypes > 1 && position >= sequence.secondTextStart ? 1 : 0;
+  batch.kvLengths.values[row] = isCausal ? position + 1 : sequence.numTokens;
   batch.sequenceIndex.values[row] = sequence.seat;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {

@@ -2,12 +2,12 @@
 import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
-import type { Pooling } from "./pooling.js";
+import type { PooledHead, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { mostOf } from "./sizes.js";
 
-/** As GGUF files name them. */
-export const ARCHITECTURES = [
+/** Models that generate text, as GGUF files name them. */
+export const DECODERS = [
   "llama",
   "mistral",
   "mistral3",
@@ -22,6 +22,16 @@ export const ARCHITECTURES = [
   "olmo2",
   "seed_oss",
 ] as const;
+/** Models that make vectors of whole texts. */
+const ENCODERS = ["bert", "nomic-bert", "modern-bert", "gemma-embedding"] as const;
+export type DecoderArchitecture = (typeof DECODERS)[number];
+export type EncoderArchitecture = (typeof ENCODERS)[number];
+
+export const isEncoder = (architecture: Architecture): architecture is EncoderArchitecture =>
+  (ENCODERS as readonly string[]).includes(architecture);
+
+/** As GGUF files name them. */
+export const ARCHITECTURES = [...DECODERS, ...ENCODERS] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
 export interface ServableLayer {
@@ -36,8 +46,22 @@ export interface QueryScaling {
   readonly length: number;
 }
 
+/** A table that is looked up by position. */
+export interface PositionTable {
+  readonly numRows: number;
+  /** Row of the first position: some models leave out the first rows. */
+  readonly firstRow: number;
+}
+
 /** What most architectures do without. */
 export const PLAIN = {
+  isCausal: true,
+  isLayerNormed: false,
+  normsSums: false,
+  positionTable: undefined,
+  numTokenTypes: 0,
+  hasEmbeddingNorm: false,
+  head: undefined,
   residualScale: 1,
   logitScale: 1,
   attentionCap: 0,
@@ -61,6 +85,16 @@ export interface ServableModel extends ModelDescription {
   readonly queryScaling: QueryScaling | undefined;
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
+  /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
+  readonly isLayerNormed: boolean;
+  /** Norms stand after the sum of a sub-layer and its input (BERT), so that the residual stream itself is normed. */
+  readonly normsSums: boolean;
+  /** A token sees only those before it. In encoders every token sees the whole text, and none is generated. */
+  readonly isCausal: boolean;
+  readonly positionTable: PositionTable | undefined;
+  /** Rows of the table that says which of two texts a token is in; 0: there is none. */
+  readonly numTokenTypes: number;
+  readonly hasEmbeddingNorm: boolean;
   readonly activation: Activation;
   /** The weights of a token's experts are the softmax of their own scores, not of all experts'. */
   readonly normalisesExperts: boolean;
@@ -69,6 +103,16 @@ export interface ServableModel extends ModelDescription {
   readonly ropes: readonly RopeConfig[];
   /** How the model wants its hidden states pooled, when the file says so. */
   readonly pooling: Pooling | undefined;
+  readonly head: PooledHead | undefined;
+}
+
+/** What requests may ask of a model. */
+export const TASKS = ["generate", "embed", "rerank"] as const;
+export type Task = (typeof TASKS)[number];
+
+export function tasksOf({ isCausal, head }: Pick<ServableModel, "isCausal" | "head">): readonly Task[] {
+  const ofVectors: Task = head?.scoring === undefined ? "embed" : "rerank";
+  return isCausal ? ["generate", ofVectors] : [ofVectors];
 }
 
 /** @throws architecture_unsupported, where the engine does not compute the layers */

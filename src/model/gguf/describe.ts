@@ -47,7 +47,7 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
   const mixerOf = readMixers(read, { numLayers, width, windowOf: readWindows(read, architecture, contextLength) });
-  const feedForwardOf = readFeedForwards(read, numLayers);
+  const feedForwardOf = readFeedForwards(read, architecture, numLayers);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
     width,
@@ -81,6 +81,7 @@ interface Window {
 /** A window as long as the context is none. */
 function readWindows(read: MetadataReader, architecture: string, contextLength: number): (index: number) => Window {
   const all: Window = { window: 0, rope: 0 };
+  if (architecture === "bert") return () => ({ ...all, rope: NO_ROPE });
   if (architecture === "smollm3") return (index) => (seesAll(index, NO_ROPE_PERIOD) ? { ...all, rope: NO_ROPE } : all);
   const traits = WINDOWS.get(architecture);
   if (traits === undefined) return () => all;
@@ -129,11 +130,17 @@ function readLatent(read: MetadataReader): Omit<LatentMixer, "numHeads"> {
   };
 }
 
-function readFeedForwards(read: MetadataReader, numLayers: number): (index: number) => FeedForward {
+function readFeedForwards(
+  read: MetadataReader,
+  architecture: string,
+  numLayers: number,
+): (index: number) => FeedForward {
   const experts = readExperts(read);
   const numDense = experts === undefined ? numLayers : read.optionalSize("leading_dense_block_count", numLayers);
   const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numLayers, MODEL_LIMITS.ff);
-  return (index) => (experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]! });
+  const gate = architecture === "bert" ? { isGated: false as const } : {};
+  return (index) =>
+    experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]!, ...gate };
 }
 
 function readExperts(read: MetadataReader): ExpertsFeedForward | undefined {

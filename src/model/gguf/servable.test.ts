@@ -12,7 +12,7 @@ import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { arr, bool, f32, i64, str, u32, writeGguf } from "../../formats/gguf/write.js";
 import { ropeFrequencies } from "../description/rope.js";
-import { ARCHITECTURES } from "../description/servable.js";
+import { DECODERS } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 
@@ -77,7 +77,7 @@ test("what early files leave out has llama.cpp's defaults", () => {
 });
 
 test.each(
-  ARCHITECTURES.filter((name) => name !== "mistral"),
+  DECODERS.filter((name) => name !== "mistral"),
 )("a hostile value under any key of %s is refused, or within bounds", (architecture) => {
   const path = join(folder, `${architecture}.gguf`);
   const write = (metadata: RandomModelOptions["metadata"] = {}) =>

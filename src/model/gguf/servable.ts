@@ -7,6 +7,8 @@ import type { Pooling } from "../description/pooling.js";
 import {
   ARCHITECTURES,
   type Architecture,
+  type DecoderArchitecture,
+  isEncoder,
   PLAIN,
   type ServableLayer,
   type ServableModel,
@@ -15,6 +17,7 @@ import {
   unservedVariant,
 } from "../description/servable.js";
 import { describeGguf } from "./describe.js";
+import { servableEncoder } from "./encoder.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { ropeFromMetadata } from "./rope.js";
 
@@ -30,7 +33,7 @@ interface Traits {
 const LLAMA: Traits = { isNeoxRope: false, activation: "silu", scalesEmbedding: false };
 const NEOX: Traits = { ...LLAMA, isNeoxRope: true };
 const GEMMA: Traits = { isNeoxRope: true, activation: "geluTanh", scalesEmbedding: true };
-const TRAITS: Readonly<Record<Architecture, Traits>> = {
+const TRAITS: Readonly<Record<DecoderArchitecture, Traits>> = {
   // Mixtral is one.
   llama: { ...LLAMA, hasExperts: true },
   mistral: LLAMA,
@@ -70,12 +73,14 @@ const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
  */
 export function servableGguf(gguf: GgufFile): ServableModel {
   const { metadata } = gguf;
-  const architecture = servedArchitecture(metadata);
+  const architecture = knownArchitecture(metadata);
+  if (!isEncoder(architecture)) checkServed(metadata, architecture);
   if (!gguf.tensors.has("token_embd.weight")) {
     throw new MillraceError("gguf_tensor", "expected a tensor token_embd.weight, got none", {
       hint: "The file holds no model weights (perhaps only a vocabulary).",
     });
   }
+  if (isEncoder(architecture)) return servableEncoder(gguf, architecture);
   const description = describeGguf(gguf);
   const { width } = description;
   const layers = servableLayers(description);
@@ -134,10 +139,14 @@ function scalesOf(read: MetadataReader, architecture: Architecture, contextLengt
   return { queryScaling: { beta, length } };
 }
 
-function servedArchitecture(metadata: GgufMetadata): Architecture {
+function knownArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
+  return known;
+}
+
+function checkServed(metadata: GgufMetadata, known: DecoderArchitecture): void {
   const { hasExperts = false } = TRAITS[known];
   const unserved = [...UNSERVED_KEYS, ...(hasExperts ? [] : ["expert_count"]), ...(known === "gemma2" ? [] : CAPS)];
   for (const key of unserved) {
@@ -147,7 +156,6 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   if (metadata.boolean(`${known}.rope.scaling.finetuned`) === false && known === "granite") {
     throw unservedVariant("expected granite.rope.scaling.finetuned, got false: attention without positions");
   }
-  return known;
 }
 
 /** Values of keys about experts that leave out nothing; undefined for all: the key is not there. */

@@ -13,10 +13,10 @@ export class ConfigReader {
     return value;
   }
 
-  /** Absent: 0. */
-  optionalSize(key: string, max: number): number {
-    const value = this.json.number(key);
-    return value === undefined || value === 0 ? 0 : this.size(key, max);
+  /** Absent: `fallback`. */
+  optionalSize(key: string, max: number, fallback = 0): number {
+    const value = this.json.number(key) ?? fallback;
+    return value === 0 ? 0 : this.size(key, max, fallback);
   }
 
   positive(key: string, fallback: number): number {

@@ -45,7 +45,7 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
-  const feedForwardOf = readFeedForwards(text, numLayers);
+  const feedForwardOf = readFeedForwards(text, traits, numLayers);
   return Object.freeze({
     name,
     width,
@@ -57,8 +57,24 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
 }
 
 /** Longest sequence that the model was trained for, before its rope is stretched. */
-export const maxPositionsOf = (text: JsonObject, { defaults }: TypeTraits): number =>
-  new ConfigReader(text).size("max_position_embeddings", MODEL_LIMITS.context, defaults.maxPositions);
+export function maxPositionsOf(text: JsonObject, traits: TypeTraits): number {
+  const numRows = new ConfigReader(text).size(
+    "max_position_embeddings",
+    MODEL_LIMITS.context,
+    traits.defaults.maxPositions,
+  );
+  const firstRow = firstPositionRow(text, traits);
+  if (firstRow < numRows) return numRows - firstRow;
+  throw configError(`expected ${text.nameOf("max_position_embeddings")} above ${firstRow}, got ${numRows}`);
+}
+
+/** Row of the first position in the table of positions: in RoBERTa's models the one after the padding token's number. */
+export function firstPositionRow(text: JsonObject, { encoder }: TypeTraits): number {
+  if (encoder?.positions !== "paddedTable") return 0;
+  const paddingId = text.number("pad_token_id") ?? 1;
+  if (Number.isInteger(paddingId) && paddingId >= 0 && paddingId < MODEL_LIMITS.vocab) return paddingId + 1;
+  throw configError(`expected ${text.nameOf("pad_token_id")} to be a token id, got ${paddingId}`);
+}
 
 interface LayerContext {
   readonly numLayers: number;
@@ -82,7 +98,8 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   const window = readWindow(text, defaults.window, context.contextLength);
   const hasWindow = layersWithWindow(text, traits, context.numLayers);
   const ropeOfWindows = traits.localRope === undefined ? 0 : 1;
-  const isRotated = layersWithRope(text, context.numLayers);
+  const isRotated =
+    (traits.encoder?.positions ?? "rope") === "rope" ? layersWithRope(text, context.numLayers) : () => false;
   return (index) => {
     const local = hasWindow(index)
       ? { window, rope: ropeOfWindows }
@@ -148,14 +165,19 @@ function layersWithRope(text: JsonObject, numLayers: number): (index: number) =>
   throw configError(`expected ${text.nameOf("no_rope_layers")} to have ${numLayers} numbers, got ${stated.length}`);
 }
 
-function readFeedForwards(text: JsonObject, numLayers: number): (index: number) => FeedForward {
+function readFeedForwards(
+  text: JsonObject,
+  { encoder }: TypeTraits,
+  numLayers: number,
+): (index: number) => FeedForward {
   const read = new ConfigReader(text);
   const experts = readExperts(read);
   const numDense = experts === undefined ? numLayers : read.optionalSize("first_k_dense_replace", numLayers);
   const period = experts === undefined ? 1 : read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   if (numDense === 0 && period === 1 && denseLayers.length === 0) return () => experts!;
-  const dense: FeedForward = { kind: "dense", width: read.size("intermediate_size", MODEL_LIMITS.ff) };
+  const width = read.size("intermediate_size", MODEL_LIMITS.ff);
+  const dense: FeedForward = { kind: "dense", width, ...(encoder?.isGated === false ? { isGated: false } : {}) };
   const isDense = (index: number) => index < numDense || (index + 1) % period !== 0 || denseLayers.includes(index);
   return (index) => (experts === undefined || isDense(index) ? dense : experts);
 }

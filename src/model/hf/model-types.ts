@@ -21,6 +21,10 @@ const ARCHITECTURE_BY_TYPE = {
   olmo2: "olmo2",
   olmo3: "olmo2",
   seed_oss: "seed_oss",
+  bert: "bert",
+  roberta: "bert",
+  "xlm-roberta": "bert",
+  camembert: "bert",
 } as const satisfies Readonly<Record<string, Architecture>>;
 type ModelType = keyof typeof ARCHITECTURE_BY_TYPE;
 
@@ -36,6 +40,8 @@ export interface TypeTraits {
   readonly localRope?: { readonly base?: number };
   readonly isTied: boolean;
   readonly hasExperts?: true;
+  /** Of models that see whole texts. */
+  readonly encoder?: EncoderTraits;
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
@@ -49,6 +55,17 @@ export interface TypeTraits {
     readonly attentionCap?: number;
     readonly logitCap?: number;
   };
+}
+
+interface EncoderTraits {
+  readonly epsKey: "layer_norm_eps" | "norm_eps";
+  /** Norms stand after the sums of sub-layers with their inputs. */
+  readonly normsSums: boolean;
+  readonly isGated: boolean;
+  readonly hasEmbeddingNorm: boolean;
+  /** Positions are rows of a table; paddedTable: of which the rows up to the padding token's number stand for no position. */
+  readonly positions: "rope" | "table" | "paddedTable";
+  readonly numTokenTypes: number;
 }
 
 const LLAMA: TypeTraits = {
@@ -89,6 +106,25 @@ const GEMMA2: TypeTraits = {
   },
 };
 const OLMO2: TypeTraits = { ...LLAMA, defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 } };
+const BERT: TypeTraits = {
+  activations: { gelu: "gelu", gelu_new: "geluTanh", gelu_pytorch_tanh: "geluTanh", silu: "silu" },
+  windows: "none",
+  isTied: true,
+  encoder: {
+    epsKey: "layer_norm_eps",
+    normsSums: true,
+    isGated: false,
+    hasEmbeddingNorm: true,
+    positions: "table",
+    numTokenTypes: 2,
+  },
+  defaults: { rmsEps: 1e-12, ropeBase: 10_000, maxPositions: 512, numHeads: 12, vocabSize: 30_522 },
+};
+const ROBERTA: TypeTraits = {
+  ...BERT,
+  encoder: { ...BERT.encoder!, positions: "paddedTable" },
+  defaults: { ...BERT.defaults, vocabSize: 50_265 },
+};
 const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
   llama: LLAMA,
   mistral: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
@@ -119,6 +155,10 @@ const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
     localRope: {},
     defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 },
   },
+  bert: BERT,
+  roberta: ROBERTA,
+  "xlm-roberta": ROBERTA,
+  camembert: ROBERTA,
   seed_oss: {
     ...LLAMA,
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
@@ -144,7 +184,12 @@ export function traitsOf(config: JsonObject): TypeTraits {
 
 /** Features that would silently change the answers if they were ignored. */
 const UNSERVED_KEYS = ["use_bidirectional_attention", "final_logit_softcapping", "attn_logit_softcapping"] as const;
+const OF_BERTS = ["is_decoder", "add_cross_attention", "embedding_size", "chunk_size_feed_forward"] as const;
 const UNSERVED_BY_TYPE: Partial<Record<ModelType, readonly string[]>> = {
+  bert: OF_BERTS,
+  roberta: OF_BERTS,
+  "xlm-roberta": OF_BERTS,
+  camembert: OF_BERTS,
   gemma2: ["use_bidirectional_attention"],
   smollm3: [...UNSERVED_KEYS, "use_sliding_window"],
 };

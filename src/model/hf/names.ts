@@ -73,14 +73,65 @@ export const hasOffsetNorms = (architecture: Architecture): boolean => PARTS[arc
 interface HfPrefixes {
   readonly model: string;
   readonly head: string;
+  /** The classification head is RoBERTa's, which has its own first layer. */
+  readonly hasOwnClassifier?: boolean;
+}
+
+/** How checkpoints of an encoder name their tensors; # is the prefix of the model's own. */
+interface EncoderNames {
+  readonly layers: string;
+  readonly parts: Readonly<Record<string, string>>;
+  readonly globals: Readonly<Record<string, string>>;
+}
+const BERT_NAMES: EncoderNames = {
+  layers: "#encoder.layer.",
+  parts: {
+    attn_q: "attention.self.query",
+    attn_k: "attention.self.key",
+    attn_v: "attention.self.value",
+    attn_output: "attention.output.dense",
+    attn_output_norm: "attention.output.LayerNorm",
+    ffn_up: "intermediate.dense",
+    ffn_down: "output.dense",
+    layer_output_norm: "output.LayerNorm",
+  },
+  globals: {
+    token_embd: "#embeddings.word_embeddings",
+    position_embd: "#embeddings.position_embeddings",
+    token_types: "#embeddings.token_type_embeddings",
+    token_embd_norm: "#embeddings.LayerNorm",
+    cls: "#pooler.dense",
+    "cls.output": "classifier",
+  },
+};
+const ENCODER_NAMES: Partial<Record<Architecture, EncoderNames>> = { bert: BERT_NAMES };
+const OWN_CLASSIFIER: Readonly<Record<string, string>> = {
+  cls: "classifier.dense",
+  "cls.output": "classifier.out_proj",
+};
+
+function encoderNameOf(base: string, names: EncoderNames, { model, hasOwnClassifier }: HfPrefixes): string | undefined {
+  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)$/.exec(base) ?? [];
+  const find = (table: Readonly<Record<string, string>>, key: string) =>
+    Object.hasOwn(table, key) ? table[key] : undefined;
+  const global = (hasOwnClassifier === true ? find(OWN_CLASSIFIER, base) : undefined) ?? find(names.globals, base);
+  const own = find(names.parts, part);
+  const name = layer === undefined ? global : own && `${names.layers}${layer}.${own}`;
+  return name?.replace("#", model);
 }
 
 /**
  * @example hfNameOf("blk.3.attn_q.weight", "llama", { model: "model.", head: "" }) // "model.layers.3.self_attn.q_proj.weight"
  * @returns undefined for tensors that these checkpoints do not have
  */
-export function hfNameOf(name: string, architecture: Architecture, { model, head }: HfPrefixes): string | undefined {
+export function hfNameOf(name: string, architecture: Architecture, prefixes: HfPrefixes): string | undefined {
+  const { model, head } = prefixes;
   const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name) ?? [];
+  const ofEncoder = ENCODER_NAMES[architecture];
+  if (ofEncoder !== undefined) {
+    const stored = encoderNameOf(base, ofEncoder, prefixes);
+    return stored === undefined ? undefined : `${stored}.${kind}`;
+  }
   if (base === "token_embd") return `${model}embed_tokens.${kind}`;
   if (base === "output_norm") return `${model}norm.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
@@ -95,7 +146,7 @@ export class HfNames {
 
   constructor({ files, prefix }: HfFolder) {
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
-    this.#prefixes = { model: prefix, head };
+    this.#prefixes = { model: prefix, head, hasOwnClassifier: files.tensors.has("classifier.out_proj.weight") };
   }
 
   of(name: string, architecture: Architecture): string | undefined {

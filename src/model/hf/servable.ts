@@ -1,6 +1,7 @@
 /** Narrows a config.json's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
+import type { ModelDescription } from "../description/model-description.js";
 import {
   type Architecture,
   PLAIN,
@@ -8,9 +9,11 @@ import {
   servableLayers,
   unservedVariant,
 } from "../description/servable.js";
+import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
-import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
+import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } from "./describe.js";
 import { architectureOf, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { type FolderModules, NO_MODULES } from "./modules.js";
 import { hasOffsetNorms } from "./names.js";
 import { queryScalingOf, type RopeFactors, ropesFromHf } from "./rope.js";
 
@@ -23,10 +26,16 @@ export interface ServableFolder {
 /**
  * @param config config.json
  * @param name the model's name
+ * @param modules what sentence-transformers puts around the model
  * @throws architecture_unsupported, where the engine does not compute such a model; model_config, where the file lacks something or contradicts
  * itself
  */
-export function servableConfig(config: JsonObject, name: string, weights?: WeightFacts): ServableFolder {
+export function servableConfig(
+  config: JsonObject,
+  name: string,
+  weights?: WeightFacts,
+  modules: FolderModules = NO_MODULES,
+): ServableFolder {
   const architecture = architectureOf(servedTypeOf(config));
   const description = describeConfig(config, name, weights);
   const layers = servableLayers(description);
@@ -37,18 +46,21 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
   const text = textConfig(config);
   const read = new ConfigReader(text);
   const { headDim } = layers[0]!.mixer;
-  const { ropes, factors } = ropesFromHf(text, {
-    headDim,
-    maxPositions: maxPositionsOf(text, traits),
-    defaultBase: traits.defaults.ropeBase,
-    localRope: traits.localRope,
-  });
+  const { ropes, factors } =
+    traits.encoder === undefined || traits.encoder.positions === "rope"
+      ? ropesFromHf(text, {
+          headDim,
+          maxPositions: maxPositionsOf(text, traits),
+          defaultBase: traits.defaults.ropeBase,
+          localRope: traits.localRope,
+        })
+      : { ropes: [], factors: {} };
   const { attentionScalar } = traits.defaults;
   const model: ServableModel = {
     ...description,
     layers,
     architecture,
-    rmsEps: read.positive("rms_norm_eps", traits.defaults.rmsEps),
+    rmsEps: read.positive(traits.encoder?.epsKey ?? "rms_norm_eps", traits.defaults.rmsEps),
     embeddingScale: hasOffsetNorms(architecture) ? Math.fround(Math.sqrt(description.width)) : 1,
     // Only classes with a default of their own read the key.
     attentionScale:
@@ -60,10 +72,41 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     normalisesExperts: architecture !== "qwen3moe" || text.boolean("norm_topk_prob") === true,
     isNeoxRope: true,
     ropes,
-    pooling: undefined,
+    pooling: modules.pooling,
+    ...(traits.encoder === undefined ? {} : encoderParts(text, traits, description, modules)),
   };
   return { model: Object.freeze(model), ropeFactors: factors };
 }
+
+/** What sets an encoder apart from a model that generates text. */
+function encoderParts(
+  text: JsonObject,
+  traits: TypeTraits,
+  description: ModelDescription,
+  modules: FolderModules,
+): Partial<ServableModel> {
+  const { normsSums, hasEmbeddingNorm, positions, numTokenTypes } = traits.encoder!;
+  const read = new ConfigReader(text);
+  const embedding = text.string("position_embedding_type") ?? "absolute";
+  if (embedding !== "absolute" && embedding !== "rotary") {
+    throw unservedVariant(`expected ${text.nameOf("position_embedding_type")} to be absolute, got ${embedding}`);
+  }
+  const firstRow = firstPositionRow(text, traits);
+  const classifier = classifierOf(text, traits, description.width);
+  return {
+    isCausal: false,
+    isLayerNormed: true,
+    normsSums,
+    hasEmbeddingNorm,
+    positionTable: positions === "rope" ? undefined : { numRows: maxPositionsOf(text, traits) + firstRow, firstRow },
+    numTokenTypes: numTokenTypes === 0 ? 0 : read.optionalSize("type_vocab_size", MOST_TOKEN_TYPES, numTokenTypes),
+    contextLength: Math.min(description.contextLength, modules.maxLength ?? Number.POSITIVE_INFINITY),
+    pooling: classifier?.pooling ?? modules.pooling ?? "mean",
+    head: classifier?.head ?? modules.head,
+  };
+}
+
+const MOST_TOKEN_TYPES = 1024;
 
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTraits): Partial<ServableModel> {

@@ -1,0 +1,50 @@
+/** The classification head of an encoder that scores pairs of texts (a cross-encoder). */
+import type { JsonObject } from "../../formats/files/json.js";
+import type { HeadActivation, HeadLayer, PooledHead, Pooling, Scoring } from "../description/pooling.js";
+import { unservedVariant } from "../description/servable.js";
+import type { TypeTraits } from "./model-types.js";
+
+interface Classifier {
+  readonly pooling: Pooling;
+  readonly head: PooledHead;
+}
+
+/** @returns undefined for a model without a classification head */
+export function classifierOf(text: JsonObject, traits: TypeTraits, width: number): Classifier | undefined {
+  const classes = text.strings("architectures") ?? [];
+  if (traits.encoder === undefined || !classes.some((name) => name.endsWith("ForSequenceClassification")))
+    return undefined;
+  const numLabels = numLabelsOf(text);
+  if (numLabels !== 1) {
+    throw unservedVariant(`expected a classification head with one label, the score of a pair, got ${numLabels}`);
+  }
+  const layer = (name: string, outputs: number, activation: HeadActivation): HeadLayer => ({
+    kind: "linear",
+    name,
+    inputs: width,
+    outputs,
+    activation,
+  });
+  const layers = [layer("cls", width, "tanh"), layer("cls.output", 1, "none")];
+  return { pooling: "cls", head: { layers, scoring: scoringOf(text) } };
+}
+
+function numLabelsOf(text: JsonObject): number {
+  const names = text.object("id2label");
+  return text.number("num_labels") ?? (names === undefined ? 2 : Object.keys(names.raw).length);
+}
+
+const ACTIVATIONS: Readonly<Record<string, Scoring>> = {
+  "torch.nn.modules.linear.Identity": "raw",
+  "torch.nn.modules.activation.Sigmoid": "sigmoid",
+};
+
+/** The activation that sentence-transformers applies: the sigmoid of one label, unless the file names another. */
+function scoringOf(text: JsonObject): Scoring {
+  const nested = text.object("sentence_transformers");
+  const stated = nested?.string("activation_fn") ?? text.string("sbert_ce_default_activation_function");
+  if (stated === undefined) return "sigmoid";
+  const scoring = Object.hasOwn(ACTIVATIONS, stated) ? ACTIVATIONS[stated] : undefined;
+  if (scoring !== undefined) return scoring;
+  throw unservedVariant(`expected scores as they are or by the sigmoid, got ${stated}`);
+}

@@ -1,0 +1,151 @@
+/**
+ * What sentence-transformers puts around a model, in modules.json and beside it: the pooling, further layers, the longest text, and texts to put
+ * before others.
+ */
+import { existsSync } from "node:fs";
+import { isAbsolute, join, normalize } from "node:path";
+import { configError, JsonObject, readJsonFile, readTextFile } from "../../formats/files/json.js";
+import { MODEL_LIMITS } from "../description/model-description.js";
+import type { HeadActivation, HeadLayer, PooledHead, Pooling } from "../description/pooling.js";
+import { unservedVariant } from "../description/servable.js";
+import { ConfigReader } from "./config-reader.js";
+
+export interface FolderModules {
+  /** undefined: not stated */
+  readonly pooling: Pooling | undefined;
+  readonly head: PooledHead | undefined;
+  /** Longest text in tokens; undefined: as long as the model's own context */
+  readonly maxLength: number | undefined;
+  /** Folders of the head's linear layers, in order. */
+  readonly headFolders: readonly string[];
+}
+
+export const NO_MODULES: FolderModules = {
+  pooling: undefined,
+  head: undefined,
+  maxLength: undefined,
+  headFolders: [],
+};
+
+/** Texts that a model wants before others, by name; the default one goes before texts for which none is named. */
+export interface EmbeddingPrompts {
+  readonly prompts: ReadonlyMap<string, string>;
+  readonly defaultName: string | undefined;
+}
+
+/** @throws model_config for damaged files; architecture_unsupported for modules that are not computed */
+export function readModules(folder: string): FolderModules {
+  const path = join(folder, "modules.json");
+  if (!existsSync(path)) return NO_MODULES;
+  const modules = readList(path);
+  let pooling: Pooling | undefined;
+  const layers: HeadLayer[] = [];
+  const headFolders: string[] = [];
+  for (const module of modules) {
+    const own = folderOf(folder, module);
+    const type = (module.string("type") ?? "").split(".").at(-1);
+    if (type === "Pooling") pooling = readPooling(own);
+    else if (type === "Dense") {
+      layers.push(readDense(own, layers.length));
+      headFolders.push(own);
+    } else if (type !== "Transformer" && type !== "Normalize") {
+      throw unservedVariant(`expected modules Transformer, Pooling, Dense and Normalize in modules.json, got ${type}`);
+    }
+  }
+  const head = layers.length === 0 ? undefined : { layers, scoring: undefined };
+  return { pooling, head, maxLength: readMaxLength(folder), headFolders };
+}
+
+/** @returns undefined where the folder names none @throws model_config */
+export function readEmbeddingPrompts(folder: string): EmbeddingPrompts | undefined {
+  const path = join(folder, "config_sentence_transformers.json");
+  if (!existsSync(path)) return undefined;
+  const json = readJsonFile(path);
+  const stated = json.object("prompts");
+  const prompts = new Map(Object.keys(stated?.raw ?? {}).map((name) => [name, stated!.string(name) ?? ""] as const));
+  const defaultName = json.string("default_prompt_name");
+  if (defaultName !== undefined && !prompts.has(defaultName)) {
+    throw configError(`expected ${json.nameOf("default_prompt_name")} to be one of the prompts, got ${defaultName}`);
+  }
+  return prompts.size === 0 ? undefined : { prompts, defaultName };
+}
+
+function readList(path: string): readonly JsonObject[] {
+  let list: unknown;
+  try {
+    list = JSON.parse(readTextFile(path));
+  } catch (thrown) {
+    if (!(thrown instanceof SyntaxError)) throw thrown;
+    throw configError(`${path}: expected JSON, got ${thrown.message}`);
+  }
+  if (!Array.isArray(list)) throw configError(`${path}: expected a JSON array, got another value`);
+  return new JsonObject({ modules: list }, "modules.json", "").objects("modules")!;
+}
+
+/** A module's own folder, which must not lie outside the model's. */
+function folderOf(folder: string, module: JsonObject): string {
+  const path = normalize(module.string("path") ?? "");
+  if (isAbsolute(path) || path.split(/[\\/]/).includes("..")) {
+    throw configError(`expected ${module.nameOf("path")} within the model's folder, got ${path}`);
+  }
+  return join(folder, path);
+}
+
+const POOLING_KEYS: ReadonlyMap<string, Pooling> = new Map([
+  ["pooling_mode_cls_token", "cls"],
+  ["pooling_mode_mean_tokens", "mean"],
+  ["pooling_mode_lasttoken", "last"],
+]);
+const POOLING_MODES: ReadonlyMap<string, Pooling> = new Map([
+  ["cls", "cls"],
+  ["mean", "mean"],
+  ["lasttoken", "last"],
+]);
+
+function readPooling(folder: string): Pooling {
+  const json = readJsonFile(join(folder, "config.json"));
+  if (json.boolean("include_prompt") === false) {
+    throw unservedVariant(`expected ${json.nameOf("include_prompt")} to be true, got false`);
+  }
+  const mode = json.string("pooling_mode");
+  const chosen = Object.keys(json.raw).filter((key) => key.startsWith("pooling_mode_") && json.boolean(key) === true);
+  const pooling =
+    mode === undefined ? POOLING_KEYS.get(chosen.length === 1 ? chosen[0]! : "") : POOLING_MODES.get(mode);
+  if (pooling !== undefined) return pooling;
+  throw unservedVariant(
+    `expected a pooling by mean, first or last token, got ${mode ?? (chosen.join(", ") || "none")}`,
+  );
+}
+
+const DENSE_ACTIVATIONS: ReadonlyMap<string, HeadActivation> = new Map([
+  ["Identity", "none"],
+  ["Tanh", "tanh"],
+  ["GELU", "gelu"],
+  ["ReLU", "relu"],
+]);
+
+function readDense(folder: string, index: number): HeadLayer {
+  const json = readJsonFile(join(folder, "config.json"));
+  const read = new ConfigReader(json);
+  const name = json.string("activation_function") ?? "torch.nn.modules.activation.Tanh";
+  const activation = DENSE_ACTIVATIONS.get(name.split(".").at(-1)!);
+  if (activation === undefined) {
+    const known = [...DENSE_ACTIVATIONS.keys()].join(", ");
+    throw unservedVariant(`expected ${json.nameOf("activation_function")} to be one of ${known}, got ${name}`);
+  }
+  return {
+    kind: "linear",
+    // As llama.cpp names them: the modules before them have the numbers 0 and 1.
+    name: `dense_${index + 2}`,
+    inputs: read.size("in_features", MODEL_LIMITS.width),
+    outputs: read.size("out_features", MODEL_LIMITS.width),
+    activation,
+  };
+}
+
+function readMaxLength(folder: string): number | undefined {
+  const path = join(folder, "sentence_bert_config.json");
+  if (!existsSync(path)) return undefined;
+  const json = readJsonFile(path);
+  return json.has("max_seq_length") ? new ConfigReader(json).size("max_seq_length", MODEL_LIMITS.context) : undefined;
+}
