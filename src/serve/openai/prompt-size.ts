@@ -46,6 +46,7 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   const { maxModelLen } = context.engine.info;
   const { maxTokenLength } = context.tokenizer;
   const maxLength = maxModelLen * maxTokenLength;
+  // An encoder's longest prompt may be a text of any length; what clearly has more tokens is noticed while it is encoded.
   if (text.length <= maxLength) return;
   throw new MillraceError(
     "context_length_exceeded",
