@@ -22,6 +22,8 @@ export interface FakeEngineOptions {
   readonly maxWaitingRequests?: number;
   /** Prompt tokens said to come from the prefix cache. */
   readonly numCachedTokens?: number;
+  /** Facts that differ. */
+  readonly info?: Partial<EngineInfo>;
 }
 
 const FAKE_EMBEDDING_WIDTH = 8;
@@ -94,6 +96,7 @@ export class FakeEngine implements Engine {
       kvCacheDtype: "f16",
       numThreads: 1,
       isa: "portable",
+      ...options.info,
     };
   }
 

@@ -1,6 +1,5 @@
 /**
- * What sentence-transformers puts around a model, in modules.json and beside it: the pooling, further layers, the longest text, and texts to put
- * before others.
+ * What sentence-transformers puts around a model, in modules.json and beside it: the pooling, further layers, and the longest text.
  */
 import { existsSync } from "node:fs";
 import { isAbsolute, join, normalize } from "node:path";
@@ -27,12 +26,6 @@ export const NO_MODULES: FolderModules = {
   headFolders: [],
 };
 
-/** Texts that a model wants before others, by name; the default one goes before texts for which none is named. */
-export interface EmbeddingPrompts {
-  readonly prompts: ReadonlyMap<string, string>;
-  readonly defaultName: string | undefined;
-}
-
 /** @throws model_config for damaged files; architecture_unsupported for modules that are not computed */
 export function readModules(folder: string): FolderModules {
   const path = join(folder, "modules.json");
@@ -54,20 +47,6 @@ export function readModules(folder: string): FolderModules {
   }
   const head = layers.length === 0 ? undefined : { layers, scoring: undefined };
   return { pooling, head, maxLength: readMaxLength(folder), headFolders };
-}
-
-/** @returns undefined where the folder names none @throws model_config */
-export function readEmbeddingPrompts(folder: string): EmbeddingPrompts | undefined {
-  const path = join(folder, "config_sentence_transformers.json");
-  if (!existsSync(path)) return undefined;
-  const json = readJsonFile(path);
-  const stated = json.object("prompts");
-  const prompts = new Map(Object.keys(stated?.raw ?? {}).map((name) => [name, stated!.string(name) ?? ""] as const));
-  const defaultName = json.string("default_prompt_name");
-  if (defaultName !== undefined && !prompts.has(defaultName)) {
-    throw configError(`expected ${json.nameOf("default_prompt_name")} to be one of the prompts, got ${defaultName}`);
-  }
-  return prompts.size === 0 ? undefined : { prompts, defaultName };
 }
 
 function readList(path: string): readonly JsonObject[] {

@@ -56,6 +56,23 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
 }
 
 /**
+ * A text's first tokens, as encoders are made for: `truncate` of them with the tokens at its ends; -1: as many as the context holds.
+ * @param numAtEnd tokens that the tokenizer has put behind the text, which stay
+ */
+export function firstTokens(
+  ids: Int32Array,
+  truncate: number | undefined,
+  maxModelLen: number,
+  numAtEnd: number,
+): Int32Array {
+  if (truncate === undefined) return ids;
+  const numKept = truncate === -1 ? maxModelLen : truncate;
+  if (ids.length <= numKept) return ids;
+  const numEnd = Math.min(numAtEnd, numKept - 1);
+  return Int32Array.of(...ids.subarray(0, numKept - numEnd), ...ids.subarray(ids.length - numEnd));
+}
+
+/**
  * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens); -1: as many as the context holds in addition to the answer.
  * @param numWanted the number of tokens for the answer
  */
