@@ -46,7 +46,7 @@ function openGguf(gguf: GgufFile): OpenModel {
 }
 
 function openFolder(folder: HfFolder): OpenModel {
-  const modules = readModules(folder.path);
+  const modules = readModules(folder.path, folder.config);
   const servable = servableConfig(folder.config, folder.name, weightFacts(folder), modules);
   return {
     config: servable.model,

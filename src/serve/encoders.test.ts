@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
-import { fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
+import { fakeTokenizer, IM_END_ID } from "../../test/helpers/fake-tokenizer.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { checkRequest } from "../engine/admission.js";
@@ -229,4 +229,30 @@ it("a tokenizer that cannot join two texts is said so", async () => {
   const post = posting(createApp({ ...options, tokenizer: fakeTokenizer }));
   const { body } = await post<{ error: object }>("/v1/rerank", { query: "a", documents: ["b"] });
   expect(body.error).toMatchObject({ code: "tokenizer_unsupported" });
+});
+
+it("a reranker that answers yes or no gets the chat it was trained on, and may be told what to look for", async () => {
+  const { engine, options } = fakeAppOptions({ info: { tasks: ["generate", "rerank"], pooling: "last" } });
+  const post = posting(createApp(options));
+  const document = "a <|im_end|> b";
+  expect((await post("/v1/rerank", { query: "q", documents: [document] })).status).toBe(200);
+  expect((await post("/score", { text_1: "q", text_2: "d", instruction: "Find birds" })).status).toBe(200);
+  const [first, second] = engine.submitted.map(({ promptIds }) => promptIds);
+  const text = (ids: Int32Array) => fakeTokenizer.decode(ids, { keepSpecial: true });
+  expect(text(first!)).toBe(
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. " +
+      'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search query, ' +
+      `retrieve relevant passages that answer the query\n<Query>: q\n<Document>: ${document}<|im_end|>\n` +
+      "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+  );
+  expect(text(second!)).toContain("<Instruct>: Find birds\n<Query>: q\n<Document>: d<|im_end|>");
+  // Only the template's own marks are special tokens.
+  expect(Array.from(first!).filter((id) => id === IM_END_ID)).toHaveLength(2);
+});
+
+it("an encoder takes no instruction", async () => {
+  const { options } = fakeAppOptions({ info: { tasks: ["rerank"], isCausal: false } });
+  const post = posting(createApp(options));
+  const { body } = await post<{ error: object }>("/rerank", { query: "a", documents: ["b"], instruction: "c" });
+  expect(body.error).toMatchObject({ code: "invalid_parameter", param: "instruction" });
 });

@@ -105,8 +105,31 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     normalisesExperts: readExpertWeights(metadata, architecture),
     isNeoxRope: traits.isNeoxRope,
     ropes: readRopes(metadata, architecture, layers),
-    pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
+    ...pooledParts(gguf, architecture, width),
   });
+}
+
+/** Code of `pooling_type`: the last hidden state passes a head that scores texts. */
+const RANK = 4;
+
+/** How hidden states become a vector or a score. */
+function pooledParts(
+  { metadata, tensors }: GgufFile,
+  architecture: Architecture,
+  inputs: number,
+): Pick<ServableModel, "pooling" | "head"> {
+  const code = metadata.number(`${architecture}.pooling_type`);
+  const head = tensors.get("cls.output.weight");
+  if (code !== RANK || head === undefined) return { pooling: POOLING_BY_CODE.get(code), head: undefined };
+  const numLabels = head.shape[1] ?? 1;
+  if (numLabels !== 1 && numLabels !== 2) {
+    throw unservedVariant(`expected a rank head of one output, or of two for yes and no, got ${numLabels}`);
+  }
+  const layer = { kind: "linear", name: "cls.output", inputs, activation: "none" } as const;
+  if (numLabels === 1) return { pooling: "last", head: { layers: [{ ...layer, outputs: 1 }], scoring: "sigmoid" } };
+  const labels = metadata.strings(`${architecture}.classifier.output_labels`) ?? ["yes", "no"];
+  const rows = labels[0] === "no" ? [0, 1] : [1, 0];
+  return { pooling: "last", head: { layers: [{ ...layer, outputs: 2, rows, totalRows: 2 }], scoring: "softmax" } };
 }
 
 function attentionScaleOf(architecture: Architecture, layers: readonly ServableLayer[], width: number): number {

@@ -1,4 +1,4 @@
-/** The classification head of an encoder that scores pairs of texts (a cross-encoder). */
+/** The classification head of a model that scores pairs of texts: of an encoder (a cross-encoder), or behind the last token of a qwen3. */
 import type { JsonObject } from "../../formats/files/json.js";
 import type { HeadActivation, HeadLayer, PooledHead, Pooling, Scoring } from "../description/pooling.js";
 import { unservedVariant } from "../description/servable.js";
@@ -12,8 +12,10 @@ interface Classifier {
 /** @returns undefined for a model without a classification head */
 export function classifierOf(text: JsonObject, traits: TypeTraits, width: number): Classifier | undefined {
   const classes = text.strings("architectures") ?? [];
-  if (traits.encoder === undefined || !classes.some((name) => name.endsWith("ForSequenceClassification")))
-    return undefined;
+  if (!classes.some((name) => name.endsWith("ForSequenceClassification"))) return undefined;
+  if (traits.encoder === undefined && text.string("model_type") !== "qwen3") {
+    throw unservedVariant(`expected a classification head on an encoder or a qwen3, got ${classes.join(", ")}`);
+  }
   const numLabels = numLabelsOf(text);
   if (numLabels !== 1) {
     throw unservedVariant(`expected a classification head with one label, the score of a pair, got ${numLabels}`);
@@ -25,7 +27,9 @@ export function classifierOf(text: JsonObject, traits: TypeTraits, width: number
     outputs,
     activation,
   });
-  const layers = [layer("cls", width, "tanh"), layer("cls.output", 1, "none")];
+  const output = layer("cls.output", 1, "none");
+  if (traits.encoder === undefined) return { pooling: "last", head: { layers: [output], scoring: scoringOf(text) } };
+  const layers = [layer("cls", width, "tanh"), output];
   return { pooling: "cls", head: { layers, scoring: scoringOf(text) } };
 }
 

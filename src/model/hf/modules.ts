@@ -17,6 +17,14 @@ export interface FolderModules {
   readonly maxLength: number | undefined;
   /** Folders of the head's linear layers, in order. */
   readonly headFolders: readonly string[];
+  /** Tokens whose logits make a score, in rerankers that are made of models that generate text. */
+  readonly answers: AnswerTokens | undefined;
+}
+
+/** A score is the share of one answer among two. */
+export interface AnswerTokens {
+  readonly yesId: number;
+  readonly noId: number;
 }
 
 export const NO_MODULES: FolderModules = {
@@ -24,12 +32,14 @@ export const NO_MODULES: FolderModules = {
   head: undefined,
   maxLength: undefined,
   headFolders: [],
+  answers: undefined,
 };
 
 /** @throws model_config for damaged files; architecture_unsupported for modules that are not computed */
-export function readModules(folder: string): FolderModules {
+export function readModules(folder: string, config: JsonObject): FolderModules {
   const path = join(folder, "modules.json");
-  if (!existsSync(path)) return NO_MODULES;
+  if (!existsSync(path)) return { ...NO_MODULES, answers: answersByName(folder, config) };
+  let answers: AnswerTokens | undefined;
   const modules = readList(path);
   let pooling: Pooling | undefined;
   const layers: HeadLayer[] = [];
@@ -41,12 +51,14 @@ export function readModules(folder: string): FolderModules {
     else if (type === "Dense") {
       layers.push(readDense(own, layers.length));
       headFolders.push(own);
-    } else if (type !== "Transformer" && type !== "Normalize") {
-      throw unservedVariant(`expected modules Transformer, Pooling, Dense and Normalize in modules.json, got ${type}`);
+    } else if (type === "LogitScore") answers = readLogitScore(own);
+    else if (type !== "Transformer" && type !== "Normalize") {
+      const known = "Transformer, Pooling, Dense, Normalize and LogitScore";
+      throw unservedVariant(`expected modules ${known} in modules.json, got ${type}`);
     }
   }
   const head = layers.length === 0 ? undefined : { layers, scoring: undefined };
-  return { pooling, head, maxLength: readMaxLength(folder), headFolders };
+  return { pooling, head, maxLength: readMaxLength(folder), headFolders, answers };
 }
 
 function readList(path: string): readonly JsonObject[] {
@@ -120,6 +132,34 @@ function readDense(folder: string, index: number): HeadLayer {
     outputs: read.size("out_features", MODEL_LIMITS.width),
     activation,
   };
+}
+
+function readLogitScore(folder: string): AnswerTokens {
+  const json = readJsonFile(join(folder, "config.json"));
+  const id = (key: string): number => {
+    const value = json.number(key);
+    if (value !== undefined && Number.isInteger(value) && value >= 0 && value < MODEL_LIMITS.vocab) return value;
+    throw unservedVariant(`expected ${json.nameOf(key)} to be a token id, got ${value ?? "none"}`);
+  };
+  return { yesId: id("true_token_id"), noId: id("false_token_id") };
+}
+
+const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
+
+/**
+ * The first releases of Qwen3-Reranker look like models that generate text. They are known by their names, or by the keys with which vLLM is told of
+ * them; their answers are yes and no.
+ */
+function answersByName(folder: string, config: JsonObject): AnswerTokens | undefined {
+  const isNamed = config.string("model_type") === "qwen3" && /reranker/i.test(folder);
+  const classes = config.strings("architectures") ?? [];
+  const isChatModel = classes.length === 0 || classes.some((name) => name.endsWith("ForCausalLM"));
+  if (!(isNamed && isChatModel) && config.boolean("is_original_qwen3_reranker") !== true) return undefined;
+  const path = join(folder, "tokenizer.json");
+  const vocab = existsSync(path) ? readJsonFile(path, MAX_TOKENIZER_BYTES).object("model")?.object("vocab") : undefined;
+  const [yesId, noId] = [vocab?.number("yes"), vocab?.number("no")];
+  if (yesId !== undefined && noId !== undefined) return { yesId, noId };
+  throw configError("expected a tokenizer.json with the tokens yes and no, which a Qwen3-Reranker answers, got none");
 }
 
 function readMaxLength(folder: string): number | undefined {

@@ -134,6 +134,7 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   }
   if (base === "token_embd") return `${model}embed_tokens.${kind}`;
   if (base === "output_norm") return `${model}norm.${kind}`;
+  if (base === "cls.output") return `score.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
   const parts = PARTS[architecture] ?? LAYER_PARTS;

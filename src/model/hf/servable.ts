@@ -72,7 +72,7 @@ export function servableConfig(
     normalisesExperts: architecture !== "qwen3moe" || text.boolean("norm_topk_prob") === true,
     isNeoxRope: true,
     ropes,
-    pooling: modules.pooling,
+    ...pooledParts(text, traits, description, modules),
     ...(traits.encoder === undefined ? {} : encoderParts(text, traits, description, modules)),
   };
   return { model: Object.freeze(model), ropeFactors: factors };
@@ -92,7 +92,6 @@ function encoderParts(
     throw unservedVariant(`expected ${text.nameOf("position_embedding_type")} to be absolute, got ${embedding}`);
   }
   const firstRow = firstPositionRow(text, traits);
-  const classifier = classifierOf(text, traits, description.width);
   return {
     isCausal: false,
     isLayerNormed: true,
@@ -101,9 +100,36 @@ function encoderParts(
     positionTable: positions === "rope" ? undefined : { numRows: maxPositionsOf(text, traits) + firstRow, firstRow },
     numTokenTypes: numTokenTypes === 0 ? 0 : read.optionalSize("type_vocab_size", MOST_TOKEN_TYPES, numTokenTypes),
     contextLength: Math.min(description.contextLength, modules.maxLength ?? Number.POSITIVE_INFINITY),
-    pooling: classifier?.pooling ?? modules.pooling ?? "mean",
-    head: classifier?.head ?? modules.head,
   };
+}
+
+/** How hidden states become a vector or a score. */
+function pooledParts(
+  text: JsonObject,
+  traits: TypeTraits,
+  { width, vocabSize, isTied }: ModelDescription,
+  modules: FolderModules,
+): Pick<ServableModel, "pooling" | "head"> {
+  const { answers } = modules;
+  if (answers !== undefined) {
+    const { yesId, noId } = answers;
+    if (Math.max(yesId, noId) >= vocabSize) {
+      throw unservedVariant(`expected answers below ${vocabSize}, got ${yesId} and ${noId}`);
+    }
+    const layer = {
+      kind: "linear",
+      name: isTied ? "token_embd" : "output",
+      inputs: width,
+      outputs: 2,
+      activation: "none",
+      rows: [noId, yesId],
+      totalRows: vocabSize,
+    } as const;
+    return { pooling: "last", head: { layers: [layer], scoring: "softmax" } };
+  }
+  const classifier = classifierOf(text, traits, width);
+  const unstated = traits.encoder === undefined ? undefined : "mean";
+  return { pooling: classifier?.pooling ?? modules.pooling ?? unstated, head: classifier?.head ?? modules.head };
 }
 
 const MOST_TOKEN_TYPES = 1024;

@@ -40,6 +40,7 @@ const rerankSchema = z.strictObject({
   documents: documentsField,
   top_n: integerIn(1, 2 ** 31 - 1).optional(),
   return_documents: z.boolean().optional(),
+  instruction: z.string().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
   ...termsShape,
 });
@@ -59,6 +60,7 @@ const scoreSchema = z.strictObject({
   text_1: textsField,
   text_2: textsField,
   encoding_format: z.literal("float").optional(),
+  instruction: z.string().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
   ...termsShape,
 });
@@ -68,6 +70,11 @@ export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
   inert: new Set(["user"]),
   unsupported: {},
 };
+
+interface PairFields {
+  readonly truncate_prompt_tokens?: number | undefined;
+  readonly instruction?: string | undefined;
+}
 
 interface Scores {
   /** One for each pair. */
@@ -87,7 +94,7 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
     ],
   );
   assertNumPairs(context, pairs, "documents");
-  const { values, numTokens } = await scoresOf(c, context, pairs, request.truncate_prompt_tokens, terms);
+  const { values, numTokens } = await scoresOf(c, context, pairs, request, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
   const shown = order.slice(0, request.top_n ?? order.length);
@@ -113,13 +120,7 @@ export async function score(c: AppContext, context: ServeContext): Promise<Respo
   const pairs = pairsOf(request.text_1, request.text_2);
   assertNumPairs(context, pairs, "text_2");
   const isReranker = context.engine.info.tasks.includes("rerank");
-  const { values, numTokens } = await (isReranker ? scoresOf : cosinesOf)(
-    c,
-    context,
-    pairs,
-    request.truncate_prompt_tokens,
-    terms,
-  );
+  const { values, numTokens } = await (isReranker ? scoresOf : cosinesOf)(c, context, pairs, request, terms);
   return c.json({
     id: `score-${c.get("requestId")}`,
     object: "list",
@@ -159,10 +160,10 @@ async function scoresOf(
   c: AppContext,
   context: ServeContext,
   pairs: readonly TextPair[],
-  truncate: number | undefined,
+  { truncate_prompt_tokens: truncate, instruction }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
-  const prompts = await encodePairs(context, pairs, truncate);
+  const prompts = await encodePairs(context, pairs, { truncate, instruction });
   const plan = ({ ids, secondTextStart }: PairPrompt) => planPooling(context, ids, terms, secondTextStart);
   const pooled = await pooledOf(c, context, prompts.flatMap(plan), terms);
   return {
@@ -176,7 +177,7 @@ async function cosinesOf(
   c: AppContext,
   context: ServeContext,
   pairs: readonly TextPair[],
-  truncate: number | undefined,
+  { truncate_prompt_tokens: truncate }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
   const paramOf = new Map(pairs.flat().map(({ text, param }) => [text, param] as const));
