@@ -1,8 +1,8 @@
 /** Builds the parts of an engine to fit the model and the free memory: weights, KV memory, batch, sampler, grammar threads. */
 
 import type { Backend, LoadReport } from "../backend/backend.js";
-import { tasksOf } from "../model/description/servable.js";
-import { tokenKvBytes } from "../model/description/sizes.js";
+import { type ServableLayer, tasksOf } from "../model/description/servable.js";
+import { mostOf, tokenKvBytes } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineInfo } from "./api/stats.js";
@@ -69,7 +69,9 @@ export async function buildParts(
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs, tableStride };
-  const batch = new StepBatch({ ...capacity, numGroups: groups.length }, backend);
+  const window = mostOf(config, ({ mixer }: ServableLayer) => mixer.window);
+  const encoderWindow = config.isCausal || window === 0 ? {} : { encoderWindow: window };
+  const batch = new StepBatch({ ...capacity, ...encoderWindow, numGroups: groups.length }, backend);
   const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
   const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
   const kv = new KvManager({

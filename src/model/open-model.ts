@@ -52,6 +52,6 @@ function openFolder(folder: HfFolder): OpenModel {
     config: servable.model,
     summary: summarizeHf(folder),
     files: [join(folder.path, CONFIG_NAME), ...folder.files.shards.map((shard) => shard.path)],
-    tensors: () => new HfSource(folder, servable, new HfNames(folder)),
+    tensors: () => new HfSource(folder, servable, new HfNames(folder), modules.headFolders),
   };
 }

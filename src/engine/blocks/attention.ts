@@ -1,6 +1,6 @@
 /** A layer's attention: stores keys and values of a step's rows, and adds the attention output of their queries to the residual stream. */
 import type { Backend } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { AttentionMixer } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
@@ -107,23 +107,25 @@ export class Attention {
 
   /** Call after `store`. @param rows all rows of the batch, or the rows that the layer still has to compute */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
-    const { attentionScale, attentionCap, width, rmsEps, residualScale } = this.config;
+    const { attentionScale, attentionCap, width, rmsEps, residualScale, isCausal } = this.config;
     const { headDim, numHeads, window } = this.mixer;
     const { attended, normed } = this.scratch;
-    const { numRows, query, kvLengths, sequenceIndex } = rows;
+    const { numRows, query, kvLengths, windowBegins, windowEnds, sequenceIndex } = rows;
+    const seesBothSides = !isCausal && window > 0;
     const { keys, values, shape, group } = this.cache;
     program.record("pagedAttention", {
       out: attended,
       q: query,
       keyCache: keys,
       valueCache: values,
-      kvLengths: kvLengths.buffer,
+      kvLengths: (seesBothSides ? windowEnds : kvLengths).buffer,
       sequenceIndex: sequenceIndex.buffer,
       blockTables: batch.blockTables[group]!.buffer,
       tableStride: batch.capacity.tableStride,
       numRows,
       scale: attentionScale,
-      window,
+      window: seesBothSides ? 0 : window,
+      begins: seesBothSides ? windowBegins.buffer : NO_BUFFER,
       cap: attentionCap,
       ...shape,
     });

@@ -13,6 +13,8 @@ export interface StepCapacity {
   /** Blocks of the longest sequence. */
   readonly tableStride: number;
   readonly numGroups: number;
+  /** Of an encoder: entries that a row of its windowed layers sees, half of the others on each side; absent: no layer has a window. */
+  readonly encoderWindow?: number;
 }
 
 type Ints = HostBuffer<"i32">;
@@ -29,6 +31,9 @@ export class StepBatch {
   readonly tokenTypes: Ints;
   /** [maxRows]: stored entries that the row attends to, its own included. */
   readonly kvLengths: Ints;
+  /** [maxRows] each: in an encoder's windowed layers, the first entry that the row attends to, and the one after the last. */
+  readonly windowBegins: Ints;
+  readonly windowEnds: Ints;
   /** [maxRows]: the seat of the row's sequence, that is its row of the block tables. */
   readonly sequenceIndex: Ints;
   /** Per group [maxRows]: slot = block · blockSize + offset. */
@@ -50,6 +55,8 @@ export class StepBatch {
     this.positions = ints(maxRows);
     this.tokenTypes = ints(maxRows);
     this.kvLengths = ints(maxRows);
+    this.windowBegins = ints(maxRows);
+    this.windowEnds = ints(maxRows);
     this.sequenceIndex = ints(maxRows);
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
     this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
@@ -94,6 +101,9 @@ export function addRow(
   batch.positions.values[row] = position;
   batch.tokenTypes.values[row] = numTokenTypes > 1 && position >= sequence.secondTextStart ? 1 : 0;
   batch.kvLengths.values[row] = isCausal ? position + 1 : sequence.numTokens;
+  const half = ((batch.capacity.encoderWindow ?? 1) - 1) / 2;
+  batch.windowBegins.values[row] = Math.max(0, position - half);
+  batch.windowEnds.values[row] = Math.min(sequence.numTokens, position + half + 1);
   batch.sequenceIndex.values[row] = sequence.seat;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {

@@ -2,6 +2,7 @@
 import type { JsonObject } from "../../formats/files/json.js";
 import type { HeadActivation, HeadLayer, PooledHead, Pooling, Scoring } from "../description/pooling.js";
 import { unservedVariant } from "../description/servable.js";
+import { ConfigReader } from "./config-reader.js";
 import type { TypeTraits } from "./model-types.js";
 
 interface Classifier {
@@ -29,8 +30,29 @@ export function classifierOf(text: JsonObject, traits: TypeTraits, width: number
   });
   const output = layer("cls.output", 1, "none");
   if (traits.encoder === undefined) return { pooling: "last", head: { layers: [output], scoring: scoringOf(text) } };
+  const type = text.string("model_type");
+  if (type === "nomic_bert") throw unservedVariant("expected a nomic_bert without a classification head, got one");
+  if (type === "modernbert") return modernClassifier(text, traits, layer, output, width);
   const layers = [layer("cls", width, "tanh"), output];
   return { pooling: "cls", head: { layers, scoring: scoringOf(text) } };
+}
+
+function modernClassifier(
+  text: JsonObject,
+  traits: TypeTraits,
+  layer: (name: string, outputs: number, activation: HeadActivation) => HeadLayer,
+  output: HeadLayer,
+  width: number,
+): Classifier {
+  const stated = text.string("classifier_pooling") ?? "cls";
+  const activation = text.string("classifier_activation") ?? "gelu";
+  if ((stated !== "cls" && stated !== "mean") || (activation !== "gelu" && activation !== "relu")) {
+    throw unservedVariant(`expected a classifier of cls or mean by gelu or relu, got ${stated} and ${activation}`);
+  }
+  const eps = new ConfigReader(text).positive("norm_eps", traits.defaults.rmsEps);
+  const norm: HeadLayer = { kind: "norm", name: "cls.norm", width, eps };
+  const layers = [layer("cls", width, activation), norm, output];
+  return { pooling: stated, head: { layers, scoring: scoringOf(text) } };
 }
 
 function numLabelsOf(text: JsonObject): number {

@@ -13,7 +13,7 @@ import {
   seesAll,
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
-import { type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { seesWholeTexts, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
 
@@ -95,7 +95,8 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   if (numHeads % numKvHeads !== 0) {
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
-  const window = readWindow(text, defaults.window, context.contextLength);
+  const seesBothSides = traits.encoder !== undefined || seesWholeTexts(text);
+  const window = readWindow(text, defaults.window, context.contextLength, seesBothSides);
   const hasWindow = layersWithWindow(text, traits, context.numLayers);
   const ropeOfWindows = traits.localRope === undefined ? 0 : 1;
   const isRotated =
@@ -120,11 +121,23 @@ function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
   };
 }
 
-/** 0 = none, or as long as the context. An explicit null is none even where the class has a default. */
-function readWindow(text: JsonObject, fallback: number | undefined, contextLength: number): number {
+/**
+ * 0 = none, or as long as the context. An explicit null is none even where the class has a default.
+ * @param seesBothSides the file states the window without the token itself
+ */
+function readWindow(
+  text: JsonObject,
+  fallback: number | undefined,
+  contextLength: number,
+  seesBothSides: boolean,
+): number {
   const isStated = Object.hasOwn(text.raw, "sliding_window");
   if (isStated ? !text.has("sliding_window") : fallback === undefined) return 0;
   const window = new ConfigReader(text).size("sliding_window", MODEL_LIMITS.context, fallback);
+  if (seesBothSides) {
+    const half = Math.floor(window / 2);
+    return half >= contextLength - 1 ? 0 : 2 * half + 1;
+  }
   return window >= contextLength ? 0 : window;
 }
 
@@ -150,7 +163,7 @@ function layersWithWindow(
   const first = text.number("max_window_layers") ?? 28;
   if (windows === "whenUsed") return (index) => index >= first;
   const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);
-  return (index) => !seesAll(index, period);
+  return windows === "periodFromFirst" ? (index) => index % period !== 0 : (index) => !seesAll(index, period);
 }
 
 /** SmolLM3's layers without positions: a list that has 0 for them, or every so-many-th layer. */

@@ -25,16 +25,25 @@ const ARCHITECTURE_BY_TYPE = {
   roberta: "bert",
   "xlm-roberta": "bert",
   camembert: "bert",
+  nomic_bert: "nomic-bert",
+  modernbert: "modern-bert",
 } as const satisfies Readonly<Record<string, Architecture>>;
 type ModelType = keyof typeof ARCHITECTURE_BY_TYPE;
 
-export const architectureOf = (type: ModelType): Architecture => ARCHITECTURE_BY_TYPE[type];
+/** @param text the language model's part of the config */
+export function architectureOf(type: ModelType, text: JsonObject): Architecture {
+  return seesWholeTexts(text) ? "gemma-embedding" : ARCHITECTURE_BY_TYPE[type];
+}
+
+/** EmbeddingGemma is a Gemma 3 whose tokens see the whole text. */
+export const seesWholeTexts = (text: JsonObject): boolean =>
+  text.string("model_type") === "gemma3_text" && text.boolean("use_bidirectional_attention") === true;
 
 export interface TypeTraits {
   readonly activations: Readonly<Record<string, Activation>>;
   /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
-  readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
-  /** Of "period": every so-many-th layer sees everything. */
+  readonly windows: "none" | "all" | "period" | "periodFromFirst" | "whenUsed" | "allWhenUsed";
+  /** Of "period": every so-many-th layer sees everything; of "periodFromFirst": the first one and each so many after it. */
   readonly period?: number;
   /** Layers with a window have a rope of their own; base: where the file does not say (absent: that of the other layers). */
   readonly localRope?: { readonly base?: number };
@@ -120,6 +129,35 @@ const BERT: TypeTraits = {
   },
   defaults: { rmsEps: 1e-12, ropeBase: 10_000, maxPositions: 512, numHeads: 12, vocabSize: 30_522 },
 };
+const NOMIC_BERT: TypeTraits = {
+  ...BERT,
+  activations: { silu: "silu", swiglu: "silu" },
+  encoder: { ...BERT.encoder!, isGated: true, positions: "rope" },
+  defaults: { ...BERT.defaults, ropeBase: 1000, maxPositions: 2048, vocabSize: 30_528 },
+};
+const MODERN_BERT: TypeTraits = {
+  activations: { gelu: "gelu", gelu_pytorch_tanh: "geluTanh", silu: "silu" },
+  windows: "periodFromFirst",
+  period: 3,
+  localRope: { base: 10_000 },
+  isTied: true,
+  encoder: {
+    epsKey: "norm_eps",
+    normsSums: false,
+    isGated: true,
+    hasEmbeddingNorm: true,
+    positions: "rope",
+    numTokenTypes: 0,
+  },
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 160_000,
+    maxPositions: 8192,
+    numHeads: 12,
+    vocabSize: 50_368,
+    window: 128,
+  },
+};
 const ROBERTA: TypeTraits = {
   ...BERT,
   encoder: { ...BERT.encoder!, positions: "paddedTable" },
@@ -159,6 +197,8 @@ const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,
   camembert: ROBERTA,
+  nomic_bert: NOMIC_BERT,
+  modernbert: MODERN_BERT,
   seed_oss: {
     ...LLAMA,
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
@@ -168,8 +208,35 @@ const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
 const isModelType = (type: string | undefined): type is ModelType =>
   type !== undefined && Object.hasOwn(ARCHITECTURE_BY_TYPE, type);
 
+/** Keys of older files, by those that stand for them here. */
+const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  modernbert: {
+    rope_theta: "global_rope_theta",
+    rope_local_base_freq: "local_rope_theta",
+    sliding_window: "local_attention",
+    sliding_window_pattern: "global_attn_every_n_layers",
+  },
+  nomic_bert: {
+    hidden_size: "n_embd",
+    num_hidden_layers: "n_layer",
+    num_attention_heads: "n_head",
+    intermediate_size: "n_inner",
+    hidden_act: "activation_function",
+    // Positions beyond those of the training would need a rope that stretches with the text.
+    max_position_embeddings: "max_trained_positions",
+    rope_theta: "rotary_emb_base",
+    layer_norm_eps: "layer_norm_epsilon",
+  },
+};
+
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
-export const textConfig = (config: JsonObject): JsonObject => config.object("text_config") ?? config;
+export function textConfig(config: JsonObject): JsonObject {
+  const text = config.object("text_config") ?? config;
+  const older = OLDER_KEYS[text.string("model_type") ?? ""];
+  if (older === undefined) return text;
+  const entries = Object.entries(older).map(([key, stored]) => [key, text.value(stored)] as const);
+  return text.withDefaults(Object.fromEntries(entries.filter(([, value]) => value !== undefined)));
+}
 
 /** A mistral3 wraps a language model of its own kind or of an older one; the others' kinds are those of their language models. */
 function kindOf(config: JsonObject): JsonObject {
@@ -190,6 +257,15 @@ const UNSERVED_BY_TYPE: Partial<Record<ModelType, readonly string[]>> = {
   roberta: OF_BERTS,
   "xlm-roberta": OF_BERTS,
   camembert: OF_BERTS,
+  gemma3_text: ["final_logit_softcapping", "attn_logit_softcapping"],
+  nomic_bert: [
+    "prenorm",
+    "rotary_emb_interleaved",
+    "rotary_scaling_factor",
+    "num_experts",
+    "moe_every_n_layers",
+    "causal",
+  ],
   gemma2: ["use_bidirectional_attention"],
   smollm3: [...UNSERVED_KEYS, "use_sliding_window"],
 };

@@ -62,6 +62,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   qwen3moe: QWEN3_MOE_PARTS,
   gemma2: GEMMA_PARTS,
   gemma3: GEMMA_PARTS,
+  "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
 };
@@ -104,7 +105,44 @@ const BERT_NAMES: EncoderNames = {
     "cls.output": "classifier",
   },
 };
-const ENCODER_NAMES: Partial<Record<Architecture, EncoderNames>> = { bert: BERT_NAMES };
+/** As Nomic's own code has them, and transformers writes them too. */
+const NOMIC_NAMES: EncoderNames = {
+  layers: "#encoder.layers.",
+  parts: {
+    attn_qkv: "attn.Wqkv",
+    attn_output: "attn.out_proj",
+    attn_output_norm: "norm1",
+    ffn_gate: "mlp.fc12",
+    ffn_up: "mlp.fc11",
+    ffn_down: "mlp.fc2",
+    layer_output_norm: "norm2",
+  },
+  globals: { ...BERT_NAMES.globals, token_embd_norm: "#emb_ln" },
+};
+const MODERN_NAMES: EncoderNames = {
+  layers: "#layers.",
+  parts: {
+    attn_norm: "attn_norm",
+    attn_qkv: "attn.Wqkv",
+    attn_output: "attn.Wo",
+    ffn_norm: "mlp_norm",
+    ffn_up: "mlp.Wi",
+    ffn_down: "mlp.Wo",
+  },
+  globals: {
+    token_embd: "#embeddings.tok_embeddings",
+    token_embd_norm: "#embeddings.norm",
+    output_norm: "#final_norm",
+    cls: "head.dense",
+    "cls.norm": "head.norm",
+    "cls.output": "classifier",
+  },
+};
+const ENCODER_NAMES: Partial<Record<Architecture, EncoderNames>> = {
+  bert: BERT_NAMES,
+  "nomic-bert": NOMIC_NAMES,
+  "modern-bert": MODERN_NAMES,
+};
 const OWN_CLASSIFIER: Readonly<Record<string, string>> = {
   cls: "classifier.dense",
   "cls.output": "classifier.out_proj",
@@ -147,7 +185,11 @@ export class HfNames {
 
   constructor({ files, prefix }: HfFolder) {
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
-    this.#prefixes = { model: prefix, head, hasOwnClassifier: files.tensors.has("classifier.out_proj.weight") };
+    this.#prefixes = {
+      model: prefix,
+      head,
+      hasOwnClassifier: files.tensors.has("classifier.out_proj.weight"),
+    };
   }
 
   of(name: string, architecture: Architecture): string | undefined {

@@ -4,6 +4,7 @@ import type { JsonObject } from "../../formats/files/json.js";
 import type { ModelDescription } from "../description/model-description.js";
 import {
   type Architecture,
+  isEncoder,
   PLAIN,
   type ServableModel,
   servableLayers,
@@ -12,7 +13,7 @@ import {
 import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } from "./describe.js";
-import { architectureOf, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { architectureOf, seesWholeTexts, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { type FolderModules, NO_MODULES } from "./modules.js";
 import { hasOffsetNorms } from "./names.js";
 import { queryScalingOf, type RopeFactors, ropesFromHf } from "./rope.js";
@@ -36,7 +37,7 @@ export function servableConfig(
   weights?: WeightFacts,
   modules: FolderModules = NO_MODULES,
 ): ServableFolder {
-  const architecture = architectureOf(servedTypeOf(config));
+  const architecture = architectureOf(servedTypeOf(config), textConfig(config));
   const description = describeConfig(config, name, weights);
   const layers = servableLayers(description);
   const traits = traitsOf(config);
@@ -73,7 +74,7 @@ export function servableConfig(
     isNeoxRope: true,
     ropes,
     ...pooledParts(text, traits, description, modules),
-    ...(traits.encoder === undefined ? {} : encoderParts(text, traits, description, modules)),
+    ...(isEncoder(architecture) ? encoderParts(text, traits, description, modules) : {}),
   };
   return { model: Object.freeze(model), ropeFactors: factors };
 }
@@ -85,7 +86,9 @@ function encoderParts(
   description: ModelDescription,
   modules: FolderModules,
 ): Partial<ServableModel> {
-  const { normsSums, hasEmbeddingNorm, positions, numTokenTypes } = traits.encoder!;
+  const contextLength = Math.min(description.contextLength, modules.maxLength ?? Number.POSITIVE_INFINITY);
+  if (traits.encoder === undefined) return { isCausal: false, contextLength };
+  const { normsSums, hasEmbeddingNorm, positions, numTokenTypes } = traits.encoder;
   const read = new ConfigReader(text);
   const embedding = text.string("position_embedding_type") ?? "absolute";
   if (embedding !== "absolute" && embedding !== "rotary") {
@@ -99,7 +102,7 @@ function encoderParts(
     hasEmbeddingNorm,
     positionTable: positions === "rope" ? undefined : { numRows: maxPositionsOf(text, traits) + firstRow, firstRow },
     numTokenTypes: numTokenTypes === 0 ? 0 : read.optionalSize("type_vocab_size", MOST_TOKEN_TYPES, numTokenTypes),
-    contextLength: Math.min(description.contextLength, modules.maxLength ?? Number.POSITIVE_INFINITY),
+    contextLength,
   };
 }
 
@@ -128,7 +131,7 @@ function pooledParts(
     return { pooling: "last", head: { layers: [layer], scoring: "softmax" } };
   }
   const classifier = classifierOf(text, traits, width);
-  const unstated = traits.encoder === undefined ? undefined : "mean";
+  const unstated = traits.encoder === undefined && !seesWholeTexts(text) ? undefined : "mean";
   return { pooling: classifier?.pooling ?? modules.pooling ?? unstated, head: classifier?.head ?? modules.head };
 }
 

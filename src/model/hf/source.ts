@@ -5,7 +5,8 @@ import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
-import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
+import { readSafetensors } from "../../formats/safetensors/read.js";
+import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
 import type { ServableModel } from "../description/servable.js";
 import { type HfNames, hasOffsetNorms } from "./names.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
@@ -13,9 +14,13 @@ import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
 
+/** A linear layer behind the pooling. */
+const DENSE_NAME = /^dense_(\d+)\.(weight|bias)$/;
+
 export class HfSource implements TensorSource {
   readonly #model: ServableModel;
   readonly #quantization: CheckpointQuantization;
+  readonly #headFiles = new Map<string, SafetensorsFiles>();
   /** What GGUF files store as tensors and config.json as settings. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
 
@@ -23,6 +28,8 @@ export class HfSource implements TensorSource {
     private readonly folder: HfFolder,
     { model, ropeFactors }: ServableFolder,
     private readonly names: HfNames,
+    /** Folders of the linear layers behind the pooling, in order. */
+    private readonly headFolders: readonly string[] = [],
   ) {
     this.#quantization = new CheckpointQuantization(folder.config);
     this.#model = model;
@@ -47,7 +54,7 @@ export class HfSource implements TensorSource {
     }
     const tensor = this.#tensor(name, [totalRows, cols]);
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
-    return { type: plainType(tensor), path: this.folder.files.shards[tensor.shard]!.path, byteOffset };
+    return { type: plainType(tensor), path: this.#filesOf(name).shards[tensor.shard]!.path, byteOffset };
   }
 
   /** The layer's name where its weight is stored otherwise than as plain numbers. */
@@ -65,20 +72,34 @@ export class HfSource implements TensorSource {
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
     const tensor = this.#tensor(name, [length]);
-    using file = openFile(this.folder.files.shards[tensor.shard]!.path);
+    using file = openFile(this.#filesOf(name).shards[tensor.shard]!.path);
     const values = dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
     const isOffset = hasOffsetNorms(this.#model.architecture) && name.endsWith("norm.weight");
     return isOffset ? values.map((value) => 1 + value) : values;
   }
 
+  /** The files that a tensor is in: the model's, or those of a layer behind the pooling. */
+  #filesOf(name: string): SafetensorsFiles {
+    const folder = this.headFolders[Number(DENSE_NAME.exec(name)?.[1] ?? Number.NaN) - 2];
+    if (folder === undefined) return this.folder.files;
+    const files = this.#headFiles.get(folder) ?? readSafetensors(folder);
+    this.#headFiles.set(folder, files);
+    return files;
+  }
+
+  #nameOf(name: string): string | undefined {
+    const [, , kind] = DENSE_NAME.exec(name) ?? [];
+    return kind === undefined ? this.names.of(name, this.#model.architecture) : `linear.${kind}`;
+  }
+
   #find(name: string): SafetensorsTensor | undefined {
-    const stored = this.names.of(name, this.#model.architecture);
-    return stored === undefined ? undefined : this.folder.files.tensors.get(stored);
+    const stored = this.#nameOf(name);
+    return stored === undefined ? undefined : this.#filesOf(name).tensors.get(stored);
   }
 
   #tensor(name: string, shape: readonly number[]): SafetensorsTensor {
     const tensor = this.#find(name);
-    const stored = this.names.of(name, this.#model.architecture) ?? name;
+    const stored = this.#nameOf(name) ?? name;
     if (tensor === undefined) throw tensorError(`expected a tensor ${stored} of shape [${shape}], got none`);
     if (tensor.shape.length !== shape.length || tensor.shape.some((size, i) => size !== shape[i])) {
       throw tensorError(`expected ${stored} of shape [${shape}], got [${tensor.shape}]`);
