@@ -21,6 +21,10 @@ interface WindowTraits {
   readonly rope: number;
   /** Where the file does not say. */
   readonly window?: number;
+  /** The first layer sees everything, and each so many after it. */
+  readonly isFromFirst?: true;
+  /** The window is stated without the token itself, and half of it lies on each side. */
+  readonly seesBothSides?: true;
 }
 
 /** Architectures whose sliding window is known here. */
@@ -30,6 +34,8 @@ const WINDOWS: ReadonlyMap<string, WindowTraits> = new Map([
   ["gemma2", { period: 2, rope: 0, window: 4096 }],
   ["gemma3", { period: 6, rope: 1 }],
   ["olmo2", { period: 4, rope: 1 }],
+  ["modern-bert", { period: 3, rope: 1, window: 128, isFromFirst: true, seesBothSides: true }],
+  ["gemma-embedding", { period: 6, rope: 1, window: 512, seesBothSides: true }],
 ]);
 
 /** Every so-many-th layer of SmolLM3 has no rope; files do not say it. */
@@ -88,8 +94,12 @@ function readWindows(read: MetadataReader, architecture: string, contextLength: 
   const key = "attention.sliding_window";
   const stated = read.has(key) ? read.optionalSize(key, MODEL_LIMITS.context) : (traits.window ?? 0);
   if (stated === 0) return () => all;
-  const local: Window = { window: stated >= contextLength ? 0 : stated, rope: traits.rope };
-  return (index) => (seesAll(index, traits.period) ? all : local);
+  const half = Math.floor(stated / 2);
+  const ofBothSides = half >= contextLength - 1 ? 0 : 2 * half + 1;
+  const ofCausal = stated >= contextLength ? 0 : stated;
+  const local: Window = { window: traits.seesBothSides ? ofBothSides : ofCausal, rope: traits.rope };
+  const isFull = (index: number) => (traits.isFromFirst ? index % traits.period === 0 : seesAll(index, traits.period));
+  return (index) => (isFull(index) ? all : local);
 }
 
 function readMixers(read: MetadataReader, { numLayers, width, windowOf }: LayerContext): (index: number) => Mixer {
