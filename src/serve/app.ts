@@ -9,7 +9,7 @@ import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
 import { wrongTask } from "../engine/admission.js";
-import type { Task } from "../model/description/servable.js";
+import type { Task } from "../engine/api/stats.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";

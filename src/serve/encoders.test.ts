@@ -8,60 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { fakeTokenizer, IM_END_ID } from "../../test/helpers/fake-tokenizer.js";
 import { fixture } from "../../test/helpers/fixtures.js";
-import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
-import { checkRequest } from "../engine/admission.js";
-import type { Engine } from "../engine/api/engine.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
-import { EngineCore } from "../engine/engine-core.js";
-import { openModel } from "../model/open-model.js";
-import { loadTextSide } from "../text/text-side.js";
+import { posting, type Served, serve } from "../../test/helpers/served-folder.js";
 import { createApp } from "./app.js";
-
-type Post = <T>(path: string, body: object) => Promise<{ readonly status: number; readonly body: T }>;
-
-interface Served {
-  readonly post: Post;
-  close(): void;
-}
-
-function posting(app: ReturnType<typeof createApp>): Post {
-  return async <T>(path: string, body: object) => {
-    const headers = { "content-type": "application/json" };
-    const response = await app.request(path, { method: "POST", headers, body: JSON.stringify(body) });
-    return { status: response.status, body: (await response.json()) as T };
-  };
-}
-
-/** The HTTP application in front of an engine in this thread, which computes a request when it comes. */
-async function serve(folder: string): Promise<Served> {
-  const backend = createCpuBackend({ numThreads: 2 });
-  const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath: folder, numThreads: 2 };
-  const core = await EngineCore.create(openModel(folder), options, backend);
-  const { tokenizer, embeddingPrompts } = await loadTextSide(folder);
-  const { options: fake } = fakeAppOptions();
-  let numRequests = 0;
-  const listeners = new Map<number, Parameters<Engine["submit"]>[1]>();
-  let turning: Promise<void> | undefined;
-  const turn = async () => {
-    while (core.hasWork) {
-      for (const { requestId, output } of await core.step()) listeners.get(requestId)?.onOutput(output);
-    }
-    turning = undefined;
-  };
-  const engine = Object.assign(Object.create(fake.engine) as Engine, {
-    info: core.info,
-    submit(request: Parameters<Engine["submit"]>[0], listener: Parameters<Engine["submit"]>[1]) {
-      checkRequest(request, core.info);
-      const id = numRequests++;
-      listeners.set(id, listener);
-      core.add(id, request);
-      turning ??= Promise.resolve().then(turn);
-      return { abort: () => core.abort(id) };
-    },
-  });
-  const app = createApp({ ...fake, engine, tokenizer, embeddingPrompts, chatTemplate: undefined, modelNames: ["m"] });
-  return { post: posting(app), close: () => backend.destroy() };
-}
 
 const readExpected = <T>(folder: string): T => JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as T;
 

@@ -3,6 +3,8 @@ import type { KvType } from "../../backend/ops.js";
 import type { Pooling } from "../../model/description/pooling.js";
 import type { Task } from "../../model/description/servable.js";
 
+export type { Task };
+
 /** Facts about a started engine. */
 export interface EngineInfo {
   readonly architecture: string;

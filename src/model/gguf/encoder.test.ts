@@ -4,12 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { writeEncoderGguf } from "../../../test/helpers/encoder-gguf.js";
-import { poolingRequest, runAlone } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
-import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
+import { type PooledText, vectorsOf } from "../../../test/helpers/pooled-vectors.js";
 import { MillraceError } from "../../core/errors.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
-import { EngineCore } from "../../engine/engine-core.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { arr, bool, f32, i64, str, u32, type WritableValue } from "../../formats/gguf/write.js";
 import { openModel } from "../open-model.js";
@@ -20,26 +17,6 @@ const path = join(folder, "encoder.gguf");
 const copy = (name: string, changes: Record<string, WritableValue> = {}) =>
   writeEncoderGguf(fixture(`hf-encoders/${name}`), path, changes);
 
-interface Expected {
-  readonly tokens: readonly number[];
-  readonly secondTextStart?: number;
-}
-
-async function vectorsOf(model: string, texts: readonly Expected[]): Promise<readonly Float64Array[]> {
-  const backend = createCpuBackend({ numThreads: 2 });
-  try {
-    const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath: model, numThreads: 2 };
-    const core = await EngineCore.create(openModel(model), options, backend);
-    const vectors: Float64Array[] = [];
-    for (const { tokens, ...second } of texts) {
-      vectors.push((await runAlone(core, { ...poolingRequest(tokens, core.info.pooling), ...second })).pooled!);
-    }
-    return vectors;
-  } finally {
-    backend.destroy();
-  }
-}
-
 /** Every third layer of modern-bert sees everything, and every sixth of gemma-embedding, whatever a folder's own pattern is. */
 const NAMES = ["bert", "bert_rank", "xlm_roberta", "xlm_roberta_rank", "nomic_bert", "modernbert", "modernbert_older"];
 
@@ -47,7 +24,7 @@ describe("a GGUF file gives the bits of its folder", () => {
   it.each(NAMES)("%s", async (name) => {
     copy(name);
     const model = fixture(`hf-encoders/${name}`);
-    const texts = JSON.parse(readFileSync(join(model, "expected.json"), "utf8")) as Expected[];
+    const texts = JSON.parse(readFileSync(join(model, "expected.json"), "utf8")) as PooledText[];
     expect(await vectorsOf(path, texts)).toEqual(await vectorsOf(model, texts));
   });
 });

@@ -22,7 +22,7 @@ export interface FolderModules {
 }
 
 /** A score is the share of one answer among two. */
-export interface AnswerTokens {
+interface AnswerTokens {
   readonly yesId: number;
   readonly noId: number;
 }

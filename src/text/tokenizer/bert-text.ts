@@ -1,6 +1,6 @@
 /** BERT's preparation of text (arXiv 1810.04805, as Hugging Face's tokenizers has it): cleaning, lower case, accents; then words and punctuation. */
 
-export interface BertNormalizerOptions {
+interface BertNormalizerOptions {
   /** Drops control characters, and makes every kind of white space a space. */
   readonly cleansText: boolean;
   /** Puts spaces around ideographs, so that each is a word. */
