@@ -17,7 +17,7 @@ const STATEMENTS_AT_MOST = 550;
 const HEADER_LINES = 15;
 
 /** Product code: src/ and native/ without their tests. */
-const TOTAL_BUDGET = 62_000;
+const TOTAL_BUDGET = 64_000;
 
 const FOLDERS = ["bin", "scripts", "src", "native", "models", "test", "assets"];
 const isOtherCode = (path) => /\.(cc|h|hpp|py|html|css)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
@@ -79,7 +79,9 @@ export function checkSizes(root) {
     if (isProduct(path)) total += statements;
     const header = text.split("\n", HEADER_LINES);
     const hasReason = header.some((line) => /\bsize: \S/.test(line));
-    if (statements > STATEMENTS_AT_MOST) {
+    // A table that a script writes is as long as what it lists.
+    const isWritten = header[0].includes("Written by scripts/");
+    if (statements > STATEMENTS_AT_MOST && !isWritten) {
       problems.push(`${path}: expected at most ${STATEMENTS_AT_MOST} statements, got ${statements}`);
     } else if (statements > STATEMENTS_WITH_REASON && !hasReason) {
       problems.push(

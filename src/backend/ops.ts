@@ -21,7 +21,7 @@ export const KV_OCTET = 8;
 export const CODES = {
   /** Storage type of keys and values. int8 has one f32 scale per token and head. */
   KvType: ["f16", "f32", "int8"],
-  Activation: ["silu", "geluTanh"],
+  Activation: ["silu", "geluTanh", "gelu"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8
    * per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
@@ -132,6 +132,18 @@ export const OPS = {
       eps: { kind: "number", note: "at least 0" },
     },
   },
+  layerNorm: {
+    computes: "out[m] = (x[m] − mean(x[m])) / sqrt(variance(x[m]) + eps) · gain (+ bias). out may be x.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      gain: { kind: "f32", shape: "[width]", access: "reads" },
+      bias: { kind: "f32", shape: "[width]", access: "reads", optional: true },
+      numRows: NUM_ROWS,
+      width: { kind: "integer", note: "at least 1" },
+      eps: { kind: "number", note: "at least 0" },
+    },
+  },
   quantize: {
     computes:
       "Rounds rows of x to integers with a scale per block or row: d = max|x| / largest, q = x · (largest / max|x|) to nearest even, " +
@@ -192,6 +204,15 @@ export const OPS = {
       length: { kind: "integer", note: "in [1, 2²⁷]" },
     },
   },
+  activate: {
+    computes: "x[i] = kind(x[i]).",
+    operands: {
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+      kind: { kind: "code", of: "Activation" },
+    },
+  },
   gatedLinear: {
     computes:
       "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
@@ -241,7 +262,8 @@ export const OPS = {
   },
   pagedAttention: {
     computes:
-      "out = softmax(s) v, s = scale · q kᵀ or, where cap > 0, cap · tanh(scale · q kᵀ / cap), over the stored entries [max(0, kvLengths[m] − window), kvLengths[m]) of row m's sequence. Entry j of " +
+      "out = softmax(s) v, s = scale · q kᵀ or, where cap > 0, cap · tanh(scale · q kᵀ / cap), over the stored entries [begin, kvLengths[m]) of " +
+      "row m's sequence; begin is begins[m] or, without begins, max(0, kvLengths[m] − window). Entry j of " +
       "sequence s lies in block blockTables[s, j div blockSize]; query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries " +
       "each keep their own (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read " +
       "once for all of them.",
@@ -259,6 +281,13 @@ export const OPS = {
       scale: { kind: "number" },
       window: { kind: "integer", note: "0 = all entries" },
       cap: { kind: "number", optional: true, note: "at least 0; 0 = none" },
+      begins: {
+        kind: "i32",
+        shape: "[numRows]",
+        access: "reads",
+        optional: true,
+        note: "each in [0, kvLengths[m]]; the window is then not read",
+      },
     },
   },
   gatherRows: {

@@ -101,6 +101,11 @@ export class Operands<Name extends OpName> {
     return this.#args[operand] === 0 ? undefined : this.f32(operand, count);
   }
 
+  /** As i32(); undefined when the operand is NO_BUFFER. */
+  optionalI32(operand: OperandName<Name, "i32">, count: number): Int32Array | undefined {
+    return this.#args[operand] === 0 ? undefined : this.i32(operand, count);
+  }
+
   /** `count` bytes of a buffer from `offset` on. */
   bytes(
     operand: OperandName<Name, "bytes"> | OperandName<Name, "activations">,

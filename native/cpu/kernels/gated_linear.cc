@@ -1,9 +1,7 @@
-// gatedLinear: two linear layers of the same shape, then SiLU or tanh-GELU of the first, times the second, while both are in the cache. A
-// unit is kLinearRows rows of both weights for all tokens.
-//
-// Both activations are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 = sigmoid(2u), y = 2 · √(2/π) · (x + 0.044715 x³) for GELU.
+// gatedLinear: two linear layers of the same shape, then an activation of the first, times the second, while both are in the cache. A unit is
+// kLinearRows rows of both weights for all tokens.
+#include "activation.h"
 #include "linear.h"
-#include "math.h"
 
 namespace millrace {
 
@@ -32,41 +30,6 @@ Op decode(const Operands<ops::gatedLinear>& in, DecodeMemo&) {
 
 namespace millrace::MILLRACE_ISA {
 
-// gate = activation(gate) · up
-template <bool kIsGelu>
-static void activateValues(float* gate, const float* up, int64_t count) {
-  constexpr int kVectors = 4;
-  const auto activate = [](f32x8(&x)[kVectors]) {
-    f32x8 y[kVectors];
-    MILLRACE_UNROLL
-    for (int j = 0; j < kVectors; j++) {
-      y[j] = x[j];
-      if (kIsGelu) y[j] = x[j] * fma8(x[j] * x[j], splat8(0.044715f), splat8(1.0f)) * splat8(1.5957691216057308f);
-    }
-    divideByOnePlusExpOfMinus(x, y);
-  };
-  f32x8 x[kVectors];
-  int64_t i = 0;
-  for (; i + 8 * kVectors <= count; i += 8 * kVectors) {
-    MILLRACE_UNROLL
-    for (int j = 0; j < kVectors; j++) x[j] = load8(gate + i + 8 * j);
-    activate(x);
-    MILLRACE_UNROLL
-    for (int j = 0; j < kVectors; j++) store8(gate + i + 8 * j, x[j] * load8(up + i + 8 * j));
-  }
-  if (i == count) return;
-  int64_t counts[kVectors];
-  for (int j = 0; j < kVectors; j++) {
-    counts[j] = minOf(maxOf(count - i - 8 * j, 0), 8);
-    x[j] = loadPartial8(gate + i + 8 * j, counts[j]);
-  }
-  activate(x);
-  for (int j = 0; j < kVectors; j++) {
-    const int64_t at = i + 8 * j;
-    storePartial8(gate + at, x[j] * loadPartial8(up + at, counts[j]), counts[j]);
-  }
-}
-
 void gatedLinearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const GatedLinearArgs& args = op.args<GatedLinearArgs>();
   Op half{};
@@ -80,8 +43,7 @@ void gatedLinearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scra
   for (int64_t m = 0; m < args.gate.numRows; m++) {
     float* gate = args.gate.out + m * width + first;
     const float* up = args.up.out + m * width + first;
-    if (args.activation == Activation::geluTanh) activateValues<true>(gate, up, count);
-    else activateValues<false>(gate, up, count);
+    withActivation(args.activation, [&](auto kind) { activateValues<kind, true>(gate, up, count); });
   }
 }
 

@@ -1,7 +1,7 @@
 /** Reads the description of a model from a GGUF file, of any architecture. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
-import { knownFacts } from "../description/architectures.js";
+import { isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
 import {
   type ExpertsFeedForward,
   type FeedForward,
@@ -28,7 +28,7 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
   const windowOf = readWindows(read, architecture, { numLayers, contextLength });
   const mixerOf = readMixers(read, { numLayers, width, windowOf });
-  const feedForwardOf = readFeedForwards(read, numLayers);
+  const feedForwardOf = readFeedForwards(read, architecture, numLayers);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
     width,
@@ -69,14 +69,19 @@ function readWindows(
   { numLayers, contextLength }: { readonly numLayers: number; readonly contextLength: number },
 ): (index: number) => Window {
   const all: Window = { window: 0, rope: 0 };
-  const { windows, noRopePeriod = 0 } = knownFacts(architecture) ?? {};
+  const { windows, noRopePeriod = 0, hasPositionTable } = knownFacts(architecture) ?? {};
+  if (hasPositionTable) return () => ({ ...all, rope: NO_ROPE });
   if (windows === undefined) return (index) => (seesAll(index, noRopePeriod) ? { ...all, rope: NO_ROPE } : all);
   const key = "attention.sliding_window";
   const stated = read.has(key) ? read.optionalSize(key, MODEL_LIMITS.context) : (windows.widthInFiles ?? 0);
   if (stated === 0) return () => all;
   const rope = windows.localRope === undefined ? 0 : 1;
-  const local: Window = { window: stated >= contextLength ? 0 : stated, rope };
-  const isLocal = read.layers(WINDOW_PATTERN, numLayers) ?? ((index: number) => !seesAll(index, windows.period));
+  const ofCausal = stated >= contextLength ? 0 : stated;
+  const window = isEncoder(architecture) ? windowOfBothSides(stated, contextLength) : ofCausal;
+  const local: Window = { window, rope };
+  const { period, isFromFirst } = windows;
+  const isLocal =
+    read.layers(WINDOW_PATTERN, numLayers, isFromFirst) ?? ((index: number) => !seesAll(index, period, isFromFirst));
   return (index) => (isLocal(index) ? local : all);
 }
 
@@ -118,11 +123,17 @@ function readLatent(read: MetadataReader): Omit<LatentMixer, "numHeads"> {
   };
 }
 
-function readFeedForwards(read: MetadataReader, numLayers: number): (index: number) => FeedForward {
+function readFeedForwards(
+  read: MetadataReader,
+  architecture: string,
+  numLayers: number,
+): (index: number) => FeedForward {
   const experts = readExperts(read);
   const numDense = experts === undefined ? numLayers : read.optionalSize("leading_dense_block_count", numLayers);
   const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numLayers, MODEL_LIMITS.ff);
-  return (index) => (experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]! });
+  const gate = knownFacts(architecture)?.isGateless ? { isGated: false as const } : {};
+  return (index) =>
+    experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]!, ...gate };
 }
 
 function readExperts(read: MetadataReader): ExpertsFeedForward | undefined {

@@ -1,7 +1,10 @@
 /** The rope that a GGUF file states. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { type Architecture, factsOf, knownFacts } from "../description/architectures.js";
 import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
+import type { ServableLayer } from "../description/servable.js";
+import { MetadataReader } from "./metadata-reader.js";
 
 export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim: number): RopeConfig {
   const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
@@ -12,7 +15,7 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
       `expected ${architecture}.rope.dimension_count even and in [2, ${headDim}], got ${dim}`,
     );
   }
-  const base = number("freq_base") ?? 10_000;
+  const base = number("freq_base") ?? knownFacts(architecture)?.ropeBaseInFiles ?? 10_000;
   const factor = number("scaling.factor") ?? number("scale_linear") ?? 1;
   if (!(base > 0 && Number.isFinite(base) && factor > 0 && Number.isFinite(factor))) {
     throw new MillraceError("gguf_metadata", `expected positive rope base and factor, got ${base} and ${factor}`);
@@ -42,4 +45,17 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
     betaSlow: number("scaling.yarn_beta_slow") ?? 1,
     attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
+}
+
+/** The model's rope, then that of windowed layers where they have their own. */
+export function ropesFromMetadata(
+  metadata: GgufMetadata,
+  architecture: Architecture,
+  layers: readonly ServableLayer[],
+): readonly RopeConfig[] {
+  const rope = ropeFromMetadata(metadata, architecture, layers[0]!.mixer.headDim);
+  if (layers.every(({ mixer }) => mixer.rope <= 0)) return [rope];
+  const fallback = factsOf(architecture).windows?.localRope?.base;
+  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback ?? rope.base);
+  return [rope, { ...rope, base, scaling: "none" as const }];
 }
