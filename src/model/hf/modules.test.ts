@@ -80,6 +80,18 @@ describe("a folder", () => {
   });
 });
 
+describe("layers behind the pooling", () => {
+  it.each<[string, object, RegExp]>([
+    ["other inputs than the model's width", { in_features: 31, out_features: 48 }, /in_features of 32 .* got 31/],
+    ["no size", { in_features: 32 }, /out_features to be an integer/],
+    ["an unknown activation", { in_features: 32, out_features: 48, activation_function: "torch.nn.SiLU" }, /SiLU/],
+  ])("of %s are refused", (_, config, message) => {
+    copyOf("gemma_embedding");
+    write("2_Dense/config.json", config);
+    expect(() => openModel(folder)).toThrow(message);
+  });
+});
+
 describe("a Qwen3-Reranker of the first releases", () => {
   it("is known by its name and answers yes or no", () => {
     copyOf("qwen3_answers", join(place, "Qwen3-Reranker-0.6B"));

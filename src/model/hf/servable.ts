@@ -1,6 +1,6 @@
 /** Narrows a config.json's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
-import type { JsonObject } from "../../formats/files/json.js";
+import { configError, type JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder } from "../description/architectures.js";
 import type { ModelDescription } from "../description/model-description.js";
 import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
@@ -119,6 +119,14 @@ function pooledParts(
     return { pooling: "last", head: { layers: [layer], scoring: "softmax" } };
   }
   const classifier = classifierOf(text, traits, width);
+  let inputs = width;
+  for (const layer of modules.head?.layers ?? []) {
+    if (layer.kind !== "linear") continue;
+    if (layer.inputs !== inputs) {
+      throw configError(`expected in_features of ${inputs} in the layer ${layer.name}, got ${layer.inputs}`);
+    }
+    inputs = layer.outputs;
+  }
   const unstated = isEncoder(traits.architecture) ? "mean" : undefined;
   return { pooling: classifier?.pooling ?? modules.pooling ?? unstated, head: classifier?.head ?? modules.head };
 }
