@@ -58,6 +58,7 @@ export function writeEncoderGguf(folder: string, path: string, changes: Record<s
   }
   for (const layer of config.head?.layers ?? []) {
     if (layer.kind === "linear") matrix(layer.name, layer.outputs, layer.inputs);
+    else norm(layer.name);
   }
   const { mixer, feedForward } = layers[0]!;
   const window = Math.max(...layers.map((layer) => layer.mixer.window));

@@ -44,10 +44,28 @@ it("gemma-embedding has windows, two ropes and further layers", () => {
   expect(config).toMatchObject({ isCausal: false, pooling: "mean", embeddingScale: Math.fround(Math.sqrt(32)) });
 });
 
+it("the pattern of windows is the file's, and a number counts from the first layer of modern-bert on", () => {
+  const windows = (name: string, key: string, pattern?: WritableValue) => {
+    copy(name, pattern === undefined ? {} : { [`${key}.attention.sliding_window_pattern`]: pattern });
+    return openModel(path).config.layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+  };
+  const [local, all] = [
+    [13, 1],
+    [0, 0],
+  ] as const;
+  expect(windows("modernbert", "modern-bert")).toEqual([all, local, local, all]);
+  expect(windows("modernbert", "modern-bert", u32(2))).toEqual([all, local, all, local]);
+  const listed = arr("bool", [true, false, false, true]);
+  expect(windows("modernbert", "modern-bert", listed)).toEqual([local, all, all, local]);
+  const ofGemma = windows("gemma_embedding", "gemma-embedding", u32(3));
+  expect(ofGemma.map(([window]) => window)).toEqual([15, 15, 0]);
+});
+
 it.each<[string, Record<string, WritableValue>, RegExp]>([
   ["bert", { "bert.attention.causal": bool(true) }, /causal to be false/],
   ["bert", { "bert.pooling_type": u32(0) }, /pooling_type to be 1/],
   ["bert", { "bert.pooling_type": u32(4) }, /cls.weight/],
+  ["modernbert_rank", {}, /rank head without a norm/],
   ["nomic_bert", { "nomic-bert.expert_count": u32(8) }, /no nomic-bert.expert_count/],
   ["bert", { "bert.attention.value_length": u32(4) }, /value heads as wide/],
 ])("%s with %j is refused", (name, changes, message) => {

@@ -106,6 +106,9 @@ function rankHead(gguf: GgufFile, width: number): PooledHead {
     outputs,
     activation,
   });
+  // Of modern-bert, whose files do not say what is pooled before it.
+  if (gguf.tensors.has("cls.norm.weight"))
+    throw unservedVariant("expected a rank head without a norm, got one with it");
   const output = ["cls.output", "cls"].find((name) => gguf.tensors.has(`${name}.weight`));
   if (output === undefined) throw missing("cls.weight");
   const layers = output === "cls" ? [] : [layer("cls", width, "tanh")];
