@@ -2,11 +2,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { atLimit, CATASTROPHIC, TIMEOUT, writeFolderWithRegex } from "../../test/helpers/regex-folder.js";
-import { isKnownRegex } from "./hf/regex.js";
+import { isKnownRegex, translateRegex } from "./hf/regex.js";
 import { loadTextSide } from "./text-side.js";
+import { TRIAL_TEXTS } from "./trial-texts.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-hostile-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -24,6 +26,16 @@ const folderWith = (regex: string) => writeFolderWithRegex(join(root, String(num
 /** As CATASTROPHIC, of a letter that the trial has no run of. */
 const LATER = "(Z+)+$|[^Z]+";
 const options = { addSpecial: false, parseSpecial: true };
+
+test("never ends at some text of the trial, and the other one at none", () => {
+  const hasEnd = (regex: string) => {
+    const texts = TRIAL_TEXTS.map((text) => JSON.stringify(text));
+    const code = `for (const text of [${texts}]) for (const _ of text.matchAll(${translateRegex(regex)}));`;
+    return () => runInNewContext(code, {}, { timeout: 2000 });
+  };
+  expect(hasEnd(CATASTROPHIC)).toThrow(/timed out/);
+  expect(hasEnd(LATER)).not.toThrow();
+});
 
 test("is refused where its text side is read, as a server does at its start", async () => {
   const [refused] = await Promise.all([loadTextSide(folderWith(CATASTROPHIC)).catch((thrown) => thrown), atLimit()]);

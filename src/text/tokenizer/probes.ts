@@ -71,5 +71,10 @@ function randomProbe(): string {
   return Array.from({ length: NUM_RANDOM_PARTS }, () => KINDS[next() % KINDS.length]!).join("");
 }
 
+/** Long runs of each kind, with an end that is none: what an expression that tries all ways to divide a run never comes to. */
+export const RUNS: readonly string[] = KINDS.flatMap((kind) =>
+  ["!", "a", "\u0001"].map((end) => kind.repeat(100) + end),
+);
+
 /** Both, composed: files of llama.cpp do not compose characters. */
 export const LONG_PROBE = `${PROBE}\n${randomProbe()}`.normalize("NFC");
