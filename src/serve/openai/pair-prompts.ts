@@ -78,11 +78,10 @@ async function encodeInstructed(
   truncate: number | undefined,
   instruction = DEFAULT_INSTRUCTION,
 ): Promise<readonly PairPrompt[]> {
-  const { tokenizer, asyncTokenizer, engine } = context;
+  const { asyncTokenizer, engine } = context;
   const { maxModelLen } = engine.info;
-  const [before, after] = [BEFORE_PAIR, AFTER_PAIR].map((text) =>
-    tokenizer.encode(text, { addSpecial: false, parseSpecial: true }),
-  );
+  const around = await asyncTokenizer.encode([BEFORE_PAIR, AFTER_PAIR], { addSpecial: false, parseSpecial: true });
+  const [before, after] = around.map(({ ids }) => ids);
   const texts = pairs.map(([a, b]) => `<Instruct>: ${instruction}\n<Query>: ${a.text}\n<Document>: ${b.text}`);
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (truncate !== undefined) assertMayBeTruncated(length, pairs[0]![1].param);

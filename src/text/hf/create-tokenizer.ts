@@ -22,6 +22,7 @@ import { corrupt, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { WordPiece } from "../tokenizer/word-piece.js";
 import { CharBpe } from "./char-bpe.js";
 import {
+  expressionsOf,
   type Normalize,
   type PreTokenize,
   prependScheme,
@@ -29,6 +30,7 @@ import {
   readPreTokenizer,
   refuse,
 } from "./pipeline.js";
+import { isKnownRegex } from "./regex.js";
 import { readTemplates } from "./templates.js";
 import { idsByText, readAddedTokens, readHfVocabulary } from "./vocabulary.js";
 
@@ -66,6 +68,9 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
   const idsWhere = (strips: "lstrip" | "rstrip") => new Set(added.filter((token) => token[strips]).map(({ id }) => id));
   return new SubwordTokenizer({
     encoder: createEncoder(json, model, kind, vocab),
+    hasOwnExpressions: ["normalizer", "pre_tokenizer"].some((key) =>
+      expressionsOf(json.object(key)).some((expression) => !isKnownRegex(expression)),
+    ),
     matchers: matchersOf(matched, vocab.types, {
       spaces: SPACES,
       after: idsWhere("rstrip"),

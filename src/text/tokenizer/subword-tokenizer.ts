@@ -22,6 +22,7 @@ interface SubwordTokenizerParts {
   /** The token put behind a text where `addsEos`; absent: eosId. */
   readonly endId?: number | undefined;
   readonly pair?: PairTemplate | undefined;
+  readonly hasOwnExpressions?: boolean;
 }
 
 const SPACE = 0x20;
@@ -38,6 +39,7 @@ export class SubwordTokenizer implements Tokenizer {
   readonly stripsLeadingSpace: boolean;
   readonly pair: PairTemplate | undefined;
   readonly #endId: number | undefined;
+  readonly hasOwnExpressions: boolean;
   readonly #encoder: PieceEncoder;
   readonly #matchers: SpecialMatchers;
   readonly #types: Uint8Array;
@@ -55,6 +57,7 @@ export class SubwordTokenizer implements Tokenizer {
     this.stripsLeadingSpace = parts.encoder.stripsLeadingSpace;
     this.pair = parts.pair;
     this.#endId = parts.endId ?? parts.eosId;
+    this.hasOwnExpressions = parts.hasOwnExpressions === true;
     this.#encoder = parts.encoder;
     this.#matchers = parts.matchers;
     this.#types = parts.types;

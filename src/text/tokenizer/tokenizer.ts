@@ -35,6 +35,8 @@ export interface Tokenizer {
   readonly addsEos: boolean;
   /** Absent: the tokenizer does not say how it joins two texts. */
   readonly pair?: PairTemplate | undefined;
+  /** Its files have regular expressions that no published model has: they may take any time, so long as the thread that a text is encoded on waits. */
+  readonly hasOwnExpressions?: boolean;
   encode(text: string, options: EncodeOptions): number[];
   /** Whole-sequence decoding; invalid UTF-8 becomes U+FFFD. Special tokens are left out unless `keepSpecial`. */
   decode(ids: ArrayLike<number>, options?: { readonly keepSpecial?: boolean }): string;
