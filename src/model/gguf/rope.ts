@@ -6,7 +6,7 @@ import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
 import type { ServableLayer } from "../description/servable.js";
 import { MetadataReader } from "./metadata-reader.js";
 
-export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim: number): RopeConfig {
+function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim: number): RopeConfig {
   const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
   const dim = number("dimension_count") ?? headDim;
   if (!Number.isInteger(dim) || dim < 2 || dim % 2 !== 0 || dim > headDim) {
