@@ -33,7 +33,7 @@ describe("a fleet", () => {
       }),
     ]);
     expect(chat.choices[0]!.message.content).toContain("35");
-    const alone = await serve(EMBEDDING);
+    const alone = await serve(EMBEDDING, "auto");
     const { body } = await alone.post<{ data: object[] }>("/v1/embeddings", { model: "m", input });
     alone.close();
     expect(vectors.data).toEqual(body.data);

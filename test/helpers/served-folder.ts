@@ -1,4 +1,6 @@
-/** The HTTP application in front of a real model's folder, all in this thread. Activations are not rounded. */
+/** The HTTP application in front of a real model's folder, all in this thread. */
+
+import type { ActivationDtype } from "../../src/backend/backend.js";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { checkRequest } from "../../src/engine/admission.js";
 import type { Engine } from "../../src/engine/api/engine.js";
@@ -24,9 +26,12 @@ export function posting(app: ReturnType<typeof createApp>): Post {
   };
 }
 
-/** The HTTP application in front of an engine in this thread, which computes a request when it comes. */
-export async function serve(folder: string): Promise<Served> {
-  const backend = createCpuBackend({ numThreads: 2, activationDtype: "f32" });
+/**
+ * The HTTP application in front of an engine in this thread, which computes a request when it comes.
+ * @param activationDtype absent: activations are not rounded
+ */
+export async function serve(folder: string, activationDtype: ActivationDtype = "f32"): Promise<Served> {
+  const backend = createCpuBackend({ numThreads: 2, activationDtype });
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath: folder, numThreads: 2 };
   const core = await EngineCore.create(openModel(folder), options, backend);
   const { tokenizer, embeddingPrompts } = await loadTextSide(folder);
