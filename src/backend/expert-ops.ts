@@ -63,6 +63,14 @@ export const EXPERT_OPS = {
       gateWeights: { kind: "weights", shape: "[E, N, K]" },
       upX: { kind: "activations", shape: "[numSlots, upWeights.cols]", access: "reads", note: "as x of `linear`" },
       upWeights: { kind: "weights", shape: "[E, N, *]" },
+      gateBiases: {
+        kind: "f32",
+        shape: "[gateWeights.count, gateWeights.rows]",
+        access: "reads",
+        optional: true,
+        note: "one row for each expert, as are those of up",
+      },
+      upBiases: { kind: "f32", shape: "[upWeights.count, upWeights.rows]", access: "reads", optional: true },
       groups: { kind: "i32", shape: "[gateWeights.count, 3]", access: "reads", note: "one out of range is left out" },
       numSlots: NUM_SLOTS,
       kind: { kind: "code", of: "Activation" },
@@ -70,11 +78,12 @@ export const EXPERT_OPS = {
   },
   expertLinear: {
     computes:
-      "out[p] = x[p] · weights[e]ᵀ as in `linear`, e the expert in whose group place p is. Other rows are left as they are.",
+      "out[p] = x[p] · weights[e]ᵀ (+ biases[e]) as in `linear`, e the expert in whose group place p is. Other rows are left as they are.",
     operands: {
       out: { kind: "f32", shape: "[numSlots, weights.rows]", access: "writes" },
       x: { kind: "activations", shape: "[numSlots, weights.cols]", access: "reads", note: "as x of `linear`" },
       weights: { kind: "weights", shape: "[E, N, K]" },
+      biases: { kind: "f32", shape: "[weights.count, weights.rows]", access: "reads", optional: true },
       groups: { kind: "i32", shape: "[weights.count, 3]", access: "reads", note: "one out of range is left out" },
       numSlots: NUM_SLOTS,
     },

@@ -66,40 +66,40 @@ function dispatchCases(): OpCase[] {
   }));
 }
 
-const gatedCases: readonly OpCase[] = [
-  {
-    op: "expertGatedLinear",
-    label: "F32 [5, 19, 12] on six places",
-    record: (bench) => {
-      const out = bench.unwritten(6 * 19);
-      bench.program.record("expertGatedLinear", {
-        out,
-        scratch: bench.unwritten(6 * 19),
-        gateX: bench.f32(normals(72, 62)),
-        gateWeights: stackOf(bench, 19, 12, 70),
-        upX: bench.f32(normals(72, 63)),
-        upWeights: stackOf(bench, 19, 12, 80),
-        groups: bench.i32(GROUPS),
-        numSlots: 6,
-        kind: "silu",
-      });
-      return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
-    },
+const gatedCases: readonly OpCase[] = (["silu", "clampedSwiglu"] as const).map((kind) => ({
+  op: "expertGatedLinear",
+  label: `F32 [5, 19, 12] on six places, ${kind}`,
+  record: (bench) => {
+    const out = bench.unwritten(6 * 19);
+    const biases = (seed: number) => (kind === "silu" ? undefined : bench.f32(normals(5 * 19, seed)));
+    bench.program.record("expertGatedLinear", {
+      out,
+      scratch: bench.unwritten(6 * 19),
+      gateX: bench.f32(normals(72, 62)),
+      gateWeights: stackOf(bench, 19, 12, 70),
+      upX: bench.f32(normals(72, 63)),
+      upWeights: stackOf(bench, 19, 12, 80),
+      gateBiases: biases(67),
+      upBiases: biases(68),
+      groups: bench.i32(GROUPS),
+      numSlots: 6,
+      kind,
+    });
+    return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
   },
-];
+}));
 
-const linearCases: readonly OpCase[] = [
-  {
-    op: "expertLinear",
-    label: "F32 [5, 19, 12] on six places",
-    record: (bench) => {
-      const out = bench.unwritten(6 * 19);
-      const [x, groups] = [bench.f32(normals(72, 64)), bench.i32(GROUPS)];
-      bench.program.record("expertLinear", { out, x, weights: stackOf(bench, 19, 12, 90), groups, numSlots: 6 });
-      return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
-    },
+const linearCases: readonly OpCase[] = [false, true].map((hasBiases) => ({
+  op: "expertLinear",
+  label: `F32 [5, 19, 12] on six places${hasBiases ? ", with biases" : ""}`,
+  record: (bench) => {
+    const out = bench.unwritten(6 * 19);
+    const [x, groups] = [bench.f32(normals(72, 64)), bench.i32(GROUPS)];
+    const biases = hasBiases ? bench.f32(normals(5 * 19, 69)) : undefined;
+    bench.program.record("expertLinear", { out, x, weights: stackOf(bench, 19, 12, 90), biases, groups, numSlots: 6 });
+    return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
   },
-];
+}));
 
 const combineCases: readonly OpCase[] = [
   {

@@ -106,6 +106,7 @@ interface LayerNames<Name extends "expertLinear" | "expertGatedLinear"> {
   readonly out: OperandName<Name, "f32">;
   readonly x: OperandName<Name, "activations">;
   readonly weights: OperandName<Name, "weights">;
+  readonly biases: OperandName<Name, "f32">;
 }
 
 /** Checks one matrix of each expert; `each` calls back with the place of every output and its sum. */
@@ -120,6 +121,7 @@ function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
   const { rows, cols } = first;
   const left = first.isPacked ? undefined : operands.f32(names.x, numSlots * cols);
   const readLeft = left === undefined ? readActivations(operands, names.x, first, numSlots) : () => left;
+  const biases = operands.optionalF32(names.biases, weights.length * rows);
   const out = operands.f32(names.out, numSlots * rows);
   operands.requireApart(names.out, names.x);
   const each = (groups: Int32Array, use: (at: number, sum: number) => void) => {
@@ -132,7 +134,7 @@ function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
         const row = weightRow(weight, n);
         for (let place = start; place < start + count; place++) {
           const sum = row.reduce((total, value, k) => total + value * x[place * cols + k]!, 0);
-          use(place * rows + n, sum);
+          use(place * rows + n, sum + (biases?.[expert * rows + n] ?? 0));
         }
       }
     }
@@ -140,9 +142,9 @@ function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
   return { weights, rows, out, each };
 }
 
-const LINEAR = { out: "out", x: "x", weights: "weights" } as const;
-const GATE = { out: "out", x: "gateX", weights: "gateWeights" } as const;
-const UP = { out: "scratch", x: "upX", weights: "upWeights" } as const;
+const LINEAR = { out: "out", x: "x", weights: "weights", biases: "biases" } as const;
+const GATE = { out: "out", x: "gateX", weights: "gateWeights", biases: "gateBiases" } as const;
+const UP = { out: "scratch", x: "upX", weights: "upWeights", biases: "upBiases" } as const;
 
 export function expertLinear(operands: Operands<"expertLinear">, readActivations: ReadActivations): Work {
   const { out, weights, each } = expertLayer(operands, LINEAR, operands.integer("numSlots"), readActivations);
@@ -172,7 +174,7 @@ export function expertGatedLinear(operands: Operands<"expertGatedLinear">, readA
       gates[at] = sum;
     });
     up.each(groups, (at, sum) => {
-      gate.out[at] = activate(gates[at]!) * sum;
+      gate.out[at] = activate(gates[at]!, sum);
     });
   };
 }
