@@ -129,7 +129,7 @@ describe("a folder", () => {
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/expected experts in every layer/);
     }
     weightsOnly(fixture(`hf/${name}`), file);
-    const completions = await completionsOf(fixture(`hf/${name}`));
+    const completions = await completionsOf(fixture(`hf/${name}`), "f32");
     expectClose(await completionsOf(file), completions);
     // Its rope has too few frequencies to show the settings that they were made with.
     if (name === "llama") return;

@@ -188,6 +188,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
     activation: model.activation,
     pooling: model.pooling,
     normalisesExperts: model.normalisesExperts,
+    hasSinks: model.hasSinks,
     layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ...feedForward })),
     ropes: ropes.map((rope) => {
       const { dim, base, scaling, factor, attentionFactor, originalContextLength, betaFast, betaSlow } = rope;
@@ -200,7 +201,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
         attentionFactor.toPrecision(5),
         ...(isYarn || scaling === "linear" ? [Math.fround(factor)] : []),
         ...(isYarn || hasLongRope ? [originalContextLength] : []),
-        ...(isYarn ? [Math.fround(betaFast), Math.fround(betaSlow)] : []),
+        ...(isYarn ? [Math.fround(betaFast), Math.fround(betaSlow), rope.roundsYarnRange] : []),
       ];
     }),
   });

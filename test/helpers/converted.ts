@@ -1,4 +1,5 @@
 /** Greedy answers of a model to fixed prompts, with log-probabilities, computed in process. */
+import type { ActivationDtype } from "../../src/backend/backend.js";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { NO_SPECULATION } from "../../src/engine/api/speculative-config.js";
@@ -8,8 +9,8 @@ import { inTurn, request, runAlone } from "./engine-requests.js";
 
 const PROMPTS = [[1, 5, 9, 2, 7, 40, 41], Array.from({ length: 40 }, (_, i) => (i * 37) % 200), [3]];
 
-export async function completionsOf(path: string) {
-  const backend = createCpuBackend({ numThreads: 1 });
+export async function completionsOf(path: string, activationDtype: ActivationDtype = "auto") {
+  const backend = createCpuBackend({ numThreads: 1, activationDtype });
   const model = openModel(path);
   const options = {
     modelPath: path,

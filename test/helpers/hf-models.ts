@@ -1,5 +1,6 @@
 /** Holds a model folder's log-probabilities, computed in process, to those another program computed. */
 import { expect } from "vitest";
+import type { ActivationDtype } from "../../src/backend/backend.js";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
@@ -18,13 +19,17 @@ export interface ExpectedLogprobs {
 /** F32 sums in another order, over a few layers. */
 const TOLERANCE = 5e-5;
 
-/** @returns of each token after the first */
+/**
+ * @param activationDtype "f32" for weights of blocks, whose kernels round activations otherwise
+ * @returns of each token after the first
+ */
 export async function expectLogprobs(
   path: string,
   expected: ExpectedLogprobs,
   tolerance = TOLERANCE,
+  activationDtype: ActivationDtype = "auto",
 ): Promise<number[]> {
-  const backend = createCpuBackend({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2, activationDtype });
   try {
     const options = { modelPath: path, numThreads: 2, kvCacheDtype: "f32", kvCacheMemoryBytes: 2 ** 22 } as const;
     const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend);

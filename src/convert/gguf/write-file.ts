@@ -135,12 +135,18 @@ function writable(
   // Routers too stay F32, as llama.cpp has them.
   const isSmall = cols === undefined || tensor.name.endsWith("ffn_gate_inp.weight");
   const storedType = isSmall ? ("F32" as const) : type;
-  const { stack } = tensor;
+  const { stack, count = 1 } = tensor;
   const shape =
-    cols === undefined ? [rows] : stack === undefined ? [cols, rows] : [cols, rows / stack.count, stack.count];
+    cols === undefined
+      ? tensor.count === undefined
+        ? [rows]
+        : [rows, count]
+      : stack === undefined
+        ? [cols, rows]
+        : [cols, rows / stack.count, stack.count];
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
   const written: WritableTensor = { name, type: storedType, shape };
-  const numBytes = rows * (cols ?? 1) * PLAIN_BYTES[storedType];
+  const numBytes = count * rows * (cols ?? 1) * PLAIN_BYTES[storedType];
   return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType) };
 }
 

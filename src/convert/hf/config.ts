@@ -28,6 +28,7 @@ const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, classN
   granite: ["granite", "GraniteForCausalLM"],
   olmo2: ["olmo2", "Olmo2ForCausalLM"],
   seed_oss: ["seed_oss", "SeedOssForCausalLM"],
+  "gpt-oss": ["gpt_oss", "GptOssForCausalLM"],
 };
 /** One architecture of GGUF files; transformers has another class for its models with windows. */
 const OLMO3 = ["olmo3", "Olmo3ForCausalLM"] as const;
@@ -35,7 +36,7 @@ const hasLocalRope = ({ architecture, layers }: ServableModel): boolean =>
   architecture === "olmo2" && layers.some(({ mixer }) => mixer.rope === 1);
 
 const HAS_MLP_BIAS: readonly Architecture[] = ["llama", "granite", "smollm3", "seed_oss"];
-const HAS_ATTENTION_BIAS: readonly Architecture[] = ["llama", "qwen3", "granite", "smollm3", "olmo2"];
+const HAS_ATTENTION_BIAS: readonly Architecture[] = ["llama", "qwen3", "granite", "smollm3", "olmo2", "gpt-oss"];
 
 const MIXTRAL = ["mixtral", "MixtralForCausalLM"] as const;
 
@@ -51,7 +52,7 @@ function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeed
     };
   }
   if (denseLayers.length > 0 || !model.normalisesExperts) {
-    throw unservedVariant("expected a mixtral with experts in every layer, whose weights are relative to one another");
+    throw unservedVariant("expected experts in every layer, whose weights are relative to one another");
   }
   return config;
 }
@@ -158,7 +159,7 @@ function windowsOf(model: ServableModel): Json {
   const types = layers.map(({ mixer }) =>
     mixer.window === 0 && mixer.rope !== 1 ? "full_attention" : "sliding_attention",
   );
-  if (hasOffsetNorms(architecture) || hasLocalRope(model)) {
+  if (hasOffsetNorms(architecture) || hasLocalRope(model) || architecture === "gpt-oss") {
     // A rope of its own without a window: the window is as long as the context.
     const stated = types.includes("sliding_attention") ? window || model.contextLength : null;
     return { sliding_window: stated, layer_types: types };
@@ -196,6 +197,7 @@ function ropeOf(model: ServableModel, source: TensorSource): Json {
       original_max_position_embeddings: originalContextLength,
       beta_fast: rope!.betaFast,
       beta_slow: rope!.betaSlow,
+      ...(rope!.roundsYarnRange ? {} : { truncate: false }),
       // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
       attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
     };

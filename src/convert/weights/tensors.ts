@@ -31,6 +31,8 @@ export interface ModelTensor {
   readonly shape: readonly [number] | readonly [rows: number, cols: number];
   /** Of experts' matrices, all of them one below the other: rows of the stack from `start` on. */
   readonly stack?: { readonly count: number; readonly totalRows: number; readonly start: number };
+  /** Of vectors that each expert has one of: how many. */
+  readonly count?: number;
   /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
   readonly order?: RowOrder;
 }
@@ -77,6 +79,7 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
   const stack = (name: string, count: number, rows: number, cols: number) => {
     const totalRows = count * rows;
     tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: { count, totalRows, start: 0 } });
+    if (source.has(`${name}.bias`)) tensors.push({ name: `${name}.bias`, shape: [rows], count });
   };
   matrix("token_embd", vocabSize, width);
   vector("output_norm.weight", width);
@@ -94,6 +97,7 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     matrix(`${layer}attn_v`, numKeyRows, width);
     vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
     vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
+    if (model.hasSinks) vector(`${layer}attn_sinks.weight`, mixer.numHeads);
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
     vector(`${layer}ffn_norm.weight`, width);
@@ -139,10 +143,10 @@ export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$
  * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
 export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
-  const { name, shape, order, stack } = tensor;
+  const { name, shape, order, stack, count: numVectors } = tensor;
   const [numRows, cols] = shape;
   if (cols === undefined) {
-    const values = source.values(name, numRows);
+    const values = source.values(name, numRows, numVectors);
     yield encoded(name, type, order === undefined ? values.slice() : reordered(values, 1, order));
     return;
   }
@@ -165,7 +169,8 @@ export function* bytesOf(source: TensorSource, tensor: ModelTensor, type: PlainT
   }
 }
 
-function encoded(name: string, type: PlainType, values: Float32Array): Uint8Array {
+/** @throws model_tensor for a value beyond the range of `type` */
+export function encoded(name: string, type: PlainType, values: Float32Array): Uint8Array {
   const large =
     type === "F16" ? values.find((value) => Math.abs(value) >= F16_INFINITE && Number.isFinite(value)) : undefined;
   if (large === undefined) return encodeValues(type, values);
@@ -197,9 +202,10 @@ function reordered(values: Float32Array, cols: number, { headDim, rowOf }: RowOr
 
 /**
  * The type in which the model's matrices lose the least at two bytes a value: GGML's quantised blocks have halves as scales, so halves hold
- * their values closest. Matrices of F32 stay F32.
+ * their values closest. The scales of MXFP4 are powers of two beyond the range of halves. Matrices of F32 stay F32.
  */
+const IN_BF16: readonly WeightType[] = ["BF16", "F8_E4M3", "I8", "MXFP4"];
 export function plainTypeOf(stored: WeightType | undefined): PlainType {
   if (stored === "F32") return "F32";
-  return stored === undefined || stored === "BF16" || stored === "F8_E4M3" || stored === "I8" ? "BF16" : "F16";
+  return stored === undefined || IN_BF16.includes(stored) ? "BF16" : "F16";
 }

@@ -72,24 +72,26 @@ export class Experts {
     const choice = { numRows, numExperts, numChosen };
     const numSlots = numRows * numChosen;
     const input = recordNorm(program, normed, hidden, numRows, { gain: this.norms.ffNorm, width, eps: rmsEps });
-    program.record("linear", { out: logits, x: input, weight: router, numRows });
+    program.record("linear", { out: logits, x: input, ...router, numRows });
     program.record("routeExperts", { ...choice, experts: chosen, weights, logits, normalises: normalisesExperts });
     program.record("groupExperts", { ...choice, groups, places, experts: chosen });
     const dispatch = { places, numRows, numChosen };
-    const [gateX, upX] = inputs.dispatch(program, input, [gates, ups], dispatch, width);
+    const [gateX, upX] = inputs.dispatch(program, input, [gates.weights, ups.weights], dispatch, width);
     program.record("expertGatedLinear", {
       out: gate,
       scratch: up,
       gateX: gateX!,
-      gateWeights: gates,
+      gateWeights: gates.weights,
       upX: upX!,
-      upWeights: ups,
+      upWeights: ups.weights,
+      gateBiases: gates.biases,
+      upBiases: ups.biases,
       groups,
       numSlots,
       kind: activation,
     });
-    const [downX] = inputs.prepare(program, gate, [downs], numSlots, inner);
-    program.record("expertLinear", { out, x: downX!, weights: downs, groups, numSlots });
+    const [downX] = inputs.prepare(program, gate, [downs.weights], numSlots, inner);
+    program.record("expertLinear", { out, x: downX!, ...downs, groups, numSlots });
     program.record("combineExperts", { out: hidden, x: out, places, weights, numRows, numChosen, width });
   }
 }

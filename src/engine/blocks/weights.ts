@@ -14,6 +14,14 @@ export interface Linear {
   readonly bias: BufferHandle;
 }
 
+/** A linear layer of each expert. */
+export interface LinearStack {
+  /** [experts, outputs, inputs] */
+  readonly weights: WeightStackHandle;
+  /** f32 [experts, outputs] or NO_BUFFER */
+  readonly biases: BufferHandle;
+}
+
 export interface DenseWeights {
   readonly kind: "dense";
   readonly width: number;
@@ -26,10 +34,10 @@ export interface ExpertWeights {
   readonly kind: "experts";
   readonly part: ExpertsFeedForward;
   /** [experts, width]; keeps its values */
-  readonly router: WeightHandle;
-  readonly gates: WeightStackHandle;
-  readonly ups: WeightStackHandle;
-  readonly downs: WeightStackHandle;
+  readonly router: Linear;
+  readonly gates: LinearStack;
+  readonly ups: LinearStack;
+  readonly downs: LinearStack;
 }
 
 export interface LayerWeights {
@@ -41,6 +49,8 @@ export interface LayerWeights {
   /** Norms of queries and keys: of each head, f32 [headDim] (qwen3, gemma3), or of all together (olmo2). */
   readonly queryNorm: BufferHandle | undefined;
   readonly keyNorm: BufferHandle | undefined;
+  /** f32 [numHeads] */
+  readonly sinks: BufferHandle | undefined;
   readonly attentionOutput: Linear;
   /** Norms after a sub-layer, before its residual is added (gemma2, gemma3, olmo2). */
   readonly attentionPostNorm: BufferHandle | undefined;
@@ -101,7 +111,7 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
 function bindLayer(
   binder: Binder,
   layer: ServableLayer,
-  { width, isPostNormed }: ServableModel,
+  { width, isPostNormed, hasSinks }: ServableModel,
   prefix: string,
 ): LayerWeights {
   const { headDim } = layer.mixer;
@@ -126,6 +136,7 @@ function bindLayer(
     value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
     queryNorm: normOf("attn_q_norm", isPostNormed ? numQueryRows : headDim),
     keyNorm: normOf("attn_k_norm", isPostNormed ? numKeyRows : headDim),
+    sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: normOf("post_attention_norm", width),
     ffNorm: normBefore("ffn_norm"),
@@ -164,7 +175,7 @@ function bindExperts(binder: Binder, part: ExpertsFeedForward, width: number, pr
   return {
     kind: "experts",
     part,
-    router: binder.rows(`${prefix}ffn_gate_inp`, count, width),
+    router: binder.exact(`${prefix}ffn_gate_inp`, count, width),
     gates: up(0),
     ups: up(ffWidth),
     downs: binder.stack(`${prefix}ffn_down_exps`, count, width, ffWidth),
@@ -176,9 +187,11 @@ export interface Binder {
   has(name: string): boolean;
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], and the same part of `<name>.bias` if it exists. */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
-  /** Rows [start, start + rows) of each of `count` matrices [totalRows, cols] that `<name>.weight` stacks. */
-  stack(name: string, count: number, totalRows: number, cols: number, start?: number, rows?: number): WeightStackHandle;
-  /** A matrix that keeps its stored values: for row look-ups or exact products. */
+  /** Rows [start, start + rows) of each of `count` matrices [totalRows, cols] that `<name>.weight` stacks, and of `<name>.bias` if it exists. */
+  stack(name: string, count: number, totalRows: number, cols: number, start?: number, rows?: number): LinearStack;
+  /** As `linear`, for exact products: the matrix keeps its stored values. */
+  exact(name: string, rows: number, cols: number): Linear;
+  /** A matrix that keeps its stored values: for row look-ups. */
   rows(name: string, rows: number, cols: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
   optionalVector(name: string, length: number): BufferHandle | undefined;
@@ -200,7 +213,7 @@ class MatrixPlan implements Binder {
     return { weight: 0 as WeightHandle, bias: NO_BUFFER };
   }
 
-  stack(name: string, count: number, totalRows: number, cols: number, start = 0, rows = totalRows): WeightStackHandle {
+  stack(name: string, count: number, totalRows: number, cols: number, start = 0, rows = totalRows): LinearStack {
     for (let e = 0; e < count; e++) {
       this.matrices.push({
         name: `${name}.weight`,
@@ -211,7 +224,11 @@ class MatrixPlan implements Binder {
         numStacked: count,
       });
     }
-    return 0 as WeightStackHandle;
+    return { weights: 0 as WeightStackHandle, biases: NO_BUFFER };
+  }
+
+  exact(name: string, rows: number, cols: number): Linear {
+    return { weight: this.rows(name, rows, cols), bias: NO_BUFFER };
   }
 
   rows(name: string, rows: number, cols: number): WeightHandle {
@@ -247,13 +264,27 @@ class PlacedBinder implements Binder {
   }
 
   linear(name: string, totalRows: number, _cols: number, start = 0, rows = totalRows): Linear {
-    const weight = this.rows();
-    if (!this.has(`${name}.bias`)) return { weight, bias: NO_BUFFER };
-    return { weight, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
+    return { weight: this.rows(), bias: this.#biases(name, totalRows, start, rows) };
   }
 
-  stack(_name: string, count: number): WeightStackHandle {
-    return this.backend.stack(Array.from({ length: count }, () => this.rows()));
+  exact(name: string, rows: number): Linear {
+    return { weight: this.rows(), bias: this.#biases(name, rows, 0, rows) };
+  }
+
+  stack(name: string, count: number, totalRows: number, _cols: number, start = 0, rows = totalRows): LinearStack {
+    const weights = this.backend.stack(Array.from({ length: count }, () => this.rows()));
+    return { weights, biases: this.#biases(name, totalRows, start, rows, count) };
+  }
+
+  /** Values [start, start + rows) of each of `count` vectors; undefined: of one that is no stack. */
+  #biases(name: string, totalRows: number, start: number, rows: number, count?: number): BufferHandle {
+    if (!this.has(`${name}.bias`)) return NO_BUFFER;
+    const all = this.source.values(`${name}.bias`, totalRows, count);
+    const wanted = Float32Array.from({ length: rows * (count ?? 1) }, (_, i) => {
+      const index = Math.floor(i / rows);
+      return all[index * totalRows + start + (i % rows)]!;
+    });
+    return this.#upload(wanted);
   }
 
   rows(): WeightHandle {

@@ -21,6 +21,7 @@ export const ARCHITECTURES = [
   "granite",
   "olmo2",
   "seed_oss",
+  "gpt-oss",
 ] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
@@ -43,6 +44,7 @@ export const PLAIN = {
   attentionCap: 0,
   logitCap: 0,
   queryScaling: undefined,
+  hasSinks: false,
 } as const satisfies Partial<ServableModel>;
 
 export interface ServableModel extends ModelDescription {
@@ -59,6 +61,8 @@ export interface ServableModel extends ModelDescription {
   readonly attentionCap: number;
   readonly logitCap: number;
   readonly queryScaling: QueryScaling | undefined;
+  /** Each head has one more attention score, which has no value: it takes a share of the sum (gpt-oss). */
+  readonly hasSinks: boolean;
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
   readonly activation: Activation;

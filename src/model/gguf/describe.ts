@@ -30,6 +30,7 @@ const WINDOWS: ReadonlyMap<string, WindowTraits> = new Map([
   ["gemma2", { period: 2, rope: 0, window: 4096 }],
   ["gemma3", { period: 6, rope: 1 }],
   ["olmo2", { period: 4, rope: 1 }],
+  ["gpt-oss", { period: 2, rope: 0, window: 128 }],
 ]);
 
 /** Every so-many-th layer of SmolLM3 has no rope; files do not say it. */

@@ -1,4 +1,4 @@
-/** From the loader's tensor names to those of GGUF files, which differ in one architecture. */
+/** From the loader's tensor names to those of GGUF files, which differ in two architectures. */
 import type { Architecture } from "../description/servable.js";
 
 /**
@@ -6,7 +6,7 @@ import type { Architecture } from "../description/servable.js";
  * @returns undefined for tensors that such files do not have
  */
 export function ggufNameOf(name: string, architecture: Architecture | undefined): string | undefined {
-  if (architecture !== "seed_oss") return name;
+  if (architecture !== "seed_oss" && architecture !== "gpt-oss") return name;
   if (/\.post_attention_norm\.weight$/.test(name)) return undefined;
   return name.replace(/\.ffn_norm\.weight$/, ".post_attention_norm.weight");
 }

@@ -40,6 +40,8 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
       number("scaling.original_context_length") ?? metadata.number(`${architecture}.context_length`) ?? 0,
     betaFast: number("scaling.yarn_beta_fast") ?? 32,
     betaSlow: number("scaling.yarn_beta_slow") ?? 1,
+    // Files do not say it; gpt-oss is trained with the range as the formula has it.
+    roundsYarnRange: architecture !== "gpt-oss",
     attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
 }

@@ -45,6 +45,7 @@ const TRAITS: Readonly<Record<Architecture, Traits>> = {
   granite: LLAMA,
   olmo2: NEOX,
   seed_oss: NEOX,
+  "gpt-oss": { ...NEOX, activation: "clampedSwiglu", hasExperts: true },
 };
 
 /** Gemma 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
@@ -127,6 +128,7 @@ function scalesOf(read: MetadataReader, architecture: Architecture, contextLengt
       logitScale: 1 / read.optionalPositive("logit_scale", 1),
     };
   }
+  if (architecture === "gpt-oss") return { hasSinks: true };
   if (architecture !== "mistral3") return {};
   const beta = read.optionalPositive("attention.temperature_scale", 0);
   if (beta === 0) return {};
@@ -165,7 +167,8 @@ function readExpertWeights(metadata: GgufMetadata, architecture: Architecture): 
     if (value === undefined || served.includes(value)) continue;
     throw unservedVariant(`expected ${architecture}.${key} to be one of ${served.join(", ")}, got ${value}`);
   }
-  const isOfChosen = metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
+  const isOfChosen =
+    architecture === "gpt-oss" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
   return isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? true);
 }
 

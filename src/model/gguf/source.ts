@@ -27,8 +27,8 @@ export class GgufSource implements TensorSource {
     return { type: tensor.type, path: this.gguf.shards[tensor.shard]!.path, byteOffset };
   }
 
-  values(name: string, length: number): Float32Array {
-    const tensor = this.#tensor(name, [length]);
+  values(name: string, length: number, count?: number): Float32Array {
+    const tensor = this.#tensor(name, count === undefined ? [length] : [length, count]);
     const bytes = new Uint8Array(tensor.byteLength);
     const file = openSync(this.gguf.shards[tensor.shard]!.path, "r");
     try {
@@ -39,7 +39,7 @@ export class GgufSource implements TensorSource {
     } finally {
       closeSync(file);
     }
-    return dequantizeRow(tensor.type, bytes, length);
+    return dequantizeRow(tensor.type, bytes, length * (count ?? 1));
   }
 
   #find(name: string): GgufTensor | undefined {

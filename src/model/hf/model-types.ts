@@ -21,6 +21,7 @@ const ARCHITECTURE_BY_TYPE = {
   olmo2: "olmo2",
   olmo3: "olmo2",
   seed_oss: "seed_oss",
+  gpt_oss: "gpt-oss",
 } as const satisfies Readonly<Record<string, Architecture>>;
 type ModelType = keyof typeof ARCHITECTURE_BY_TYPE;
 
@@ -122,6 +123,23 @@ const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
   seed_oss: {
     ...LLAMA,
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
+  },
+  gpt_oss: {
+    activations: { silu: "clampedSwiglu" },
+    windows: "period",
+    period: 2,
+    isTied: false,
+    hasExperts: true,
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 150_000,
+      headDim: 64,
+      numHeads: 64,
+      numKvHeads: 8,
+      maxPositions: 131_072,
+      window: 128,
+      vocabSize: 201_088,
+    },
   },
 };
 

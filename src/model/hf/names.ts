@@ -47,6 +47,11 @@ const LLAMA_PARTS: Readonly<Record<string, string>> = {
   "ffn_up.": "block_sparse_moe.experts.#.w3",
   "ffn_down.": "block_sparse_moe.experts.#.w2",
 };
+const GPT_OSS_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  attn_sinks: "self_attn.sinks",
+  ffn_gate_inp: "mlp.router",
+};
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
 
@@ -64,7 +69,10 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   gemma3: GEMMA_PARTS,
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
+  "gpt-oss": GPT_OSS_PARTS,
 };
+/** Tensors that have no kind at the end of their names. */
+const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks"]);
 
 /** Norms are stored as their distance from one. */
 export const hasOffsetNorms = (architecture: Architecture): boolean => PARTS[architecture] === GEMMA_PARTS;
@@ -87,7 +95,39 @@ export function hfNameOf(name: string, architecture: Architecture, { model, head
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
   const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
-  return `${model}layers.${layer}.${parts[part]!.replace("#", expert)}.${kind}`;
+  const stored = `${model}layers.${layer}.${parts[part]!.replace("#", expert)}`;
+  return KINDLESS.has(part) ? stored : `${stored}.${kind}`;
+}
+
+/** A part of a tensor that has a matrix for each expert. */
+export interface StackedPart {
+  /** Name of the layer's experts. */
+  readonly experts: string;
+  /** Of the tensor among them. */
+  readonly name: string;
+  /** Its rows are those from `phase` on, every `step`-th one. */
+  readonly step: number;
+  readonly phase: number;
+}
+
+const STACKED_PARTS: Partial<Record<Architecture, Readonly<Record<string, Omit<StackedPart, "experts">>>>> = {
+  "gpt-oss": {
+    ffn_gate_exps: { name: "gate_up_proj", step: 2, phase: 0 },
+    ffn_up_exps: { name: "gate_up_proj", step: 2, phase: 1 },
+    ffn_down_exps: { name: "down_proj", step: 1, phase: 0 },
+  },
+};
+
+/** @returns undefined for tensors that these checkpoints have one by one, or not at all */
+export function stackedPartOf(
+  name: string,
+  architecture: Architecture,
+  { model }: Pick<HfPrefixes, "model">,
+): StackedPart | undefined {
+  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)\.(?:weight|bias)$/.exec(name) ?? [];
+  const parts = STACKED_PARTS[architecture];
+  if (layer === undefined || parts === undefined || !Object.hasOwn(parts, part)) return undefined;
+  return { experts: `${model}layers.${layer}.mlp.experts`, ...parts[part]! };
 }
 
 export class HfNames {
@@ -96,6 +136,10 @@ export class HfNames {
   constructor({ files, prefix }: HfFolder) {
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
     this.#prefixes = { model: prefix, head };
+  }
+
+  stackedOf(name: string, architecture: Architecture): StackedPart | undefined {
+    return stackedPartOf(name, architecture, this.#prefixes);
   }
 
   of(name: string, architecture: Architecture): string | undefined {

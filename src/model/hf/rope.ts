@@ -60,6 +60,11 @@ export function contextLengthOf(text: JsonObject, maxPositions: number): number 
   return Math.min(MODEL_LIMITS.context, Math.max(maxPositions, stretched));
 }
 
+/** @throws model_config for a class whose own rope, where a file is silent, is none that is assumed here */
+export function assertRopeStated(text: JsonObject): void {
+  if (statedRopes(text) === EMPTY) throw configError("expected rope_parameters or rope_scaling, got neither");
+}
+
 /** How Ministral 3 raises its queries, which its rope settings say. */
 export function queryScalingOf(text: JsonObject, maxPositions: number): QueryScaling | undefined {
   const stated = statedRopes(text);
@@ -92,6 +97,7 @@ function plainRope(dim: number, base: number, maxPositions: number): RopeConfig 
     originalContextLength: maxPositions,
     betaFast: 32,
     betaSlow: 1,
+    roundsYarnRange: true,
     attentionFactor: 1,
   };
 }
@@ -132,7 +138,6 @@ function typeOf(stated: JsonObject): string {
 }
 
 function yarnRope(stated: JsonObject, base: RopeConfig, factor: number): RopeConfig {
-  if (stated.value("truncate") === false) throw unsupported(stated, "yarn without truncate");
   const magnitude = (mscale: number) => (factor <= 1 ? 1 : 0.1 * mscale * Math.log(factor) + 1);
   const [mscale, mscaleAll] = [stated.number("mscale"), stated.number("mscale_all_dim")];
   const inferred = mscale && mscaleAll ? magnitude(mscale) / magnitude(mscaleAll) : magnitude(1);
@@ -142,6 +147,7 @@ function yarnRope(stated: JsonObject, base: RopeConfig, factor: number): RopeCon
     factor,
     betaFast: positive(stated, "beta_fast") ?? 32,
     betaSlow: positive(stated, "beta_slow") ?? 1,
+    roundsYarnRange: stated.boolean("truncate") !== false,
     // ropeFrequencies multiplies with YaRN's own magnitude, which is part of the number here.
     attentionFactor: (positive(stated, "attention_factor") ?? inferred) / (1 + 0.1 * Math.log(factor)),
   };

@@ -12,7 +12,7 @@ import { ConfigReader } from "./config-reader.js";
 import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
 import { architectureOf, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOffsetNorms } from "./names.js";
-import { queryScalingOf, type RopeFactors, ropesFromHf } from "./rope.js";
+import { assertRopeStated, queryScalingOf, type RopeFactors, ropesFromHf } from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
@@ -65,6 +65,9 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
   return { model: Object.freeze(model), ropeFactors: factors };
 }
 
+/** The activation's numbers, by their keys; files that leave them out have these. */
+const CLAMPED_SWIGLU = { swiglu_alpha: 1.702, swiglu_limit: 7 } as const;
+
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTraits): Partial<ServableModel> {
   const read = new ConfigReader(text);
@@ -85,6 +88,14 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTrai
       residualScale: read.positive("residual_multiplier", 1),
       logitScale: 1 / read.positive("logits_scaling", 1),
     };
+  }
+  if (architecture === "gpt-oss") {
+    assertRopeStated(text);
+    for (const [key, served] of Object.entries(CLAMPED_SWIGLU)) {
+      const value = text.number(key) ?? served;
+      if (value !== served) throw unservedVariant(`expected ${text.nameOf(key)} to be ${served}, got ${value}`);
+    }
+    return { hasSinks: true };
   }
   if (architecture !== "mistral3") return {};
   return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };

@@ -12,6 +12,7 @@ import { encodedType, encodeRows } from "./quantized/encode.js";
 import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
+import { StackedExperts } from "./stacked-experts.js";
 
 export class HfSource implements TensorSource {
   readonly #model: ServableModel;
@@ -33,11 +34,13 @@ export class HfSource implements TensorSource {
 
   has(name: string): boolean {
     if (name === "output.weight" && this.#model.isTied) return false;
+    const stack = this.#stack(name);
+    if (stack !== undefined) return name.endsWith(".bias") ? stack.hasBiases : stack.hasMatrices;
     return this.#computed.has(name) || this.#find(name) !== undefined || this.#quantizedLayer(name) !== undefined;
   }
 
   matrix(spec: MatrixSpec): MatrixRows {
-    if (spec.numStacked !== undefined) return this.matrix(unstacked(spec));
+    if (spec.numStacked !== undefined) return this.#stack(spec.name)?.matrix(spec) ?? this.matrix(unstacked(spec));
     const { name, totalRows, cols, start, rows } = spec;
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
@@ -48,6 +51,12 @@ export class HfSource implements TensorSource {
     const tensor = this.#tensor(name, [totalRows, cols]);
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
     return { type: plainType(tensor), path: this.folder.files.shards[tensor.shard]!.path, byteOffset };
+  }
+
+  /** Undefined: the folder's experts have tensors of their own. */
+  #stack(name: string): StackedExperts | undefined {
+    const part = this.names.stackedOf(name, this.#model.architecture);
+    return part === undefined ? undefined : new StackedExperts(new LayerTensors(this.folder.files, part.experts), part);
   }
 
   /** The layer's name where its weight is stored otherwise than as plain numbers. */
@@ -61,7 +70,9 @@ export class HfSource implements TensorSource {
     return isPacked || dtype === "F8_E4M3" || dtype === "I8" ? layer : undefined;
   }
 
-  values(name: string, length: number): Float32Array {
+  values(name: string, length: number, count?: number): Float32Array {
+    const stack = this.#stack(name);
+    if (stack !== undefined) return stack.biases(length, count ?? 1);
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
     const tensor = this.#tensor(name, [length]);
