@@ -189,6 +189,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
     pooling: model.pooling,
     normalisesExperts: model.normalisesExperts,
     hasSinks: model.hasSinks,
+    hasExpertBiases: model.hasExpertBiases,
     layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ...feedForward })),
     ropes: ropes.map((rope) => {
       const { dim, base, scaling, factor, attentionFactor, originalContextLength, betaFast, betaSlow } = rope;

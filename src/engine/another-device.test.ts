@@ -60,6 +60,7 @@ const ARCHITECTURES: readonly RandomArchitecture[] = [
   "mistral3",
   "olmo2",
   "qwen3moe",
+  "gpt-oss",
 ];
 
 it.each(

@@ -108,12 +108,8 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
 }
 
 /** @param prefix of the layer's tensor names */
-function bindLayer(
-  binder: Binder,
-  layer: ServableLayer,
-  { width, isPostNormed, hasSinks }: ServableModel,
-  prefix: string,
-): LayerWeights {
+function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, prefix: string): LayerWeights {
+  const { width, isPostNormed, hasSinks } = config;
   const { headDim } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
@@ -143,7 +139,7 @@ function bindLayer(
     feedForward:
       layer.feedForward.kind === "dense"
         ? bindDense(binder, layer.feedForward.width, width, prefix)
-        : bindExperts(binder, layer.feedForward, width, prefix),
+        : bindExperts(binder, layer.feedForward, config, prefix),
     ffPostNorm: normOf("post_ffw_norm", width),
   };
 }
@@ -164,22 +160,39 @@ function bindDense(binder: Binder, ffWidth: number, width: number, prefix: strin
   };
 }
 
-function bindExperts(binder: Binder, part: ExpertsFeedForward, width: number, prefix: string): ExpertWeights {
+function bindExperts(
+  binder: Binder,
+  part: ExpertsFeedForward,
+  { width, hasExpertBiases: isBiased }: ServableModel,
+  prefix: string,
+): ExpertWeights {
   const { count, width: ffWidth } = part;
+  const inputs = { count, cols: width, isBiased };
   // Newer files fuse each expert's gate and up.
   const isFused = binder.has(`${prefix}ffn_gate_up_exps.weight`);
   const up = (start: number) =>
     isFused
-      ? binder.stack(`${prefix}ffn_gate_up_exps`, count, 2 * ffWidth, width, start, ffWidth)
-      : binder.stack(`${prefix}${start === 0 ? "ffn_gate_exps" : "ffn_up_exps"}`, count, ffWidth, width);
+      ? binder.stack(`${prefix}ffn_gate_up_exps`, { ...inputs, totalRows: 2 * ffWidth, start, rows: ffWidth })
+      : binder.stack(`${prefix}${start === 0 ? "ffn_gate_exps" : "ffn_up_exps"}`, { ...inputs, totalRows: ffWidth });
   return {
     kind: "experts",
     part,
-    router: binder.exact(`${prefix}ffn_gate_inp`, count, width),
+    router: binder.exact(`${prefix}ffn_gate_inp`, count, width, isBiased),
     gates: up(0),
     ups: up(ffWidth),
-    downs: binder.stack(`${prefix}ffn_down_exps`, count, width, ffWidth),
+    downs: binder.stack(`${prefix}ffn_down_exps`, { count, totalRows: width, cols: ffWidth, isBiased }),
   };
+}
+
+/** Rows [start, start + rows) of each of `count` matrices [totalRows, cols]; without start and rows: all of them. */
+interface StackPart {
+  readonly count: number;
+  readonly totalRows: number;
+  readonly cols: number;
+  readonly start?: number;
+  readonly rows?: number;
+  /** There must be biases. */
+  readonly isBiased: boolean;
 }
 
 /** Takes tensors one by one, in the order of the forward pass. */
@@ -187,10 +200,10 @@ export interface Binder {
   has(name: string): boolean;
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], and the same part of `<name>.bias` if it exists. */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
-  /** Rows [start, start + rows) of each of `count` matrices [totalRows, cols] that `<name>.weight` stacks, and of `<name>.bias` if it exists. */
-  stack(name: string, count: number, totalRows: number, cols: number, start?: number, rows?: number): LinearStack;
-  /** As `linear`, for exact products: the matrix keeps its stored values. */
-  exact(name: string, rows: number, cols: number): Linear;
+  /** A part of the matrices that `<name>.weight` stacks, and the same part of `<name>.bias` if it exists. */
+  stack(name: string, part: StackPart): LinearStack;
+  /** As `linear`, for exact products: the matrix keeps its stored values. @param isBiased there must be a bias */
+  exact(name: string, rows: number, cols: number, isBiased: boolean): Linear;
   /** A matrix that keeps its stored values: for row look-ups. */
   rows(name: string, rows: number, cols: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
@@ -213,7 +226,7 @@ class MatrixPlan implements Binder {
     return { weight: 0 as WeightHandle, bias: NO_BUFFER };
   }
 
-  stack(name: string, count: number, totalRows: number, cols: number, start = 0, rows = totalRows): LinearStack {
+  stack(name: string, { count, totalRows, cols, start = 0, rows = totalRows }: StackPart): LinearStack {
     for (let e = 0; e < count; e++) {
       this.matrices.push({
         name: `${name}.weight`,
@@ -264,21 +277,28 @@ class PlacedBinder implements Binder {
   }
 
   linear(name: string, totalRows: number, _cols: number, start = 0, rows = totalRows): Linear {
-    return { weight: this.rows(), bias: this.#biases(name, totalRows, start, rows) };
+    return { weight: this.rows(), bias: this.#biases(name, false, totalRows, start, rows) };
   }
 
-  exact(name: string, rows: number): Linear {
-    return { weight: this.rows(), bias: this.#biases(name, rows, 0, rows) };
+  exact(name: string, rows: number, _cols: number, isBiased: boolean): Linear {
+    return { weight: this.rows(), bias: this.#biases(name, isBiased, rows, 0, rows) };
   }
 
-  stack(name: string, count: number, totalRows: number, _cols: number, start = 0, rows = totalRows): LinearStack {
+  stack(name: string, { count, totalRows, start = 0, rows = totalRows, isBiased }: StackPart): LinearStack {
     const weights = this.backend.stack(Array.from({ length: count }, () => this.rows()));
-    return { weights, biases: this.#biases(name, totalRows, start, rows, count) };
+    return { weights, biases: this.#biases(name, isBiased, totalRows, start, rows, count) };
   }
 
   /** Values [start, start + rows) of each of `count` vectors; undefined: of one that is no stack. */
-  #biases(name: string, totalRows: number, start: number, rows: number, count?: number): BufferHandle {
-    if (!this.has(`${name}.bias`)) return NO_BUFFER;
+  #biases(
+    name: string,
+    isBiased: boolean,
+    totalRows: number,
+    start: number,
+    rows: number,
+    count?: number,
+  ): BufferHandle {
+    if (!isBiased && !this.has(`${name}.bias`)) return NO_BUFFER;
     const all = this.source.values(`${name}.bias`, totalRows, count);
     const wanted = Float32Array.from({ length: rows * (count ?? 1) }, (_, i) => {
       const index = Math.floor(i / rows);

@@ -45,6 +45,7 @@ export const PLAIN = {
   logitCap: 0,
   queryScaling: undefined,
   hasSinks: false,
+  hasExpertBiases: false,
 } as const satisfies Partial<ServableModel>;
 
 export interface ServableModel extends ModelDescription {
@@ -63,6 +64,8 @@ export interface ServableModel extends ModelDescription {
   readonly queryScaling: QueryScaling | undefined;
   /** Each head has one more attention score, which has no value: it takes a share of the sum (gpt-oss). */
   readonly hasSinks: boolean;
+  /** The router and the experts add biases, without which the model is another one. */
+  readonly hasExpertBiases: boolean;
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
   readonly activation: Activation;

@@ -1,5 +1,5 @@
 /** Mixtures of experts in GGUF files: the layouts there are have the same values, and a file that is not what its header says is refused. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -73,6 +73,39 @@ describe("tensors", () => {
       code: "gguf_tensor",
       message: expect.stringMatching(message),
     });
+  });
+
+  it("of gpt-oss are biases of every expert, and sinks of every head", async () => {
+    const gptOss = (metadata: RandomModelOptions["metadata"] = {}, ...renamed: readonly [string, string] | []) => {
+      const path = written({ architecture: "gpt-oss", metadata });
+      const [from, to] = renamed;
+      const bytes = readFileSync(path);
+      if (from !== undefined && to !== undefined) bytes.write(to, bytes.indexOf(from));
+      writeFileSync(path, bytes);
+      return path;
+    };
+    const { config } = openModel(gptOss());
+    expect(config).toMatchObject({ hasSinks: true, activation: "clampedSwiglu", normalisesExperts: true });
+    expect(config.layers.map(({ mixer }) => mixer.window)).toEqual([24, 0]);
+    expect(config.ropes[0]!.roundsYarnRange).toBe(false);
+    const unsaid = gptOss({}, "attention.sliding_window", "attention.sliding_wondow");
+    expect(openModel(unsaid).config.layers.map(({ mixer }) => mixer.window)).toEqual([128, 0]);
+    const refused = (message: RegExp) => ({ code: "gguf_tensor", message: expect.stringMatching(message) });
+    await expect(completionsOf(gptOss({}, "blk.1.attn_sinks", "blk.1.attn_sinkx"))).rejects.toMatchObject(
+      refused(/blk\.1\.attn_sinks\.weight of shape \[4\], got none/),
+    );
+    const fewer = { "gpt-oss.attention.head_count": u32(2), "gpt-oss.attention.key_length": u32(64) };
+    await expect(completionsOf(gptOss({ ...fewer, "gpt-oss.attention.head_count_kv": u32(1) }))).rejects.toMatchObject(
+      refused(/blk\.0\.attn_sinks\.weight of shape \[2\], got \[4\]/),
+    );
+    // The bias of another matrix under its name: [128, 8] in place of [64, 8].
+    const swapped = gptOss({}, "blk.0.ffn_gate_exps.bias", "blk.0.ffn_xate_exps.bias");
+    const bytes = readFileSync(swapped);
+    bytes.write("blk.0.ffn_gate_exps.bias", bytes.indexOf("blk.0.ffn_down_exps.bias"));
+    writeFileSync(swapped, bytes);
+    await expect(completionsOf(swapped)).rejects.toMatchObject(
+      refused(/blk\.0\.ffn_gate_exps\.bias of shape \[64,8\], got \[128,8\]/),
+    );
   });
 
   it("that are missing are refused by name", async () => {

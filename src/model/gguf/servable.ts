@@ -128,7 +128,7 @@ function scalesOf(read: MetadataReader, architecture: Architecture, contextLengt
       logitScale: 1 / read.optionalPositive("logit_scale", 1),
     };
   }
-  if (architecture === "gpt-oss") return { hasSinks: true };
+  if (architecture === "gpt-oss") return { hasSinks: true, hasExpertBiases: true };
   if (architecture !== "mistral3") return {};
   const beta = read.optionalPositive("attention.temperature_scale", 0);
   if (beta === 0) return {};

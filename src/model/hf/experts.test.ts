@@ -49,6 +49,9 @@ it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all laye
 
 describe("a folder is refused", () => {
   it.each([
+    ["gptoss", { swiglu_limit: 10 }, "architecture_unsupported", /swiglu_limit to be 7, got 10/],
+    ["gptoss", { swiglu_alpha: 1 }, "architecture_unsupported", /swiglu_alpha to be 1\.702, got 1/],
+    ["gptoss", { rope_scaling: undefined }, "model_config", /expected rope_parameters or rope_scaling, got neither/],
     ["qwen3moe", { num_experts_per_tok: 8 }, "model_config", /num_experts_per_tok to be an integer in \[1, 7\], got 8/],
     ["mixtral", { num_local_experts: 1e9 }, "model_config", /num_local_experts to be an integer in \[1, 16384\]/],
     ["qwen3moe", { moe_intermediate_size: 0 }, "model_config", /moe_intermediate_size to be an integer/],
@@ -61,6 +64,40 @@ describe("a folder is refused", () => {
   });
 
   it.each([
+    [
+      "gptoss",
+      { num_local_experts: 6 },
+      undefined,
+      /experts\.gate_up_proj_blocks as U8 \[6,128,1,16\], got U8 \[5,128/,
+    ],
+    [
+      "gptoss",
+      { intermediate_size: 32 },
+      undefined,
+      /experts\.gate_up_proj_blocks as U8 \[5,64,1,16\], got U8 \[5,128/,
+    ],
+    ["gptoss", { intermediate_size: 48 }, undefined, /experts\.gate_up_proj_blocks as U8/],
+    [
+      "gptoss",
+      {},
+      ["0.mlp.experts.down_proj_scales", "0.mlp.experts.down_proj_scalex"],
+      /down_proj_scales as U8.*none/,
+    ],
+    ["gptoss", {}, ["1.self_attn.sinks", "1.self_attn.sinkx"], /self_attn\.sinks of shape \[4\], got none/],
+    [
+      "gptoss",
+      {},
+      ["0.mlp.experts.down_proj_blocks", "0.mlp.experts.down_proj_blockx"],
+      /experts\.down_proj as F32 or/,
+    ],
+    ["gptoss_plain", { intermediate_size: 32 }, undefined, /experts\.gate_up_proj as F32 or .* \[4,32,64\], got BF16/],
+    [
+      "gptoss_plain",
+      {},
+      ["gate_up_proj_bias", "gate_up_proj_bixs"],
+      /gate_up_proj_bias as F32 or .* \[4,128\], got none/,
+    ],
+    ["gptoss_plain", {}, ["0.mlp.router.bias", "0.mlp.router.bixs"], /mlp\.router\.bias of shape \[4\], got none/],
     ["qwen3moe", { moe_intermediate_size: 16 }, undefined, /experts\.0\.gate_proj\.weight of shape \[16,32\]/],
     ["mixtral", { num_local_experts: 5 }, undefined, /experts\.4\.w1\.weight of shape \[48,32\], got none/],
     ["mixtral", {}, ["1.block_sparse_moe.experts.3.w2", "1.block_sparse_moe.experts.9.w2"], /experts\.3\.w2.*got none/],

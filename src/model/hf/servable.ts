@@ -95,7 +95,7 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTrai
       const value = text.number(key) ?? served;
       if (value !== served) throw unservedVariant(`expected ${text.nameOf(key)} to be ${served}, got ${value}`);
     }
-    return { hasSinks: true };
+    return { hasSinks: true, hasExpertBiases: true };
   }
   if (architecture !== "mistral3") return {};
   return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
