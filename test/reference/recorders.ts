@@ -66,7 +66,7 @@ export function storeSequences(
   };
 }
 
-export interface AttentionSettings {
+interface AttentionSettings {
   readonly scale: number;
   readonly window: number;
   readonly cap?: number | undefined;

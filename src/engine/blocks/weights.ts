@@ -15,7 +15,7 @@ export interface Linear {
 }
 
 /** A linear layer of each expert. */
-export interface LinearStack {
+interface LinearStack {
   /** [experts, outputs, inputs] */
   readonly weights: WeightStackHandle;
   /** f32 [experts, outputs] or NO_BUFFER */

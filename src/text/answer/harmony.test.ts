@@ -72,8 +72,25 @@ describe("an answer", () => {
 
   it("is read alike however it is cut", () => {
     const word = fc.constantFrom(
-      ...["<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|call|>", "<|return|>", "assistant"],
-      ...["analysis", "final", "commentary", " to=functions.now", " to=functions.x", "json", "a", "<", "<|", " ", "{}"],
+      "<|start|>",
+      "<|end|>",
+      "<|channel|>",
+      "<|message|>",
+      "<|constrain|>",
+      "<|call|>",
+      "<|return|>",
+      "assistant",
+      "analysis",
+      "final",
+      "commentary",
+      " to=functions.now",
+      " to=functions.x",
+      "json",
+      "a",
+      "<",
+      "<|",
+      " ",
+      "{}",
     );
     fc.assert(
       fc.property(
