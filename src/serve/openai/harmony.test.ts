@@ -97,6 +97,21 @@ describe("the template", () => {
     expect(later.prompt).toContain("<|channel|>final<|message|>Noon.<|end|>");
   });
 
+  it("receives several calls of one message as messages, each with its result", async () => {
+    const other = { ...call, id: "call_2", function: { name: "get", arguments: '{"a": 1}' } };
+    const results = [
+      { ...result, tool_call_id: "call_2", content: "two" },
+      { ...result, content: "one" },
+    ];
+    const { prompt } = await post({ messages: [...messages, { ...called, tool_calls: [call, other] }, ...results] });
+    expect(prompt).toContain(
+      "<|channel|>analysis<|message|>Why?<|end|>" +
+        "<|start|>assistant to=functions.now<|channel|>commentary json<|message|>{}<|call|><|start|>tool<|message|>one<|end|>" +
+        '<|start|>assistant to=functions.get<|channel|>commentary json<|message|>{"a": 1}<|call|><|start|>tool<|message|>two<|end|>',
+    );
+    expect(prompt.match(/Why\?/g)).toHaveLength(1);
+  });
+
   it.each([
     ["none", "low"],
     ["minimal", "low"],

@@ -5,6 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import { NumberText, type Value } from "./jinja-values.js";
+import { oneCallEach } from "./one-call-each.js";
 import { strftime } from "./strftime.js";
 
 export interface TextPart {
@@ -88,7 +89,8 @@ export class ChatTemplate {
     this.#needs ??= this.#probe();
     const needs = this.#needs;
     const numbers = new Map<string, NumberText>();
-    const messages = input.messages.map((message) => prepareMessage(message, needs, numbers));
+    const given = needs.hasThinking ? oneCallEach(input.messages) : input.messages;
+    const messages = given.map((message) => prepareMessage(message, needs, numbers));
     try {
       const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
       return numbers.size === 0 ? text : text.replace(PRINTED_MARK, (match, mark) => numbers.get(mark)?.text ?? match);
