@@ -21,6 +21,8 @@ export const KV_OCTET = 8;
 export const CODES = {
   /** Storage type of keys and values. int8 has one f32 scale per token and head. */
   KvType: ["f16", "f32", "int8"],
+  /** What a router makes of its logits before it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
+  Scoring: ["softmax", "sigmoid"],
   /** Of the gate g, which is then multiplied by up; clampedSwiglu: with u = up, min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
   Activation: ["silu", "geluTanh", "clampedSwiglu"],
   /**
@@ -30,6 +32,7 @@ export const CODES = {
   ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32"],
 } as const;
 
+export type Scoring = (typeof CODES.Scoring)[number];
 export type KvType = (typeof CODES.KvType)[number];
 export type Activation = (typeof CODES.Activation)[number];
 export type ActivationFormat = (typeof CODES.ActivationFormat)[number];

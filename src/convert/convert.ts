@@ -187,7 +187,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
     queryScaling: model.queryScaling && { ...model.queryScaling, beta: Math.fround(model.queryScaling.beta) },
     activation: model.activation,
     pooling: model.pooling,
-    normalisesExperts: model.normalisesExperts,
+    routing: { ...model.routing, scale: Math.fround(model.routing.scale) },
     hasSinks: model.hasSinks,
     hasExpertBiases: model.hasExpertBiases,
     layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ...feedForward })),

@@ -61,6 +61,7 @@ const ARCHITECTURES: readonly RandomArchitecture[] = [
   "olmo2",
   "qwen3moe",
   "gpt-oss",
+  "glm4moe",
 ];
 
 it.each(

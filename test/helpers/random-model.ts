@@ -32,7 +32,7 @@ export interface RandomModelOptions {
   readonly headDim?: number;
   /** 256. */
   readonly ff?: number;
-  /** Of `ff` each. None; qwen3moe and gpt-oss: 3 of 8. */
+  /** Of `ff` each. None; qwen3moe, gpt-oss and glm4moe: 3 of 8. */
   readonly experts?: { readonly count: number; readonly active: number };
   /** stacked; in one tensor for each expert; gate and up fused. */
   readonly expertLayout?: "stacked" | "apart" | "fused";
@@ -68,7 +68,7 @@ const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma2", "g
 const LAYERS: Partial<Record<RandomArchitecture, number>> = { gemma3: 6, smollm3: 4, olmo2: 4 };
 const SLIDING_WINDOW = 24;
 /** With experts in every layer. */
-const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3moe", "gpt-oss"];
+const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3moe", "gpt-oss", "glm4moe"];
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
 export function writeRandomModel(path: string, options: RandomModelOptions): RandomModel {
@@ -183,7 +183,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
 }
 
 /** What sets the architecture apart, so that it shows within some dozens of tokens. */
-function ownMetadata({ architecture }: Dimensions): Record<string, WritableValue> {
+function ownMetadata({ architecture, headDim }: Dimensions): Record<string, WritableValue> {
   const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
   const yarn = {
     "rope.scaling.type": str("yarn"),
@@ -198,6 +198,17 @@ function ownMetadata({ architecture }: Dimensions): Record<string, WritableValue
     case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
+    case "glm4moe":
+      return {
+        "rope.dimension_count": u32(headDim / 2),
+        leading_dense_block_count: u32(1),
+        expert_shared_count: u32(2),
+        expert_gating_func: u32(2),
+        expert_weights_norm: bool(true),
+        expert_weights_scale: f32(1.7),
+        expert_group_count: u32(4),
+        expert_group_used_count: u32(2),
+      };
     case "granite":
       return {
         "attention.scale": f32(0.1),
@@ -294,13 +305,15 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const name = (part: string) => `blk.${layer}.${part}`;
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
-  const hasExperts = experts.count > 0;
+  const isGlm = architecture === "glm4moe";
+  const hasExperts = experts.count > 0 && !(isGlm && layer === 0);
+  const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
   const isPostNormed = architecture === "olmo2";
   const isGptOss = architecture === "gpt-oss";
   // Some values are beyond the bounds of gpt-oss's activation.
   const gain = isGptOss ? 4 : 1;
-  const normBeforeFf = architecture === "seed_oss" || isGptOss ? "post_attention_norm" : "ffn_norm";
+  const normBeforeFf = architecture === "seed_oss" || isGptOss || isGlm ? "post_attention_norm" : "ffn_norm";
   const tensors = isPostNormed
     ? []
     : ["attn_norm", normBeforeFf].map((part) => create.norm(name(`${part}.weight`), width));
@@ -312,8 +325,14 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
     tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
-    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, experts.count, gain));
-    tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, experts.count, gain));
+    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
+    tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
+  }
+  if (isGlm && hasExperts) {
+    tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
+    tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
+    tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
+    tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));
   }
   if (isGptOss) {
     tensors.push(create.bias(name("attn_sinks.weight"), heads), create.bias(name("attn_output.bias"), width));
@@ -323,7 +342,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.bias(name(`${part}_exps.bias`), size, experts.count));
     }
   }
-  if (architecture === "qwen2" || architecture === "seed_oss" || isGptOss) {
+  if (architecture === "qwen2" || architecture === "seed_oss" || isGptOss || isGlm) {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
@@ -339,7 +358,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }
   tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
-  tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, experts.count));
+  tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, numExperts));
   return tensors;
 }
 

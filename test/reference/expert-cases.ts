@@ -20,15 +20,39 @@ function stackOf(bench: Bench, rows: number, cols: number, seed: number): Weight
   return bench.device.createWeightStack(weights);
 }
 
+/** How routers differ. */
+const ROUTERS = [
+  { normalises: true },
+  { normalises: false },
+  { normalises: false, scale: 2.5, numExperts: 6, numGroups: 3, numUsedGroups: 2 },
+  { scoring: "sigmoid", normalises: false, scale: 0.5 },
+  { scoring: "sigmoid", normalises: true, hasBias: true, scale: 1.5 },
+  { scoring: "sigmoid", normalises: true, hasBias: true, numExperts: 8, numGroups: 4, numUsedGroups: 1 },
+  { scoring: "sigmoid", normalises: true, hasBias: true, numExperts: 6, numGroups: 2, numUsedGroups: 2 },
+] as const;
+
 function routeCases(): OpCase[] {
-  return [true, false].map((normalises) => ({
+  return ROUTERS.map((router) => ({
     op: "routeExperts",
-    label: normalises ? "weights of the chosen" : "weights of all",
+    label: JSON.stringify(router),
     record: (bench) => {
-      const logits = normals(15, 60).map((value, i) => (i < 5 ? 1 : value));
+      const { hasBias, ...settings } = { ...CHOICE, hasBias: false, ...router };
+      const { numExperts } = settings;
+      // The first row's experts are equal but for a bias.
+      const logits = normals(3 * numExperts, 60).map((value, i) => (i < numExperts ? 1 : value));
       const experts = bench.i32([-1, -1, -1, -1, -1, -1]);
       const weights = bench.unwritten(6);
-      bench.program.record("routeExperts", { ...CHOICE, experts, weights, logits: bench.f32(logits), normalises });
+      bench.program.record("routeExperts", {
+        scoring: "softmax",
+        scale: 1,
+        numGroups: 1,
+        numUsedGroups: 1,
+        ...settings,
+        experts,
+        weights,
+        logits: bench.f32(logits),
+        bias: hasBias ? bench.f32(normals(numExperts, 59)) : undefined,
+      });
       return [
         { name: "experts", handle: experts, as: "i32" },
         { name: "weights", handle: weights, as: "f32", tolerance: { relative: 1e-6, absolute: 0 } },

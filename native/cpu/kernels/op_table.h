@@ -91,14 +91,14 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "gatherRows(out, x, rows, numRows, width)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
     "pack(out, byteOffset, weight)",
-    "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises)",
+    "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises, scoring, scale, numGroups, numUsedGroups, bias)",
     "groupExperts(groups, places, experts, numRows, numExperts, numChosen)",
     "dispatchRows(out, x, places, numRows, numChosen, width, format)",
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 5, 6, 10, 6, 15, 18, 5, 15, 3, 7, 6, 7, 11, 6, 7};
+constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 5, 6, 10, 6, 15, 18, 5, 15, 3, 12, 6, 7, 11, 6, 7};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -107,6 +107,8 @@ constexpr int64_t kKvOctet = 8;
 
 enum class KvType : uint8_t { f16, f32, int8 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8"};
+enum class Scoring : uint8_t { softmax, sigmoid };
+constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
 enum class Activation : uint8_t { silu, geluTanh, clampedSwiglu };
 constexpr const char* kActivationNames[] = {"silu", "geluTanh", "clampedSwiglu"};
 enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32 };
@@ -338,6 +340,11 @@ struct routeExperts {
   static constexpr operand::Integer<routeExperts> numExperts{{4, "numExperts"}};
   static constexpr operand::Integer<routeExperts> numChosen{{5, "numChosen"}};
   static constexpr operand::Flag<routeExperts> normalises{{6, "normalises"}};
+  static constexpr operand::Code<routeExperts, Scoring> scoring{{7, "scoring"}, 0, 1};
+  static constexpr operand::Number<routeExperts> scale{{8, "scale"}};
+  static constexpr operand::Integer<routeExperts> numGroups{{9, "numGroups"}};
+  static constexpr operand::Integer<routeExperts> numUsedGroups{{10, "numUsedGroups"}};
+  static constexpr operand::OptionalBuffer<routeExperts, const float> bias{{11, "bias"}};
 };
 
 struct groupExperts {

@@ -170,13 +170,25 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     "rope.freq_base": f32(rope!.base),
   };
   if (experts !== undefined) {
-    if (config.layers.some(({ feedForward }) => feedForward.kind === "dense")) {
+    const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
+    const kinds = config.layers.map(({ feedForward }) => feedForward.kind);
+    const numDense = kinds.lastIndexOf("dense") + 1;
+    if (numDense > kinds.indexOf("experts") || (numDense > 0 && architecture !== "glm4moe")) {
       throw unservedVariant("expected experts in every layer, got some without");
     }
+    if (numDense > 0) own.leading_dense_block_count = u32(numDense);
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
-    if (!config.normalisesExperts) own.expert_weights_norm = bool(false);
+    if (!normalises) own.expert_weights_norm = bool(false);
+    if (scoring === "sigmoid") {
+      own.expert_gating_func = u32(2);
+      own.expert_weights_norm = bool(normalises);
+      own.expert_weights_scale = f32(scale);
+      own.expert_group_count = u32(numGroups);
+      own.expert_group_used_count = u32(numUsedGroups);
+    }
+    if (experts.sharedWidth > 0) own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A rope of its own without a window: the window is as long as the context.

@@ -29,6 +29,7 @@ const CLASSES: Readonly<Record<Architecture, readonly [modelType: string, classN
   olmo2: ["olmo2", "Olmo2ForCausalLM"],
   seed_oss: ["seed_oss", "SeedOssForCausalLM"],
   "gpt-oss": ["gpt_oss", "GptOssForCausalLM"],
+  glm4moe: ["glm4_moe", "Glm4MoeForCausalLM"],
 };
 /** One architecture of GGUF files; transformers has another class for its models with windows. */
 const OLMO3 = ["olmo3", "Olmo3ForCausalLM"] as const;
@@ -40,18 +41,40 @@ const HAS_ATTENTION_BIAS: readonly Architecture[] = ["llama", "qwen3", "granite"
 
 const MIXTRAL = ["mixtral", "MixtralForCausalLM"] as const;
 
-function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeedForward): Json {
+function glmJson({ routing, layers }: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
+  const numDense = layers.findIndex(({ feedForward }) => feedForward.kind === "experts");
+  if (layers.slice(numDense).some(({ feedForward }) => feedForward.kind === "dense")) {
+    throw unservedVariant("expected layers without experts at the beginning only");
+  }
+  return {
+    n_routed_experts: experts.count,
+    num_experts_per_tok: experts.active,
+    moe_intermediate_size: experts.width,
+    n_shared_experts: experts.sharedWidth / experts.width,
+    first_k_dense_replace: numDense,
+    norm_topk_prob: routing.normalises,
+    routed_scaling_factor: shortest(routing.scale),
+    n_group: routing.numGroups,
+    topk_group: routing.numUsedGroups,
+    use_qk_norm: source.has("blk.0.attn_q_norm.weight"),
+    num_nextn_predict_layers: 0,
+  };
+}
+
+function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
+  if (model.architecture === "glm4moe") return glmJson(model, source, experts);
+  const { count, active, width } = experts;
   const config: Json = { num_local_experts: count, num_experts_per_tok: active };
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
   if (model.architecture === "qwen3moe") {
     return {
       ...config,
       moe_intermediate_size: width,
-      norm_topk_prob: model.normalisesExperts,
+      norm_topk_prob: model.routing.normalises,
       mlp_only_layers: denseLayers,
     };
   }
-  if (denseLayers.length > 0 || !model.normalisesExperts) {
+  if (denseLayers.length > 0 || !model.routing.normalises) {
     throw unservedVariant("expected experts in every layer, whose weights are relative to one another");
   }
   return config;
@@ -95,7 +118,7 @@ export function hfConfigOf(
     tie_word_embeddings: !source.has("output.weight"),
     ...ropeOf(model, source),
     ...windowsOf(model),
-    ...(experts === undefined ? {} : expertsJson(model, experts)),
+    ...(experts === undefined ? {} : expertsJson(model, source, experts)),
     ...partsOf(model, source),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
@@ -131,8 +154,8 @@ function partsOf(model: ServableModel, source: TensorSource): Json {
   const parts: Json = { hidden_act: "silu" };
   const isMixtral = architecture === "llama" && expertsOf(model) !== undefined;
   const ofInputs = ["attn_q", "attn_k", "attn_v"];
+  if (architecture === "seed_oss" || architecture === "glm4moe") parts.attention_bias = all(ofInputs);
   if (architecture === "seed_oss") {
-    parts.attention_bias = all(ofInputs);
     parts.attention_out_bias = all(["attn_output"]);
   } else if (HAS_ATTENTION_BIAS.includes(architecture) && !isMixtral)
     parts.attention_bias = all([...ofInputs, "attn_output"]);
@@ -185,7 +208,7 @@ function ropeOf(model: ServableModel, source: TensorSource): Json {
   const json: Json = { rope_theta: base };
   // transformers' Olmo3 takes the model's base there too, and has no key for another.
   if (local !== undefined && model.architecture === "gemma3") json.rope_local_base_freq = local.base;
-  if (dim !== headDim) json.partial_rotary_factor = dim / headDim;
+  if (dim !== headDim || model.architecture === "glm4moe") json.partial_rotary_factor = dim / headDim;
   const factors = (name: string) => (source.has(name) ? source.values(name, dim / 2) : undefined);
   const [all, short, long] = ROPE_FACTORS.map(factors);
   if (all !== undefined) json.rope_scaling = llama3Scaling(all, model);

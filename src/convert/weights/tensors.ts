@@ -108,6 +108,13 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
       stack(`${layer}ffn_gate_exps`, count, inner, width);
       stack(`${layer}ffn_up_exps`, count, inner, width);
       stack(`${layer}ffn_down_exps`, count, width, inner);
+      if (model.routing.hasBias) vector(`${layer}exp_probs_b.bias`, count);
+      const { sharedWidth } = feedForward;
+      if (sharedWidth > 0) {
+        matrix(`${layer}ffn_gate_shexp`, sharedWidth, width);
+        matrix(`${layer}ffn_up_shexp`, sharedWidth, width);
+        matrix(`${layer}ffn_down_shexp`, width, sharedWidth);
+      }
     } else {
       matrix(`${layer}ffn_gate`, inner, width);
       matrix(`${layer}ffn_up`, isGateFused ? 2 * inner : inner, width);

@@ -38,6 +38,10 @@ export interface ExpertWeights {
   readonly gates: LinearStack;
   readonly ups: LinearStack;
   readonly downs: LinearStack;
+  /** Of the router's scores, f32 [experts]. */
+  readonly scoreBias: BufferHandle | undefined;
+  /** The part that every token passes. */
+  readonly shared: DenseWeights | undefined;
 }
 
 export interface LayerWeights {
@@ -163,10 +167,11 @@ function bindDense(binder: Binder, ffWidth: number, width: number, prefix: strin
 function bindExperts(
   binder: Binder,
   part: ExpertsFeedForward,
-  { width, hasExpertBiases: isBiased }: ServableModel,
+  { width, hasExpertBiases: isBiased, routing }: ServableModel,
   prefix: string,
 ): ExpertWeights {
-  const { count, width: ffWidth } = part;
+  const { count, width: ffWidth, sharedWidth } = part;
+  const shared = (name: string, rows: number, cols: number) => binder.linear(`${prefix}ffn_${name}_shexp`, rows, cols);
   const inputs = { count, cols: width, isBiased };
   // Newer files fuse each expert's gate and up.
   const isFused = binder.has(`${prefix}ffn_gate_up_exps.weight`);
@@ -181,6 +186,17 @@ function bindExperts(
     gates: up(0),
     ups: up(ffWidth),
     downs: binder.stack(`${prefix}ffn_down_exps`, { count, totalRows: width, cols: ffWidth, isBiased }),
+    scoreBias: routing.hasBias ? binder.vector(`${prefix}exp_probs_b.bias`, count) : undefined,
+    shared:
+      sharedWidth === 0
+        ? undefined
+        : {
+            kind: "dense",
+            width: sharedWidth,
+            gate: shared("gate", sharedWidth, width),
+            up: shared("up", sharedWidth, width),
+            down: shared("down", width, sharedWidth),
+          },
   };
 }
 

@@ -1,5 +1,5 @@
 /** The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values are computed. */
-import type { Activation } from "../../backend/ops.js";
+import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
 import type { Pooling } from "./pooling.js";
@@ -22,14 +22,37 @@ export const ARCHITECTURES = [
   "olmo2",
   "seed_oss",
   "gpt-oss",
+  "glm4moe",
 ] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
 export interface ServableLayer {
   readonly mixer: AttentionMixer;
-  /** Experts without a shared part. */
   readonly feedForward: FeedForward;
 }
+
+/** How a router's logits become a choice of experts and their weights. */
+export interface ExpertRouting {
+  readonly scoring: Scoring;
+  /** The weights of a token's experts are relative to one another, not to those of all experts. */
+  readonly normalises: boolean;
+  /** Factor on the weights. */
+  readonly scale: number;
+  /** Experts lie in groups, of which a token uses the best few; 1 of 1: there are none. */
+  readonly numGroups: number;
+  readonly numUsedGroups: number;
+  /** Scores have biases, which weights do not have. */
+  readonly hasBias: boolean;
+}
+
+export const PLAIN_ROUTING: ExpertRouting = {
+  scoring: "softmax",
+  normalises: true,
+  scale: 1,
+  numGroups: 1,
+  numUsedGroups: 1,
+  hasBias: false,
+};
 
 /** Queries are multiplied by 1 + beta · ln(1 + floor(position / length)). */
 export interface QueryScaling {
@@ -69,8 +92,7 @@ export interface ServableModel extends ModelDescription {
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
   readonly activation: Activation;
-  /** The weights of a token's experts are the softmax of their own scores, not of all experts'. */
-  readonly normalisesExperts: boolean;
+  readonly routing: ExpertRouting;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxRope: boolean;
   readonly ropes: readonly RopeConfig[];
@@ -78,15 +100,21 @@ export interface ServableModel extends ModelDescription {
   readonly pooling: Pooling | undefined;
 }
 
-/** @throws architecture_unsupported, where the engine does not compute the layers */
-export function servableLayers({ layers }: Pick<ModelDescription, "layers">): readonly ServableLayer[] {
+/**
+ * @param mayShare the architecture's experts may have a part that every token passes, added as it is
+ * @throws architecture_unsupported, where the engine does not compute the layers
+ */
+export function servableLayers(
+  { layers }: Pick<ModelDescription, "layers">,
+  mayShare = false,
+): readonly ServableLayer[] {
   if (!layers.every(hasAttention)) {
     throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
   }
   const sharedWidth = mostOf({ layers }, ({ feedForward }) =>
     "sharedWidth" in feedForward ? feedForward.sharedWidth : 0,
   );
-  if (sharedWidth > 0) {
+  if (sharedWidth > 0 && !mayShare) {
     throw unservedVariant(`expected experts without a part that every token passes, got one of width ${sharedWidth}`);
   }
   const numExperts = layers.reduce((sum, { feedForward }) => sum + ("count" in feedForward ? feedForward.count : 0), 0);
@@ -112,6 +140,21 @@ const SAME_IN_ALL_LAYERS: readonly (readonly [string, (layer: ServableLayer) => 
   ["number of query heads", ({ mixer }) => mixer.numHeads],
   ["number of key/value heads", ({ mixer }) => mixer.numKvHeads],
 ];
+
+/** @throws architecture_unsupported for groups that do not hold the experts, or too few of them */
+export function assertGroups({ layers }: Pick<ModelDescription, "layers">, routing: ExpertRouting): void {
+  const { numGroups, numUsedGroups } = routing;
+  for (const { feedForward } of layers) {
+    if (feedForward.kind !== "experts") continue;
+    const { count, active } = feedForward;
+    const perGroup = count / numGroups;
+    const isWhole = numGroups === 1 || (Number.isInteger(perGroup) && perGroup >= 2);
+    if (isWhole && numUsedGroups <= numGroups && perGroup * numUsedGroups >= active) continue;
+    throw unservedVariant(
+      `expected ${count} experts in whole groups, with ${active} in those that a token uses, got ${numUsedGroups} of ${numGroups} groups`,
+    );
+  }
+}
 
 export const unservedArchitecture = (message: string): MillraceError =>
   new MillraceError("architecture_unsupported", message, {

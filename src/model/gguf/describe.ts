@@ -44,11 +44,13 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
     throw new MillraceError("gguf_metadata", "expected a general.architecture, got none");
   }
   const read = new MetadataReader(metadata, architecture);
-  const numLayers = read.size("block_count", MODEL_LIMITS.layers);
+  const numBlocks = read.size("block_count", MODEL_LIMITS.layers);
+  // The last blocks may be for drafts of later tokens.
+  const numLayers = numBlocks - read.optionalSize("nextn_predict_layers", numBlocks - 1);
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
-  const mixerOf = readMixers(read, { numLayers, width, windowOf: readWindows(read, architecture, contextLength) });
-  const feedForwardOf = readFeedForwards(read, numLayers);
+  const mixerOf = readMixers(read, { numBlocks, width, windowOf: readWindows(read, architecture, contextLength) });
+  const feedForwardOf = readFeedForwards(read, numBlocks);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
     width,
@@ -69,7 +71,8 @@ function readVocabSize(read: MetadataReader, { tensors }: GgufFile): number {
 }
 
 interface LayerContext {
-  readonly numLayers: number;
+  /** Entries of lists by layer. */
+  readonly numBlocks: number;
   readonly width: number;
   readonly windowOf: (index: number) => Window;
 }
@@ -92,14 +95,14 @@ function readWindows(read: MetadataReader, architecture: string, contextLength: 
   return (index) => (seesAll(index, traits.period) ? all : local);
 }
 
-function readMixers(read: MetadataReader, { numLayers, width, windowOf }: LayerContext): (index: number) => Mixer {
-  const numHeads = read.perLayer("attention.head_count", numLayers, MODEL_LIMITS.heads);
+function readMixers(read: MetadataReader, { numBlocks, width, windowOf }: LayerContext): (index: number) => Mixer {
+  const numHeads = read.perLayer("attention.head_count", numBlocks, MODEL_LIMITS.heads);
   if (read.has("attention.kv_lora_rank")) {
     const latent = readLatent(read);
     return (index) => ({ ...latent, numHeads: numHeads[index]! });
   }
   const numKvHeads = read.has("attention.head_count_kv")
-    ? read.perLayer("attention.head_count_kv", numLayers, MODEL_LIMITS.heads)
+    ? read.perLayer("attention.head_count_kv", numBlocks, MODEL_LIMITS.heads)
     : numHeads;
   const headDim = read.size("attention.key_length", MODEL_LIMITS.headDim, Math.floor(width / Math.max(...numHeads)));
   const valueDim = read.size("attention.value_length", MODEL_LIMITS.headDim, headDim);
@@ -130,10 +133,10 @@ function readLatent(read: MetadataReader): Omit<LatentMixer, "numHeads"> {
   };
 }
 
-function readFeedForwards(read: MetadataReader, numLayers: number): (index: number) => FeedForward {
+function readFeedForwards(read: MetadataReader, numBlocks: number): (index: number) => FeedForward {
   const experts = readExperts(read);
-  const numDense = experts === undefined ? numLayers : read.optionalSize("leading_dense_block_count", numLayers);
-  const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numLayers, MODEL_LIMITS.ff);
+  const numDense = experts === undefined ? numBlocks : read.optionalSize("leading_dense_block_count", numBlocks);
+  const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
   return (index) => (experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]! });
 }
 

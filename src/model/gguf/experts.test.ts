@@ -31,7 +31,7 @@ it.each([
 
 describe("the header", () => {
   it("says how the weights of chosen experts are scaled", () => {
-    const isNormalising = (path: string) => openModel(path).config.normalisesExperts;
+    const isNormalising = (path: string) => openModel(path).config.routing.normalises;
     expect(isNormalising(written())).toBe(true);
     expect(isNormalising(withKey("expert_weights_norm", bool(false)))).toBe(false);
     const metadata = { "qwen3moe.expert_weights_norm": bool(false), "qwen3moe.expert_gating_func": u32(3) };
@@ -56,6 +56,33 @@ describe("the header", () => {
   ] as const)("with %s out of range is refused (%#)", (key, value, message) => {
     const refusal = expect.objectContaining({ code: "gguf_metadata", message: expect.stringMatching(message) });
     expect(() => openModel(withKey(key, value))).toThrow(refusal);
+  });
+
+  it("of glm4moe says how its experts are chosen, and which blocks are no layers", () => {
+    const glm = (metadata: RandomModelOptions["metadata"] = {}) =>
+      openModel(written({ architecture: "glm4moe", layers: 3, metadata })).config;
+    const { layers, routing, ropes } = glm();
+    expect(layers.map(({ feedForward }) => feedForward)).toMatchObject([
+      { kind: "dense" },
+      { kind: "experts", count: 8, active: 3, sharedWidth: 128 },
+      { kind: "experts" },
+    ]);
+    expect(ropes[0]!.dim).toBe(16);
+    const wanted = { scoring: "sigmoid", normalises: true, numGroups: 4, numUsedGroups: 2, hasBias: true };
+    expect(routing).toEqual({ ...wanted, scale: Math.fround(1.7) });
+    expect(glm({ "glm4moe.nextn_predict_layers": u32(1) }).layers).toHaveLength(2);
+    const one = { "glm4moe.expert_group_count": u32(0), "glm4moe.expert_group_used_count": u32(0) };
+    expect(glm(one).routing).toMatchObject({ numGroups: 1, numUsedGroups: 1 });
+    const plain = { "glm4moe.expert_weights_scale": f32(0), "glm4moe.expert_gating_func": u32(0) };
+    expect(glm(plain).routing).toMatchObject({ scoring: "sigmoid", scale: 1 });
+    const refused = (key: string, value: WritableValue) => expect(() => glm({ [`glm4moe.${key}`]: value }));
+    refused("expert_gating_func", u32(1)).toThrow(/expert_gating_func to be 0 or 2, got 1/);
+    refused("expert_group_count", u32(3)).toThrow(/8 experts in whole groups/);
+    refused("expert_group_count", u32(8)).toThrow(/8 experts in whole groups/);
+    refused("expert_group_used_count", u32(1)).toThrow(/with 3 in those that a token uses, got 1 of 4 groups/);
+    refused("expert_group_used_count", u32(5)).toThrow(/expert_group_used_count to be an integer in \[1, 4\]/);
+    refused("nextn_predict_layers", u32(3)).toThrow(/nextn_predict_layers to be an integer in \[1, 2\]/);
+    refused("expert_weights_scale", f32(-1)).toThrow(/expert_weights_scale to be a positive number/);
   });
 
   it("with experts beyond counting is refused before anything is made of them", () => {
@@ -85,7 +112,7 @@ describe("tensors", () => {
       return path;
     };
     const { config } = openModel(gptOss());
-    expect(config).toMatchObject({ hasSinks: true, activation: "clampedSwiglu", normalisesExperts: true });
+    expect(config).toMatchObject({ hasSinks: true, activation: "clampedSwiglu", routing: { normalises: true } });
     expect(config.layers.map(({ mixer }) => mixer.window)).toEqual([24, 0]);
     expect(config.ropes[0]!.roundsYarnRange).toBe(false);
     const unsaid = gptOss({}, "attention.sliding_window", "attention.sliding_wondow");

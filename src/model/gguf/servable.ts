@@ -7,7 +7,10 @@ import type { Pooling } from "../description/pooling.js";
 import {
   ARCHITECTURES,
   type Architecture,
+  assertGroups,
+  type ExpertRouting,
   PLAIN,
+  PLAIN_ROUTING,
   type ServableLayer,
   type ServableModel,
   servableLayers,
@@ -25,6 +28,8 @@ interface Traits {
   readonly scalesEmbedding: boolean;
   /** Files of this architecture may have them. */
   readonly hasExperts?: true;
+  /** Its experts may have a part that every token passes. */
+  readonly hasShared?: true;
 }
 
 const LLAMA: Traits = { isNeoxRope: false, activation: "silu", scalesEmbedding: false };
@@ -46,12 +51,14 @@ const TRAITS: Readonly<Record<Architecture, Traits>> = {
   olmo2: NEOX,
   seed_oss: NEOX,
   "gpt-oss": { ...NEOX, activation: "clampedSwiglu", hasExperts: true },
+  glm4moe: { ...NEOX, hasExperts: true, hasShared: true },
 };
 
 /** Gemma 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
 const GEMMA_27B_LAYERS: Partial<Record<Architecture, number>> = { gemma2: 46, gemma3: 62 };
 
-/** Code of `<architecture>.expert_gating_func`. */
+/** Codes of `<architecture>.expert_gating_func`. */
+const SIGMOID = 2;
 const SOFTMAX_OF_CHOSEN = 3;
 
 /** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
@@ -79,14 +86,16 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   }
   const description = describeGguf(gguf);
   const { width } = description;
-  const layers = servableLayers(description);
+  const traits = TRAITS[architecture];
+  const layers = servableLayers(description, traits.hasShared);
   const { headDim, valueDim } = layers[0]!.mixer;
   if (valueDim !== headDim) {
     const message = `expected value heads as wide as key heads (${headDim}), got ${valueDim}`;
     throw new MillraceError("gguf_metadata", message);
   }
-  const traits = TRAITS[architecture];
   const read = new MetadataReader(metadata, architecture);
+  const routing = readRouting(read, metadata, architecture);
+  assertGroups(description, routing);
   return Object.freeze({
     ...description,
     layers,
@@ -98,7 +107,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...scalesOf(read, architecture, description.contextLength),
     isPostNormed: architecture === "olmo2",
     activation: traits.activation,
-    normalisesExperts: readExpertWeights(metadata, architecture),
+    routing,
     isNeoxRope: traits.isNeoxRope,
     ropes: readRopes(metadata, architecture, layers),
     pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
@@ -160,8 +169,8 @@ const SERVED_EXPERTS: Readonly<Record<string, readonly number[]>> = {
   expert_group_count: [0, 1],
 };
 
-/** @returns whether the weights of a token's experts are relative to one another */
-function readExpertWeights(metadata: GgufMetadata, architecture: Architecture): boolean {
+function readRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
+  if (architecture === "glm4moe") return readSigmoidRouting(read, metadata);
   for (const [key, served] of Object.entries(SERVED_EXPERTS)) {
     const value = metadata.number(`${architecture}.${key}`);
     if (value === undefined || served.includes(value)) continue;
@@ -169,7 +178,24 @@ function readExpertWeights(metadata: GgufMetadata, architecture: Architecture): 
   }
   const isOfChosen =
     architecture === "gpt-oss" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
-  return isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? true);
+  const normalises = isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? true);
+  return { ...PLAIN_ROUTING, normalises };
+}
+
+function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata): ExpertRouting {
+  const gating = metadata.number("glm4moe.expert_gating_func") ?? 0;
+  if (gating !== 0 && gating !== SIGMOID) {
+    throw unservedVariant(`expected glm4moe.expert_gating_func to be 0 or ${SIGMOID}, got ${gating}`);
+  }
+  const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
+  return {
+    scoring: "sigmoid",
+    normalises: metadata.boolean("glm4moe.expert_weights_norm") ?? false,
+    scale: read.optionalPositive("expert_weights_scale", 1),
+    numGroups,
+    numUsedGroups: read.optionalSize("expert_group_used_count", numGroups) || numGroups,
+    hasBias: true,
+  };
 }
 
 /** The model's rope, then that of windowed layers where they have their own. */

@@ -39,7 +39,7 @@ it("layers have experts where the settings say so", () => {
 });
 
 it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all layers, and mixtral has no choice", () => {
-  const weighs = (folder: string) => openModel(folder).config.normalisesExperts;
+  const weighs = (folder: string) => openModel(folder).config.routing.normalises;
   expect(weighs(changed("qwen3moe", { norm_topk_prob: true }))).toBe(true);
   expect(weighs(changed("qwen3moe", { norm_topk_prob: undefined }))).toBe(false);
   expect(weighs(changed("mixtral", { norm_topk_prob: false }))).toBe(true);
@@ -49,6 +49,10 @@ it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all laye
 
 describe("a folder is refused", () => {
   it.each([
+    ["glm4_moe", { n_group: 3 }, "architecture_unsupported", /8 experts in whole groups/],
+    ["glm4_moe", { topk_group: 1 }, "architecture_unsupported", /with 3 in those that a token uses, got 1 of 4 groups/],
+    ["glm4_moe", { topk_group: 5 }, "model_config", /topk_group to be an integer in \[1, 4\], got 5/],
+    ["glm4_moe", { routed_scaling_factor: 0 }, "model_config", /routed_scaling_factor to be a positive number/],
     ["gptoss", { swiglu_limit: 10 }, "architecture_unsupported", /swiglu_limit to be 7, got 10/],
     ["gptoss", { swiglu_alpha: 1 }, "architecture_unsupported", /swiglu_alpha to be 1\.702, got 1/],
     ["gptoss", { rope_scaling: undefined }, "model_config", /expected rope_parameters or rope_scaling, got neither/],
@@ -75,6 +79,13 @@ describe("a folder is refused", () => {
       { intermediate_size: 32 },
       undefined,
       /experts\.gate_up_proj_blocks as U8 \[5,64,1,16\], got U8 \[5,128/,
+    ],
+    ["glm4_moe", {}, ["1.mlp.gate.e_score", "1.mlp.gate.e_scorx"], /e_score_correction_bias of shape \[8\], got none/],
+    [
+      "glm4_moe",
+      { n_shared_experts: 1 },
+      undefined,
+      /shared_experts\.gate_proj\.weight of shape \[20,32\], got \[40,32\]/,
     ],
     ["gptoss", { intermediate_size: 48 }, undefined, /experts\.gate_up_proj_blocks as U8/],
     [

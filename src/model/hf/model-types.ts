@@ -22,6 +22,7 @@ const ARCHITECTURE_BY_TYPE = {
   olmo3: "olmo2",
   seed_oss: "seed_oss",
   gpt_oss: "gpt-oss",
+  glm4_moe: "glm4moe",
 } as const satisfies Readonly<Record<string, Architecture>>;
 type ModelType = keyof typeof ARCHITECTURE_BY_TYPE;
 
@@ -49,6 +50,8 @@ export interface TypeTraits {
     readonly attentionScalar?: number;
     readonly attentionCap?: number;
     readonly logitCap?: number;
+    /** Share of a head that is rotated. */
+    readonly rotatedShare?: number;
   };
 }
 
@@ -123,6 +126,11 @@ const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
   seed_oss: {
     ...LLAMA,
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
+  },
+  glm4_moe: {
+    ...LLAMA,
+    hasExperts: true,
+    defaults: { rmsEps: 1e-5, ropeBase: 10_000, numHeads: 96, numKvHeads: 8, maxPositions: 131_072, rotatedShare: 0.5 },
   },
   gpt_oss: {
     activations: { silu: "clampedSwiglu" },

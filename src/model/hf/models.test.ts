@@ -12,6 +12,7 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   mixtral: "llama",
   gptoss: "gpt-oss",
   gptoss_plain: "gpt-oss",
+  glm4_moe: "glm4moe",
 };
 
 describe("a folder of", () => {

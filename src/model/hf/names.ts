@@ -39,6 +39,13 @@ const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
   "ffn_up.": "mlp.experts.#.up_proj",
   "ffn_down.": "mlp.experts.#.down_proj",
 };
+const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
+  ...QWEN3_MOE_PARTS,
+  exp_probs_b: "mlp.gate.e_score_correction_bias",
+  ffn_gate_shexp: "mlp.shared_experts.gate_proj",
+  ffn_up_shexp: "mlp.shared_experts.up_proj",
+  ffn_down_shexp: "mlp.shared_experts.down_proj",
+};
 /** Of Mixtral, whose architecture is llama's. */
 const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
@@ -70,9 +77,10 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
   "gpt-oss": GPT_OSS_PARTS,
+  glm4moe: GLM4_MOE_PARTS,
 };
 /** Tensors that have no kind at the end of their names. */
-const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks"]);
+const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b"]);
 
 /** Norms are stored as their distance from one. */
 export const hasOffsetNorms = (architecture: Architecture): boolean => PARTS[architecture] === GEMMA_PARTS;

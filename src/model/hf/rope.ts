@@ -26,6 +26,8 @@ interface RopeContext {
   readonly headDim: number;
   readonly maxPositions: number;
   readonly defaultBase: number;
+  /** Share of a head that is rotated where the file does not say; absent: all. */
+  readonly defaultShare?: number | undefined;
   /** Of layers with a window, where they have their own; base: where the file does not say (absent: the model's). */
   readonly localRope: { readonly base?: number } | undefined;
 }
@@ -105,10 +107,10 @@ function plainRope(dim: number, base: number, maxPositions: number): RopeConfig 
 function readRope(
   text: JsonObject,
   stated: JsonObject,
-  { headDim, maxPositions, defaultBase }: RopeContext,
+  { headDim, maxPositions, defaultBase, defaultShare = 1 }: RopeContext,
 ): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
   const either = (key: string) => positive(stated, key) ?? positive(text, key);
-  const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? 1));
+  const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? defaultShare));
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
     throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
   }

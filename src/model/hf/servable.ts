@@ -1,9 +1,13 @@
 /** Narrows a config.json's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
+import { MODEL_LIMITS } from "../description/model-description.js";
 import {
   type Architecture,
+  assertGroups,
+  type ExpertRouting,
   PLAIN,
+  PLAIN_ROUTING,
   type ServableModel,
   servableLayers,
   unservedVariant,
@@ -29,7 +33,7 @@ export interface ServableFolder {
 export function servableConfig(config: JsonObject, name: string, weights?: WeightFacts): ServableFolder {
   const architecture = architectureOf(servedTypeOf(config));
   const description = describeConfig(config, name, weights);
-  const layers = servableLayers(description);
+  const layers = servableLayers(description, architecture === "glm4moe");
   const traits = traitsOf(config);
   if (traits.hasExperts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
@@ -41,9 +45,12 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     headDim,
     maxPositions: maxPositionsOf(text, traits),
     defaultBase: traits.defaults.ropeBase,
+    defaultShare: traits.defaults.rotatedShare,
     localRope: traits.localRope,
   });
   const { attentionScalar } = traits.defaults;
+  const routing = routingOf(text, architecture);
+  assertGroups(description, routing);
   const model: ServableModel = {
     ...description,
     layers,
@@ -57,7 +64,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     ...scalesOf(text, architecture, traits),
     isPostNormed: architecture === "olmo2",
     activation: readActivation(text, traits.activations),
-    normalisesExperts: architecture !== "qwen3moe" || text.boolean("norm_topk_prob") === true,
+    routing,
     isNeoxRope: true,
     ropes,
     pooling: undefined,
@@ -99,6 +106,21 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTrai
   }
   if (architecture !== "mistral3") return {};
   return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
+}
+
+function routingOf(text: JsonObject, architecture: Architecture): ExpertRouting {
+  const read = new ConfigReader(text);
+  if (architecture === "qwen3moe") return { ...PLAIN_ROUTING, normalises: text.boolean("norm_topk_prob") === true };
+  if (architecture !== "glm4moe") return PLAIN_ROUTING;
+  const numGroups = read.size("n_group", MODEL_LIMITS.experts, 1);
+  return {
+    scoring: "sigmoid",
+    normalises: text.boolean("norm_topk_prob") ?? true,
+    scale: read.positive("routed_scaling_factor", 1),
+    numGroups,
+    numUsedGroups: read.size("topk_group", numGroups, 1),
+    hasBias: true,
+  };
 }
 
 function readActivation(text: JsonObject, known: TypeTraits["activations"]): Activation {
