@@ -21,7 +21,10 @@ export const KV_OCTET = 8;
 export const CODES = {
   /** Storage type of keys and values. int8 has one f32 scale per token and head. */
   KvType: ["f16", "f32", "int8"],
-  Activation: ["silu", "geluTanh"],
+  /** What a router makes of its logits before it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
+  Scoring: ["softmax", "sigmoid"],
+  /** Of the gate g, which is then multiplied by up; clampedSwiglu: with u = up, min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
+  Activation: ["silu", "geluTanh", "clampedSwiglu"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8
    * per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
@@ -29,6 +32,7 @@ export const CODES = {
   ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32", "bf16"],
 } as const;
 
+export type Scoring = (typeof CODES.Scoring)[number];
 export type KvType = (typeof CODES.KvType)[number];
 export type Activation = (typeof CODES.Activation)[number];
 export type ActivationFormat = (typeof CODES.ActivationFormat)[number];
@@ -194,7 +198,7 @@ export const OPS = {
   },
   gatedLinear: {
     computes:
-      "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
+      "out = kind(gate) · up (clampedSwiglu: see CODES), where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
       "neither out nor an x.",
     operands: {
       out: { kind: "f32", shape: "[numRows, gateWeight.rows]", access: "writes" },
@@ -244,7 +248,8 @@ export const OPS = {
       "out = softmax(s) v, s = scale · q kᵀ or, where cap > 0, cap · tanh(scale · q kᵀ / cap), over the stored entries [max(0, kvLengths[m] − window), kvLengths[m]) of row m's sequence. Entry j of " +
       "sequence s lies in block blockTables[s, j div blockSize]; query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries " +
       "each keep their own (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read " +
-      "once for all of them.",
+      "once for all of them. `sinks`: beside its entries, head h has a score sinks[h] without a value, which adds to the sum alone, after the " +
+      "last part.",
     operands: {
       out: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "writes" },
       q: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "reads" },
@@ -259,6 +264,7 @@ export const OPS = {
       scale: { kind: "number" },
       window: { kind: "integer", note: "0 = all entries" },
       cap: { kind: "number", optional: true, note: "at least 0; 0 = none" },
+      sinks: { kind: "f32", shape: "[numHeads]", access: "reads", optional: true },
     },
   },
   gatherRows: {

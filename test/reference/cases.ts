@@ -101,7 +101,7 @@ function scaleByPositionCases(): OpCase[] {
 
 /** Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to err. */
 function gatedLinearCases(): OpCase[] {
-  const kinds: readonly Activation[] = ["silu", "geluTanh"];
+  const kinds: readonly Activation[] = ["silu", "geluTanh", "clampedSwiglu"];
   const activations = kinds.flatMap((kind) =>
     [1, 3, 8, 33, 1000].map(
       (width): OpCase => ({
@@ -115,7 +115,9 @@ function gatedLinearCases(): OpCase[] {
             bias: NO_BUFFER,
             weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
           });
-          const operands = gatedOperands(layer(gate), layer(normals(width, 9)));
+          // Some beyond the bounds of clampedSwiglu.
+          const up = normals(width, 9).map((value, i) => (i % 3 === 0 ? value * 9 : value));
+          const operands = gatedOperands(layer(gate), layer(up));
           bench.program.record("gatedLinear", { ...operands, out, scratch: bench.unwritten(width), numRows: 1, kind });
           // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
           return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
@@ -289,12 +291,13 @@ function pagedAttentionCases(): OpCase[] {
   const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
   const sequences = [{ keys: normals(40, 18), values: normals(40, 19) }];
   const rows = [9, 10].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, kvLength) }));
-  return [undefined, 0.7].map((cap) => ({
+  const settings = [{}, { cap: 0.7 }, { sinks: Float32Array.of(0.5, -2) }];
+  return settings.map((each) => ({
     op: "pagedAttention",
-    label: `two rows of one sequence${cap === undefined ? "" : `, capped at ${cap}`}`,
+    label: `two rows of one sequence ${JSON.stringify(each)}`,
     record: (bench) => {
       const stored = storeSequences(bench, shape, sequences, 1);
-      const out = recordAttention(bench, stored, rows, { scale: 0.5, window: 0, cap });
+      const out = recordAttention(bench, stored, rows, { scale: 0.5, window: 0, ...each });
       return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
     },
   }));

@@ -127,7 +127,7 @@ export function gatedLinear(operands: Operands<"gatedLinear">, readActivations: 
       gates[at] = sum;
     });
     up.each((at, sum) => {
-      gate.out[at] = activate(gates[at]!) * sum;
+      gate.out[at] = activate(gates[at]!, sum);
     });
   };
 }
@@ -180,7 +180,17 @@ function geluTanh(x: number): number {
   return 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
 }
 
-export const ACTIVATIONS: Readonly<Record<Activation, (x: number) => number>> = { silu, geluTanh };
+function clampedSwiglu(gate: number, up: number): number {
+  const bounded = Math.min(gate, 7);
+  return (bounded / (1 + Math.exp(-1.702 * bounded))) * (Math.min(Math.max(up, -7), 7) + 1);
+}
+
+/** Of a gate and an up. */
+export const ACTIVATIONS: Readonly<Record<Activation, (gate: number, up: number) => number>> = {
+  silu: (gate, up) => silu(gate) * up,
+  geluTanh: (gate, up) => geluTanh(gate) * up,
+  clampedSwiglu,
+};
 
 export function ropeTable(operands: Operands<"ropeTable">): Work {
   const numRows = operands.integer("numRows");

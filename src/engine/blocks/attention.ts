@@ -125,6 +125,7 @@ export class Attention {
       scale: attentionScale,
       window,
       cap: attentionCap,
+      sinks: this.weights.sinks,
       ...shape,
     });
     const { attentionOutput, attentionPostNorm } = this.weights;

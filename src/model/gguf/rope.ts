@@ -1,9 +1,10 @@
 /** The rope that a GGUF file states. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { type Architecture, factsOf } from "../description/architectures.js";
 import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
 
-export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim: number): RopeConfig {
+export function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, headDim: number): RopeConfig {
   const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
   const dim = number("dimension_count") ?? headDim;
   if (!Number.isInteger(dim) || dim < 2 || dim % 2 !== 0 || dim > headDim) {
@@ -40,6 +41,7 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, h
       number("scaling.original_context_length") ?? metadata.number(`${architecture}.context_length`) ?? 0,
     betaFast: number("scaling.yarn_beta_fast") ?? 32,
     betaSlow: number("scaling.yarn_beta_slow") ?? 1,
+    roundsYarnRange: factsOf(architecture).keepsYarnRange !== true,
     attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
 }

@@ -2,11 +2,20 @@
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf } from "../description/architectures.js";
-import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import { MODEL_LIMITS } from "../description/model-description.js";
+import {
+  assertGroups,
+  type ExpertRouting,
+  fixedBy,
+  PLAIN_ROUTING,
+  type ServableModel,
+  servableLayers,
+  unservedVariant,
+} from "../description/servable.js";
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
 import { architectureOf, periodicWindows, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
-import { queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
+import { assertRopeStated, queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
@@ -23,21 +32,25 @@ export interface ServableFolder {
 export function servableConfig(config: JsonObject, name: string, weights?: WeightFacts): ServableFolder {
   const architecture = architectureOf(servedTypeOf(config));
   const description = describeConfig(config, name, weights);
-  const layers = servableLayers(description);
+  const layers = servableLayers(description, architecture);
   const traits = traitsOf(config);
   if (traits.experts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
   }
   const text = textConfig(config);
+  if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
   const { headDim } = layers[0]!.mixer;
   const { ropes, factors } = ropesFromHf(text, {
     headDim,
     maxPositions: maxPositionsOf(text, traits),
     defaultBase: traits.defaults.ropeBase,
+    defaultShare: traits.defaults.rotatedShare,
     localRope: periodicWindows(traits)?.localRope,
   });
   const { attentionScalar } = traits.defaults;
+  const routing = routingOf(text, architecture, traits);
+  assertGroups(description, routing);
   const model: ServableModel = {
     ...description,
     layers,
@@ -48,7 +61,7 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
     ...scalesOf(text, architecture, traits),
     activation: readActivation(text, factsOf(architecture).activation),
-    normalisesExperts: traits.experts?.hasChoice !== true || text.boolean("norm_topk_prob") === true,
+    routing,
     isNeoxRope: true,
     ropes,
     pooling: undefined,
@@ -82,13 +95,45 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTrai
   return {};
 }
 
-/** An activation's name in transformers. */
-export const ACTIVATION_NAMES: Readonly<Record<Activation, string>> = { silu: "silu", geluTanh: "gelu_pytorch_tanh" };
+function routingOf(text: JsonObject, architecture: Architecture, { experts }: TypeTraits): ExpertRouting {
+  const stated = text.boolean("norm_topk_prob");
+  if (factsOf(architecture).experts?.weighedBy !== "sigmoid") {
+    return { ...PLAIN_ROUTING, normalises: experts?.hasChoice !== true || stated === true };
+  }
+  const read = new ConfigReader(text);
+  const numGroups = read.size("n_group", MODEL_LIMITS.experts, 1);
+  return {
+    scoring: "sigmoid",
+    normalises: stated ?? true,
+    scale: read.positive("routed_scaling_factor", 1),
+    numGroups,
+    numUsedGroups: read.size("topk_group", numGroups, 1),
+    hasBias: true,
+  };
+}
+
+/** An activation's name in transformers, which has none of its own for gpt-oss's. */
+export const ACTIVATION_NAMES: Readonly<Record<Activation, string>> = {
+  silu: "silu",
+  geluTanh: "gelu_pytorch_tanh",
+  clampedSwiglu: "silu",
+};
 
 function readActivation(text: JsonObject, ofArchitecture: Activation): Activation {
+  if (ofArchitecture === "clampedSwiglu") assertClamped(text);
   const key = text.has("hidden_activation") ? "hidden_activation" : "hidden_act";
   const known = ACTIVATION_NAMES[ofArchitecture];
   const name = text.string(key) ?? known;
   if (name === known) return ofArchitecture;
   throw unservedVariant(`expected ${text.nameOf(key)} to be ${known}, got ${name}`);
+}
+
+/** Numbers of gpt-oss's activation, by their keys; files that leave them out have these. */
+const CLAMPED_SWIGLU = { swiglu_alpha: 1.702, swiglu_limit: 7 } as const;
+
+function assertClamped(text: JsonObject): void {
+  for (const [key, served] of Object.entries(CLAMPED_SWIGLU)) {
+    const value = text.number(key) ?? served;
+    if (value !== served) throw unservedVariant(`expected ${text.nameOf(key)} to be ${served}, got ${value}`);
+  }
 }

@@ -198,6 +198,31 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
+  it("refuses groups of experts that are none, or too few, and a bias beside a softmax", () => {
+    withBench(open(), (bench) => {
+      const settings = { numRows: 1, numExperts: 6, numChosen: 3, normalises: true, scale: 1 } as const;
+      const buffers = { experts: bench.i32([0, 0, 0]), weights: bench.unwritten(3), logits: bench.f32(normals(6, 1)) };
+      const route = (numGroups: number, numUsedGroups: number, isBiased = false) => {
+        bench.program.clear();
+        const bias = isBiased ? bench.f32(normals(6, 2)) : undefined;
+        const scoring = "softmax";
+        bench.program.record("routeExperts", { ...settings, ...buffers, scoring, numGroups, numUsedGroups, bias });
+        return () => bench.run();
+      };
+      for (const [numGroups, numUsedGroups] of [
+        [0, 0],
+        [4, 2],
+        [6, 3],
+        [3, 1],
+        [3, 4],
+      ] as const) {
+        expect(route(numGroups, numUsedGroups), `${numUsedGroups} of ${numGroups}`).toThrow(refusal);
+      }
+      expect(route(1, 1, true)).toThrow(refusal);
+      expect(route(3, 2)).not.toThrow();
+    });
+  });
+
   it("does not check block table entries outside the window", () => {
     withBench(open(), (bench) => {
       const cache = bench.f32(new Float32Array(8).fill(3));
