@@ -25,8 +25,9 @@ import { openModel } from "../model/open-model.js";
 import { createHfTokenizer } from "../text/hf/create-tokenizer.js";
 import { loadTextSide } from "../text/text-side.js";
 import { createTokenizer } from "../text/tokenizer/create-tokenizer.js";
+import { PROBE } from "../text/tokenizer/probes.js";
 import { convertModel, writeCopy } from "./convert.js";
-import { PROBE, tokenizerMetadata } from "./gguf/tokenizer.js";
+import { tokenizerMetadata } from "./gguf/tokenizer.js";
 import type { CopyNote } from "./gguf/write-file.js";
 import { tokenizerFiles } from "./hf/tokenizer.js";
 

@@ -9,7 +9,7 @@ import type { PlainType } from "../formats/files/plain-values.js";
 import { type ServableModel, unservedVariant } from "../model/description/servable.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
 import { loadTextSide, type TextSide } from "../text/text-side.js";
-import { PROBE } from "./gguf/tokenizer.js";
+import { PROBE } from "../text/tokenizer/probes.js";
 import { type CopyNote, writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
 import { type CopySource, plainTypeOf } from "./weights/tensors.js";

@@ -60,6 +60,7 @@ const STATUS_BY_CODE = {
   architecture_unsupported: 400,
   tokenizer_unsupported: 400,
   tokenizer_corrupt: 400,
+  tokenizer_timeout: 500,
   // Another instance can take the request.
   model_file_changed: 503,
   hub_spec: 400,

@@ -17,6 +17,9 @@ interface JobTerms {
   readonly tenant: string;
   /** In any unit that a job's time grows with. */
   readonly cost: number;
+  /** The thread is ended where it is longer at the job, and the job rejects with `beyondLimit`. */
+  readonly limitMs?: number;
+  readonly beyondLimit?: (limitMs: number) => MillraceError;
   /** Goes to the thread with the job instead of being copied. */
   readonly moved?: readonly ArrayBuffer[];
   /** Gets the call that gives up waiting. */
@@ -38,6 +41,8 @@ export class FairThread<Job, Answer> {
   /** The job in the thread, even if its client has gone. */
   #current: Waiting<Job, Answer> | undefined;
   #endsWhenIdle = false;
+  /** Of the job in the thread. */
+  #limit: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: FairThreadOptions) {}
 
@@ -81,11 +86,23 @@ export class FairThread<Job, Answer> {
       // As long as a job is in the thread, the process stays.
       this.#worker.ref();
       this.#worker.postMessage(job, terms.moved ?? []);
+      const { limitMs, beyondLimit } = terms;
+      if (limitMs !== undefined) {
+        this.#limit = setTimeout(() => this.#stop(beyondLimit?.(limitMs) ?? this.#failure("no answer")), limitMs);
+      }
     } catch (thrown) {
       // The system may have no thread left. The next job tries again.
       const error = this.#failure(String(thrown));
       this.#finish((waiting) => waiting.reject(error));
     }
+  }
+
+  /** Ends the thread within its job. The next one has another. */
+  #stop(error: MillraceError): void {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    void worker?.terminate();
+    this.#finish((waiting) => waiting.reject(error));
   }
 
   /** Without a job the thread does not keep the process. */
@@ -107,7 +124,10 @@ export class FairThread<Job, Answer> {
       const error = this.#failure(reason);
       this.#finish((waiting) => waiting.reject(error));
     };
-    worker.on("message", (answer: Answer) => this.#finish((waiting) => waiting.resolve(answer)));
+    worker.on("message", (answer: Answer) => {
+      // One that was ended may have answered just before.
+      if (this.#worker === worker) this.#finish((waiting) => waiting.resolve(answer));
+    });
     worker.on("error", (error) => onEnd(String(error)));
     worker.on("exit", () => onEnd("it ended"));
     return worker;
@@ -119,6 +139,7 @@ export class FairThread<Job, Answer> {
 
   #finish(settle: (waiting: Waiting<Job, Answer>) => void): void {
     const current = this.#current;
+    clearTimeout(this.#limit);
     if (current !== undefined) {
       this.#current = undefined;
       this.#turns.charge(current.terms.tenant, current.terms.cost);

@@ -77,9 +77,9 @@ function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: 
   return isShort(0) ? (chunks.find(isShort) ?? chunks.at(-1)!) : chunks[0];
 }
 
-/** Our engine's step for as many sequences as the load and bursts could want, or for the most that leave room for one longest sequence. */
+/** Our engine's step for twice the sequences that the load and its bursts want, or for the most that leave room for one longest sequence. */
 function ownDemandFor(instance: PlannedInstance, wanted: number, maxModelLen: number): MemoryDemand | undefined {
-  const most = Math.min(MOST_SEQUENCES, roundUp(Math.max(MOST_SEATS_FACTOR * wanted, LEAST_OWN_SEATS), 8));
+  const most = Math.min(MOST_SEQUENCES, Math.max(2 * MOST_SEATS_FACTOR * wanted, LEAST_OWN_SEATS));
   for (let maxNumSeqs = most; maxNumSeqs >= 1; maxNumSeqs = Math.floor(maxNumSeqs / 2)) {
     const demand = { maxNumBatchedTokens: defaultBatchedTokens(maxNumSeqs), maxNumSeqs };
     if (fits(instance, maxModelLen, demand)) return demand;

@@ -178,6 +178,13 @@ test.each([
   expect(reason(other, "tokens in a step")).not.toContain("four tokens");
 });
 
+test("our engine's sequences on CPUs are said to fill the room only where memory ends", () => {
+  const sequences = (concurrency: number) =>
+    reason(best(makePlan(request("llama-3.1-8b", "cpu-32", { load: { concurrency } }))), "sequences at once");
+  expect(sequences(40)).toMatch(/^160 have room, 40 are there at once: twice the load's 40/);
+  expect(sequences(2000)).toContain("as many as there is room for");
+});
+
 test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a radix tree; a simple task a smaller model", () => {
   const cpu = best(makePlan(request("llama-3.1-8b", "cpu-16", { slo: {} })));
   expect(cpu).toMatchObject({ engine: "millrace", options: { threads: 16 } });

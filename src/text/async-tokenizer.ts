@@ -2,7 +2,7 @@
  * A tokenizer for texts of any length. A text of a megabyte takes up to a second, during which the server could answer no request. Long jobs
  * therefore run on a separate thread, which reads the same tokenizer at the first such job.
  */
-import { errorFromRecord } from "../core/errors.js";
+import { errorFromRecord, MillraceError } from "../core/errors.js";
 import { FairThread } from "../core/fair-thread.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer/tokenizer.js";
 import { type Encoded, type JobResult, jobSize, runJob, type TokenizerJob, type TokenList } from "./tokenizer-job.js";
@@ -11,6 +11,10 @@ import type { FromTokenizerThread } from "./tokenizer-thread.js";
 
 /** The largest job, in characters or ids, that runs on the caller's thread: about ten milliseconds. */
 const MAX_SHORT_JOB = 16 * 1024;
+
+/** Time for a job in the thread, the tokenizer's reading included: twenty times what a text of published models takes. */
+const LIMIT_MS = 20_000;
+const LIMIT_MS_PER_CHARACTER = 0.02;
 
 type TokenizerThread = FairThread<TokenizerJob, FromTokenizerThread>;
 
@@ -71,13 +75,24 @@ export class AsyncTokenizer {
     this.#shared.thread?.end();
   }
 
+  /**
+   * Encodes texts that the caller's thread encodes itself later. Does nothing where the time of the tokenizer's expressions is known.
+   * @throws tokenizer_timeout
+   */
+  async tryOut(texts: readonly string[]): Promise<void> {
+    if (!this.tokenizer.hasOwnExpressions) return;
+    for (const parseSpecial of [true, false]) await this.encode(texts, { addSpecial: true, parseSpecial });
+  }
+
   async #run(job: TokenizerJob): Promise<JobResult> {
     const cost = jobSize(job);
     const { thread } = this.#shared;
-    if (thread !== undefined && cost > MAX_SHORT_JOB) {
+    const isUntried = this.tokenizer.hasOwnExpressions === true && job.kind !== "decode";
+    if (thread !== undefined && (cost > MAX_SHORT_JOB || isUntried)) {
       const answer = await this.#runElsewhere(thread, job, cost);
       if (answer.kind === "done") return answer.result;
       if (answer.kind === "failed") throw errorFromRecord(answer.error);
+      if (isUntried) throw filesChanged();
       // If the files became unreadable or changed, the caller's thread continues with the tokenizer that is loaded.
       this.#shared.thread = undefined;
       thread.end();
@@ -91,9 +106,23 @@ export class AsyncTokenizer {
       endWatch = watch?.(leave) ?? endWatch;
     };
     try {
-      return await thread.run(job, { tenant, cost, onWait });
+      const limitMs = LIMIT_MS + LIMIT_MS_PER_CHARACTER * cost;
+      return await thread.run(job, { tenant, cost, onWait, limitMs, beyondLimit: (ms) => tooSlow(cost, ms) });
     } finally {
       endWatch();
     }
   }
 }
+
+function tooSlow(cost: number, limitMs: number): MillraceError {
+  const seconds = Math.round(limitMs / 1000);
+  const message = `expected the tokenizer to be done with ${cost} characters within ${seconds} s, got no answer`;
+  return new MillraceError("tokenizer_timeout", `${message}: tokenizer.json has a regular expression of its own`, {
+    hint: "Use a GGUF file of this model, whose tokenizer is described by name.",
+  });
+}
+
+const filesChanged = (): MillraceError =>
+  new MillraceError("model_file_changed", "expected the tokenizer's files as they were at the start, got others", {
+    hint: "Start again: texts are encoded by a thread that reads them anew.",
+  });

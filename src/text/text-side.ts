@@ -36,10 +36,23 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
     ? loadHfText(modelPath)
     : loadGgufText(modelPath));
   const asyncTokenizer = new AsyncTokenizer(tokenizer, source);
+  await tryOut(tokenizer, asyncTokenizer);
   if (templatePath === undefined) return { tokenizer, asyncTokenizer, chatTemplate: chatTemplate(), readSampling };
   const { ChatTemplate } = await import("./template/chat-template.js");
   const replacing = new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer));
   return { tokenizer, asyncTokenizer, chatTemplate: replacing, readSampling };
+}
+
+/** Nothing is encoded on this thread before: a file's own expression may take any time. */
+async function tryOut(tokenizer: Tokenizer, asyncTokenizer: AsyncTokenizer): Promise<void> {
+  if (!tokenizer.hasOwnExpressions) return;
+  const { TRIAL_TEXTS } = await import("./trial-texts.js");
+  try {
+    await asyncTokenizer.tryOut(TRIAL_TEXTS);
+  } catch (thrown) {
+    asyncTokenizer.end();
+    throw thrown;
+  }
 }
 
 function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken" | "eosToken"> {

@@ -12,20 +12,23 @@
 namespace millrace::MILLRACE_ISA {
 namespace {
 
-// Tiles have as many accumulators as there are registers for: four rows against many tokens, whose activations then serve from the first-level
-// cache, or eight rows against few, which read each activation half as often.
+// Tiles have as many accumulators as there are registers for: four weight rows against up to six tokens, or eight rows against up to three,
+// which read each activation half as often.
 #if defined(MILLRACE_ISA_AVX512)
-constexpr int kManyTokens = 6;
-constexpr int kFewTokens = 3;
+constexpr int kTokensOfFour = 6;
+constexpr int kTokensOfEight = 3;
 #else
-constexpr int kManyTokens = 2;
-constexpr int kFewTokens = 1;
+constexpr int kTokensOfFour = 2;
+constexpr int kTokensOfEight = 1;
 #endif
 // Columns of a register.
 constexpr int64_t kStepCols = 2 * kLanes;
-// With at most this many tokens, all of them pass over eight rows while the next rows are read: reading decides.
-constexpr int64_t kMaxFew = 64;
-// With more, the activations of a tile of tokens, this many columns at a time, stay in the first-level cache for a block of rows.
+// With at most this many tokens, all of them pass over the rows of one tile while the next rows are read: reading decides, and few rows at once
+// are read fastest.
+constexpr int64_t kMaxOfFour = 12;
+// With more, activations come from the second-level cache, and eight rows are 1.3 times as fast.
+constexpr int64_t kMaxOfEight = 64;
+// With still more, the activations of a tile of tokens, this many columns at a time, stay in the first-level cache for a block of rows.
 constexpr int64_t kBlockCols = 2048;
 constexpr int64_t kBlockRows = 32;
 
@@ -129,8 +132,9 @@ void rowsInTiles(const LinearArgs& args, int64_t n0, int64_t n1, int64_t blockRo
 
 void linearBfloats(const LinearArgs& args, int64_t n0, int64_t n1, std::byte* scratch) {
   Floats* resting = reinterpret_cast<Floats*>(scratch);
-  if (args.numRows <= kMaxFew) return rowsInTiles<2, kFewTokens>(args, n0, n1, 2 * kRowTile, 1, resting);
-  rowsInTiles<1, kManyTokens>(args, n0, n1, kBlockRows, (args.weight.cols + kBlockCols - 1) / kBlockCols, resting);
+  if (args.numRows <= kMaxOfFour) return rowsInTiles<1, kTokensOfFour>(args, n0, n1, kRowTile, 1, resting);
+  if (args.numRows <= kMaxOfEight) return rowsInTiles<2, kTokensOfEight>(args, n0, n1, 2 * kRowTile, 1, resting);
+  rowsInTiles<1, kTokensOfFour>(args, n0, n1, kBlockRows, (args.weight.cols + kBlockCols - 1) / kBlockCols, resting);
 }
 
 }  // namespace millrace::MILLRACE_ISA

@@ -1,6 +1,7 @@
 /** The tokenizer files of a folder, from a GGUF file's metadata: tokenizer.json and tokenizer_config.json, as Hugging Face's tokenizers read them. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { onigurumaOf } from "../../text/hf/regex.js";
 import { type MergePair, parseMerges } from "../../text/tokenizer/merge-table.js";
 import { findPreTokenizer } from "../../text/tokenizer/pre-tokenizers.js";
 import { hasPhi3Spacing, takesSpaceAfter } from "../../text/tokenizer/special-tokens.js";
@@ -120,18 +121,6 @@ function bytePipeline(metadata: GgufMetadata): Json {
     pre_tokenizer: { type: "Sequence", pretokenizers: [...splits, bytes] },
     decoder: bytes,
   };
-}
-
-/** The table's expressions in the syntax of tokenizer.json: white space as `\s`, characters as they are. */
-function onigurumaOf(source: string): string {
-  return source
-    .replaceAll("(?<!\\p{White_Space})\\p{White_Space}+$", "\\p{White_Space}+$")
-    .replaceAll("\\p{White_Space}", "\\s")
-    .replaceAll("\\P{White_Space}", "\\S")
-    .replaceAll("\\/", "/")
-    .replace(/\\u\{([0-9a-f]+)\}|\\u([0-9a-f]{4})|\\x([0-9a-f]{2})/gi, (_, long, four, two) =>
-      String.fromCodePoint(Number.parseInt(long ?? four ?? two, 16)),
-    );
 }
 
 function characterModel(metadata: GgufMetadata, vocab: Vocabulary): Json {

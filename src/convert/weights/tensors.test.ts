@@ -1,8 +1,6 @@
 import { expect, test } from "vitest";
-import { fixture } from "../../../test/helpers/fixtures.js";
 import type { TensorSource } from "../../backend/tensor-source.js";
-import { openModel } from "../../model/open-model.js";
-import { bytesOf, tensorsOf } from "./tensors.js";
+import { bytesOf } from "./tensors.js";
 
 /** A source of one vector and one matrix of a row, both with these values. */
 function sourceOf(...numbers: readonly number[]): TensorSource {
@@ -28,16 +26,4 @@ test.each([
   }
   // What is infinite in the model stays so.
   expect(encode("F16", 65_519, Number.POSITIVE_INFINITY)[0]).toEqual(Uint8Array.of(0xff, 0x7b, 0, 0x7c));
-});
-
-test("a tensor beside the experts that nothing reads is refused, not left out of the copy", () => {
-  const model = openModel(fixture("hf/mixtral"));
-  const own = model.tensors();
-  const has = (name: string) => name === "blk.1.ffn_up_exps.bias" || own.has(name);
-  expect(() => tensorsOf(model.config, { has } as TensorSource)).toThrow(
-    expect.objectContaining({
-      code: "architecture_unsupported",
-      message: "expected experts without biases of their own, got a tensor blk.1.ffn_up_exps.bias",
-    }),
-  );
 });

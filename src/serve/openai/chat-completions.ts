@@ -19,7 +19,7 @@ import { jsonInTurns } from "./json-in-turns.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { truncated } from "./prompt-size.js";
-import { assertFewLogprobs, assertNumSequences, assertShortRecipes, planChoices } from "./sampling.js";
+import { assertFewLogprobs, assertNumSequences, assertShortRecipes, badWordsOf, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -140,6 +140,7 @@ async function planGenerations(
       promptField: "messages",
       numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
       numPromptLogprobs: request.prompt_logprobs,
+      badWords: await badWordsOf(context, request.bad_words),
       scoresPromptOnce: true,
     },
     request.n ?? 1,

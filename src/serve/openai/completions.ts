@@ -25,7 +25,7 @@ import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } fro
 import { jsonInTurns } from "./json-in-turns.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertFewLogprobs, assertNumSequences, assertShortRecipes, planChoices } from "./sampling.js";
+import { assertFewLogprobs, assertNumSequences, assertShortRecipes, badWordsOf, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -188,7 +188,13 @@ function completionFrames(
   };
 }
 
-function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[], terms: RequestTerms) {
+async function planAll(
+  context: ServeContext,
+  request: CompletionRequest,
+  prompts: readonly Prompt[],
+  terms: RequestTerms,
+) {
+  const badWords = await badWordsOf(context, request.bad_words);
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const seed = seedOf(request.seed, context.drawSeed);
   const form = formOf(request);
@@ -208,6 +214,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
         numPromptLogprobs: isEchoScored
           ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
           : request.prompt_logprobs,
+        badWords,
         reading: undefined,
         recipe,
       },
@@ -249,7 +256,7 @@ export async function completions(c: AppContext, context: ServeContext): Promise
   const numChoices = request.n ?? 1;
   const prompts = await completionPrompts(context, request);
   assertNumSequences(context, prompts.length, numChoices);
-  const generations = planAll(context, request, prompts, terms);
+  const generations = await planAll(context, request, prompts, terms);
   const writers = generations.map(
     (_, index) => new ChoiceWriter(context, request, prompts[Math.floor(index / numChoices)]!),
   );

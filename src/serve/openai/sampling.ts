@@ -3,7 +3,6 @@ import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineRequest, type Pooling, type SamplingParams } from "../../engine/api/request.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
-import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import type { ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
@@ -23,6 +22,8 @@ interface GenerationPlan extends ChatPlan {
   readonly promptField: string;
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
+  /** As badWordsOf makes them; absent: none. */
+  readonly badWords?: number[][] | undefined;
   /** Only the first choice computes the prompt's log-probabilities, because they are the same for all choices. */
   readonly scoresPromptOnce?: boolean;
   /** Requests an embedding of the prompt instead of an answer. */
@@ -46,13 +47,18 @@ function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
 }
 
 /** The tokens of each word at the beginning of a text and, if different, after a blank. */
-function badWordsOf(tokenizer: Tokenizer, words: readonly string[] | undefined): number[][] | undefined {
-  return words?.flatMap((word) => {
-    const encode = (text: string) => tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
-    const plain = encode(word.trimStart());
-    const spaced = encode(` ${word.trimStart()}`);
+export async function badWordsOf(
+  { asyncTokenizer }: Pick<ServeContext, "asyncTokenizer">,
+  words: readonly string[] | undefined,
+): Promise<number[][] | undefined> {
+  if (words === undefined) return undefined;
+  const texts = words.flatMap((word) => [word.trimStart(), ` ${word.trimStart()}`]);
+  const encoded = await asyncTokenizer.encode(texts, { addSpecial: false, parseSpecial: false });
+  const idsOf = (index: number) => Array.from(encoded[index]!.ids);
+  return words.flatMap((_, index) => {
+    const [plain, spaced] = [idsOf(2 * index), idsOf(2 * index + 1)];
     const isAnother = spaced.length === plain.length && spaced[0] !== plain[0];
-    return [plain, spaced].filter((ids, index) => ids.length > 0 && (index === 0 || isAnother));
+    return [plain, spaced].filter((ids, form) => ids.length > 0 && (form === 0 || isAnother));
   });
 }
 
@@ -87,7 +93,7 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
     stopTokenIds: [...new Set([...modelStops, ...(fields.stop_token_ids ?? [])])],
     logitBias,
     allowedTokenIds: fields.allowed_token_ids,
-    badWords: badWordsOf(context.tokenizer, fields.bad_words),
+    badWords: plan.badWords,
     numLogprobs: plan.numLogprobs,
     numPromptLogprobs: plan.numPromptLogprobs,
   };

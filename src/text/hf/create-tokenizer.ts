@@ -20,6 +20,7 @@ import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { corrupt, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { CharBpe } from "./char-bpe.js";
 import {
+  expressionsOf,
   type Normalize,
   type PreTokenize,
   prependScheme,
@@ -27,6 +28,7 @@ import {
   readPreTokenizer,
   refuse,
 } from "./pipeline.js";
+import { isKnownRegex } from "./regex.js";
 import { idsByText, readAddedTokens, readHfVocabulary } from "./vocabulary.js";
 
 /** The limit is far above Gemma 3's file of 33 MB. */
@@ -65,6 +67,9 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
   const idsWhere = (strips: "lstrip" | "rstrip") => new Set(added.filter((token) => token[strips]).map(({ id }) => id));
   return new SubwordTokenizer({
     encoder: createEncoder(json, model, vocab),
+    hasOwnExpressions: ["normalizer", "pre_tokenizer"].some((key) =>
+      expressionsOf(json.object(key)).some((expression) => !isKnownRegex(expression)),
+    ),
     matchers: matchersOf(matched, vocab.types, {
       spaces: SPACES,
       after: idsWhere("rstrip"),

@@ -105,6 +105,14 @@ function readSplit(json: JsonObject): PreTokenize {
   throw refuse(json, "behavior", "Isolated or Removed where invert is true");
 }
 
+/** The regular expressions of a normalizer or a pre-tokenizer. */
+export function expressionsOf(json: JsonObject | undefined): readonly string[] {
+  if (json === undefined) return [];
+  const steps = [...(json.objects("normalizers") ?? []), ...(json.objects("pretokenizers") ?? [])];
+  const expression = json.value("pattern") === undefined ? undefined : json.object("pattern")?.string("Regex");
+  return [...(expression === undefined ? [] : [expression]), ...steps.flatMap(expressionsOf)];
+}
+
 /** A pattern is a literal text or a regular expression. */
 function readPattern(json: JsonObject): RegExp {
   const pattern = json.object("pattern");

@@ -6,6 +6,7 @@
  * An untranslated construct is refused, because a guess would only show as wrong tokens.
  */
 import { MillraceError } from "../../core/errors.js";
+import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
 
 const CASE_VARIANTS: Readonly<Record<string, string>> = { s: "\u017f", k: "\u212a" };
 const CATEGORY = /^(?:L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfson]?)$/;
@@ -22,6 +23,41 @@ const SCRIPTS = new Set([
   "Hebrew",
 ]);
 const MAX_PATTERN_LENGTH = 16_384;
+
+/** The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters as they are. */
+export function onigurumaOf(source: string): string {
+  return source
+    .replaceAll("(?<!\\p{White_Space})\\p{White_Space}+$", "\\p{White_Space}+$")
+    .replaceAll("\\p{White_Space}", "\\s")
+    .replaceAll("\\P{White_Space}", "\\S")
+    .replaceAll("\\/", "/")
+    .replace(/\\u\{([0-9a-f]+)\}|\\u([0-9a-f]{4})|\\x([0-9a-f]{2})/gi, (_, long, four, two) =>
+      String.fromCodePoint(Number.parseInt(long ?? four ?? two, 16)),
+    );
+}
+
+/** As llama.cpp's table writes contractions in both cases, and as tokenizer.json files do. */
+const CONTRACTIONS = "'(?:[sS\u017ftTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])";
+const FILES_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+
+/** The published expressions, translated. Their time is known: it is at most that of a text's longest run of spaces or letters, squared. */
+let known: ReadonlySet<string> | undefined;
+
+/** Whether an expression of a tokenizer.json is one of those that published models have. @throws as `translateRegex` does */
+export function isKnownRegex(pattern: string): boolean {
+  known ??= new Set(
+    [...PRE_TOKENIZERS.values()].flatMap(({ expressions }) =>
+      expressions.flatMap(({ source }) => {
+        const written = onigurumaOf(source);
+        const inFiles = written
+          .replaceAll(`(?:${CONTRACTIONS})?`, `${FILES_CONTRACTIONS}?`)
+          .replaceAll(CONTRACTIONS, FILES_CONTRACTIONS);
+        return [written, inFiles].map((each) => translateRegex(each).source);
+      }),
+    ),
+  );
+  return known.has(translateRegex(pattern).source);
+}
 
 /** @example translateRegex("\\s+(?!\\S)") // /\p{White_Space}+(?!\P{White_Space})/gu */
 export function translateRegex(pattern: string): RegExp {

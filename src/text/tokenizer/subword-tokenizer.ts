@@ -19,6 +19,7 @@ interface SubwordTokenizerParts {
   readonly infill: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
+  readonly hasOwnExpressions?: boolean;
 }
 
 const SPACE = 0x20;
@@ -33,6 +34,7 @@ export class SubwordTokenizer implements Tokenizer {
   readonly addsBos: boolean;
   readonly addsEos: boolean;
   readonly stripsLeadingSpace: boolean;
+  readonly hasOwnExpressions: boolean;
   readonly #encoder: PieceEncoder;
   readonly #matchers: SpecialMatchers;
   readonly #types: Uint8Array;
@@ -48,6 +50,7 @@ export class SubwordTokenizer implements Tokenizer {
     this.addsBos = parts.addsBos;
     this.addsEos = parts.addsEos;
     this.stripsLeadingSpace = parts.encoder.stripsLeadingSpace;
+    this.hasOwnExpressions = parts.hasOwnExpressions === true;
     this.#encoder = parts.encoder;
     this.#matchers = parts.matchers;
     this.#types = parts.types;

@@ -24,6 +24,8 @@ export interface Tokenizer {
   readonly infill?: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
+  /** Its files have regular expressions that no published model has: they may take any time, so long as the thread that a text is encoded on waits. */
+  readonly hasOwnExpressions?: boolean;
   encode(text: string, options: EncodeOptions): number[];
   /** Whole-sequence decoding; invalid UTF-8 becomes U+FFFD. Special tokens are left out unless `keepSpecial`. */
   decode(ids: ArrayLike<number>, options?: { readonly keepSpecial?: boolean }): string;
