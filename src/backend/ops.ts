@@ -23,8 +23,8 @@ export const CODES = {
   KvType: ["f16", "f32", "int8"],
   /** What a router makes of its logits before it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
   Scoring: ["softmax", "sigmoid"],
-  /** Of the gate g, which is then multiplied by up; clampedSwiglu: with u = up, min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
-  Activation: ["silu", "geluTanh", "clampedSwiglu"],
+  /** Of a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
+  Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8
    * per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
@@ -93,8 +93,14 @@ export type OperandSpec =
   | { readonly kind: "integer"; readonly note?: string }
   | { readonly kind: "number"; readonly optional?: true; readonly note?: string }
   | { readonly kind: "flag"; readonly optional?: true; readonly note?: string }
-  /** `min`: the lowest valid code. */
-  | { readonly kind: "code"; readonly of: keyof typeof CODES; readonly min?: 1; readonly note?: string };
+  | {
+      readonly kind: "code";
+      readonly of: keyof typeof CODES;
+      /** The lowest and the highest valid code; absent: of all in the list. */
+      readonly min?: number;
+      readonly max?: number;
+      readonly note?: string;
+    };
 
 export interface OpSpec {
   readonly computes: string;
@@ -131,6 +137,18 @@ export const OPS = {
       out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
       x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
       gain: { kind: "f32", shape: "[width]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer", note: "at least 1" },
+      eps: { kind: "number", note: "at least 0" },
+    },
+  },
+  layerNorm: {
+    computes: "out[m] = (x[m] − mean(x[m])) / sqrt(variance(x[m]) + eps) · gain (+ bias). out may be x.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      gain: { kind: "f32", shape: "[width]", access: "reads" },
+      bias: { kind: "f32", shape: "[width]", access: "reads", optional: true },
       numRows: NUM_ROWS,
       width: { kind: "integer", note: "at least 1" },
       eps: { kind: "number", note: "at least 0" },
@@ -196,6 +214,15 @@ export const OPS = {
       length: { kind: "integer", note: "in [1, 2²⁷]" },
     },
   },
+  activate: {
+    computes: "x[i] = kind(x[i]).",
+    operands: {
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+      kind: { kind: "code", of: "Activation", max: CODES.Activation.indexOf("gelu") },
+    },
+  },
   gatedLinear: {
     computes:
       "out = kind(gate) · up (clampedSwiglu: see CODES), where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
@@ -245,7 +272,8 @@ export const OPS = {
   },
   pagedAttention: {
     computes:
-      "out = softmax(s) v, s = scale · q kᵀ or, where cap > 0, cap · tanh(scale · q kᵀ / cap), over the stored entries [max(0, kvLengths[m] − window), kvLengths[m]) of row m's sequence. Entry j of " +
+      "out = softmax(s) v, s = scale · q kᵀ or, where cap > 0, cap · tanh(scale · q kᵀ / cap), over the stored entries [begin, kvLengths[m]) of " +
+      "row m's sequence; begin is begins[m] or, without begins, max(0, kvLengths[m] − window). Entry j of " +
       "sequence s lies in block blockTables[s, j div blockSize]; query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries " +
       "each keep their own (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read " +
       "once for all of them. `sinks`: beside its entries, head h has a score sinks[h] without a value, which adds to the sum alone, after the " +
@@ -265,6 +293,13 @@ export const OPS = {
       window: { kind: "integer", note: "0 = all entries" },
       cap: { kind: "number", optional: true, note: "at least 0; 0 = none" },
       sinks: { kind: "f32", shape: "[numHeads]", access: "reads", optional: true },
+      begins: {
+        kind: "i32",
+        shape: "[numRows]",
+        access: "reads",
+        optional: true,
+        note: "each in [0, kvLengths[m]]; the window is then not read",
+      },
     },
   },
   gatherRows: {

@@ -189,7 +189,20 @@ describe("a folder", () => {
 });
 
 /** No pre-tokenizer of llama.cpp, and no setting of its SentencePiece, does the same. */
-const REFUSED = new Set(["oddities", "metaspace_always"]);
+const REFUSED = new Set(["oddities", "metaspace_always", "bert", "bert_cased", "xlm_roberta", "unigram_bytes"]);
+
+test.each([
+  ["bert", "got an encoder (bert)"],
+  ["gemma_embedding", "got an encoder (gemma-embedding)"],
+  ["qwen3_rank", "without layers behind its pooling"],
+  ["qwen3_answers", "without layers behind its pooling"],
+])("a folder of %s is refused, and nothing is left", async (name, message) => {
+  const [folder, out] = [mkdtempSync(join(root, "refused-")), "copy.gguf"];
+  const asked = { model: fixture(`hf-encoders/${name}`), out: join(folder, out), type: undefined };
+  const refusal = { code: "architecture_unsupported", message: expect.stringContaining(message) };
+  await expect(convertModel(asked)).rejects.toThrow(expect.objectContaining(refusal));
+  expect(readdirSync(folder)).toEqual([]);
+});
 
 describe.skipIf(!hasFixture("tokenizers"))("llama.cpp's vocabularies", () => {
   const folder = join(fixturesDir(), "tokenizers");

@@ -63,6 +63,7 @@ export async function convertModel(
   const isFile = out.endsWith(".gguf");
   return withPlace(out, isFile, async (place) => {
     const model = openModel(path);
+    refuseEncoder(model.config);
     const text = await loadTextSide(path);
     try {
       const type = wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined);
@@ -87,6 +88,16 @@ export async function convertModel(
       text.asyncTokenizer.end();
     }
   });
+}
+
+/** @throws architecture_unsupported for a model that is not written in the other format */
+function refuseEncoder({ isCausal, architecture, head }: ServableModel): void {
+  if (!isCausal) {
+    throw unservedVariant(`expected a model that generates text to convert, got an encoder (${architecture})`);
+  }
+  if (head !== undefined) {
+    throw unservedVariant(`expected a model without layers behind its pooling to convert, got one with them`);
+  }
 }
 
 /**

@@ -17,6 +17,7 @@ const STATUS_BY_CODE = {
   invalid_grammar: 400,
   template_failed: 400,
   template_missing: 400,
+  wrong_task: 400,
   invalid_api_key: 401,
   forbidden: 403,
   model_not_found: 404,

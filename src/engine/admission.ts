@@ -1,5 +1,6 @@
 /** Checks a request at the door of the engine, before it costs anything. */
 import { MillraceError } from "../core/errors.js";
+import type { Task } from "../model/description/servable.js";
 import type { EngineRequest, SamplingParams } from "./api/request.js";
 import {
   assertTokenIds,
@@ -12,6 +13,27 @@ import {
 } from "./api/request.js";
 import type { EngineInfo } from "./api/stats.js";
 
+/** @example wrongTask("generate", info) // expected a model that generates text, got one that embeds texts (bert) */
+export function wrongTask(
+  wanted: Task,
+  { tasks, architecture }: Pick<EngineInfo, "tasks" | "architecture">,
+): MillraceError {
+  const does = tasks.map((task) => TASK_WORDS[task]).join(" and ");
+  return new MillraceError(
+    "wrong_task",
+    `expected a model that ${TASK_WORDS[wanted]}, got one that ${does} (${architecture})`,
+    {
+      hint: "Send the request to another model; /v1/models lists what each is for.",
+    },
+  );
+}
+
+const TASK_WORDS: Readonly<Record<Task, string>> = {
+  generate: "generates text",
+  embed: "embeds texts",
+  rerank: "scores texts against a query",
+};
+
 /** Throws the coded error of the first fault. */
 export function checkRequest(request: EngineRequest, info: EngineInfo): void {
   const { promptIds, sampling } = request;
@@ -19,6 +41,8 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
   if (numPromptTokens === 0) {
     throw new MillraceError("empty_prompt", "expected a prompt of at least one token, got none", { param: "prompt" });
   }
+  const [firstTask] = info.tasks;
+  if (request.pooling === undefined && firstTask !== "generate") throw wrongTask("generate", info);
   checkSampling(sampling);
   assertTokenIds(promptIds, info.vocabSize, "prompt");
   assertTokenIds(sampling.stopTokenIds, info.vocabSize, "stop_token_ids");

@@ -1,9 +1,11 @@
 /** A whole engine on a device that is not the CPU: memory of its own, results that come later. The same requests get the CPU's tokens. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { type Completion, collect, poolingRequest, request } from "../../test/helpers/engine-requests.js";
+import { fixture } from "../../test/helpers/fixtures.js";
+import { type PooledText, vectorsOf } from "../../test/helpers/pooled-vectors.js";
 import { type RandomArchitecture, writeRandomModel } from "../../test/helpers/random-model.js";
 import { ReferenceBackend } from "../../test/reference/backend.js";
 import type { Backend } from "../backend/backend.js";
@@ -51,6 +53,21 @@ async function runAll(path: string, backend: Backend): Promise<readonly Completi
   expect(core.stats().speculation.numDraftTokens).toBeGreaterThan(0);
   return REQUESTS.map((_, id) => completions.get(id)!);
 }
+
+it.each([
+  "bert",
+  "nomic_bert",
+  "modernbert",
+  "gemma_embedding",
+])("%s computes the CPU's vectors on such a device", async (name) => {
+  const model = fixture(`hf-encoders/${name}`);
+  const texts = JSON.parse(readFileSync(join(model, "expected.json"), "utf8")) as PooledText[];
+  const found = await vectorsOf(model, texts, new ReferenceBackend(2 ** 24));
+  const wanted = await vectorsOf(model, texts);
+  for (const [i, vector] of found.entries()) {
+    for (const [k, value] of vector.entries()) expect(value).toBeCloseTo(wanted[i]![k]!, 4);
+  }
+});
 
 const ARCHITECTURES: readonly RandomArchitecture[] = [
   "llama",

@@ -2,7 +2,9 @@
 
 import type { Backend } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
+import type { ServableModel } from "../model/description/servable.js";
 import type { EngineOptions } from "./api/options.js";
+import { NO_SPECULATION } from "./api/speculative-config.js";
 
 /** Throws invalid_option. */
 export function resolveMaxModelLen(asked: number | undefined, contextLength: number): number {
@@ -13,6 +15,34 @@ export function resolveMaxModelLen(asked: number | undefined, contextLength: num
     `expected --max-model-len of at most the model's context of ${contextLength} tokens, got ${asked}`,
   );
 }
+
+/**
+ * The options as a model takes them. An encoder computes whole texts, each in one step, and keeps nothing for the next one: a step has room for the
+ * longest text, and there are neither cached prefixes nor drafts. Throws invalid_option where an option asks for them by name.
+ */
+export function optionsFor(config: ServableModel, asked: EngineOptions): EngineOptions {
+  if (config.isCausal) return asked;
+  const { prefixCacheDisk, speculative, maxNumBatchedTokens, maxNumSeqs } = asked;
+  if (prefixCacheDisk !== undefined) throw notForEncoders("--prefix-cache-disk");
+  if (speculative.method !== "auto" && speculative.method !== "none") throw notForEncoders("--speculative-config");
+  return {
+    ...asked,
+    maxNumBatchedTokens: Math.max(
+      maxNumBatchedTokens,
+      maxNumSeqs,
+      resolveMaxModelLen(asked.maxModelLen, config.contextLength),
+    ),
+    enableChunkedPrefill: false,
+    enablePrefixCaching: false,
+    kvLayout: "paged",
+    kvCacheDtype: "f32",
+    maxStepMs: 0,
+    speculative: NO_SPECULATION,
+  };
+}
+
+const notForEncoders = (option: string): MillraceError =>
+  new MillraceError("invalid_option", `expected a model that generates text for ${option}, got an encoder`);
 
 /** Throws invalid_option. */
 export function checkOptions(

@@ -56,7 +56,8 @@ export class Collector {
     const added = this.#appendSampled(sequence, firstRow);
     if (added === undefined) return notNumbers(`the logits of token ${sequence.numTokens}`);
     const { tokenIds, logprobs, finishReason, stopTokenId } = added;
-    const pooled = sequence.pooler?.result();
+    const hidden = sequence.pooler?.result();
+    const pooled = hidden && (this.parts.head?.apply(hidden) ?? hidden);
     if (pooled?.every(Number.isFinite) === false) return notNumbers("every hidden state");
     this.numGenerationTokens += tokenIds.length;
     this.parts.kv.settle(sequence);

@@ -127,7 +127,7 @@ describe("nothing else changes a bit", () => {
     const prefix = randomIds(40);
     const requests = Array.from({ length: 24 }, (_, index): EngineRequest => {
       const promptIds = [...(index % 2 === 0 ? prefix : []), ...randomIds(1 + ((index * 7) % 60))];
-      const pooling = POOLINGS[index % 3];
+      const pooling = POOLINGS[index % 4];
       return pooling === undefined ? request(promptIds, { maxTokens: 30 }) : poolingRequest(promptIds, pooling);
     });
     const options = { maxNumSeqs: 1, enablePrefixCaching: false };

@@ -8,6 +8,7 @@ import type { EngineOutput } from "./api/output.js";
 import type { EngineRequest } from "./api/request.js";
 import type { EngineInfo, EngineStats } from "./api/stats.js";
 import { NO_DISK_TIER, NO_SPECULATION_STATS } from "./api/stats.js";
+import { optionsFor } from "./check-options.js";
 import { Collector } from "./collector.js";
 import type { Constraints, FailedSequence } from "./constraint/constraints.js";
 import { buildParts, type EngineParts } from "./engine-parts.js";
@@ -72,11 +73,12 @@ export class EngineCore {
    */
   static async create(
     model: OpenModel,
-    options: EngineOptions,
+    asked: EngineOptions,
     backend: Backend,
     report: LoadReport = { progress: () => {}, note: () => {} },
     drafter?: Drafter,
   ): Promise<EngineCore> {
+    const options = optionsFor(model.config, asked);
     const parts = await buildParts(model, options, backend, report);
     const disk = await openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = disk;

@@ -1,7 +1,8 @@
 /** Builds the parts of an engine to fit the model and the free memory: weights, KV memory, batch, sampler, grammar threads. */
 
 import type { Backend, LoadReport } from "../backend/backend.js";
-import { tokenKvBytes } from "../model/description/sizes.js";
+import { type ServableLayer, tasksOf } from "../model/description/servable.js";
+import { mostOf, tokenKvBytes } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineInfo } from "./api/stats.js";
@@ -11,9 +12,10 @@ import type { ModelWeights } from "./blocks/weights.js";
 import { checkOptions, resolveMaxModelLen } from "./check-options.js";
 import { Constraints } from "./constraint/constraints.js";
 import { GrammarLanes } from "./constraint/grammar-lanes.js";
-import { kvGroups, mainGroup, planKvBudget } from "./memory/groups.js";
+import { encoderKvBudget, kvGroups, mainGroup, planKvBudget } from "./memory/groups.js";
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
+import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { StepBatch } from "./step/step-batch.js";
 
@@ -28,6 +30,8 @@ export interface EngineParts {
   readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
+  /** What follows the pooling, where the model has it. */
+  readonly head: PooledHead | undefined;
   readonly constraints: Constraints;
 }
 
@@ -37,7 +41,10 @@ const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
 /** Time limit for compiling a grammar, and for computing the masks of one sequence for one step. */
 const GRAMMAR_TIMEOUT_MS = 10_000;
 
-/** Rejects with the coded errors of loading weights and checking options. */
+/**
+ * Rejects with the coded errors of loading weights and checking options.
+ * @param options as `optionsFor` made them
+ */
 export async function buildParts(
   model: OpenModel,
   options: EngineOptions,
@@ -47,24 +54,24 @@ export async function buildParts(
   const { config } = model;
   const { blockSize, maxNumSeqs, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
+  const head = config.head && (await PooledHead.load(config.head, model.tensors()));
   const weights = await loadWeights(model, options.modelPath, backend, report);
   const isPaged = options.kvLayout === "paged";
   const groups = kvGroups(config, isPaged ? maxModelLen : 0);
   const windows = groups.map(({ window }) => window);
-  const { numBlocks, kvBytes } = planKvBudget(
-    groups,
-    tokenKvBytes(config, (width) => backend.kvEntryBytes(kvType, width)) / config.layers.length,
-    blockSize,
-    { maxNumSeqs, maxModelLen, maxNumBatchedTokens },
-    backend.freeBytes(),
-    options.kvCacheMemoryBytes,
-  );
+  const entryBytes = tokenKvBytes(config, (width) => backend.kvEntryBytes(kvType, width)) / config.layers.length;
+  const demand = { maxNumSeqs, maxModelLen, maxNumBatchedTokens };
+  const { numBlocks, kvBytes } = config.isCausal
+    ? planKvBudget(groups, entryBytes, blockSize, demand, backend.freeBytes(), options.kvCacheMemoryBytes)
+    : encoderKvBudget(entryBytes, blockSize, demand);
   checkOptions(options, backend, maxModelLen, numBlocks[mainGroup(windows)]!);
   const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs, tableStride };
-  const batch = new StepBatch({ ...capacity, numGroups: groups.length }, backend);
+  const window = mostOf(config, ({ mixer }: ServableLayer) => mixer.window);
+  const encoderWindow = config.isCausal || window === 0 ? {} : { encoderWindow: window };
+  const batch = new StepBatch({ ...capacity, ...encoderWindow, numGroups: groups.length }, backend);
   const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
   const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
   const kv = new KvManager({
@@ -86,6 +93,7 @@ export async function buildParts(
     caches,
     transformer: new Transformer({ config, weights, backend, caches, batch, maxModelLen }),
     kv,
+    head,
     constraints: new Constraints(new GrammarLanes(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),
     info: {
       architecture: config.architecture,
@@ -95,7 +103,10 @@ export async function buildParts(
       vocabSize: config.vocabSize,
       maxModelLen,
       maxNumSeqs,
-      embeddingWidth: config.width,
+      tasks: tasksOf(config),
+      isCausal: config.isCausal,
+      numTokenTypes: config.numTokenTypes,
+      embeddingWidth: head?.width ?? config.width,
       pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,
       kvWindows: windows,

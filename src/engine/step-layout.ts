@@ -50,7 +50,7 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
   const end = numComputedTokens + numNewTokens + numDraftTokens;
   for (let position = numComputedTokens; position < end; position++) {
     const row = batch.numRows;
-    addRow(batch, sequence, position, info.blockSize);
+    addRow(batch, sequence, position, info);
     if (sequence.pooler?.wants(position)) batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
     if (needsScore(sequence, position)) {
       numScores++;

@@ -10,6 +10,7 @@ import { servableGguf } from "./gguf/servable.js";
 import { GgufSource } from "./gguf/source.js";
 import { summarizeGguf } from "./gguf/summary.js";
 import { weightFacts } from "./hf/describe.js";
+import { readModules } from "./hf/modules.js";
 import { HfNames } from "./hf/names.js";
 import { servableConfig } from "./hf/servable.js";
 import { HfSource } from "./hf/source.js";
@@ -45,11 +46,12 @@ function openGguf(gguf: GgufFile): OpenModel {
 }
 
 function openFolder(folder: HfFolder): OpenModel {
-  const servable = servableConfig(folder.config, folder.name, weightFacts(folder));
+  const modules = readModules(folder.path, folder.config);
+  const servable = servableConfig(folder.config, folder.name, weightFacts(folder), modules);
   return {
     config: servable.model,
     summary: summarizeHf(folder),
     files: [join(folder.path, CONFIG_NAME), ...folder.files.shards.map((shard) => shard.path)],
-    tensors: () => new HfSource(folder, servable, new HfNames(folder)),
+    tensors: () => new HfSource(folder, servable, new HfNames(folder), modules.headFolders),
   };
 }

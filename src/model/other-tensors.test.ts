@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { bias, changedFolder } from "../../test/helpers/changed-folder.js";
 import { completionsOf, weightsOnly } from "../../test/helpers/converted.js";
+import { writeEncoderGguf } from "../../test/helpers/encoder-gguf.js";
 import { fixture } from "../../test/helpers/fixtures.js";
+import { vectorsOf } from "../../test/helpers/pooled-vectors.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { u32 } from "../formats/gguf/write.js";
@@ -20,8 +22,9 @@ const place = (suffix = "") => join(root, `${numPlaces++}${suffix}`);
 const refusal = (code: string, name: string) =>
   expect.objectContaining({ code, message: expect.stringContaining(`tensors that are computed, got ${name}`) });
 
-const withTensor = (model: string, name: string, value = 1) =>
-  changedFolder(fixture(`hf/${model}`), place(), { tensors: (stored) => ({ ...stored, [name]: bias(7, value) }) });
+const withTensor = (model: string, name: string, value = 1) => changed(`hf/${model}`, name, value);
+const changed = (model: string, name: string, value = 1) =>
+  changedFolder(fixture(model), place(), { tensors: (stored) => ({ ...stored, [name]: bias(7, value) }) });
 
 describe("a folder", () => {
   test.each([
@@ -101,4 +104,65 @@ test("a GGUF file with a tensor of another name is refused, also where the engin
   bytes.write("attn_x_norm", bytes.indexOf("blk.1.attn_q_norm.weight") + "blk.1.".length);
   writeFileSync(path, bytes);
   await expect(completionsOf(path)).rejects.toEqual(refusal("gguf_tensor", "blk.1.attn_x_norm.weight too"));
+});
+
+describe("an encoder", () => {
+  const TEXTS = [{ tokens: [5, 6, 7, 8] }];
+  const withOther = (model: string, name: string) => changed(`hf-encoders/${model}`, name);
+
+  test.each([
+    ["bert", "encoder.layer.0.attention.self.distance_embedding.weight"],
+    ["bert", "embeddings.task_embeddings.weight"],
+    ["bert_rank", "bert.encoder.layer.1.crossattention.self.query.weight"],
+    ["xlm_roberta_rank", "roberta.encoder.layer.0.output.adapter.bias"],
+    ["nomic_bert", "encoder.layers.0.mlp.router.weight"],
+    ["nomic_bert", "emb_ln.scale"],
+    ["modernbert", "layers.1.attn.q_norm.weight"],
+    ["modernbert", "final_norm.scale"],
+    ["gemma_embedding", "layers.0.input_layernorm.bias"],
+  ])("in a folder of %s with %s is refused", async (model, name) => {
+    await expect(vectorsOf(withOther(model, name), TEXTS)).rejects.toEqual(refusal("model_tensor", name));
+  });
+
+  test.each([
+    ["bert", "embeddings.position_ids"],
+    ["bert", "cls.predictions.bias"],
+    ["bert_rank", "bert.embeddings.token_type_ids"],
+    ["xlm_roberta", "lm_head.bias"],
+    ["nomic_bert", "encoder.layers.0.attn.rotary_emb.inv_freq"],
+    ["modernbert", "head.norm.weight"],
+    ["modernbert", "decoder.bias"],
+  ])("in a folder of %s with %s, which no vector depends on, is served as without it", async (model, name) => {
+    expect(await vectorsOf(withOther(model, name), TEXTS)).toEqual(
+      await vectorsOf(fixture(`hf-encoders/${model}`), TEXTS),
+    );
+  });
+
+  test.each([
+    ["bert", "blk.0.attn_output_norm.bias", "blk.0.attn_output_norm.scale"],
+    ["bert_rank", "blk.0.attn_output_norm.bias", "blk.0.attn_output_norm.scale"],
+    ["gemma_embedding", "dense_3.weight", "dense_4.weight"],
+  ])("in a file of %s with %s by another name is refused", async (model, name, other) => {
+    const path = place(".gguf");
+    writeEncoderGguf(fixture(`hf-encoders/${model}`), path, {});
+    const bytes = readFileSync(path);
+    bytes.write(other.slice(0, name.length), bytes.indexOf(name));
+    writeFileSync(path, bytes);
+    await expect(vectorsOf(path, TEXTS)).rejects.toEqual(refusal("gguf_tensor", other.slice(0, name.length)));
+  });
+
+  test("in a file with the head of another pooling is served as without it", async () => {
+    const [path, ranked] = [place(".gguf"), place(".gguf")];
+    writeEncoderGguf(fixture("hf-encoders/bert_rank"), path, { "bert.pooling_type": u32(2) });
+    writeEncoderGguf(fixture("hf-encoders/bert_rank"), ranked);
+    const [[vector], [score]] = [await vectorsOf(path, TEXTS), await vectorsOf(ranked, TEXTS)];
+    expect(vector).toHaveLength(32);
+    expect(score).toHaveLength(1);
+  });
+
+  test("in a file with layers behind its pooling passes through them", async () => {
+    const path = place(".gguf");
+    writeEncoderGguf(fixture("hf-encoders/gemma_embedding"), path);
+    expect((await vectorsOf(path, TEXTS))[0]).toHaveLength(24);
+  });
 });

@@ -8,6 +8,8 @@ import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
+import { wrongTask } from "../engine/admission.js";
+import type { Task } from "../engine/api/stats.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
@@ -24,6 +26,7 @@ import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completions } from "./openai/completions.js";
 import { EMBEDDING_RULES, embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
+import { RERANK_RULES, rerank, SCORE_RULES, score } from "./openai/rerank.js";
 import { RESPONSE_RULES } from "./openai/response-request.js";
 import { inputTokens, responses, storedResponse } from "./openai/responses.js";
 import { DETOKENIZE_RULES, detokenize, TOKENIZE_RULES, tokenize, tokenizerInfo } from "./openai/tokenize.js";
@@ -38,6 +41,8 @@ interface Route extends DescribedRoute {
   /** Answers while the server drains. */
   readonly isOpenWhileDraining: boolean;
   readonly dialect: ErrorDialect;
+  /** What the model must be for. */
+  readonly task?: Task;
 }
 
 const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_ERRORS } as const;
@@ -65,6 +70,7 @@ const ROUTES: readonly Route[] = [
     path: "/v1/chat/completions",
     handler: chatCompletions,
     ...api,
+    task: "generate",
     summary: "An answer to a chat",
     rules: CHAT_RULES,
   },
@@ -73,6 +79,7 @@ const ROUTES: readonly Route[] = [
     path: "/v1/completions",
     handler: completions,
     ...api,
+    task: "generate",
     summary: "A text that goes on from a prompt",
     rules: COMPLETION_RULES,
   },
@@ -81,6 +88,7 @@ const ROUTES: readonly Route[] = [
     path: "/v1/responses",
     handler: responses,
     ...api,
+    task: "generate",
     summary: "An answer that later ones may go on from",
     rules: RESPONSE_RULES,
   },
@@ -113,14 +121,37 @@ const ROUTES: readonly Route[] = [
     path: "/v1/embeddings",
     handler: embeddings,
     ...api,
+    task: "embed",
     summary: "A vector for each input",
     rules: EMBEDDING_RULES,
   },
+  ...["/v1/rerank", "/v2/rerank", "/rerank"].map(
+    (path): Route => ({
+      method: "POST",
+      path,
+      handler: rerank,
+      ...api,
+      task: "rerank",
+      summary: "Texts in the order of their relevance to a query",
+      rules: RERANK_RULES,
+    }),
+  ),
+  ...["/v1/score", "/score"].map(
+    (path): Route => ({
+      method: "POST",
+      path,
+      handler: score,
+      ...api,
+      summary: "How well texts go together, pair by pair",
+      rules: SCORE_RULES,
+    }),
+  ),
   {
     method: "POST",
     path: "/v1/messages",
     handler: messages,
     ...anthropicApi,
+    task: "generate",
     summary: "An answer by Anthropic's Messages API",
     rules: MESSAGE_RULES,
   },
@@ -240,6 +271,8 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
     const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
     const tenant = tenantOf(c, context.apiKeys.length, keyTenant);
     c.set("tenant", tenant);
+    const { info: engineInfo } = context.engine;
+    if (route.task !== undefined && !engineInfo.tasks.includes(route.task)) throw wrongTask(route.task, engineInfo);
     const asyncTokenizer = context.asyncTokenizer.of({ tenant, watch: (leave) => onDisconnect(c, leave) });
     return route.handler(c, { ...context, asyncTokenizer });
   });

@@ -8,6 +8,7 @@ import { MESSAGE_RULES } from "./anthropic/messages.js";
 import { CHAT_RULES } from "./openai/chat-completions.js";
 import { COMPLETION_RULES } from "./openai/completions.js";
 import { EMBEDDING_RULES } from "./openai/embeddings.js";
+import { RERANK_RULES, SCORE_RULES } from "./openai/rerank.js";
 import { RESPONSE_RULES } from "./openai/response-request.js";
 import { DETOKENIZE_RULES, TOKENIZE_RULES } from "./openai/tokenize.js";
 
@@ -24,6 +25,8 @@ const ENDPOINTS = [
   ["/v1/completions", COMPLETION_RULES, SHARED],
   ["/v1/responses", RESPONSE_RULES, ["Responses", "Ignored and refused"]],
   ["/v1/embeddings", EMBEDDING_RULES, ["Embeddings"]],
+  ["/v1/rerank", RERANK_RULES, ["Rerank"]],
+  ["/v1/score", SCORE_RULES, ["Rerank"]],
   ["/v1/messages", MESSAGE_RULES, ["Messages"]],
   ["/v1/messages/count_tokens", COUNT_TOKENS_RULES, ["Messages"]],
   ["/tokenize", TOKENIZE_RULES, ["Tokenize"]],

@@ -75,7 +75,7 @@ test("published expressions are known, and encode short texts where they are ask
     typeof value !== "object" || value === null
       ? []
       : Object.entries(value).flatMap(([key, inner]) => (key === "Regex" ? [String(inner)] : expressionsIn(inner)));
-  const published = ["deepseek3", "gpt4o", "llama3", "qwen2"].map((name) =>
+  const published = ["xlm_roberta", "deepseek3", "gpt4o", "llama3", "qwen2"].map((name) =>
     fixture(`hf-tokenizers/${name}/tokenizer.json`),
   );
   const expressions = published.flatMap((path) => expressionsIn(JSON.parse(readFileSync(path, "utf8"))));

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import type { AsyncTokenizer } from "./async-tokenizer.js";
+import type { EmbeddingPrompts } from "./hf/embedding-prompts.js";
 import type { ChatMessage, ChatTemplate, ChatTemplateOptions } from "./template/chat-template.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
@@ -11,6 +12,8 @@ export interface TextSide {
   /** The same tokenizer, for texts of any length. */
   readonly asyncTokenizer: AsyncTokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
+  /** Of an embedding model that has them. */
+  readonly embeddingPrompts?: EmbeddingPrompts | undefined;
   /** The sampling defaults in the model's files. Throws if a value is invalid for requests. */
   readonly readSampling: () => SamplingDefaults;
 }
@@ -32,15 +35,14 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
   ]);
   // The state is recorded before the files are read, so that a file replaced in between is detected.
   const source = tokenizerSource(modelPath);
-  const { tokenizer, chatTemplate, readSampling } = await (isHfFolder(modelPath)
-    ? loadHfText(modelPath)
-    : loadGgufText(modelPath));
+  const { chatTemplate, ...loaded } = await (isHfFolder(modelPath) ? loadHfText(modelPath) : loadGgufText(modelPath));
+  const { tokenizer } = loaded;
   const asyncTokenizer = new AsyncTokenizer(tokenizer, source);
   await tryOut(tokenizer, asyncTokenizer);
-  if (templatePath === undefined) return { tokenizer, asyncTokenizer, chatTemplate: chatTemplate(), readSampling };
+  if (templatePath === undefined) return { ...loaded, asyncTokenizer, chatTemplate: chatTemplate() };
   const { ChatTemplate } = await import("./template/chat-template.js");
   const replacing = new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer));
-  return { tokenizer, asyncTokenizer, chatTemplate: replacing, readSampling };
+  return { ...loaded, asyncTokenizer, chatTemplate: replacing };
 }
 
 /** Nothing is encoded on this thread before: a file's own expression may take any time. */
@@ -62,7 +64,7 @@ function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken"
 }
 
 /** The model's own template is read on demand, because a broken one may be the reason for the replacement. */
-interface LoadedText extends Pick<TextSide, "tokenizer" | "readSampling"> {
+interface LoadedText extends Pick<TextSide, "tokenizer" | "readSampling" | "embeddingPrompts"> {
   readonly chatTemplate: () => ChatTemplate | undefined;
 }
 
@@ -80,16 +82,24 @@ async function loadGgufText(path: string): Promise<LoadedText> {
 }
 
 async function loadHfText(path: string): Promise<LoadedText> {
-  const [{ readHfFolder }, { createHfTokenizer }, { readHfChatTemplate }, { readHfSampling }] = await Promise.all([
+  const [
+    { readHfFolder },
+    { createHfTokenizer },
+    { readHfChatTemplate },
+    { readHfSampling },
+    { readEmbeddingPrompts },
+  ] = await Promise.all([
     import("../formats/hf/folder.js"),
     import("./hf/create-tokenizer.js"),
     import("./hf/chat-template.js"),
     import("../formats/sampling-defaults.js"),
+    import("./hf/embedding-prompts.js"),
   ]);
   const { numEmbeddings } = readHfFolder(path);
   const tokenizer = createHfTokenizer(path, numEmbeddings);
   const chatTemplate = (): ChatTemplate | undefined => readHfChatTemplate(path);
-  return { tokenizer, chatTemplate, readSampling: () => readHfSampling(path) };
+  const embeddingPrompts = readEmbeddingPrompts(path);
+  return { tokenizer, chatTemplate, embeddingPrompts, readSampling: () => readHfSampling(path) };
 }
 
 /** The token ids of a chat up to the beginning of the answer. */

@@ -22,6 +22,8 @@ export interface FakeEngineOptions {
   readonly maxWaitingRequests?: number;
   /** Prompt tokens said to come from the prefix cache. */
   readonly numCachedTokens?: number;
+  /** Facts that differ. */
+  readonly info?: Partial<EngineInfo>;
 }
 
 const FAKE_EMBEDDING_WIDTH = 8;
@@ -81,6 +83,9 @@ export class FakeEngine implements Engine {
       weightBytes: 4000,
       vocabSize: FAKE_VOCAB_SIZE,
       maxModelLen: options.maxModelLen ?? 4096,
+      tasks: ["generate", "embed"],
+      isCausal: true,
+      numTokenTypes: 0,
       embeddingWidth: FAKE_EMBEDDING_WIDTH,
       pooling: "mean",
       blockSize: 16,
@@ -91,6 +96,7 @@ export class FakeEngine implements Engine {
       kvCacheDtype: "f16",
       numThreads: 1,
       isa: "portable",
+      ...options.info,
     };
   }
 

@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
-import { ARCHITECTURES } from "../../src/model/description/architectures.js";
+import { DECODERS } from "../../src/model/description/architectures.js";
 import { writeRandomModel } from "./random-model.js";
 import { encodeValues, halfBits } from "./tensor-bytes.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-random-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const RANDOM_ARCHITECTURES = ARCHITECTURES.filter((name) => name !== "mistral");
+const RANDOM_ARCHITECTURES = DECODERS.filter((name) => name !== "mistral");
 
 describe("writeRandomModel", () => {
   it.each(RANDOM_ARCHITECTURES)("%s reads back, the same for the same seed", (architecture) => {

@@ -12,10 +12,10 @@ import {
   type WritableValue,
   writeGguf,
 } from "../../src/formats/gguf/write.js";
-import type { Architecture } from "../../src/model/description/architectures.js";
+import type { DecoderArchitecture } from "../../src/model/description/architectures.js";
 import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 
-export type RandomArchitecture = Exclude<Architecture, "mistral">;
+export type RandomArchitecture = Exclude<DecoderArchitecture, "mistral">;
 
 export interface RandomModelOptions {
   readonly architecture: RandomArchitecture;

@@ -22,13 +22,17 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
   const kvLengths = operands.indices("kvLengths", numRows, 0, tableStride * blockSize);
   const blockTables = operands.allI32("blockTables");
   const sequenceIndex = operands.indices("sequenceIndex", numRows, 0, Math.floor(blockTables.length / tableStride) - 1);
-  for (const inputs of [kvLengths, blockTables, sequenceIndex]) {
-    if (inputs.buffer === out.buffer) {
-      operands.refuse("out", "another buffer than kvLengths, sequenceIndex and blockTables", "the same");
+  const begins = operands.optionalI32("begins", numRows);
+  for (const inputs of [kvLengths, blockTables, sequenceIndex, begins]) {
+    if (inputs?.buffer === out.buffer) {
+      operands.refuse("out", "another buffer than kvLengths, sequenceIndex, blockTables and begins", "the same");
     }
   }
+  begins?.forEach((begin, m) => {
+    if (begin < 0 || begin > kvLengths[m]!) operands.refuse("begins", `in [0, ${kvLengths[m]}]`, begin);
+  });
 
-  const firstVisible = (m: number): number => (window === 0 ? 0 : Math.max(0, kvLengths[m]! - window));
+  const firstVisible = (m: number): number => begins?.[m] ?? (window === 0 ? 0 : Math.max(0, kvLengths[m]! - window));
   const blockOf = (m: number, entry: number): number =>
     blockTables[sequenceIndex[m]! * tableStride + Math.floor(entry / blockSize)]!;
   for (let m = 0; m < numRows; m++) {

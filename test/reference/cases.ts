@@ -2,7 +2,7 @@
 
 import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
-import type { Activation, KvType, OpName } from "../../src/backend/ops.js";
+import type { KvType, OpName } from "../../src/backend/ops.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
@@ -39,6 +39,26 @@ function embedCases(): OpCase[] {
       }),
     );
   });
+}
+
+/** One row far from zero, whose mean must not cost its digits. */
+function layerNormCases(): OpCase[] {
+  return [1, 3, 8, 33, 256, 1031].flatMap((width) =>
+    [false, true].map(
+      (hasBias): OpCase => ({
+        op: "layerNorm",
+        label: `4 rows of ${width}${hasBias ? ", in place, with a bias" : ""}`,
+        record: (bench) => {
+          const far = normals(width, 4).map((value) => value + 1000);
+          const x = bench.f32(joined([normals(width, 2), extremes(width, 3), new Float32Array(width), far]));
+          const out = hasBias ? x : bench.unwritten(4 * width);
+          const [gain, bias] = [bench.f32(normals(width, 5)), hasBias ? bench.f32(normals(width, 6)) : NO_BUFFER];
+          bench.program.record("layerNorm", { out, x, gain, bias, numRows: 4, width, eps: 1e-5 });
+          return [f32Result("out", out, { relative: 3e-6, absolute: 1e-6 })];
+        },
+      }),
+    ),
+  );
 }
 
 function rmsNormCases(): OpCase[] {
@@ -99,10 +119,27 @@ function scaleByPositionCases(): OpCase[] {
   }));
 }
 
+const KINDS = ["silu", "geluTanh", "gelu"] as const;
+
+function activateCases(): OpCase[] {
+  return KINDS.flatMap((kind) =>
+    [1, 8, 33, 1500].map(
+      (width): OpCase => ({
+        op: "activate",
+        label: `${kind} of 3 rows of ${width}`,
+        record: (bench) => {
+          const x = bench.f32(extremes(3 * width, 8).map((value, i) => (i % 5 === 0 ? value * 20 : value)));
+          bench.program.record("activate", { x, numRows: 3, width, kind });
+          return [f32Result("x", x, { relative: 3e-6, absolute: 3e-6 })];
+        },
+      }),
+    ),
+  );
+}
+
 /** Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to err. */
 function gatedLinearCases(): OpCase[] {
-  const kinds: readonly Activation[] = ["silu", "geluTanh", "clampedSwiglu"];
-  const activations = kinds.flatMap((kind) =>
+  const activations = [...KINDS, "clampedSwiglu" as const].flatMap((kind) =>
     [1, 3, 8, 33, 1000].map(
       (width): OpCase => ({
         op: "gatedLinear",
@@ -291,16 +328,38 @@ function pagedAttentionCases(): OpCase[] {
   const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
   const sequences = [{ keys: normals(40, 18), values: normals(40, 19) }];
   const rows = [9, 10].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, kvLength) }));
-  const settings = [{}, { cap: 0.7 }, { sinks: Float32Array.of(0.5, -2) }];
-  return settings.map((each) => ({
+  const causal = [{}, { cap: 0.7 }, { sinks: Float32Array.of(0.5, -2) }].map(
+    (each): OpCase => ({
+      op: "pagedAttention",
+      label: `two rows of one sequence ${JSON.stringify(each)}`,
+      record: (bench) => {
+        const stored = storeSequences(bench, shape, sequences, 1);
+        const out = recordAttention(bench, stored, rows, { scale: 0.5, window: 0, ...each });
+        return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
+      },
+    }),
+  );
+  // An encoder's windows: each row sees entries on both sides of its own, rows of one sequence see nothing in common, and one sees nothing.
+  const bothSides: OpCase = {
     op: "pagedAttention",
-    label: `two rows of one sequence ${JSON.stringify(each)}`,
+    label: "rows with windows to both sides, and sinks",
     record: (bench) => {
-      const stored = storeSequences(bench, shape, sequences, 1);
-      const out = recordAttention(bench, stored, rows, { scale: 0.5, window: 0, ...each });
+      const numEntries = 300;
+      const text = { keys: normals(numEntries * 4, 18), values: normals(numEntries * 4, 19) };
+      const stored = storeSequences(bench, shape, [text], 2);
+      const wide = Array.from({ length: numEntries }, (_, position) => ({
+        sequence: 0,
+        begin: Math.max(0, position - 3),
+        kvLength: Math.min(numEntries, position + 4),
+        q: normals(8, position),
+      }));
+      const windowed = [...wide, { sequence: 0, begin: 5, kvLength: 5, q: normals(8, 500) }];
+      const sinks = Float32Array.of(0.5, -2);
+      const out = recordAttention(bench, stored, windowed, { scale: 0.5, window: 0, sinks });
       return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
     },
-  }));
+  };
+  return [...causal, bothSides];
 }
 
 /** Breadth is in kernels.sample.test.ts. */
@@ -337,10 +396,12 @@ function sampleCases(): OpCase[] {
 export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   embed: embedCases(),
   rmsNorm: rmsNormCases(),
+  layerNorm: layerNormCases(),
   linear: linearCases(),
   add: addCases(),
   scaleAndCap: scaleAndCapCases(),
   scaleByPosition: scaleByPositionCases(),
+  activate: activateCases(),
   gatedLinear: gatedLinearCases(),
   ropeTable: ropeTableCases(),
   ropeAndWriteKv: ropeAndWriteKvCases(),

@@ -22,11 +22,13 @@ import { sample } from "./sample.js";
 const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops.Work } = {
   embed: ops.embed,
   rmsNorm: ops.rmsNorm,
+  layerNorm: ops.layerNorm,
   quantize,
   linear: (operands) => ops.linear(operands, readActivations),
   add: ops.add,
   scaleAndCap: ops.scaleAndCap,
   scaleByPosition: ops.scaleByPosition,
+  activate: ops.activate,
   gatedLinear: (operands) => ops.gatedLinear(operands, readActivations),
   ropeTable: ops.ropeTable,
   ropeAndWriteKv: ops.ropeAndWriteKv,

@@ -81,7 +81,7 @@ export class Operands<Name extends OpName> {
   code<Operand extends OperandName<Name, "code">>(operand: Operand): CodeOf<Name, Operand> {
     const spec = operandsIn(this.#op).find(([name]) => name === operand)![1] as CodeSpec;
     const names: readonly string[] = CODES[spec.of];
-    return names[this.#integer(operand, spec.min ?? 0, names.length - 1)] as CodeOf<Name, Operand>;
+    return names[this.#integer(operand, spec.min ?? 0, spec.max ?? names.length - 1)] as CodeOf<Name, Operand>;
   }
 
   /** A finite number. */
@@ -99,6 +99,11 @@ export class Operands<Name extends OpName> {
   /** As f32(); undefined when the operand is NO_BUFFER. */
   optionalF32(operand: OperandName<Name, "f32">, count: number): Float32Array | undefined {
     return this.#args[operand] === 0 ? undefined : this.f32(operand, count);
+  }
+
+  /** As i32(); undefined when the operand is NO_BUFFER. */
+  optionalI32(operand: OperandName<Name, "i32">, count: number): Int32Array | undefined {
+    return this.#args[operand] === 0 ? undefined : this.i32(operand, count);
   }
 
   /** `count` bytes of a buffer from `offset` on. */

@@ -53,6 +53,27 @@ export function rmsNorm(operands: Operands<"rmsNorm">): Work {
   };
 }
 
+export function layerNorm(operands: Operands<"layerNorm">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const eps = operands.number("eps");
+  if (eps < 0) operands.refuse("eps", "at least 0", eps);
+  const x = operands.f32("x", numRows * width);
+  const gain = operands.f32("gain", width);
+  const bias = operands.optionalF32("bias", width);
+  const out = operands.f32("out", numRows * width);
+  return () => {
+    for (let r = 0; r < numRows; r++) {
+      const row = Float64Array.from(x.subarray(r * width, (r + 1) * width));
+      const mean = row.reduce((sum, value) => sum + value, 0) / width;
+      const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / width;
+      row.forEach((value, i) => {
+        out[r * width + i] = ((value - mean) / Math.sqrt(variance + eps)) * gain[i]! + (bias?.[i] ?? 0);
+      });
+    }
+  };
+}
+
 type LinearOp = "linear" | "gatedLinear" | "expertLinear" | "expertGatedLinear";
 
 /** Values [numRows, cols] of operand `x`, quantised rows. */
@@ -180,6 +201,35 @@ function geluTanh(x: number): number {
   return 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
 }
 
+/** x · Φ(x), of the normal distribution's tail: a series near zero, a continued fraction beyond. */
+function gelu(x: number): number {
+  const tail = normalTail(Math.abs(x));
+  return x * (x < 0 ? tail : 1 - tail);
+}
+
+/** The share of the normal distribution above `a`, at least 0. */
+function normalTail(a: number): number {
+  const density = Math.exp(-a * a * 0.5) / Math.sqrt(2 * Math.PI);
+  if (a > 3) {
+    let fraction = a;
+    for (let k = 60; k >= 1; k--) fraction = a + k / fraction;
+    return density / fraction;
+  }
+  let [term, sum] = [a, a];
+  for (let k = 1; k < 60; k++) {
+    term *= (a * a) / (2 * k + 1);
+    sum += term;
+  }
+  return 0.5 - density * sum;
+}
+
+/** Of one value. */
+const PLAIN_ACTIVATIONS: Readonly<Record<Exclude<Activation, "clampedSwiglu">, (x: number) => number>> = {
+  silu,
+  geluTanh,
+  gelu,
+};
+
 function clampedSwiglu(gate: number, up: number): number {
   const bounded = Math.min(gate, 7);
   return (bounded / (1 + Math.exp(-1.702 * bounded))) * (Math.min(Math.max(up, -7), 7) + 1);
@@ -189,8 +239,19 @@ function clampedSwiglu(gate: number, up: number): number {
 export const ACTIVATIONS: Readonly<Record<Activation, (gate: number, up: number) => number>> = {
   silu: (gate, up) => silu(gate) * up,
   geluTanh: (gate, up) => geluTanh(gate) * up,
+  gelu: (gate, up) => gelu(gate) * up,
   clampedSwiglu,
 };
+
+export function activate(operands: Operands<"activate">): Work {
+  const x = operands.f32("x", operands.integer("numRows") * operands.integer("width"));
+  const kind = PLAIN_ACTIVATIONS[operands.code("kind") as keyof typeof PLAIN_ACTIVATIONS];
+  return () => {
+    x.forEach((value, i) => {
+      x[i] = kind(value);
+    });
+  };
+}
 
 export function ropeTable(operands: Operands<"ropeTable">): Work {
   const numRows = operands.integer("numRows");

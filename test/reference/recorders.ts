@@ -1,5 +1,5 @@
 /** Records the two operations with many inputs, attention and sampling, from a readable description of their rows. */
-import type { BufferHandle } from "../../src/backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../src/backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { type Bench, joined, shuffled } from "./compare.js";
@@ -15,6 +15,8 @@ export interface KvSequence {
 export interface AttentionRow {
   readonly sequence: number;
   readonly kvLength: number;
+  /** First entry that the row sees; of all rows or of none. */
+  readonly begin?: number;
   /** [Hq, D] */
   readonly q: Float32Array;
 }
@@ -98,6 +100,7 @@ export function recordAttention(
     window,
     cap,
     sinks: sinks === undefined ? undefined : bench.f32(sinks),
+    begins: rows[0]?.begin === undefined ? NO_BUFFER : bench.i32(rows.map((row) => row.begin!)),
   });
   return out;
 }

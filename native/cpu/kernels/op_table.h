@@ -11,11 +11,13 @@ namespace millrace {
 #define MILLRACE_OPS(X) \
   X(embed) \
   X(rmsNorm) \
+  X(layerNorm) \
   X(quantize) \
   X(linear) \
   X(add) \
   X(scaleAndCap) \
   X(scaleByPosition) \
+  X(activate) \
   X(gatedLinear) \
   X(ropeTable) \
   X(ropeAndWriteKv) \
@@ -33,11 +35,13 @@ namespace millrace {
 enum class OpCode : uint32_t {
     embed,
     rmsNorm,
+    layerNorm,
     quantize,
     linear,
     add,
     scaleAndCap,
     scaleByPosition,
+    activate,
     gatedLinear,
     ropeTable,
     ropeAndWriteKv,
@@ -52,15 +56,17 @@ enum class OpCode : uint32_t {
     expertLinear,
     combineExperts,
 };
-constexpr int kNumOps = 20;
+constexpr int kNumOps = 22;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
+    "layerNorm",
     "quantize",
     "linear",
     "add",
     "scaleAndCap",
     "scaleByPosition",
+    "activate",
     "gatedLinear",
     "ropeTable",
     "ropeAndWriteKv",
@@ -79,15 +85,17 @@ constexpr const char* kOpNames[kNumOps] = {
 constexpr const char* kOpSignatures[kNumOps] = {
     "embed(out, weight, ids, numRows, scale)",
     "rmsNorm(out, x, gain, numRows, width, eps)",
+    "layerNorm(out, x, gain, bias, numRows, width, eps)",
     "quantize(out, x, numRows, width, format)",
     "linear(out, x, weight, bias, numRows, accumulate)",
     "add(out, x, numRows, width)",
     "scaleAndCap(x, numRows, width, scale, cap)",
     "scaleByPosition(x, positions, numRows, width, beta, length)",
+    "activate(x, numRows, width, kind)",
     "gatedLinear(out, scratch, gateX, gateWeight, gateBias, upX, upWeight, upBias, numRows, kind)",
     "ropeTable(out, positions, invFreq, numRows, half, magnitude)",
     "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
-    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, sinks)",
+    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, sinks, begins)",
     "gatherRows(out, x, rows, numRows, width)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
     "pack(out, byteOffset, weight)",
@@ -98,7 +106,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 5, 6, 10, 6, 15, 18, 5, 15, 3, 12, 6, 7, 11, 6, 7};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 15, 3, 12, 6, 7, 11, 6, 7};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -109,8 +117,8 @@ enum class KvType : uint8_t { f16, f32, int8 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8"};
 enum class Scoring : uint8_t { softmax, sigmoid };
 constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
-enum class Activation : uint8_t { silu, geluTanh, clampedSwiglu };
-constexpr const char* kActivationNames[] = {"silu", "geluTanh", "clampedSwiglu"};
+enum class Activation : uint8_t { silu, geluTanh, gelu, clampedSwiglu };
+constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "clampedSwiglu"};
 enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16 };
 constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16"};
 
@@ -185,6 +193,17 @@ struct rmsNorm {
   static constexpr operand::Number<rmsNorm> eps{{5, "eps"}};
 };
 
+struct layerNorm {
+  static constexpr OpCode code = OpCode::layerNorm;
+  static constexpr operand::Buffer<layerNorm, float> out{{0, "out"}};
+  static constexpr operand::Buffer<layerNorm, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<layerNorm, const float> gain{{2, "gain"}};
+  static constexpr operand::OptionalBuffer<layerNorm, const float> bias{{3, "bias"}};
+  static constexpr operand::Integer<layerNorm> numRows{{4, "numRows"}};
+  static constexpr operand::Integer<layerNorm> width{{5, "width"}};
+  static constexpr operand::Number<layerNorm> eps{{6, "eps"}};
+};
+
 struct quantize {
   static constexpr OpCode code = OpCode::quantize;
   static constexpr operand::Buffer<quantize, uint8_t> out{{0, "out"}};
@@ -231,6 +250,14 @@ struct scaleByPosition {
   static constexpr operand::Integer<scaleByPosition> length{{5, "length"}};
 };
 
+struct activate {
+  static constexpr OpCode code = OpCode::activate;
+  static constexpr operand::Buffer<activate, float> x{{0, "x"}};
+  static constexpr operand::Integer<activate> numRows{{1, "numRows"}};
+  static constexpr operand::Integer<activate> width{{2, "width"}};
+  static constexpr operand::Code<activate, Activation> kind{{3, "kind"}, 0, 2};
+};
+
 struct gatedLinear {
   static constexpr OpCode code = OpCode::gatedLinear;
   static constexpr operand::Buffer<gatedLinear, float> out{{0, "out"}};
@@ -242,7 +269,7 @@ struct gatedLinear {
   static constexpr operand::Weight<gatedLinear> upWeight{{6, "upWeight"}};
   static constexpr operand::OptionalBuffer<gatedLinear, const float> upBias{{7, "upBias"}};
   static constexpr operand::Integer<gatedLinear> numRows{{8, "numRows"}};
-  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 2};
+  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 3};
 };
 
 struct ropeTable {
@@ -294,6 +321,7 @@ struct pagedAttention {
   static constexpr operand::Integer<pagedAttention> window{{15, "window"}};
   static constexpr operand::Number<pagedAttention> cap{{16, "cap"}};
   static constexpr operand::OptionalBuffer<pagedAttention, const float> sinks{{17, "sinks"}};
+  static constexpr operand::OptionalBuffer<pagedAttention, const int32_t> begins{{18, "begins"}};
 };
 
 struct gatherRows {
@@ -380,7 +408,7 @@ struct expertGatedLinear {
   static constexpr operand::OptionalBuffer<expertGatedLinear, const float> upBiases{{7, "upBiases"}};
   static constexpr operand::Buffer<expertGatedLinear, const int32_t> groups{{8, "groups"}};
   static constexpr operand::Integer<expertGatedLinear> numSlots{{9, "numSlots"}};
-  static constexpr operand::Code<expertGatedLinear, Activation> kind{{10, "kind"}, 0, 2};
+  static constexpr operand::Code<expertGatedLinear, Activation> kind{{10, "kind"}, 0, 3};
 };
 
 struct expertLinear {

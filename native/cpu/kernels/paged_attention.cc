@@ -120,9 +120,7 @@ void loadQueries(const PagedAttentionArgs& args, const int32_t* rows, int64_t kv
       const int64_t query = group.firstQuery + i;
       const int64_t m = rows[query / perRow];
       q[i] = args.q + (m * kv.numHeads + kvHead * perRow + query % perRow) * kv.headDim;
-      const int64_t length = args.kvLengths[m];
-      const int64_t begin = args.window > 0 ? maxOf(0, length - args.window) : 0;
-      work.queries[query] = {begin, length, 0, 0, kEmpty, kEmpty};
+      work.queries[query] = {attentionBegin(args, m), args.kvLengths[m], 0, 0, kEmpty, kEmpty};
     }
     float* packed = work.q + group.firstQuery * kv.headDim;
     withSize<kDirectQueries>(group.size, [&](auto size) { packQueries<size>(q, kv.headDim, args.scale, packed); });

@@ -51,8 +51,16 @@ struct PagedAttentionArgs {
   float cap;       // of scores; 0 = none
   const float* sinks;  // [numHeads] or null
   int64_t window;  // 0 = unlimited
+  const int32_t* begins;  // [M] first visible entries; null: as the window says
   const AttentionWork* work;
 };
+
+// The first entry that row m sees.
+inline int64_t attentionBegin(const PagedAttentionArgs& args, int64_t m) {
+  if (args.begins != nullptr) return args.begins[m];
+  const int64_t length = args.kvLengths[m];
+  return args.window > 0 && length > args.window ? length - args.window : 0;
+}
 
 // Rows of one attention task at most: their queries share each widened key and value, and their scores stay in the second-level cache.
 constexpr int64_t attentionTaskRows(const KvGeometry& kv) {

@@ -15,11 +15,6 @@ constexpr double kMinBundleNanos = 2000;
 // Results of parts that are kept apart may take this much memory; a step that would need more is cut without splitting or sharing.
 constexpr int64_t kMaxSlotBytes = int64_t{128} << 20;
 
-int64_t visibleBegin(const PagedAttentionArgs& args, int64_t m) {
-  const int64_t length = args.kvLengths[m];
-  return args.window > 0 && length > args.window ? length - args.window : 0;
-}
-
 int32_t partsIn(int64_t numEntries) { return static_cast<int32_t>((numEntries + kAttentionPart - 1) / kAttentionPart); }
 
 int64_t slotFloats(const PagedAttentionArgs& args) { return attentionPaddedDim(args.kv) + 8; }
@@ -63,9 +58,9 @@ void AttentionSchedule::formTiles(const PagedAttentionArgs& args) {
     bool isWindowed = false;
     for (; m < args.numRows && m - first < maxRows && args.sequenceIndex[m] == args.sequenceIndex[first]; m++) {
       // Between ranges that lie apart there may be table entries that no task reads, and that were not checked.
-      if (m > first && (visibleBegin(args, m) > longest || args.kvLengths[m] < begin)) break;
-      begin = std::min(begin, visibleBegin(args, m));
-      isWindowed = isWindowed || visibleBegin(args, m) > 0;
+      if (m > first && (attentionBegin(args, m) > longest || args.kvLengths[m] < begin)) break;
+      begin = std::min(begin, attentionBegin(args, m));
+      isWindowed = isWindowed || attentionBegin(args, m) > 0;
       shortest = std::min<int64_t>(shortest, args.kvLengths[m]);
       longest = std::max<int64_t>(longest, args.kvLengths[m]);
     }
@@ -208,7 +203,7 @@ int64_t AttentionSchedule::entriesOf(const PagedAttentionArgs& args, const Atten
   int64_t end = 0;
   for (int32_t i = task.firstRow; i < task.firstRow + task.numRows; i++) {
     const int32_t m = rows_[static_cast<size_t>(i)];
-    begin = std::min(begin, visibleBegin(args, m));
+    begin = std::min(begin, attentionBegin(args, m));
     end = std::max<int64_t>(end, args.kvLengths[m]);
   }
   begin = std::max<int64_t>(begin, task.partBegin * kAttentionPart);

@@ -19,7 +19,10 @@ static void checkTables(const Operands<ops::pagedAttention>& in, const PagedAtte
     if (sequence < 0 || sequence >= numSequences) {
       in.refuse(ops::pagedAttention::sequenceIndex, "in [0, " + std::to_string(numSequences) + ") at row " + std::to_string(m), static_cast<double>(sequence));
     }
-    const int64_t start = args.window > 0 && length > args.window ? length - args.window : 0;
+    const int64_t start = attentionBegin(args, m);
+    if (start < 0 || start > length) {
+      in.refuse(ops::pagedAttention::begins, "in [0, " + std::to_string(length) + "] at row " + std::to_string(m), static_cast<double>(start));
+    }
     const int64_t first = start / args.kv.blockSize;
     const int64_t end = (length + args.kv.blockSize - 1) / args.kv.blockSize;
     const bool isContinued = sequence == checkedSequence && first >= checkedFirst && first <= checkedEnd;
@@ -42,7 +45,7 @@ static void checkTables(const Operands<ops::pagedAttention>& in, const PagedAtte
 // The same rows, tables and sizes: cut the same way.
 static bool isSameWork(const PagedAttentionArgs& a, const PagedAttentionArgs& b) {
   return a.kvLengths == b.kvLengths && a.sequenceIndex == b.sequenceIndex && a.blockTables == b.blockTables && a.tableStride == b.tableStride &&
-         a.numRows == b.numRows && a.window == b.window && a.kv.numHeads == b.kv.numHeads && a.kv.numKvHeads == b.kv.numKvHeads &&
+         a.numRows == b.numRows && a.window == b.window && a.begins == b.begins && a.kv.numHeads == b.kv.numHeads && a.kv.numKvHeads == b.kv.numKvHeads &&
          a.kv.headDim == b.kv.headDim && a.kv.blockSize == b.kv.blockSize && a.kv.type == b.kv.type;
 }
 
@@ -84,7 +87,9 @@ Op decode(const Operands<ops::pagedAttention>& in, DecodeMemo& memo) {
   args.sequenceIndex = in.buffer(pagedAttention::sequenceIndex, args.numRows);
   int64_t numTableEntries;
   args.blockTables = in.whole(pagedAttention::blockTables, &numTableEntries);
+  args.begins = in.optionalBuffer(pagedAttention::begins, args.numRows);
   in.requireApart(pagedAttention::out, pagedAttention::kvLengths);
+  if (args.begins != nullptr) in.requireApart(pagedAttention::out, pagedAttention::begins);
   in.requireApart(pagedAttention::out, pagedAttention::sequenceIndex);
   in.requireApart(pagedAttention::out, pagedAttention::blockTables);
   if (args.sinks != nullptr) in.requireApart(pagedAttention::out, pagedAttention::sinks);

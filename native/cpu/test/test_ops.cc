@@ -33,16 +33,62 @@ void testRmsNorm(const char* isa, Random& random) {
   }
 }
 
+void testLayerNorm(const char* isa, Random& random) {
+  for (int64_t width : {1, 3, 8, 64, 173, 4099}) {
+    const std::vector<float> x = extremes(2 * width, random, width == 64 ? 1e18f : 100.0f);
+    const std::vector<float> gain = random.values(width);
+    const std::vector<float> bias = random.values(width);
+    for (bool hasBias : {false, true}) {
+      Bench bench(isa, 2);
+      const double buffer = bench.put(x);
+      bench.record(OpCode::layerNorm, {buffer, buffer, bench.put(gain), hasBias ? bench.put(bias) : 0, 2, static_cast<double>(width), 1e-5});
+      bench.run();
+      std::vector<double> expected;
+      for (int64_t r = 0; r < 2; r++) {
+        const float* row = x.data() + r * width;
+        double mean = 0;
+        double variance = 0;
+        for (int64_t i = 0; i < width; i++) mean += row[i] / static_cast<double>(width);
+        for (int64_t i = 0; i < width; i++) variance += (row[i] - mean) * (row[i] - mean) / static_cast<double>(width);
+        for (int64_t i = 0; i < width; i++) {
+          const size_t at = static_cast<size_t>(i);
+          expected.push_back((row[i] - mean) / std::sqrt(variance + 1e-5) * gain[at] + (hasBias ? bias[at] : 0.0f));
+        }
+      }
+      check(isClose(bench.get<float>(buffer, 2 * width), expected, 5e-7, 5e-7), std::string("layerNorm ") + isa + " of " + std::to_string(width));
+    }
+  }
+}
+
+double activated(int kind, double x) {
+  if (kind == 2) return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+  const double y = kind == 0 ? x : 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+  return x / (1 + std::exp(-y));
+}
+
+void testActivate(const char* isa, Random& random) {
+  for (int kind : {0, 1, 2}) {
+    for (int64_t width : {1, 7, 1027}) {
+      const std::vector<float> x = extremes(3 * width, random, 1e30f);
+      Bench bench(isa, 2);
+      const double buffer = bench.put(x);
+      bench.record(OpCode::activate, {buffer, 3, static_cast<double>(width), static_cast<double>(kind)});
+      bench.run();
+      std::vector<double> expected;
+      for (float value : x) expected.push_back(activated(kind, value));
+      check(isClose(bench.get<float>(buffer, 3 * width), expected, kind == 2 ? 2e-9 : 2e-37, 4e-6), std::string("activate ") + isa + " of " + std::to_string(width));
+    }
+  }
+}
+
 void testActivations(const char* isa, Random& random) {
-  for (int kind : {0, 1}) {
+  for (int kind : {0, 1, 2}) {
     for (int64_t width : {1, 7, 8, 1027, 5000}) {
       const std::vector<float> gate = extremes(3 * width, random, 1e30f);
       const std::vector<float> up = random.values(3 * width, 2.0f);
       std::vector<double> expected;
       for (size_t i = 0; i < gate.size(); i++) {
-        const double x = gate[i];
-        const double y = kind == 0 ? x : 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-        expected.push_back(x / (1 + std::exp(-y)) * up[i]);
+        expected.push_back(activated(kind, gate[i]) * up[i]);
       }
       // Weights of one column and an x of one: gate and up are the weights themselves.
       Bench bench(isa, 2);
@@ -56,7 +102,7 @@ void testActivations(const char* isa, Random& random) {
       };
       bench.record(OpCode::gatedLinear, {out, bench.allocate(count * 4), one, weight(gate), 0, one, weight(up), 0, 1, static_cast<double>(kind)});
       bench.run();
-      check(isClose(bench.get<float>(out, count), expected, 2e-37, 4e-6), std::string("gatedLinear ") + isa + " of " + std::to_string(width));
+      check(isClose(bench.get<float>(out, count), expected, kind == 2 ? 1e-8 : 2e-37, 4e-6), std::string("gatedLinear ") + isa + " of " + std::to_string(width));
     }
   }
 }
@@ -140,6 +186,8 @@ void testSimpleOps() {
   Random random(3);
   for (const char* isa : isas()) {
     testRmsNorm(isa, random);
+    testLayerNorm(isa, random);
+    testActivate(isa, random);
     testActivations(isa, random);
     testRope(isa, random);
     testScales(isa, random);

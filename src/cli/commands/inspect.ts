@@ -9,6 +9,8 @@ import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { locateModel } from "../../formats/locate-model.js";
 import type { ExpertsFeedForward } from "../../model/description/model-description.js";
+import type { Pooling } from "../../model/description/pooling.js";
+import type { Task } from "../../model/description/servable.js";
 import type { LayerSummary } from "../../model/description/sizes.js";
 import type { StoredTensor } from "../../model/description/weight-summary.js";
 import { modelOption } from "../flags/model-option.js";
@@ -41,6 +43,8 @@ interface KvReport {
 interface ModelReport extends LayerSummary {
   /** Of the layers that have some. */
   readonly experts?: ExpertsFeedForward;
+  readonly tasks: readonly Task[];
+  readonly pooling?: Pooling;
   readonly contextLength: number;
   readonly width: number;
   readonly vocabSize: number;
@@ -184,7 +188,7 @@ async function describeModel(
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
   const { openModel } = await import("../../model/open-model.js");
   const { kvBytesPerToken, summarizeLayers } = await import("../../model/description/sizes.js");
-  const { kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
+  const { encoderKvBudget, kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api/options.js");
   try {
     const { config } = openModel(path);
@@ -200,15 +204,29 @@ async function describeModel(
     const maxNumBatchedTokens = defaultBatchedTokens(concurrency);
     const groups = kvGroups(config, numTokens);
     const demand = { maxNumSeqs: concurrency, maxModelLen: numTokens, maxNumBatchedTokens };
-    const memory = KV_TYPES.map((kvType): KvReport => {
-      const bytesPerToken = kvBytesPerToken(config, kvType);
-      const entryBytes = bytesPerToken / layers.numLayers;
-      const { kvBytes } = planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined);
+    // An encoder keeps the keys and values of one step and one layer, unrounded.
+    const kvTypes = config.isCausal ? KV_TYPES : (["f32"] as const);
+    const stepTokens = { ...demand, maxNumBatchedTokens: Math.max(maxNumBatchedTokens, numTokens) };
+    const memory = kvTypes.map((kvType): KvReport => {
+      const entryBytes = kvBytesPerToken(config, kvType) / layers.numLayers;
+      const bytesPerToken = config.isCausal ? entryBytes * layers.numLayers : entryBytes;
+      const { kvBytes } = config.isCausal
+        ? planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined)
+        : encoderKvBudget(entryBytes, blockSize, stepTokens);
       return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
     });
     const parts = config.layers.map(({ feedForward }) => feedForward);
     const experts = parts.find(({ kind }) => kind === "experts") as ExpertsFeedForward | undefined;
-    const sizes = { contextLength, width, vocabSize, ...layers, ...(experts === undefined ? {} : { experts }) };
+    const { tasksOf } = await import("../../model/description/servable.js");
+    const purpose = { tasks: tasksOf(config), ...(config.pooling === undefined ? {} : { pooling: config.pooling }) };
+    const sizes = {
+      ...purpose,
+      contextLength,
+      width,
+      vocabSize,
+      ...layers,
+      ...(experts === undefined ? {} : { experts }),
+    };
     return { model: { ...sizes, context: numTokens, concurrency, memory } };
   } catch (thrown) {
     const error = toMillraceError(thrown);
@@ -226,7 +244,9 @@ function modelRows(model: ModelReport): string[][] {
   const mixture =
     experts === undefined ? [] : [`${experts.count} experts of ${experts.width}, ${experts.active} active`];
   const parts = [...(ffWidth === 0 ? [] : [`feed-forward ${ffWidth}`]), ...mixture];
+  const pooling = model.pooling === undefined ? "" : `, pooled by ${model.pooling}`;
   return [
+    ["tasks", `${model.tasks.join(", ")}${pooling}`],
     ["layers", [model.numLayers, `width ${model.width}`, ...parts].join(", ")],
     ["heads", `${model.numHeads} query, ${model.numKvHeads} key/value, ${model.headDim} wide`],
     ["vocabulary", String(model.vocabSize)],

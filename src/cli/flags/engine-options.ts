@@ -11,6 +11,7 @@ import { optionError } from "../../core/option-error.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../../engine/api/options.js";
 import type { SpeculativeConfig } from "../../engine/api/speculative-config.js";
 import type { EngineSettings } from "../../local/start-engine.js";
+import { POOLINGS } from "../../model/description/pooling.js";
 import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf } from "./option-values.js";
 import { parseSpeculativeConfig } from "./speculative-config.js";
 
@@ -144,8 +145,8 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--pooling <kind>",
-      "pooling of /v1/embeddings: mean, last, or auto (the model's own, else last)",
-      oneOf("--pooling", ["auto", "mean", "last"]),
+      "pooling of /v1/embeddings: mean, last, cls (the first), or auto (the model's own, else mean of encoders and last of others)",
+      oneOf("--pooling", ["auto", ...POOLINGS]),
       defaults.pooling,
     ),
     option(

@@ -65,7 +65,7 @@ export function aboutModel(path: string): string {
 
 export function readyText(instance: ReadyFacts): string {
   const { engine, server, modelNames, samplingDefaults, path } = instance;
-  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, numThreads, isa, maxModelLen } = engine.info;
+  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, numThreads, isa, maxModelLen, isCausal, tasks } = engine.info;
   const sampling = describeSampling(samplingDefaults);
   const rows = [
     ["  ready", `${server.url} (chat page in a browser, OpenAI API under /v1)`],
@@ -73,27 +73,35 @@ export function readyText(instance: ReadyFacts): string {
       "  model",
       `${modelNames.join(", ")}: ${engine.info.architecture}, ${engine.info.weightType}, context ${maxModelLen}`,
     ],
-    [
-      "  sampling",
-      sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, unless a request sets its own`,
-    ],
     ["  threads", `${numThreads} (${isa})`],
-    ["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`],
   ];
+  if (isCausal) {
+    const stated =
+      sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, unless a request sets its own`;
+    rows.splice(2, 0, ["  sampling", stated]);
+    rows.push(["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`]);
+  } else
+    rows.splice(2, 0, ["  for", tasks.includes("rerank") ? "scores of texts against a query" : "vectors of texts"]);
   if (instance.sharing !== undefined) rows.push(["  keys", instance.sharing]);
   rows.push(...aboutRows(path));
   return `${formatTable(rows)}\n\n  try:\n${curlExample(instance)}`;
 }
 
-/** An example request that works as written, for models with and without a chat template. */
-function curlExample({ server, modelNames, chatTemplate, needsApiKey, path: modelPath }: ReadyFacts): string {
+/** An example request that works as written: its path below /v1, and its body. */
+function exampleOf({ engine, modelNames, chatTemplate, path }: ReadyFacts): readonly [path: string, body: object] {
   const [model] = modelNames;
+  const { isCausal, tasks } = engine.info;
+  const texts = ["It is 330 m tall.", "Paris is in France."];
+  if (tasks.includes("rerank")) return ["rerank", { model, query: "How tall is the tower?", documents: texts }];
+  if (!isCausal) return ["embeddings", { model, input: texts }];
+  if (chatTemplate === undefined) return ["completions", { model, prompt: "Once upon a time", max_tokens: 64 }];
+  const content = bundledModel(path) === "mill-student" ? EXTRACTION : STORY;
+  return ["chat/completions", { model, messages: [{ role: "user", content }] }];
+}
+
+function curlExample(facts: ReadyFacts): string {
+  const { server, needsApiKey } = facts;
   const auth = needsApiKey ? " -H 'authorization: Bearer YOUR_KEY'" : "";
-  const content = bundledModel(modelPath) === "mill-student" ? EXTRACTION : STORY;
-  const body =
-    chatTemplate === undefined
-      ? { model, prompt: "Once upon a time", max_tokens: 64 }
-      : { model, messages: [{ role: "user", content }] };
-  const path = chatTemplate === undefined ? "completions" : "chat/completions";
+  const [path, body] = exampleOf(facts);
   return `  curl ${server.url}/v1/${path} -H 'content-type: application/json'${auth} -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
 }

@@ -33,7 +33,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   ]);
   serving.catch(() => {});
   const started = await startEngineWithText({ ...flags, engine: engineSettingsFrom(flags) }, startStage);
-  const { engine, tokenizer, asyncTokenizer, chatTemplate, name, samplingDefaults } = started;
+  const { engine, tokenizer, asyncTokenizer, chatTemplate, embeddingPrompts, name, samplingDefaults } = started;
   const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
   const modelNames = [firstName, ...otherNames] as const;
   const apiKeys = flags.apiKey ?? [];
@@ -47,6 +47,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       tokenizer,
       asyncTokenizer,
       chatTemplate,
+      embeddingPrompts,
       samplingDefaults,
       modelNames,
       apiKeys,

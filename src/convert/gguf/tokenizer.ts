@@ -28,6 +28,12 @@ export function tokenizerMetadata(
 ): { readonly metadata: Metadata; readonly notes: readonly string[] } {
   const json = readJsonFile(join(folder, "tokenizer.json"), MAX_TOKENIZER_BYTES);
   const model = json.object("model")!;
+  const type = model.string("type") ?? "BPE";
+  if (type !== "BPE") {
+    throw new MillraceError("tokenizer_unsupported", `expected a tokenizer.json that merges pairs (BPE), got ${type}`, {
+      hint: "Serve the folder as it is: only encoders have such tokenizers, and they are not converted.",
+    });
+  }
   const added = readAddedTokens(json, tokenizer.vocabSize);
   const vocab = readHfVocabulary(model, added, tokenizer.vocabSize);
   const merges = readMerges(model);

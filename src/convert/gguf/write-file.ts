@@ -45,7 +45,7 @@ type Metadata = Record<string, WritableValue>;
 const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 32 };
 
 /** llama.cpp's `pooling_type`. */
-const POOLING_TYPES: Readonly<Record<Pooling, number>> = { mean: 1, last: 3 };
+const POOLING_TYPES: Readonly<Record<Pooling, number>> = { mean: 1, cls: 2, last: 3 };
 
 const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
   [Int8Array, "i8"],

@@ -2,7 +2,7 @@
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
-import { type Architecture, factsOf } from "../../model/description/architectures.js";
+import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
@@ -42,7 +42,7 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<Architecture, HfClass>> = {
+const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
@@ -62,11 +62,15 @@ const CLASSES: Readonly<Record<Architecture, HfClass>> = {
 const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 
-/** transformers has classes of their own for llamas with experts, and for the models of olmo2 whose windows have a rope. */
+/**
+ * transformers has classes of their own for llamas with experts, and for the models of olmo2 whose windows have a rope.
+ * @throws architecture_unsupported for an encoder
+ */
 function classOf(model: ServableModel): HfClass {
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
-  return CLASSES[model.architecture];
+  if (!isEncoder(model.architecture)) return CLASSES[model.architecture];
+  throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }
 
 const hasLocalRope = ({ layers }: ServableModel): boolean => layers.some(({ mixer }) => mixer.rope === 1);

@@ -19,7 +19,7 @@ export interface EngineOutput {
   readonly logprobs?: readonly TokenLogprob[];
   /** One for each prompt position (null for the first); sent once, with or before the first token. */
   readonly promptLogprobs?: readonly (TokenLogprob | null)[];
-  /** [embeddingWidth], not normalised; sent once, at the end. */
+  /** [embeddingWidth], not normalised, or a reranker's scores; sent once, at the end. */
   readonly pooled?: Float64Array;
   readonly finishReason?: FinishReason;
   /** The stop token that ended the sequence. */

@@ -74,6 +74,8 @@ export interface EngineRequest {
   readonly constraint?: { readonly recipe: string };
   /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean reads no cached prefix. */
   readonly pooling?: Pooling;
+  /** Position of the first token of the second of two texts, in models that tell them apart; absent: there is one text. */
+  readonly secondTextStart?: number;
   /** Requests share cached prefixes only with requests of the same salt. */
   readonly cacheSalt?: string;
   /** Policy `priority`: lower numbers go first; 0 when absent. */

@@ -1,6 +1,9 @@
 /** Facts and counters of an engine. */
 import type { KvType } from "../../backend/ops.js";
 import type { Pooling } from "../../model/description/pooling.js";
+import type { Task } from "../../model/description/servable.js";
+
+export type { Task };
 
 /** Facts about a started engine. */
 export interface EngineInfo {
@@ -13,6 +16,12 @@ export interface EngineInfo {
   readonly maxModelLen: number;
   /** Sequences computed at once. */
   readonly maxNumSeqs: number;
+  /** What requests may ask of the model. */
+  readonly tasks: readonly Task[];
+  /** A token sees only those before it; false: an encoder, in which it sees the whole text. */
+  readonly isCausal: boolean;
+  /** Rows of the table of a request's first and second text; 0 or 1: the model does not tell them apart. */
+  readonly numTokenTypes: number;
   /** Length of a pooled vector. */
   readonly embeddingWidth: number;
   readonly pooling: Pooling;

@@ -1,6 +1,6 @@
 /** A layer's attention: stores keys and values of a step's rows, and adds the attention output of their queries to the residual stream. */
 import type { Backend } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { AttentionMixer } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
@@ -11,7 +11,7 @@ import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
 import type { RopeTable } from "./rope-tables.js";
-import type { LayerWeights } from "./weights.js";
+import type { LayerWeights, NormWeights } from "./weights.js";
 
 /** Scratch of a step's rows, f32, M = maxRows; all layers share it. */
 interface AttentionScratch {
@@ -73,16 +73,16 @@ export class Attention {
     const { attentionNorm, query, key, value, queryNorm, keyNorm } = this.weights;
     const { normed, query: q, key: k, value: v } = this.scratch;
     const { numRows } = batch;
-    const input = recordNorm(program, normed, hidden, numRows, { gain: attentionNorm, width, eps: rmsEps });
+    const input = recordNorm(program, normed, hidden, numRows, { weights: attentionNorm, width, eps: rmsEps });
     const projections = [
       { out: q, linear: query },
       { out: k, linear: key },
       { out: v, linear: value },
     ];
     this.products.multiplyAll(program, projections, input, numRows, width);
-    const headsNorm = (x: BufferHandle, gain: BufferHandle | undefined, numHeads: number) => {
+    const headsNorm = (x: BufferHandle, weights: NormWeights | undefined, numHeads: number) => {
       const [perRow, normWidth] = isPostNormed ? [1, numHeads * headDim] : [numHeads, headDim];
-      recordNorm(program, x, x, numRows * perRow, { gain, width: normWidth, eps: rmsEps });
+      recordNorm(program, x, x, numRows * perRow, { weights, width: normWidth, eps: rmsEps });
     };
     headsNorm(q, queryNorm, numHeads);
     headsNorm(k, keyNorm, numKvHeads);
@@ -107,31 +107,32 @@ export class Attention {
 
   /** Call after `store`. @param rows all rows of the batch, or the rows that the layer still has to compute */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
-    const { attentionScale, attentionCap, width, rmsEps, residualScale } = this.config;
+    const { attentionScale, attentionCap, width, rmsEps, residualScale, isCausal } = this.config;
     const { headDim, numHeads, window } = this.mixer;
     const { attended, normed } = this.scratch;
-    const { numRows, query, kvLengths, sequenceIndex } = rows;
+    const { numRows, query, kvLengths, windowBegins, windowEnds, sequenceIndex } = rows;
+    const seesBothSides = !isCausal && window > 0;
     const { keys, values, shape, group } = this.cache;
     program.record("pagedAttention", {
       out: attended,
       q: query,
       keyCache: keys,
       valueCache: values,
-      kvLengths: kvLengths.buffer,
+      kvLengths: (seesBothSides ? windowEnds : kvLengths).buffer,
       sequenceIndex: sequenceIndex.buffer,
       blockTables: batch.blockTables[group]!.buffer,
       tableStride: batch.capacity.tableStride,
       numRows,
       scale: attentionScale,
-      window,
+      window: seesBothSides ? 0 : window,
+      begins: seesBothSides ? windowBegins.buffer : NO_BUFFER,
       cap: attentionCap,
       sinks: this.weights.sinks,
       ...shape,
     });
-    const { attentionOutput, attentionPostNorm } = this.weights;
-    const residual = { normed, width, rmsEps, residualScale };
-    const cols = numHeads * headDim;
-    addToResidual(program, this.products, residual, rows, attended, cols, attentionOutput, attentionPostNorm);
+    const { attentionOutput, attentionPostNorm, attentionSumNorm } = this.weights;
+    const residual = { normed, width, rmsEps, residualScale, postNorm: attentionPostNorm, sumNorm: attentionSumNorm };
+    addToResidual(program, this.products, residual, rows, attended, numHeads * headDim, attentionOutput);
   }
 
   /** @param batch the batch of the layer's steps */

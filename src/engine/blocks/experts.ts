@@ -68,7 +68,7 @@ export class Experts {
     const { normed, logits, chosen, places, weights, groups, gate, up, out, inputs } = this.scratch;
     const choice = { numRows, numExperts, numChosen };
     const numSlots = numRows * numChosen;
-    const input = recordNorm(program, normed, hidden, numRows, { gain: this.norms.ffNorm, width, eps: rmsEps });
+    const input = recordNorm(program, normed, hidden, numRows, { weights: this.norms.ffNorm, width, eps: rmsEps });
     program.record("linear", { out: logits, x: input, ...router, numRows });
     const { scoring, scale, normalises, numGroups, numUsedGroups } = routing;
     program.record("routeExperts", {

@@ -1,4 +1,7 @@
-/** A layer's dense feed-forward part: hidden += down(activation(gate(x)) · up(x)), x the normed residual stream. */
+/**
+ * A layer's dense feed-forward part: hidden += down(activation(gate(x)) · up(x)), x the normed residual stream; down(activation(up(x))) without a
+ * gate.
+ */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
@@ -33,7 +36,7 @@ export class FeedForward {
   constructor(
     private readonly config: ServableModel,
     private readonly weights: DenseWeights,
-    private readonly norms: Pick<LayerWeights, "ffNorm" | "ffPostNorm">,
+    private readonly norms: Pick<LayerWeights, "ffNorm" | "ffPostNorm" | "ffSumNorm">,
     private readonly scratch: FeedForwardScratch,
     private readonly products: Products,
   ) {}
@@ -41,13 +44,18 @@ export class FeedForward {
   record(program: Program, rows: Rows): void {
     const { width, rmsEps, activation, residualScale } = this.config;
     const { gate, up, down, width: inner } = this.weights;
-    const { ffNorm, ffPostNorm } = this.norms;
+    const { ffNorm, ffPostNorm, ffSumNorm } = this.norms;
     const { normed, gate: out, up: scratch } = this.scratch;
     const { hidden, numRows } = rows;
-    const input = recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
-    const [toGate, toUp] = this.products.operands(program, input, [gate, up], numRows, width);
-    program.record("gatedLinear", { out, scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
-    const residual = { normed, width, rmsEps, residualScale };
-    addToResidual(program, this.products, residual, rows, out, inner, down, ffPostNorm);
+    const input = recordNorm(program, normed, hidden, numRows, { weights: ffNorm, width, eps: rmsEps });
+    if (gate === undefined) {
+      this.products.multiply(program, out, input, up, numRows, width);
+      program.record("activate", { x: out, numRows, width: inner, kind: activation });
+    } else {
+      const [toGate, toUp] = this.products.operands(program, input, [gate, up], numRows, width);
+      program.record("gatedLinear", { out, scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
+    }
+    const residual = { normed, width, rmsEps, residualScale, postNorm: ffPostNorm, sumNorm: ffSumNorm };
+    addToResidual(program, this.products, residual, rows, out, inner, down);
   }
 }

@@ -15,6 +15,8 @@ export interface Rows {
   readonly query: BufferHandle;
   /** i32 [numRows] */
   readonly kvLengths: HostBuffer<"i32">;
+  readonly windowBegins: HostBuffer<"i32">;
+  readonly windowEnds: HostBuffer<"i32">;
   readonly sequenceIndex: HostBuffer<"i32">;
   /** Rows that get logits, and rows that keep their hidden state. */
   readonly logitRows: HostBuffer<"i32">;
@@ -42,6 +44,8 @@ export class LastRows {
       hidden: backend.allocate(capacity * this.#width * 4),
       query: backend.allocate(capacity * this.#queryWidth * 4),
       kvLengths: ints(),
+      windowBegins: ints(),
+      windowEnds: ints(),
       sequenceIndex: ints(),
       logitRows: ints(),
       hiddenTaps: ints(),
@@ -54,7 +58,7 @@ export class LastRows {
    */
   layOut(batch: StepBatch): number {
     const { numRows, numLogitRows, numHiddenTaps } = batch;
-    const { kvLengths, sequenceIndex, logitRows, hiddenTaps } = this.#gathered;
+    const { kvLengths, windowBegins, windowEnds, sequenceIndex, logitRows, hiddenTaps } = this.#gathered;
     const most = Math.min(numRows, this.capacity);
     let count = 0;
     for (let i = 0, j = 0; i < numLogitRows || j < numHiddenTaps; count++) {
@@ -64,6 +68,8 @@ export class LastRows {
       const row = Math.min(logitRow, tap);
       this.#rows.values[count] = row;
       kvLengths.values[count] = batch.kvLengths.values[row]!;
+      windowBegins.values[count] = batch.windowBegins.values[row]!;
+      windowEnds.values[count] = batch.windowEnds.values[row]!;
       sequenceIndex.values[count] = batch.sequenceIndex.values[row]!;
       if (logitRow === row) logitRows.values[i++] = count;
       if (tap === row) hiddenTaps.values[j++] = count;

@@ -1,6 +1,7 @@
 /** A model's weights as the transformer takes them, placed by the backend. */
 import { basename } from "node:path";
 import type { Backend, LoadReport } from "../../backend/backend.js";
+import { headTensors } from "../../model/description/pooling.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { bindModel, bindTensors, type ModelWeights } from "./weights.js";
 
@@ -16,6 +17,7 @@ export function loadWeights(
     files,
     numBytes: summary.weightBytes,
     source: model.tensors(),
+    otherNames: headTensors(config.head),
   };
   return bindTensors(tensors, backend, report, (binder) => bindModel(binder, config));
 }

@@ -1,6 +1,6 @@
 /** The end of a step: samples tokens from logit rows, and keeps the hidden states of tapped rows. */
 import type { Backend } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program, SampleBuffers } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import type { StepCapacity } from "../step/step-batch.js";
@@ -9,10 +9,10 @@ import { type Products, recordNorm } from "./products.js";
 import type { ModelWeights } from "./weights.js";
 
 export class Output {
-  /** [maxLogitRows, width] */
-  readonly #selected: BufferHandle;
+  /** [maxLogitRows, width]; absent in encoders, as the logits are */
+  readonly #selected: BufferHandle = NO_BUFFER;
   /** [maxLogitRows, vocabSize] */
-  readonly #logits: BufferHandle;
+  readonly #logits: BufferHandle = NO_BUFFER;
   /** [maxRows, width]: hidden states of the latest step's taps after the final norm, until the next step. */
   readonly tapped: BufferHandle;
   /** The host's copy of the tapped hidden states. */
@@ -26,18 +26,22 @@ export class Output {
     private readonly products: Products,
   ) {
     const { width, vocabSize } = config;
-    this.#selected = backend.allocate(maxLogitRows * width * 4);
-    this.#logits = backend.allocate(maxLogitRows * vocabSize * 4);
+    if (weights.output !== undefined) {
+      this.#selected = backend.allocate(maxLogitRows * width * 4);
+      this.#logits = backend.allocate(maxLogitRows * vocabSize * 4);
+    }
     this.tapped = backend.allocate(maxRows * width * 4);
   }
 
   /** Samples at the first `numRows` of the logit rows. */
   sample(program: Program, { hidden, logitRows }: Rows, numRows: number, samples: SampleBuffers): void {
     const { width, vocabSize, logitScale: scale, logitCap: cap } = this.config;
+    const { output } = this.weights;
+    if (output === undefined) throw new Error("expected a model with an output matrix, got an encoder");
     const [selected, logits] = [this.#selected, this.#logits];
     program.record("gatherRows", { out: selected, x: hidden, rows: logitRows.buffer, numRows, width });
     this.#norm(program, selected, numRows);
-    this.products.multiply(program, logits, selected, this.weights.output, numRows, width);
+    this.products.multiply(program, logits, selected, output, numRows, width);
     if (scale !== 1 || cap !== 0) program.record("scaleAndCap", { x: logits, numRows, width: vocabSize, scale, cap });
     program.record("sample", { logits, numRows, vocabSize, ...samples });
   }
@@ -71,6 +75,6 @@ export class Output {
   #norm(program: Program, x: BufferHandle, numRows: number): void {
     const { width, rmsEps } = this.config;
     const { outputNorm } = this.weights;
-    recordNorm(program, x, x, numRows, { gain: outputNorm, width, eps: rmsEps });
+    recordNorm(program, x, x, numRows, { weights: outputNorm, width, eps: rmsEps });
   }
 }

@@ -2,7 +2,7 @@
 import type { Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { LinearOperands, Program } from "../../backend/program.js";
-import type { Linear } from "./weights.js";
+import type { Linear, NormWeights } from "./weights.js";
 
 interface ProductOptions {
   /** Add to the contents of `out`. */
@@ -13,10 +13,10 @@ interface ProductOptions {
 
 export const ADDED: ProductOptions = { accumulate: true };
 
-/** out[r] = x[r] over its root mean square, times gain; rows of `width`. */
+/** out[r] = x[r] over its root mean square, times gain, or as LayerNorm has it; rows of `width`. */
 interface Norm {
   /** undefined: there is no norm */
-  readonly gain: BufferHandle | undefined;
+  readonly weights: NormWeights | undefined;
   readonly width: number;
   readonly eps: number;
 }
@@ -27,10 +27,12 @@ export function recordNorm(
   out: BufferHandle,
   x: BufferHandle,
   numRows: number,
-  { gain, width, eps }: Norm,
+  { weights, width, eps }: Norm,
 ): BufferHandle {
-  if (gain === undefined) return x;
-  program.record("rmsNorm", { out, x, gain, numRows, width, eps });
+  if (weights === undefined) return x;
+  const { gain, bias } = weights;
+  if (bias === undefined) program.record("rmsNorm", { out, x, gain, numRows, width, eps });
+  else program.record("layerNorm", { out, x, gain, bias, numRows, width, eps });
   return out;
 }
 

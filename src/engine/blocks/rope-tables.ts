@@ -24,6 +24,10 @@ export function createRopeTables(
   maxRows: number,
   maxModelLen: number,
 ): readonly RopeTable[] {
+  // Models without ropes: a table of no columns.
+  if (ropes.length === 0) {
+    return [{ table: backend.allocate(8), invFreq: backend.allocate(8), half: 0, magnitude: 1 }];
+  }
   return ropes.map((rope) => {
     const byLength = maxModelLen > rope.originalContextLength ? ropeFactorsLong : ropeFactorsShort;
     const { invFreq, magnitude } = ropeFrequencies(rope, byLength ?? ropeFactors);

@@ -7,6 +7,7 @@ import type { ServableModel } from "../../model/description/servable.js";
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { Attention, allocateAttentionScratch, type LayerPast } from "./attention.js";
+import { Embedding } from "./embedding.js";
 import { allocateExpertScratch, Experts } from "./experts.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";
@@ -45,6 +46,7 @@ export class Transformer {
   #recordedSamples: SampleBuffers | undefined;
   readonly #layers: readonly Layer[];
   readonly #ropes: readonly RopeTable[];
+  readonly #embedding: Embedding;
   readonly #last: LastRows;
   readonly #output: Output;
   /** [maxRows, width] residual stream */
@@ -75,6 +77,7 @@ export class Transformer {
         feedForward: feedForwardOf(layer),
       };
     });
+    this.#embedding = new Embedding(config, weights, backend, maxRows);
     this.#last = new LastRows(config, backend, maxLogitRows);
     this.#output = new Output(config, weights, backend, batch.capacity, products);
   }
@@ -99,16 +102,13 @@ export class Transformer {
   }
 
   #record(samples: SampleBuffers, variant: number, numLast: number): Program {
-    const { batch, config, weights, recordInput } = this.parts;
-    const { numRows, tokenIds, numLogitRows, numHiddenTaps } = batch;
+    const { batch, recordInput } = this.parts;
+    const { numRows, numLogitRows, numHiddenTaps } = batch;
     const program = new Program();
     const hidden = this.#hidden;
     recordRopeTables(program, this.#ropes, batch);
     if (recordInput !== undefined) recordInput(program, hidden, batch, variant);
-    else {
-      const { embedding: weight } = weights;
-      program.record("embed", { out: hidden, weight, ids: tokenIds.buffer, numRows, scale: config.embeddingScale });
-    }
+    else this.#embedding.record(program, hidden, batch);
     let rows: Rows = { ...batch, numRows, hidden, query: this.#query };
     this.#layers.forEach(({ attention, feedForward }, index) => {
       attention.store(program, hidden, batch);

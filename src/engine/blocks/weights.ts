@@ -3,7 +3,7 @@
 import type { Backend, LoadReport, WeightSet } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER, type WeightHandle, type WeightStackHandle } from "../../backend/handles.js";
 import { type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
-import type { ExpertsFeedForward } from "../../model/description/model-description.js";
+import type { DenseFeedForward, ExpertsFeedForward } from "../../model/description/model-description.js";
 import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { keyWidth, queryWidth } from "../../model/description/sizes.js";
 
@@ -22,12 +22,24 @@ interface LinearStack {
   readonly biases: BufferHandle;
 }
 
+/** A norm's parameters, f32 [width]. */
+export interface NormWeights {
+  readonly gain: BufferHandle;
+  /** Of a LayerNorm, or NO_BUFFER; absent: the norm is of the root mean square. */
+  readonly bias?: BufferHandle;
+}
+
 export interface DenseWeights {
   readonly kind: "dense";
   readonly width: number;
-  readonly gate: Linear;
+  /** undefined: the part has no gate */
+  readonly gate: Linear | undefined;
   readonly up: Linear;
   readonly down: Linear;
+}
+
+interface GatedWeights extends DenseWeights {
+  readonly gate: Linear;
 }
 
 export interface ExpertWeights {
@@ -41,34 +53,42 @@ export interface ExpertWeights {
   /** Of the router's scores, f32 [experts]. */
   readonly scoreBias: BufferHandle | undefined;
   /** The part that every token passes. */
-  readonly shared: DenseWeights | undefined;
+  readonly shared: GatedWeights | undefined;
 }
 
 export interface LayerWeights {
   /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
-  readonly attentionNorm: BufferHandle | undefined;
+  readonly attentionNorm: NormWeights | undefined;
   readonly query: Linear;
   readonly key: Linear;
   readonly value: Linear;
   /** Norms of queries and keys: of each head, f32 [headDim] (qwen3, gemma3), or of all together (olmo2). */
-  readonly queryNorm: BufferHandle | undefined;
-  readonly keyNorm: BufferHandle | undefined;
+  readonly queryNorm: NormWeights | undefined;
+  readonly keyNorm: NormWeights | undefined;
   /** f32 [numHeads] */
   readonly sinks: BufferHandle | undefined;
   readonly attentionOutput: Linear;
   /** Norms after a sub-layer, before its residual is added (gemma2, gemma3, olmo2). */
-  readonly attentionPostNorm: BufferHandle | undefined;
-  readonly ffNorm: BufferHandle | undefined;
+  readonly attentionPostNorm: NormWeights | undefined;
+  /** Norms of the sum of a sub-layer and its input (bert). */
+  readonly attentionSumNorm: NormWeights | undefined;
+  readonly ffNorm: NormWeights | undefined;
   readonly feedForward: DenseWeights | ExpertWeights;
-  readonly ffPostNorm: BufferHandle | undefined;
+  readonly ffPostNorm: NormWeights | undefined;
+  readonly ffSumNorm: NormWeights | undefined;
 }
 
 export interface ModelWeights {
   readonly embedding: WeightHandle;
+  /** Added to a token's embedding by its position, and by the text that it is in; undefined: the model has no such table. */
+  readonly positions: WeightHandle | undefined;
+  readonly tokenTypes: WeightHandle | undefined;
+  readonly embeddingNorm: NormWeights | undefined;
   readonly layers: readonly LayerWeights[];
   /** undefined: heads without a norm of their own */
-  readonly outputNorm: BufferHandle | undefined;
-  readonly output: Linear;
+  readonly outputNorm: NormWeights | undefined;
+  /** undefined: an encoder, which has no logits */
+  readonly output: Linear | undefined;
   /** Divisors of the rope frequencies: all contexts, up to the original context, and beyond it. */
   readonly ropeFactors: Float32Array | undefined;
   readonly ropeFactorsShort: Float32Array | undefined;
@@ -76,7 +96,11 @@ export interface ModelWeights {
 }
 
 /** A model's tensors with their facts. */
-type TensorSet = Omit<WeightSet, "matrices"> & { readonly source: TensorSource };
+interface TensorSet extends Omit<WeightSet, "matrices"> {
+  readonly source: TensorSource;
+  /** Names of those that are read elsewhere. */
+  readonly otherNames?: readonly string[];
+}
 
 /**
  * Binds tensors. `bind` runs twice: first to list the matrices, then with the handles that the backend has placed them under.
@@ -90,8 +114,9 @@ export async function bindTensors<T>(
 ): Promise<T> {
   const plan = new MatrixPlan(tensors.source);
   bind(plan);
-  tensors.source.expectNoOthers(plan.names);
-  const placed = await backend.place({ ...tensors, matrices: plan.matrices }, report);
+  const { otherNames = [], ...set } = tensors;
+  tensors.source.expectNoOthers(new Set([...plan.names, ...otherNames]));
+  const placed = await backend.place({ ...set, matrices: plan.matrices }, report);
   return bind(new PlacedBinder(tensors.source, backend, placed));
 }
 
@@ -99,12 +124,22 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   const { width, vocabSize } = config;
   const layers = config.layers.map((layer, index) => bindLayer(binder, layer, config, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
-  const output = binder.linear(binder.has("output.weight") ? "output" : "token_embd", vocabSize, width);
-  const rope = (name: string) => (binder.has(name) ? binder.values(name, config.ropes[0]!.dim / 2) : undefined);
+  const { positionTable: table, numTokenTypes } = config;
+  const positions =
+    table && binder.rows("position_embd", table.numRows - table.firstRow, width, table.firstRow, table.numRows);
+  const tokenTypes = numTokenTypes === 0 ? undefined : binder.rows("token_types", numTokenTypes, width);
+  const output = config.isCausal
+    ? binder.linear(binder.has("output.weight") ? "output" : "token_embd", vocabSize, width)
+    : undefined;
+  const [ofAll] = config.ropes;
+  const rope = (name: string) => (ofAll && binder.has(name) ? binder.values(name, ofAll.dim / 2) : undefined);
   return {
     embedding,
+    positions,
+    tokenTypes,
+    embeddingNorm: config.hasEmbeddingNorm ? bindNorm(binder, "token_embd_norm", width, config) : undefined,
     layers,
-    outputNorm: binder.vector("output_norm.weight", width),
+    outputNorm: config.normsSums ? undefined : bindNorm(binder, "output_norm", width, config),
     output,
     ropeFactors: rope("rope_freqs.weight"),
     ropeFactorsShort: rope("rope_factors_short.weight"),
@@ -112,9 +147,14 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   };
 }
 
+function bindNorm(binder: Binder, name: string, width: number, { isLayerNormed }: ServableModel): NormWeights {
+  const gain = binder.vector(`${name}.weight`, width);
+  return isLayerNormed ? { gain, bias: binder.optionalVector(`${name}.bias`, width) ?? NO_BUFFER } : { gain };
+}
+
 /** @param prefix of the layer's tensor names */
 function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, prefix: string): LayerWeights {
-  const { width, isPostNormed, hasSinks } = config;
+  const { width, isPostNormed, normsSums, isLayerNormed, hasSinks } = config;
   const { headDim } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
@@ -125,13 +165,16 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
     isQkvFused
       ? binder.linear(`${prefix}attn_qkv`, qkvRows, width, start, rows)
       : binder.linear(`${prefix}${name}`, rows, width);
-  const normBefore = (name: string) => (isPostNormed ? undefined : binder.vector(`${prefix}${name}.weight`, width));
-  const normOf = (name: string, length: number) =>
-    isPostNormed
-      ? binder.vector(`${prefix}${name}.weight`, length)
-      : binder.optionalVector(`${prefix}${name}.weight`, length);
+  const norm = (name: string, length: number) => bindNorm(binder, `${prefix}${name}`, length, config);
+  const optionalNorm = (name: string, length: number) =>
+    binder.has(`${prefix}${name}.weight`) ? norm(name, length) : undefined;
+  const normOf = isPostNormed ? norm : optionalNorm;
+  // The first layer of modern-bert reads the normed embeddings as they are.
+  const isFirstPlain = isLayerNormed && prefix === "blk.0.";
+  const normBefore = (name: string) => (isPostNormed || normsSums ? undefined : norm(name, width));
+  const normOfSum = (name: string) => (normsSums ? norm(name, width) : undefined);
   return {
-    attentionNorm: normBefore("attn_norm"),
+    attentionNorm: isFirstPlain ? optionalNorm("attn_norm", width) : normBefore("attn_norm"),
     query: part("attn_q", 0, numQueryRows),
     key: part("attn_k", numQueryRows, numKeyRows),
     value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
@@ -140,18 +183,22 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
     sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: normOf("post_attention_norm", width),
+    attentionSumNorm: normOfSum("attn_output_norm"),
     ffNorm: normBefore("ffn_norm"),
     feedForward:
       layer.feedForward.kind === "dense"
-        ? bindDense(binder, layer.feedForward.width, width, prefix)
+        ? bindDense(binder, layer.feedForward, width, prefix)
         : bindExperts(binder, layer.feedForward, config, prefix),
     ffPostNorm: normOf("post_ffw_norm", width),
+    ffSumNorm: normOfSum("layer_output_norm"),
   };
 }
 
-function bindDense(binder: Binder, ffWidth: number, width: number, prefix: string): DenseWeights {
+function bindDense(binder: Binder, part: DenseFeedForward, width: number, prefix: string): DenseWeights {
+  const { width: ffWidth } = part;
+  const isGated = part.isGated ?? true;
   // phi3 fuses gate and up into one matrix.
-  const isFused = !binder.has(`${prefix}ffn_gate.weight`);
+  const isFused = isGated && !binder.has(`${prefix}ffn_gate.weight`);
   const up = (start: number) =>
     isFused
       ? binder.linear(`${prefix}ffn_up`, 2 * ffWidth, width, start, ffWidth)
@@ -159,7 +206,7 @@ function bindDense(binder: Binder, ffWidth: number, width: number, prefix: strin
   return {
     kind: "dense",
     width: ffWidth,
-    gate: up(0),
+    gate: isGated ? up(0) : undefined,
     up: up(ffWidth),
     down: binder.linear(`${prefix}ffn_down`, width, ffWidth),
   };
@@ -221,8 +268,8 @@ export interface Binder {
   stack(name: string, part: StackPart): LinearStack;
   /** For exact products: the matrix keeps its stored values. @param isBiased it has a bias */
   exact(name: string, rows: number, cols: number, isBiased: boolean): Linear;
-  /** A matrix that keeps its stored values: for row look-ups. */
-  rows(name: string, rows: number, cols: number): WeightHandle;
+  /** Rows [start, start + rows) of a matrix that keep their stored values: for row look-ups. */
+  rows(name: string, rows: number, cols: number, start?: number, totalRows?: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
   optionalVector(name: string, length: number): BufferHandle | undefined;
   values(name: string, length: number): Float32Array;
@@ -260,8 +307,8 @@ class MatrixPlan implements Binder {
     return { weight: this.rows(name, rows, cols), bias: NO_BUFFER };
   }
 
-  rows(name: string, rows: number, cols: number): WeightHandle {
-    this.#add({ name: `${name}.weight`, totalRows: rows, cols, start: 0, rows, keepsValues: true });
+  rows(name: string, rows: number, cols: number, start = 0, totalRows = rows): WeightHandle {
+    this.#add({ name: `${name}.weight`, totalRows, cols, start, rows, keepsValues: true });
     return 0 as WeightHandle;
   }
 

@@ -1,4 +1,7 @@
-/** KV groups: layers that keep the same entries share one block pool and one table per sequence (full attention, each window width). */
+/**
+ * KV groups: layers that keep the same entries share one block pool and one table per sequence (full attention, each window width). Encoders keep
+ * nothing beyond a step: all their layers are one group.
+ */
 
 import { MillraceError } from "../../core/errors.js";
 import type { ServableModel } from "../../model/description/servable.js";
@@ -13,6 +16,7 @@ export interface KvGroupSpec {
 
 /** @param length longest sequence: a window at least as wide is full attention */
 export function kvGroups(config: ServableModel, length: number): readonly KvGroupSpec[] {
+  if (!config.isCausal) return [{ window: 0, layers: config.layers.map((_, index) => index) }];
   const kept = config.layers.map(({ mixer }) => (mixer.window < length ? mixer.window : 0));
   return [...new Set(kept)]
     .sort((a, b) => a - b)
@@ -29,6 +33,12 @@ export interface KvDemand {
   readonly maxNumSeqs: number;
   readonly maxModelLen: number;
   readonly maxNumBatchedTokens: number;
+}
+
+/** Of an encoder: the entries of one step, which each layer overwrites in turn. */
+export function encoderKvBudget(entryBytes: number, blockSize: number, demand: KvDemand): KvBudget {
+  const numBlocks = Math.ceil(demand.maxNumBatchedTokens / blockSize) + demand.maxNumSeqs;
+  return { numBlocks: [numBlocks], kvBytes: numBlocks * blockSize * entryBytes };
 }
 
 export interface KvBudget {

@@ -40,7 +40,7 @@ export class KvCaches implements BlockMemory {
   readonly blockBytes: number;
 
   constructor(
-    { layers }: ServableModel,
+    { layers, isCausal }: ServableModel,
     { kvType, blockSize, numBlocks, groups }: KvLayout,
     private readonly backend: Backend,
   ) {
@@ -52,11 +52,16 @@ export class KvCaches implements BlockMemory {
       blockBytes += numBytes;
       return buffer;
     };
+    let shared: LayerCache | undefined;
     this.#layers = layers.map(({ mixer: { numHeads, numKvHeads, headDim } }, layer) => {
       const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
       const group = groups.findIndex((each) => each.layers.includes(layer));
       const numBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);
-      return { keys: allocate(group, numBytes), values: allocate(group, numBytes), shape, group };
+      // The layers of an encoder use one memory in turn, since no later step reads what they store.
+      if (shared !== undefined) return { ...shared, shape };
+      const own = { keys: allocate(group, numBytes), values: allocate(group, numBytes), shape, group };
+      if (!isCausal) shared = own;
+      return own;
     });
     this.#parts = parts;
     this.blockBytes = blockBytes;

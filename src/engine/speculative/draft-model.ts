@@ -205,7 +205,7 @@ export class DraftModel implements BatchDrafter {
   #addRows(sequence: Sequence, end: number): void {
     writeBlockTables(this.#batch, sequence);
     for (let position = sequence.numComputedTokens; position < end; position++) {
-      addRow(this.#batch, sequence, position, this.capacity.blockSize);
+      addRow(this.#batch, sequence, position, { blockSize: this.capacity.blockSize, isCausal: true, numTokenTypes: 0 });
     }
     sequence.numComputedTokens = end;
   }

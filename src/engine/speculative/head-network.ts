@@ -74,7 +74,7 @@ async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPla
   return {
     name: "eagle",
     config,
-    weights: { ...target.weights, layers: [], outputNorm: own.norm, output: own.output },
+    weights: { ...target.weights, layers: [], outputNorm: { gain: own.norm }, output: own.output },
     maxTokens: Number.POSITIVE_INFINITY,
     readsOwn: true,
     recordInput(program, hidden, states, batch) {

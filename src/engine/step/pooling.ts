@@ -1,4 +1,4 @@
-/** Pools a prompt's hidden states (after the final norm) into one vector: their mean, or the last. Not normalised. */
+/** Pools a prompt's hidden states (after the final norm) into one vector: their mean, the first or the last. Not normalised. */
 import type { Pooling } from "../../model/description/pooling.js";
 
 export class Pooler {
@@ -15,12 +15,14 @@ export class Pooler {
 
   /** Every position must be computed, so none may come from the prefix cache. */
   get needsAll(): boolean {
-    return this.#pooling === "mean";
+    return this.#pooling !== "last";
   }
 
   /** False for positions added before the sequence was pre-empted. */
   wants(position: number): boolean {
-    return this.#pooling === "mean" ? position >= this.#numAdded : position === this.#numPositions - 1;
+    if (this.#pooling === "mean") return position >= this.#numAdded;
+    if (this.#pooling === "cls") return position === 0 && this.#numAdded === 0;
+    return position === this.#numPositions - 1;
   }
 
   /** @param hidden [width] of the next wanted position; copied */

@@ -37,6 +37,8 @@ export class Sequence implements KvSequence {
   /** Per KV group: number of blocks given back, all at the start of the table. */
   readonly numGivenBack: number[];
   readonly pooler: Pooler | undefined;
+  /** Position of the first token of the request's second text. */
+  readonly secondTextStart: number;
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[] = [];
   /** Chained keys of the prompt's full blocks. */
@@ -58,6 +60,7 @@ export class Sequence implements KvSequence {
     this.numPromptTokens = request.promptIds.length;
     this.numTokens = this.numPromptTokens;
     this.pooler = request.pooling === undefined ? undefined : new Pooler(request.pooling, this.numPromptTokens);
+    this.secondTextStart = request.secondTextStart ?? Number.POSITIVE_INFINITY;
     this.blockTables = Array.from({ length: numGroups }, () => []);
     this.numGivenBack = new Array<number>(numGroups).fill(0);
     this.promptLogprobs = request.sampling.numPromptLogprobs === undefined ? undefined : [null];

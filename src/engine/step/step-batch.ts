@@ -13,6 +13,8 @@ export interface StepCapacity {
   /** Blocks of the longest sequence. */
   readonly tableStride: number;
   readonly numGroups: number;
+  /** Of an encoder: entries that a row of its windowed layers sees, half of the others on each side; absent: no layer has a window. */
+  readonly encoderWindow?: number;
 }
 
 type Ints = HostBuffer<"i32">;
@@ -25,8 +27,13 @@ export class StepBatch {
   /** [maxRows] each */
   readonly tokenIds: Ints;
   readonly positions: Ints;
+  /** Which of a request's two texts the token is in: 0 or 1. */
+  readonly tokenTypes: Ints;
   /** [maxRows]: stored entries that the row attends to, its own included. */
   readonly kvLengths: Ints;
+  /** [maxRows] each: in an encoder's windowed layers, the first entry that the row attends to, and the one after the last. */
+  readonly windowBegins: Ints;
+  readonly windowEnds: Ints;
   /** [maxRows]: the seat of the row's sequence, that is its row of the block tables. */
   readonly sequenceIndex: Ints;
   /** Per group [maxRows]: slot = block · blockSize + offset. */
@@ -46,7 +53,10 @@ export class StepBatch {
     const { maxRows, maxLogitRows, maxSeats, tableStride, numGroups } = capacity;
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
+    this.tokenTypes = ints(maxRows);
     this.kvLengths = ints(maxRows);
+    this.windowBegins = ints(maxRows);
+    this.windowEnds = ints(maxRows);
     this.sequenceIndex = ints(maxRows);
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
     this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
@@ -71,12 +81,29 @@ export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
   sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
 }
 
+/** What a row's inputs depend on besides its sequence: `EngineInfo` has it. */
+interface RowTraits {
+  readonly blockSize: number;
+  /** A token sees only those before it; false: the whole text. */
+  readonly isCausal: boolean;
+  readonly numTokenTypes: number;
+}
+
 /** Appends the row that computes the token at `position`. */
-export function addRow(batch: StepBatch, sequence: Sequence, position: number, blockSize: number): void {
+export function addRow(
+  batch: StepBatch,
+  sequence: Sequence,
+  position: number,
+  { blockSize, isCausal, numTokenTypes }: RowTraits,
+): void {
   const row = batch.numRows++;
   batch.tokenIds.values[row] = sequence.tokens[position]!;
   batch.positions.values[row] = position;
-  batch.kvLengths.values[row] = position + 1;
+  batch.tokenTypes.values[row] = numTokenTypes > 1 && position >= sequence.secondTextStart ? 1 : 0;
+  batch.kvLengths.values[row] = isCausal ? position + 1 : sequence.numTokens;
+  const half = ((batch.capacity.encoderWindow ?? 1) - 1) / 2;
+  batch.windowBegins.values[row] = Math.max(0, position - half);
+  batch.windowEnds.values[row] = Math.min(sequence.numTokens, position + half + 1);
   batch.sequenceIndex.values[row] = sequence.seat;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {

@@ -98,6 +98,11 @@ export class JsonObject {
     throw this.wrong(key, "an array of numbers", value);
   }
 
+  /** The object with further keys, which replace none. */
+  withDefaults(extra: Readonly<Record<string, unknown>>): JsonObject {
+    return new JsonObject({ ...extra, ...this.raw }, this.file, this.path);
+  }
+
   /** How messages name a key of this object: `config.json: rope_scaling.factor`. */
   nameOf(key: string): string {
     return `${this.file}: ${this.pathOf(key)}`;

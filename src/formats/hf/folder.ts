@@ -16,12 +16,21 @@ export interface HfFolder {
   readonly files: SafetensorsFiles;
   /** Where the language model's tensors lie in `files`. */
   readonly prefix: string;
+  /** The embedding matrix in `files`. */
+  readonly embeddingName: string;
   /** Rows of the embedding matrix: the model's vocabulary. */
   readonly numEmbeddings: number;
 }
 
 /** Prefixes of the language model's tensors: in text-only checkpoints, in two generations of multimodal ones, in embedding models. */
 const PREFIXES = ["model.", "language_model.model.", "model.language_model.", ""] as const;
+/** The same of encoders, alone and with a head. */
+const ENCODER_PREFIXES = ["", "bert.", "roberta.", "nomic_bert.", "model."] as const;
+const EMBEDDINGS: readonly (readonly [prefix: string, name: string])[] = [
+  ...PREFIXES.map((prefix) => [prefix, "embed_tokens.weight"] as const),
+  ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.word_embeddings.weight"] as const),
+  ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.tok_embeddings.weight"] as const),
+];
 
 /** True for a folder with a config and safetensors weights; whether they are whole shows on reading. */
 export function isHfFolder(path: string): boolean {
@@ -43,13 +52,13 @@ export function weightFilesOf(folder: string): readonly string[] {
 export function readHfFolder(path: string): HfFolder {
   const config = readJsonFile(join(path, CONFIG_NAME));
   const files = readSafetensors(path);
-  const embeddingOf = (prefix: string) => files.tensors.get(`${prefix}embed_tokens.weight`);
-  const prefix = PREFIXES.find((candidate) => embeddingOf(candidate) !== undefined);
-  const numEmbeddings = prefix === undefined ? undefined : embeddingOf(prefix)?.shape[0];
-  if (prefix === undefined || numEmbeddings === undefined || numEmbeddings === 0) {
+  const [prefix = "", name] = EMBEDDINGS.find((candidate) => files.tensors.has(candidate.join(""))) ?? [];
+  const embeddingName = `${prefix}${name}`;
+  const numEmbeddings = files.tensors.get(embeddingName)?.shape[0];
+  if (numEmbeddings === undefined || numEmbeddings === 0) {
     throw new MillraceError("model_tensor", `expected a matrix model.embed_tokens.weight in ${path}, got none`, {
       hint: "The folder holds no language model in the layout of transformers, or not all of it.",
     });
   }
-  return { path, name: basename(resolve(path)), config, files, prefix, numEmbeddings };
+  return { path, name: basename(resolve(path)), config, files, prefix, embeddingName, numEmbeddings };
 }

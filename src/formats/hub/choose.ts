@@ -21,6 +21,9 @@ const COMPANION_PATTERN = /(^|[-._/])(mmproj|imatrix)([-._][^/]*)?$/i;
 const WEIGHTS_PATTERN = /^model(-\d+-of-\d+)?\.safetensors$/;
 const FOLDER_PATTERN =
   /^(config|generation_config|tokenizer|tokenizer_config|chat_template|model\.safetensors\.index)\.json$|^chat_template\.jinja$/;
+/** What sentence-transformers puts around a model: its modules, those with files in folders of their own, and settings. */
+const MODULES_PATTERN =
+  /^(modules|sentence_bert_config|config_sentence_transformers)\.json$|^\d+_[A-Za-z]+\/(config\.json|model\.safetensors)$/;
 
 /** The safetensors model at a repository's root; undefined where there is none. */
 function folderModel(names: readonly string[]): ModelFiles | undefined {
@@ -28,7 +31,7 @@ function folderModel(names: readonly string[]): ModelFiles | undefined {
   if (weights.length === 0 || !names.includes(CONFIG_NAME)) return undefined;
   // As when reading: a single file makes shards beside it needless.
   const needed = weights.includes("model.safetensors") ? ["model.safetensors"] : weights;
-  const files = [...needed, ...names.filter((name) => FOLDER_PATTERN.test(name)).sort()];
+  const files = [...needed, ...names.filter((name) => FOLDER_PATTERN.test(name) || MODULES_PATTERN.test(name)).sort()];
   return { label: "model.safetensors", files, isFolder: true };
 }
 

@@ -4,8 +4,8 @@
  */
 import type { Activation } from "../../backend/ops.js";
 
-/** As GGUF files name them. */
-export const ARCHITECTURES = [
+/** Models that generate text, as GGUF files name them. */
+export const DECODERS = [
   "llama",
   "mistral",
   "mistral3",
@@ -22,10 +22,20 @@ export const ARCHITECTURES = [
   "gpt-oss",
   "glm4moe",
 ] as const;
+/** Models that make vectors of whole texts. */
+const ENCODERS = ["bert", "nomic-bert", "modern-bert", "gemma-embedding"] as const;
+export type DecoderArchitecture = (typeof DECODERS)[number];
+export type EncoderArchitecture = (typeof ENCODERS)[number];
+
+export const ARCHITECTURES = [...DECODERS, ...ENCODERS] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
+
+export const isEncoder = (architecture: string): architecture is EncoderArchitecture =>
+  (ENCODERS as readonly string[]).includes(architecture);
 
 /** Absent fields: as llama. The tensors present (biases, norms, fused projections) say the rest. */
 interface ArchitectureFacts {
+  /** Where a file is silent. */
   readonly activation: Activation;
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
@@ -33,6 +43,15 @@ interface ArchitectureFacts {
   readonly isGemma?: true;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
+  /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
+  readonly isLayerNormed?: true;
+  /** Norms stand after the sum of a sub-layer and its input, so that the residual stream itself is normed. */
+  readonly normsSums?: true;
+  readonly hasEmbeddingNorm?: true;
+  /** Positions are rows of a table, and no layer has a rope. */
+  readonly hasPositionTable?: true;
+  /** Feed-forward parts are two matrices. */
+  readonly isGateless?: true;
   /** Models of it may have experts. */
   readonly experts?: ExpertFacts;
   /** Each head has one more attention score, without a value. */
@@ -52,6 +71,8 @@ interface ArchitectureFacts {
   readonly keepsYarnRange?: true;
   /** Blocks behind the layers may draft later tokens. */
   readonly hasDraftBlocks?: true;
+  /** Base of the rope in a GGUF file that does not say; absent: 10,000. */
+  readonly ropeBaseInFiles?: number;
   /** Layers of the size that divides scores by √(width / heads) instead of √headDim; GGUF files do not say it, as in llama.cpp. */
   readonly numLayersOf27b?: number;
 }
@@ -72,6 +93,8 @@ interface ExpertFacts {
 export interface WindowFacts {
   /** Every so-many-th layer sees everything (0: none does), the others have the window. */
   readonly period: number;
+  /** The first layer sees everything, and each `period` after it. */
+  readonly isFromFirst?: true;
   /** Layers with the window have a rope of their own; base: where the file does not say (absent: that of the other layers). */
   readonly localRope?: { readonly base?: number };
   /** Width in a GGUF file that does not say; absent: there is none. */
@@ -81,6 +104,12 @@ export interface WindowFacts {
 const LLAMA: ArchitectureFacts = { activation: "silu" };
 const NEOX: ArchitectureFacts = { ...LLAMA, isNeoxInFiles: true };
 const SOFTMAX: ExpertFacts = { weighedBy: "softmax" };
+const BERT: ArchitectureFacts = {
+  activation: "gelu",
+  isNeoxInFiles: true,
+  isLayerNormed: true,
+  hasEmbeddingNorm: true,
+};
 const GEMMA: ArchitectureFacts = { activation: "geluTanh", isNeoxInFiles: true, isGemma: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -114,7 +143,27 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
+  // RoBERTa is one.
+  bert: { ...BERT, normsSums: true, hasPositionTable: true, isGateless: true },
+  "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },
+  "modern-bert": {
+    ...BERT,
+    windows: { period: 3, isFromFirst: true, localRope: { base: 10_000 }, widthInFiles: 128 },
+    ropeBaseInFiles: 160_000,
+  },
+  // A gemma3 whose tokens see the whole text.
+  "gemma-embedding": {
+    ...GEMMA,
+    windows: { period: 6, localRope: { base: 10_000 }, widthInFiles: 512 },
+    ropeBaseInFiles: 1_000_000,
+  },
 };
+
+/** Tokens that a token of an encoder sees, itself included, where half of `stated` lie on each side; 0: all. */
+export function windowOfBothSides(stated: number, contextLength: number): number {
+  const half = Math.floor(stated / 2);
+  return half >= contextLength - 1 ? 0 : 2 * half + 1;
+}
 
 export const factsOf = (architecture: Architecture): ArchitectureFacts => FACTS[architecture];
 

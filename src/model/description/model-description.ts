@@ -9,7 +9,7 @@ export interface AttentionMixer {
   /** Width of a query and of a key. */
   readonly headDim: number;
   readonly valueDim: number;
-  /** Tokens that a token sees, itself included; 0 = all. */
+  /** Tokens that a token sees, itself included; 0 = all. In encoders half of the others lie on each side. */
   readonly window: number;
   /** Index of the layer's rope among the model's, or NO_ROPE. */
   readonly rope: number;
@@ -36,10 +36,12 @@ export interface LatentMixer {
 /** How a layer mixes the tokens of a sequence. */
 export type Mixer = AttentionMixer | LatentMixer;
 
-/** Gated feed-forward part: three matrices. */
-interface DenseFeedForward {
+/** Feed-forward part of three matrices, one of which is the gate; of two where it has none. */
+export interface DenseFeedForward {
   readonly kind: "dense";
   readonly width: number;
+  /** Absent: true. */
+  readonly isGated?: false;
 }
 
 /** Gated feed-forward parts, of which a router chooses some for each token. */
@@ -100,7 +102,10 @@ export function layersOf(numLayers: number, layerAt: (index: number) => Layer): 
   return Object.freeze(layers);
 }
 
-/** Whether layer `index` sees everything where every `period`-th layer does and the others have a window; period 0: all have the window. */
-export function seesAll(index: number, period: number): boolean {
-  return period > 0 && index % period === period - 1;
+/**
+ * Whether layer `index` sees everything where every `period`-th layer does and the others have a window; period 0: all have the window.
+ * @param isFromFirst the first layer is one that does
+ */
+export function seesAll(index: number, period: number, isFromFirst = false): boolean {
+  return period > 0 && index % period === (isFromFirst ? 0 : period - 1);
 }

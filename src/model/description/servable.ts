@@ -1,9 +1,9 @@
 /** The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values are computed. */
 import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
-import { type Architecture, factsOf } from "./architectures.js";
+import { type Architecture, factsOf, isEncoder } from "./architectures.js";
 import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
-import type { Pooling } from "./pooling.js";
+import type { PooledHead, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
 
@@ -41,6 +41,13 @@ export interface QueryScaling {
   readonly length: number;
 }
 
+/** A table that is looked up by position. */
+export interface PositionTable {
+  readonly numRows: number;
+  /** Row of the first position: some models leave out the first rows. */
+  readonly firstRow: number;
+}
+
 export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
   /** They differ in their windows, ropes and feed-forward parts only. */
@@ -61,6 +68,16 @@ export interface ServableModel extends ModelDescription {
   readonly hasExpertBiases: boolean;
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
+  /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
+  readonly isLayerNormed: boolean;
+  /** Norms stand after the sum of a sub-layer and its input (BERT), so that the residual stream itself is normed. */
+  readonly normsSums: boolean;
+  /** A token sees only those before it. In encoders every token sees the whole text, and none is generated. */
+  readonly isCausal: boolean;
+  readonly positionTable: PositionTable | undefined;
+  /** Rows of the table that says which of two texts a token is in; 0: there is none. */
+  readonly numTokenTypes: number;
+  readonly hasEmbeddingNorm: boolean;
   readonly activation: Activation;
   readonly routing: ExpertRouting;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
@@ -68,23 +85,40 @@ export interface ServableModel extends ModelDescription {
   readonly ropes: readonly RopeConfig[];
   /** How the model wants its hidden states pooled, when the file says so. */
   readonly pooling: Pooling | undefined;
+  readonly head: PooledHead | undefined;
 }
 
-/** What the architecture fixes for a model of this width, and no factors, bounds or growth of queries. */
+/** What the architecture fixes for a model of this width, and nothing of what only some models have. */
 export function fixedBy(architecture: Architecture, width: number) {
-  const { isGemma = false, isPostNormed = false, hasSinks = false, experts } = factsOf(architecture);
+  const facts = factsOf(architecture);
   return {
     architecture,
-    isPostNormed,
-    hasSinks,
-    hasExpertBiases: experts?.hasBiases === true,
-    embeddingScale: isGemma ? Math.fround(Math.sqrt(width)) : 1,
+    isCausal: !isEncoder(architecture),
+    isPostNormed: facts.isPostNormed ?? false,
+    isLayerNormed: facts.isLayerNormed ?? false,
+    normsSums: facts.normsSums ?? false,
+    hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
+    hasSinks: facts.hasSinks ?? false,
+    hasExpertBiases: facts.experts?.hasBiases ?? false,
+    embeddingScale: facts.isGemma ? Math.fround(Math.sqrt(width)) : 1,
+    positionTable: undefined,
+    numTokenTypes: 0,
     residualScale: 1,
     logitScale: 1,
     attentionCap: 0,
     logitCap: 0,
     queryScaling: undefined,
+    head: undefined,
   } as const satisfies Partial<ServableModel>;
+}
+
+/** What requests may ask of a model. */
+export const TASKS = ["generate", "embed", "rerank"] as const;
+export type Task = (typeof TASKS)[number];
+
+export function tasksOf({ isCausal, head }: Pick<ServableModel, "isCausal" | "head">): readonly Task[] {
+  const ofVectors: Task = head?.scoring === undefined ? "embed" : "rerank";
+  return isCausal ? ["generate", ofVectors] : [ofVectors];
 }
 
 /** @throws architecture_unsupported, where the engine does not compute the layers */

@@ -3,6 +3,7 @@ import type { KvType } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
 import type {
   AttentionMixer,
+  DenseFeedForward,
   ExpertsFeedForward,
   FeedForward,
   Layer,
@@ -62,10 +63,13 @@ function mixerParameters(mixer: Mixer, width: number): number {
   return query + keyValue + numHeads * valueDim * width;
 }
 
+const denseParameters = (width: number, { width: inner, isGated }: DenseFeedForward): number =>
+  (isGated === false ? 2 : 3) * width * inner;
+
 const gatedParameters = (width: number, inner: number): number => 3 * width * inner;
 
 function feedForwardParameters(part: FeedForward, width: number, numExperts: (experts: ExpertsFeedForward) => number) {
-  if (part.kind === "dense") return gatedParameters(width, part.width);
+  if (part.kind === "dense") return denseParameters(width, part);
   const router = width * part.count;
   return gatedParameters(width, numExperts(part) * part.width + part.sharedWidth) + router;
 }

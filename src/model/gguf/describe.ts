@@ -1,7 +1,7 @@
 /** Reads the description of a model from a GGUF file, of any architecture. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
-import { knownFacts } from "../description/architectures.js";
+import { isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
 import {
   type ExpertsFeedForward,
   type FeedForward,
@@ -32,7 +32,7 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
   const windowOf = readWindows(read, architecture, { numBlocks, contextLength });
   const mixerOf = readMixers(read, { numBlocks, width, windowOf });
-  const feedForwardOf = readFeedForwards(read, numBlocks);
+  const feedForwardOf = readFeedForwards(read, architecture, numBlocks);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
     width,
@@ -74,14 +74,19 @@ function readWindows(
   { numBlocks, contextLength }: { readonly numBlocks: number; readonly contextLength: number },
 ): (index: number) => Window {
   const all: Window = { window: 0, rope: 0 };
-  const { windows, noRopePeriod = 0 } = knownFacts(architecture) ?? {};
+  const { windows, noRopePeriod = 0, hasPositionTable } = knownFacts(architecture) ?? {};
+  if (hasPositionTable) return () => ({ ...all, rope: NO_ROPE });
   if (windows === undefined) return (index) => (seesAll(index, noRopePeriod) ? { ...all, rope: NO_ROPE } : all);
   const key = "attention.sliding_window";
   const stated = read.has(key) ? read.optionalSize(key, MODEL_LIMITS.context) : (windows.widthInFiles ?? 0);
   if (stated === 0) return () => all;
   const rope = windows.localRope === undefined ? 0 : 1;
-  const local: Window = { window: stated >= contextLength ? 0 : stated, rope };
-  const isLocal = read.layers(WINDOW_PATTERN, numBlocks) ?? ((index: number) => !seesAll(index, windows.period));
+  const ofCausal = stated >= contextLength ? 0 : stated;
+  const window = isEncoder(architecture) ? windowOfBothSides(stated, contextLength) : ofCausal;
+  const local: Window = { window, rope };
+  const { period, isFromFirst } = windows;
+  const isLocal =
+    read.layers(WINDOW_PATTERN, numBlocks, isFromFirst) ?? ((index: number) => !seesAll(index, period, isFromFirst));
   return (index) => (isLocal(index) ? local : all);
 }
 
@@ -123,11 +128,17 @@ function readLatent(read: MetadataReader): Omit<LatentMixer, "numHeads"> {
   };
 }
 
-function readFeedForwards(read: MetadataReader, numBlocks: number): (index: number) => FeedForward {
+function readFeedForwards(
+  read: MetadataReader,
+  architecture: string,
+  numBlocks: number,
+): (index: number) => FeedForward {
   const experts = readExperts(read);
   const numDense = experts === undefined ? numBlocks : read.optionalSize("leading_dense_block_count", numBlocks);
   const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
-  return (index) => (experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]! });
+  const gate = knownFacts(architecture)?.isGateless ? { isGated: false as const } : {};
+  return (index) =>
+    experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]!, ...gate };
 }
 
 function readExperts(read: MetadataReader): ExpertsFeedForward | undefined {

@@ -39,13 +39,17 @@ export class MetadataReader {
     return values;
   }
 
-  /** Whether each layer is one of those that a list of booleans or of 0 and 1 names; a number n stands for all but every n-th, 0 for all. Absent: undefined. */
-  layers(key: string, numLayers: number): ((index: number) => boolean) | undefined {
+  /**
+   * Whether each layer is one of those that a list of booleans or of 0 and 1 names; a number n stands for all but every n-th, 0 for all. Absent:
+   * undefined.
+   * @param isFromFirst the first layer counts as an n-th
+   */
+  layers(key: string, numLayers: number, isFromFirst = false): ((index: number) => boolean) | undefined {
     const value = this.metadata.get(this.#nameOf(key));
     if (value === undefined) return undefined;
     if (typeof value !== "object") {
       const period = this.optionalSize(key, MODEL_LIMITS.layers);
-      return (index) => !seesAll(index, period);
+      return (index) => !seesAll(index, period, isFromFirst);
     }
     const flags: readonly unknown[] = Array.from<unknown>(value);
     if (flags.length !== numLayers) throw this.#wrong(key, `a number or a list of ${numLayers}`, flags.length);

@@ -3,8 +3,10 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { type Architecture, factsOf } from "../description/architectures.js";
 import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
+import type { ServableLayer } from "../description/servable.js";
+import { MetadataReader } from "./metadata-reader.js";
 
-export function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, headDim: number): RopeConfig {
+function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, headDim: number): RopeConfig {
   const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
   const dim = number("dimension_count") ?? headDim;
   if (!Number.isInteger(dim) || dim < 2 || dim % 2 !== 0 || dim > headDim) {
@@ -13,7 +15,7 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: Architect
       `expected ${architecture}.rope.dimension_count even and in [2, ${headDim}], got ${dim}`,
     );
   }
-  const base = number("freq_base") ?? 10_000;
+  const base = number("freq_base") ?? factsOf(architecture).ropeBaseInFiles ?? 10_000;
   const factor = number("scaling.factor") ?? number("scale_linear") ?? 1;
   if (!(base > 0 && Number.isFinite(base) && factor > 0 && Number.isFinite(factor))) {
     throw new MillraceError("gguf_metadata", `expected positive rope base and factor, got ${base} and ${factor}`);
@@ -44,4 +46,17 @@ export function ropeFromMetadata(metadata: GgufMetadata, architecture: Architect
     roundsYarnRange: factsOf(architecture).keepsYarnRange !== true,
     attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
+}
+
+/** The model's rope, then that of windowed layers where they have their own. */
+export function ropesFromMetadata(
+  metadata: GgufMetadata,
+  architecture: Architecture,
+  layers: readonly ServableLayer[],
+): readonly RopeConfig[] {
+  const rope = ropeFromMetadata(metadata, architecture, layers[0]!.mixer.headDim);
+  if (layers.every(({ mixer }) => mixer.rope <= 0)) return [rope];
+  const fallback = factsOf(architecture).windows?.localRope?.base;
+  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback ?? rope.base);
+  return [rope, { ...rope, base, scaling: "none" as const }];
 }

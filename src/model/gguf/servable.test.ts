@@ -11,7 +11,7 @@ import {
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { arr, bool, f32, i64, nested, str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
-import { ARCHITECTURES } from "../description/architectures.js";
+import { DECODERS } from "../description/architectures.js";
 import { ropeFrequencies } from "../description/rope.js";
 import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
@@ -116,7 +116,7 @@ describe("the pattern of windows", () => {
 });
 
 test.each(
-  ARCHITECTURES.filter((name) => name !== "mistral"),
+  DECODERS.filter((name) => name !== "mistral"),
 )("a hostile value under any key of %s is refused, or within bounds", (architecture) => {
   const path = join(folder, `${architecture}.gguf`);
   const write = (metadata: RandomModelOptions["metadata"] = {}) =>

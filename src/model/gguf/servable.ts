@@ -1,7 +1,7 @@
 /** Narrows a GGUF file's model to the layers that the embedded engine computes. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
-import { ARCHITECTURES, type Architecture, factsOf } from "../description/architectures.js";
+import { ARCHITECTURES, type Architecture, factsOf, isEncoder } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import type { Pooling } from "../description/pooling.js";
 import {
@@ -16,8 +16,9 @@ import {
   unservedVariant,
 } from "../description/servable.js";
 import { DRAFT_BLOCKS, describeGguf } from "./describe.js";
+import { servableEncoder } from "./encoder.js";
 import { MetadataReader } from "./metadata-reader.js";
-import { ropeFromMetadata } from "./rope.js";
+import { ropesFromMetadata } from "./rope.js";
 
 /** Codes of `<architecture>.expert_gating_func`. */
 const SIGMOID = 2;
@@ -48,6 +49,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
       hint: "The file holds no model weights (perhaps only a vocabulary).",
     });
   }
+  if (isEncoder(architecture)) return servableEncoder(gguf, architecture);
   const description = describeGguf(gguf);
   const { width } = description;
   const layers = servableLayers(description, architecture);
@@ -70,9 +72,32 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     activation,
     routing,
     isNeoxRope: isNeoxInFiles,
-    ropes: readRopes(metadata, architecture, layers),
-    pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
+    ropes: ropesFromMetadata(metadata, architecture, layers),
+    ...pooledParts(gguf, architecture, width),
   });
+}
+
+/** Code of `pooling_type`: the last hidden state passes a head that scores texts. */
+const RANK = 4;
+
+/** How hidden states become a vector or a score. */
+function pooledParts(
+  { metadata, tensors }: GgufFile,
+  architecture: Architecture,
+  inputs: number,
+): Pick<ServableModel, "pooling" | "head"> {
+  const code = metadata.number(`${architecture}.pooling_type`);
+  const head = tensors.get("cls.output.weight");
+  if (code !== RANK || head === undefined) return { pooling: POOLING_BY_CODE.get(code), head: undefined };
+  const numLabels = head.shape[1] ?? 1;
+  if (numLabels !== 1 && numLabels !== 2) {
+    throw unservedVariant(`expected a rank head of one output, or of two for yes and no, got ${numLabels}`);
+  }
+  const layer = { kind: "linear", name: "cls.output", inputs, activation: "none" } as const;
+  if (numLabels === 1) return { pooling: "last", head: { layers: [{ ...layer, outputs: 1 }], scoring: "sigmoid" } };
+  const labels = metadata.strings(`${architecture}.classifier.output_labels`) ?? ["yes", "no"];
+  const rows = labels[0] === "no" ? [0, 1] : [1, 0];
+  return { pooling: "last", head: { layers: [{ ...layer, outputs: 2, rows, totalRows: 2 }], scoring: "softmax" } };
 }
 
 function attentionScaleOf(architecture: Architecture, layers: readonly ServableLayer[], width: number): number {
@@ -164,13 +189,4 @@ function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, archit
     numUsedGroups: read.optionalSize("expert_group_used_count", numGroups) || numGroups,
     hasBias: true,
   };
-}
-
-/** The model's rope, then that of windowed layers where they have their own. */
-function readRopes(metadata: GgufMetadata, architecture: Architecture, layers: readonly ServableLayer[]) {
-  const rope = ropeFromMetadata(metadata, architecture, layers[0]!.mixer.headDim);
-  if (layers.every(({ mixer }) => mixer.rope <= 0)) return [rope];
-  const fallback = factsOf(architecture).windows?.localRope?.base;
-  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback ?? rope.base);
-  return [rope, { ...rope, base, scaling: "none" as const }];
 }

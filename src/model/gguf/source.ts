@@ -9,8 +9,8 @@ import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { ggufNameOf } from "./names.js";
 
-/** Towers for images and sound, and frequencies that the header says too. */
-const IGNORED = /^(?:v|a|mm)\.|\.attn_rot_embd\.weight$/;
+/** Towers for images and sound, heads that the pooling does without, and frequencies that the header says too. */
+const IGNORED = /^(?:v|a|mm)\.|^cls\.|\.attn_rot_embd\.weight$/;
 
 export class GgufSource implements TensorSource {
   readonly #architecture: Architecture | undefined;

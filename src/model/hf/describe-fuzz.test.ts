@@ -11,8 +11,10 @@ import { MODEL_LIMITS } from "../description/model-description.js";
 import { ropeFrequencies } from "../description/rope.js";
 import { servableConfig } from "./servable.js";
 
-it.each(readdirSync(fixture("hf")))("%s", (name) => {
-  const sound: unknown = JSON.parse(readFileSync(join(fixture(`hf/${name}`), "config.json"), "utf8"));
+const folders = ["hf", "hf-encoders"].flatMap((root) => readdirSync(fixture(root)).map((name) => `${root}/${name}`));
+
+it.each(folders)("%s", (name) => {
+  const sound: unknown = JSON.parse(readFileSync(join(fixture(name), "config.json"), "utf8"));
   let numAccepted = 0;
   let numRefused = 0;
   fc.assert(

@@ -1,7 +1,7 @@
 /** Reads the description of a model from a Hugging Face config.json, of any kind. Defaults are those of transformers' configuration classes. */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
-import { factsOf } from "../description/architectures.js";
+import { factsOf, isEncoder, windowOfBothSides } from "../description/architectures.js";
 import {
   type ExpertsFeedForward,
   type FeedForward,
@@ -58,8 +58,24 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
 }
 
 /** Longest sequence that the model was trained for, before its rope is stretched. */
-export const maxPositionsOf = (text: JsonObject, { defaults }: TypeTraits): number =>
-  new ConfigReader(text).size("max_position_embeddings", MODEL_LIMITS.context, defaults.maxPositions);
+export function maxPositionsOf(text: JsonObject, traits: TypeTraits): number {
+  const numRows = new ConfigReader(text).size(
+    "max_position_embeddings",
+    MODEL_LIMITS.context,
+    traits.defaults.maxPositions,
+  );
+  const firstRow = firstPositionRow(text, traits);
+  if (firstRow < numRows) return numRows - firstRow;
+  throw configError(`expected ${text.nameOf("max_position_embeddings")} above ${firstRow}, got ${numRows}`);
+}
+
+/** Row of the first position in the table of positions: in RoBERTa's models the one after the padding token's number. */
+export function firstPositionRow(text: JsonObject, { encoder }: TypeTraits): number {
+  if (encoder?.isTablePadded !== true) return 0;
+  const paddingId = text.number("pad_token_id") ?? 1;
+  if (Number.isInteger(paddingId) && paddingId >= 0 && paddingId < MODEL_LIMITS.vocab) return paddingId + 1;
+  throw configError(`expected ${text.nameOf("pad_token_id")} to be a token id, got ${paddingId}`);
+}
 
 interface LayerContext {
   readonly numLayers: number;
@@ -80,7 +96,7 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   if (numHeads % numKvHeads !== 0) {
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
-  const window = readWindow(text, defaults.window, context.contextLength);
+  const window = readWindow(text, traits, context.contextLength);
   const hasWindow = layersWithWindow(text, traits, context.numLayers);
   const ropeOfWindows = periodicWindows(traits)?.localRope === undefined ? 0 : 1;
   const isRotated = layersWithRope(text, traits, context.numLayers);
@@ -105,10 +121,13 @@ function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
 }
 
 /** 0 = none, or as long as the context. An explicit null is none even where the class has a default. */
-function readWindow(text: JsonObject, fallback: number | undefined, contextLength: number): number {
+function readWindow(text: JsonObject, { architecture, defaults }: TypeTraits, contextLength: number): number {
+  const { window: fallback } = defaults;
   const isStated = Object.hasOwn(text.raw, "sliding_window");
   if (isStated ? !text.has("sliding_window") : fallback === undefined) return 0;
   const window = new ConfigReader(text).size("sliding_window", MODEL_LIMITS.context, fallback);
+  // Encoders' files state it without the token itself.
+  if (architecture !== undefined && isEncoder(architecture)) return windowOfBothSides(window, contextLength);
   return window >= contextLength ? 0 : window;
 }
 
@@ -130,18 +149,15 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
   if (windows === "all") return () => true;
   const first = text.number("max_window_layers") ?? 28;
   if (windows === "whenUsed") return (index) => index >= first;
-  const period = new ConfigReader(text).size(
-    "sliding_window_pattern",
-    MODEL_LIMITS.layers,
-    periodicWindows(traits)?.period,
-  );
-  return (index) => !seesAll(index, period);
+  const { period: ofClass, isFromFirst } = periodicWindows(traits) ?? {};
+  const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);
+  return (index) => !seesAll(index, period, isFromFirst);
 }
 
-/** SmolLM3's layers without positions: a list that has 0 for them, or every so-many-th layer. */
+/** Layers without positions. Of SmolLM3: a list that has 0 for them, or every so-many-th layer. */
 function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayers: number): (index: number) => boolean {
-  const ofClass = architecture && factsOf(architecture).noRopePeriod;
-  if (ofClass === undefined) return () => true;
+  const { noRopePeriod: ofClass, hasPositionTable = false } = architecture === undefined ? {} : factsOf(architecture);
+  if (ofClass === undefined) return () => !hasPositionTable;
   const stated = text.numbers("no_rope_layers");
   if (stated === undefined) {
     const period = new ConfigReader(text).size("no_rope_layer_interval", MODEL_LIMITS.layers, ofClass);
@@ -163,7 +179,8 @@ function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: numbe
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   if (numDense === 0 && period === 1 && denseLayers.length === 0) return () => experts!;
   const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
-  const dense: FeedForward = { kind: "dense", width };
+  const isGateless = traits.architecture !== undefined && factsOf(traits.architecture).isGateless === true;
+  const dense: FeedForward = { kind: "dense", width, ...(isGateless ? { isGated: false } : {}) };
   const isDense = (index: number) => index < numDense || (index + 1) % period !== 0 || denseLayers.includes(index);
   return (index) => (experts === undefined || isDense(index) ? dense : experts);
 }

@@ -1,6 +1,7 @@
 /** The kinds of models that config.json files name, and what transformers' configuration class of each takes where a file is silent. */
+import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
-import { type Architecture, factsOf, type WindowFacts } from "../description/architectures.js";
+import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
 
 export interface TypeTraits {
@@ -11,6 +12,10 @@ export interface TypeTraits {
   readonly isTied: boolean;
   /** Without rope settings, the class has a rope of its own that is not assumed here. */
   readonly hasOwnRope?: true;
+  /** Names of activations that a file may choose; absent: it may name the architecture's alone. */
+  readonly activations?: Readonly<Record<string, Activation>>;
+  /** Of models that see whole texts, unless they are like a class of models that generate text. */
+  readonly encoder?: EncoderTraits;
   /** Absent: models of the class have none. */
   readonly experts?: ExpertTraits;
   readonly defaults: {
@@ -44,7 +49,16 @@ export interface ExpertTraits {
   readonly numShared?: number;
 }
 
-interface ServedTraits extends TypeTraits {
+interface EncoderTraits {
+  readonly epsKey: "layer_norm_eps" | "norm_eps";
+  readonly numTokenTypes: number;
+  /** Rows of the table of positions up to the padding token's number stand for no position. */
+  readonly isTablePadded?: true;
+  /** Features of the class that would silently change the answers if they were ignored. */
+  readonly unservedKeys: readonly string[];
+}
+
+export interface ServedTraits extends TypeTraits {
   readonly architecture: Architecture;
 }
 
@@ -70,6 +84,27 @@ const OLMO2: ServedTraits = {
   ...LLAMA,
   architecture: "olmo2",
   defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 },
+};
+/** EmbeddingGemma. */
+const GEMMA_EMBEDDING: ServedTraits = { ...GEMMA3, architecture: "gemma-embedding" };
+
+const BERT_ENCODER: EncoderTraits = {
+  epsKey: "layer_norm_eps",
+  numTokenTypes: 2,
+  unservedKeys: ["is_decoder", "add_cross_attention", "embedding_size", "chunk_size_feed_forward"],
+};
+const BERT: ServedTraits = {
+  architecture: "bert",
+  windows: "none",
+  isTied: true,
+  activations: { gelu: "gelu", gelu_new: "geluTanh", gelu_pytorch_tanh: "geluTanh", silu: "silu" },
+  encoder: BERT_ENCODER,
+  defaults: { rmsEps: 1e-12, ropeBase: 10_000, maxPositions: 512, numHeads: 12, vocabSize: 30_522 },
+};
+const ROBERTA: ServedTraits = {
+  ...BERT,
+  encoder: { ...BERT_ENCODER, isTablePadded: true },
+  defaults: { ...BERT.defaults, vocabSize: 50_265 },
 };
 
 const QWEN = { ...LLAMA.defaults, window: 4096 };
@@ -168,6 +203,35 @@ const TRAITS = {
       rotatedShare: 0.5,
     },
   },
+  bert: BERT,
+  roberta: ROBERTA,
+  "xlm-roberta": ROBERTA,
+  camembert: ROBERTA,
+  nomic_bert: {
+    ...BERT,
+    architecture: "nomic-bert",
+    activations: { silu: "silu", swiglu: "silu" },
+    encoder: {
+      ...BERT_ENCODER,
+      unservedKeys: [
+        "prenorm",
+        "rotary_emb_interleaved",
+        "rotary_scaling_factor",
+        "num_experts",
+        "moe_every_n_layers",
+        "causal",
+      ],
+    },
+    defaults: { ...BERT.defaults, ropeBase: 1000, maxPositions: 2048, vocabSize: 30_528 },
+  },
+  modernbert: {
+    architecture: "modern-bert",
+    windows: "period",
+    isTied: true,
+    activations: { gelu: "gelu", gelu_pytorch_tanh: "geluTanh", silu: "silu" },
+    encoder: { epsKey: "norm_eps", numTokenTypes: 0, unservedKeys: [] },
+    defaults: { rmsEps: 1e-5, ropeBase: 160_000, maxPositions: 8192, numHeads: 12, vocabSize: 50_368, window: 128 },
+  },
 } as const satisfies Readonly<Record<string, ServedTraits>>;
 export type ModelType = keyof typeof TRAITS;
 
@@ -182,31 +246,68 @@ export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFa
 
 const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
+/** Keys of older files, by those that stand for them here. */
+const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  modernbert: {
+    rope_theta: "global_rope_theta",
+    rope_local_base_freq: "local_rope_theta",
+    sliding_window: "local_attention",
+    sliding_window_pattern: "global_attn_every_n_layers",
+  },
+  nomic_bert: {
+    hidden_size: "n_embd",
+    num_hidden_layers: "n_layer",
+    num_attention_heads: "n_head",
+    intermediate_size: "n_inner",
+    hidden_act: "activation_function",
+    // Positions beyond those of the training would need a rope that stretches with the text.
+    max_position_embeddings: "max_trained_positions",
+    rope_theta: "rotary_emb_base",
+    layer_norm_eps: "layer_norm_epsilon",
+  },
+};
+
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
-export const textConfig = (config: JsonObject): JsonObject => config.object("text_config") ?? config;
+export function textConfig(config: JsonObject): JsonObject {
+  const text = config.object("text_config") ?? config;
+  const older = OLDER_KEYS[text.string("model_type") ?? ""];
+  if (older === undefined) return text;
+  const entries = Object.entries(older).map(([key, stored]) => [key, text.value(stored)] as const);
+  return text.withDefaults(Object.fromEntries(entries.filter(([, value]) => value !== undefined)));
+}
 
 /** A mistral3 wraps a language model of its own kind or of an older one; the others' kinds are those of their language models. */
 function kindOf(config: JsonObject): JsonObject {
   return config.string("model_type") === "mistral3" ? textConfig(config) : config;
 }
 
+/** A Gemma 3 whose tokens see the whole text. */
+const seesWholeTexts = (config: JsonObject): boolean =>
+  config.string("model_type") === "gemma3_text" && config.boolean(WHOLE_TEXTS_KEY) === true;
+
+const WHOLE_TEXTS_KEY = "use_bidirectional_attention";
+
 /** Traits of the wrapper's kind or of the language model's; for others, with nothing to assume. */
 export function traitsOf(config: JsonObject): TypeTraits {
   const type = [kindOf(config), textConfig(config)].map((part) => part.string("model_type")).find(isModelType);
-  return type === undefined ? ANY : TRAITS[type];
+  return type === undefined ? ANY : traitsOfType(type, config);
 }
 
+const traitsOfType = (type: ModelType, config: JsonObject): ServedTraits =>
+  seesWholeTexts(config) ? GEMMA_EMBEDDING : TRAITS[type];
+
 /** Features that would silently change the answers if they were ignored. */
-function unservedKeys(type: ModelType): readonly string[] {
-  const { caps, noRopePeriod } = factsOf(architectureOf(type));
+function unservedKeys({ architecture, encoder }: ServedTraits): readonly string[] {
+  const { caps, noRopePeriod } = factsOf(architecture);
   return [
-    "use_bidirectional_attention",
+    ...(isEncoder(architecture) ? [] : [WHOLE_TEXTS_KEY]),
     // Where other models of the kind have what Ministral 3's rope settings say.
     "llama_4_scaling",
     "llama_4_scaling_beta",
     "attn_temperature_tuning",
     ...(caps === undefined ? ["final_logit_softcapping", "attn_logit_softcapping"] : []),
     ...(noRopePeriod === undefined ? [] : ["use_sliding_window"]),
+    ...(encoder?.unservedKeys ?? []),
   ];
 }
 
@@ -225,15 +326,16 @@ export function servedModelType(type: string | undefined, name = "model_type"): 
  * @param config config.json
  * @throws architecture_unsupported, where the embedded engine computes no model with it
  */
-export function servedTypeOf(config: JsonObject): ModelType {
+export function servedTraitsOf(config: JsonObject): ServedTraits {
   const stating = kindOf(config);
   const type = servedModelType(stating.string("model_type"), stating.nameOf("model_type"));
+  const traits = traitsOfType(type, config);
   const text = textConfig(config);
-  for (const key of unservedKeys(type)) {
+  for (const key of unservedKeys(traits)) {
     const value = text.value(key);
     if (value !== undefined && value !== false && value !== 0) {
       throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);
     }
   }
-  return type;
+  return traits;
 }

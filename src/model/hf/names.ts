@@ -85,6 +85,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   qwen3moe: QWEN3_MOE_PARTS,
   gemma2: GEMMA_PARTS,
   gemma3: GEMMA_PARTS,
+  "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
   "gpt-oss": GPT_OSS_PARTS,
@@ -101,16 +102,110 @@ export const isOffsetNorm = (name: string, architecture: Architecture): boolean 
 interface HfPrefixes {
   readonly model: string;
   readonly head: string;
+  /** The classification head is RoBERTa's, which has its own first layer. */
+  readonly hasOwnClassifier?: boolean;
+}
+
+/** How checkpoints of an encoder name their tensors; # is the prefix of the model's own. */
+interface EncoderNames {
+  readonly layers: string;
+  readonly parts: Readonly<Record<string, string>>;
+  readonly globals: Readonly<Record<string, string>>;
+  /** How the names of all its tensors begin that the layers' vectors depend on: heads for other tasks stand beside them. */
+  readonly own: readonly string[];
+}
+const BERT_NAMES: EncoderNames = {
+  layers: "#encoder.layer.",
+  parts: {
+    attn_q: "attention.self.query",
+    attn_k: "attention.self.key",
+    attn_v: "attention.self.value",
+    attn_output: "attention.output.dense",
+    attn_output_norm: "attention.output.LayerNorm",
+    ffn_up: "intermediate.dense",
+    ffn_down: "output.dense",
+    layer_output_norm: "output.LayerNorm",
+  },
+  globals: {
+    token_embd: "#embeddings.word_embeddings",
+    position_embd: "#embeddings.position_embeddings",
+    token_types: "#embeddings.token_type_embeddings",
+    token_embd_norm: "#embeddings.LayerNorm",
+    cls: "#pooler.dense",
+    "cls.output": "classifier",
+  },
+  own: ["#embeddings.", "#encoder."],
+};
+/** As Nomic's own code has them, and transformers writes them too. */
+const NOMIC_NAMES: EncoderNames = {
+  layers: "#encoder.layers.",
+  parts: {
+    attn_qkv: "attn.Wqkv",
+    attn_output: "attn.out_proj",
+    attn_output_norm: "norm1",
+    ffn_gate: "mlp.fc12",
+    ffn_up: "mlp.fc11",
+    ffn_down: "mlp.fc2",
+    layer_output_norm: "norm2",
+  },
+  globals: { ...BERT_NAMES.globals, token_embd_norm: "#emb_ln" },
+  own: [...BERT_NAMES.own, "#emb_ln."],
+};
+const MODERN_NAMES: EncoderNames = {
+  layers: "#layers.",
+  parts: {
+    attn_norm: "attn_norm",
+    attn_qkv: "attn.Wqkv",
+    attn_output: "attn.Wo",
+    ffn_norm: "mlp_norm",
+    ffn_up: "mlp.Wi",
+    ffn_down: "mlp.Wo",
+  },
+  globals: {
+    token_embd: "#embeddings.tok_embeddings",
+    token_embd_norm: "#embeddings.norm",
+    output_norm: "#final_norm",
+    cls: "head.dense",
+    "cls.norm": "head.norm",
+    "cls.output": "classifier",
+  },
+  own: ["#embeddings.", "#layers.", "#final_norm."],
+};
+const ENCODER_NAMES: Partial<Record<Architecture, EncoderNames>> = {
+  bert: BERT_NAMES,
+  "nomic-bert": NOMIC_NAMES,
+  "modern-bert": MODERN_NAMES,
+};
+const OWN_CLASSIFIER: Readonly<Record<string, string>> = {
+  cls: "classifier.dense",
+  "cls.output": "classifier.out_proj",
+};
+
+function encoderNameOf(base: string, names: EncoderNames, { model, hasOwnClassifier }: HfPrefixes): string | undefined {
+  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)$/.exec(base) ?? [];
+  const find = (table: Readonly<Record<string, string>>, key: string) =>
+    Object.hasOwn(table, key) ? table[key] : undefined;
+  const global = (hasOwnClassifier === true ? find(OWN_CLASSIFIER, base) : undefined) ?? find(names.globals, base);
+  const own = find(names.parts, part);
+  const name = layer === undefined ? global : own && `${names.layers}${layer}.${own}`;
+  return name?.replace("#", model);
 }
 
 /**
  * @example hfNameOf("blk.3.attn_q.weight", "llama", { model: "model.", head: "" }) // "model.layers.3.self_attn.q_proj.weight"
  * @returns undefined for tensors that these checkpoints do not have
  */
-export function hfNameOf(name: string, architecture: Architecture, { model, head }: HfPrefixes): string | undefined {
+export function hfNameOf(name: string, architecture: Architecture, prefixes: HfPrefixes): string | undefined {
+  const { model, head } = prefixes;
   const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name) ?? [];
+  const ofEncoder = ENCODER_NAMES[architecture];
+  if (ofEncoder !== undefined) {
+    const stored = encoderNameOf(base, ofEncoder, prefixes);
+    return stored === undefined ? undefined : `${stored}.${kind}`;
+  }
   if (base === "token_embd") return `${model}embed_tokens.${kind}`;
   if (base === "output_norm") return `${model}norm.${kind}`;
+  if (base === "cls.output") return `score.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
   const parts = PARTS[architecture] ?? LAYER_PARTS;
@@ -163,13 +258,22 @@ export class HfNames {
   constructor({ files, prefix }: HfFolder) {
     this.#hasFusedNames = files.tensors.has(`${prefix}layers.0.${FUSED_EXPERTS.ffn_down_exps}`);
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
-    this.#prefixes = { model: prefix, head };
+    this.#prefixes = {
+      model: prefix,
+      head,
+      hasOwnClassifier: files.tensors.has("classifier.out_proj.weight"),
+    };
   }
 
-  /** Whether a stored tensor is the language model's, and not of a tower beside it. */
-  isOfModel(stored: string): boolean {
+  /** Whether a stored tensor is the language model's, and not of a tower beside it or of a layer behind an encoder. */
+  isOfModel(stored: string, architecture: Architecture): boolean {
     const { model, head } = this.#prefixes;
-    const own = [`${model}layers.`, `${model}embed_tokens.`, `${model}norm.`, `${head}lm_head.`];
+    const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
+      `${model}layers.`,
+      `${model}embed_tokens.`,
+      `${model}norm.`,
+      `${head}lm_head.`,
+    ];
     return own.some((start) => stored.startsWith(start));
   }
 

@@ -1,8 +1,8 @@
 /** Narrows a config.json's model to the layers that the embedded engine computes. */
 import type { Activation } from "../../backend/ops.js";
-import type { JsonObject } from "../../formats/files/json.js";
-import { type Architecture, factsOf } from "../description/architectures.js";
-import { MODEL_LIMITS } from "../description/model-description.js";
+import { configError, type JsonObject } from "../../formats/files/json.js";
+import { type Architecture, factsOf, isEncoder } from "../description/architectures.js";
+import { MODEL_LIMITS, type ModelDescription } from "../description/model-description.js";
 import {
   assertGroups,
   type ExpertRouting,
@@ -12,9 +12,11 @@ import {
   servableLayers,
   unservedVariant,
 } from "../description/servable.js";
+import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
-import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
-import { architectureOf, periodicWindows, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } from "./describe.js";
+import { periodicWindows, type ServedTraits, servedTraitsOf, type TypeTraits, textConfig } from "./model-types.js";
+import { type FolderModules, NO_MODULES } from "./modules.js";
 import { assertRopeStated, queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
 
 export interface ServableFolder {
@@ -26,14 +28,21 @@ export interface ServableFolder {
 /**
  * @param config config.json
  * @param name the model's name
+ * @param modules what sentence-transformers puts around the model
  * @throws architecture_unsupported, where the engine does not compute such a model; model_config, where the file lacks something or contradicts
  * itself
  */
-export function servableConfig(config: JsonObject, name: string, weights?: WeightFacts): ServableFolder {
-  const architecture = architectureOf(servedTypeOf(config));
+export function servableConfig(
+  config: JsonObject,
+  name: string,
+  weights?: WeightFacts,
+  modules: FolderModules = NO_MODULES,
+): ServableFolder {
+  const traits = servedTraitsOf(config);
+  const { architecture } = traits;
+  const facts = factsOf(architecture);
   const description = describeConfig(config, name, weights);
   const layers = servableLayers(description, architecture);
-  const traits = traitsOf(config);
   if (traits.experts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
   }
@@ -41,13 +50,15 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
   if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
   const { headDim } = layers[0]!.mixer;
-  const { ropes, factors } = ropesFromHf(text, {
-    headDim,
-    maxPositions: maxPositionsOf(text, traits),
-    defaultBase: traits.defaults.ropeBase,
-    defaultShare: traits.defaults.rotatedShare,
-    localRope: periodicWindows(traits)?.localRope,
-  });
+  const { ropes, factors } = facts.hasPositionTable
+    ? { ropes: [], factors: {} }
+    : ropesFromHf(text, {
+        headDim,
+        maxPositions: maxPositionsOf(text, traits),
+        defaultBase: traits.defaults.ropeBase,
+        defaultShare: traits.defaults.rotatedShare,
+        localRope: periodicWindows(traits)?.localRope,
+      });
   const { attentionScalar } = traits.defaults;
   const routing = routingOf(text, architecture, traits);
   assertGroups(description, routing);
@@ -55,22 +66,87 @@ export function servableConfig(config: JsonObject, name: string, weights?: Weigh
     ...description,
     layers,
     ...fixedBy(architecture, description.width),
-    rmsEps: read.positive("rms_norm_eps", traits.defaults.rmsEps),
+    rmsEps: read.positive(traits.encoder?.epsKey ?? "rms_norm_eps", traits.defaults.rmsEps),
     // Only classes with a default of their own read the key.
     attentionScale:
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
     ...scalesOf(text, architecture, traits),
-    activation: readActivation(text, factsOf(architecture).activation),
+    activation: readActivation(text, facts.activation, traits.activations),
     routing,
     isNeoxRope: true,
     ropes,
-    pooling: undefined,
+    ...pooledParts(text, traits, description, modules),
+    ...(isEncoder(architecture) ? encoderParts(text, traits, description, modules) : {}),
   };
   return { model: Object.freeze(model), ropeFactors: factors };
 }
 
+/** What sets an encoder apart from a model that generates text. */
+function encoderParts(
+  text: JsonObject,
+  traits: ServedTraits,
+  description: ModelDescription,
+  modules: FolderModules,
+): Partial<ServableModel> {
+  const contextLength = Math.min(description.contextLength, modules.maxLength ?? Number.POSITIVE_INFINITY);
+  if (traits.encoder === undefined) return { contextLength };
+  const { numTokenTypes } = traits.encoder;
+  const read = new ConfigReader(text);
+  const embedding = text.string("position_embedding_type") ?? "absolute";
+  if (embedding !== "absolute" && embedding !== "rotary") {
+    throw unservedVariant(`expected ${text.nameOf("position_embedding_type")} to be absolute, got ${embedding}`);
+  }
+  const firstRow = firstPositionRow(text, traits);
+  return {
+    positionTable: factsOf(traits.architecture).hasPositionTable
+      ? { numRows: maxPositionsOf(text, traits) + firstRow, firstRow }
+      : undefined,
+    numTokenTypes: numTokenTypes === 0 ? 0 : read.optionalSize("type_vocab_size", MOST_TOKEN_TYPES, numTokenTypes),
+    contextLength,
+  };
+}
+
+/** How hidden states become a vector or a score. */
+function pooledParts(
+  text: JsonObject,
+  traits: ServedTraits,
+  { width, vocabSize, isTied }: ModelDescription,
+  modules: FolderModules,
+): Pick<ServableModel, "pooling" | "head"> {
+  const { answers } = modules;
+  if (answers !== undefined) {
+    const { yesId, noId } = answers;
+    if (Math.max(yesId, noId) >= vocabSize) {
+      throw unservedVariant(`expected answers below ${vocabSize}, got ${yesId} and ${noId}`);
+    }
+    const layer = {
+      kind: "linear",
+      name: isTied ? "token_embd" : "output",
+      inputs: width,
+      outputs: 2,
+      activation: "none",
+      rows: [noId, yesId],
+      totalRows: vocabSize,
+    } as const;
+    return { pooling: "last", head: { layers: [layer], scoring: "softmax" } };
+  }
+  const classifier = classifierOf(text, traits, width);
+  let inputs = width;
+  for (const layer of modules.head?.layers ?? []) {
+    if (layer.kind !== "linear") continue;
+    if (layer.inputs !== inputs) {
+      throw configError(`expected in_features of ${inputs} in the layer ${layer.name}, got ${layer.inputs}`);
+    }
+    inputs = layer.outputs;
+  }
+  const unstated = isEncoder(traits.architecture) ? "mean" : undefined;
+  return { pooling: classifier?.pooling ?? modules.pooling ?? unstated, head: classifier?.head ?? modules.head };
+}
+
+const MOST_TOKEN_TYPES = 1024;
+
 /** The factors and bounds that an architecture has beside llama's. */
-function scalesOf(text: JsonObject, architecture: Architecture, traits: TypeTraits): Partial<ServableModel> {
+function scalesOf(text: JsonObject, architecture: Architecture, traits: ServedTraits): Partial<ServableModel> {
   const read = new ConfigReader(text);
   const { caps, hasFactors, scalesQueries } = factsOf(architecture);
   if (scalesQueries) return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
@@ -116,16 +192,23 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
 export const ACTIVATION_NAMES: Readonly<Record<Activation, string>> = {
   silu: "silu",
   geluTanh: "gelu_pytorch_tanh",
+  gelu: "gelu",
   clampedSwiglu: "silu",
 };
 
-function readActivation(text: JsonObject, ofArchitecture: Activation): Activation {
+/** @param known by names that a file may have; absent: the architecture's alone */
+function readActivation(
+  text: JsonObject,
+  ofArchitecture: Activation,
+  known: ServedTraits["activations"] = { [ACTIVATION_NAMES[ofArchitecture]]: ofArchitecture },
+): Activation {
   if (ofArchitecture === "clampedSwiglu") assertClamped(text);
   const key = text.has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  const known = ACTIVATION_NAMES[ofArchitecture];
-  const name = text.string(key) ?? known;
-  if (name === known) return ofArchitecture;
-  throw unservedVariant(`expected ${text.nameOf(key)} to be ${known}, got ${name}`);
+  const name = text.string(key);
+  if (name === undefined) return ofArchitecture;
+  const activation = Object.hasOwn(known, name) ? known[name] : undefined;
+  if (activation !== undefined) return activation;
+  throw unservedVariant(`expected ${text.nameOf(key)} to be ${Object.keys(known).join(", ")}, got ${name}`);
 }
 
 /** Numbers of gpt-oss's activation, by their keys; files that leave them out have these. */

@@ -5,7 +5,8 @@ import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
-import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
+import { readSafetensors } from "../../formats/safetensors/read.js";
+import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
 import { factsOf } from "../description/architectures.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
@@ -17,12 +18,16 @@ import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
 import { StackedExperts } from "./stacked-experts.js";
 
-/** What config.json says too, and scales for quantised keys and values. */
-const IGNORED = /\.rotary_emb\.inv_freq$|\.self_attn\.[kqv]_scale$/;
+/** What config.json says too, numbers in order that transformers keeps as tensors, and scales for quantised keys and values. */
+const IGNORED =
+  /\.rotary_emb\.inv_freq$|(?:^|\.)embeddings\.(?:position_ids|token_type_ids)$|\.self_attn\.[kqv]_scale$/;
 
+/** A linear layer behind the pooling. */
+const DENSE_NAME = /^dense_(\d+)\.(weight|bias)$/;
 export class HfSource implements TensorSource {
   readonly #model: ServableModel;
   readonly #quantization: CheckpointQuantization;
+  readonly #headFiles = new Map<string, SafetensorsFiles>();
   /** What GGUF files store as tensors and config.json as settings. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
 
@@ -30,6 +35,8 @@ export class HfSource implements TensorSource {
     private readonly folder: HfFolder,
     { model, ropeFactors }: ServableFolder,
     private readonly names: HfNames,
+    /** Folders of the linear layers behind the pooling, in order. */
+    private readonly headFolders: readonly string[] = [],
   ) {
     this.#quantization = new CheckpointQuantization(folder.config);
     this.#model = model;
@@ -51,7 +58,7 @@ export class HfSource implements TensorSource {
       const stack = this.#stack(name);
       if (stack !== undefined) return stack.matrix(spec);
       if (this.#find(name) === undefined) return this.matrix(unstacked(spec));
-      return this.#rows(this.#tensor(name, [numStacked, totalRows / numStacked, cols]), totalRows, start);
+      return this.#rows(spec, [numStacked, totalRows / numStacked, cols]);
     }
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
@@ -59,13 +66,14 @@ export class HfSource implements TensorSource {
       const type = encodedType(matrix);
       return { type, convert: (target) => encodeRows(matrix, type, start, rows, target) };
     }
-    return this.#rows(this.#tensor(name, [totalRows, cols]), totalRows, start);
+    return this.#rows(spec, [totalRows, cols]);
   }
 
-  /** Rows from `start` on of a tensor that has `totalRows`. */
-  #rows(tensor: SafetensorsTensor, totalRows: number, start: number): MatrixRows {
+  /** Rows of a tensor that has this shape. */
+  #rows({ name, totalRows, start }: MatrixSpec, shape: readonly number[]): MatrixRows {
+    const tensor = this.#tensor(name, shape);
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
-    return { type: plainType(tensor), path: this.folder.files.shards[tensor.shard]!.path, byteOffset };
+    return { type: plainType(tensor), path: this.#filesOf(name).shards[tensor.shard]!.path, byteOffset };
   }
 
   /** Undefined: the folder's experts have tensors of their own. */
@@ -95,17 +103,19 @@ export class HfSource implements TensorSource {
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
     const tensor = this.#tensor(name, [length]);
-    using file = openFile(this.folder.files.shards[tensor.shard]!.path);
+    using file = openFile(this.#filesOf(name).shards[tensor.shard]!.path);
     const values = dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
     return isOffsetNorm(name, this.#model.architecture) ? values.map((value) => 1 + value) : values;
   }
 
   expectNoOthers(names: ReadonlySet<string>): void {
-    const { isTied } = this.#model;
+    const { architecture, isTied } = this.#model;
     const stored = new Set([...names].flatMap((name) => this.#storedNames(name)));
     const others = [...this.folder.files.tensors.values()].filter((tensor) => {
       const { name } = tensor;
-      if (stored.has(name) || !this.names.isOfModel(name) || this.#isDraft(name) || IGNORED.test(name)) return false;
+      if (stored.has(name) || !this.names.isOfModel(name, architecture) || this.#isDraft(name) || IGNORED.test(name)) {
+        return false;
+      }
       const [, layer, part] = /^(.*)\.(\w+)$/.exec(name)!;
       if (isTied && layer!.endsWith("lm_head")) return false;
       // Quantised forms have parts of their own beside the weight.
@@ -141,14 +151,28 @@ export class HfSource implements TensorSource {
     return readExactly(file, tensor.byteOffset, tensor.byteLength).every((byte) => byte === 0);
   }
 
+  /** The files that a tensor is in: the model's, or those of a layer behind the pooling. */
+  #filesOf(name: string): SafetensorsFiles {
+    const folder = this.headFolders[Number(DENSE_NAME.exec(name)?.[1] ?? Number.NaN) - 2];
+    if (folder === undefined) return this.folder.files;
+    const files = this.#headFiles.get(folder) ?? readSafetensors(folder);
+    this.#headFiles.set(folder, files);
+    return files;
+  }
+
+  #nameOf(name: string): string | undefined {
+    const [, , kind] = DENSE_NAME.exec(name) ?? [];
+    return kind === undefined ? this.names.of(name, this.#model.architecture) : `linear.${kind}`;
+  }
+
   #find(name: string): SafetensorsTensor | undefined {
-    const stored = this.names.of(name, this.#model.architecture);
-    return stored === undefined ? undefined : this.folder.files.tensors.get(stored);
+    const stored = this.#nameOf(name);
+    return stored === undefined ? undefined : this.#filesOf(name).tensors.get(stored);
   }
 
   #tensor(name: string, shape: readonly number[]): SafetensorsTensor {
     const tensor = this.#find(name);
-    const stored = this.names.of(name, this.#model.architecture) ?? name;
+    const stored = this.#nameOf(name) ?? name;
     if (tensor === undefined) throw tensorError(`expected a tensor ${stored} of shape [${shape}], got none`);
     if (tensor.shape.length !== shape.length || tensor.shape.some((size, i) => size !== shape[i])) {
       throw tensorError(`expected ${stored} of shape [${shape}], got [${tensor.shape}]`);

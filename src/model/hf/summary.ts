@@ -23,6 +23,6 @@ export function storedHfTensors({ files }: HfFolder): StoredTensor[] {
 }
 
 export function summarizeHf(folder: HfFolder): WeightSummary {
-  const embedding = folder.files.tensors.get(`${folder.prefix}embed_tokens.weight`);
+  const embedding = folder.files.tensors.get(folder.embeddingName);
   return summarizeWeights(storedHfTensors(folder), embedding?.byteLength ?? 0);
 }

@@ -14,6 +14,7 @@ import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import type { ToolCallParserName } from "../../text/answer/call-formats.js";
 import type { ReasoningParserName } from "../../text/answer/reasoning.js";
 import type { AsyncTokenizer } from "../../text/async-tokenizer.js";
+import type { EmbeddingPrompts } from "../../text/hf/embedding-prompts.js";
 import type { ChatTemplateInput } from "../../text/template/chat-template.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { ChatFormat } from "../generation/chat-format.js";
@@ -68,6 +69,8 @@ export interface AppOptions {
   readonly asyncTokenizer?: AsyncTokenizer;
   /** undefined: the model has no template, and chat requests get template_missing. */
   readonly chatTemplate: ChatRenderer | undefined;
+  /** Texts to put before others, in embedding models that have them. */
+  readonly embeddingPrompts?: EmbeddingPrompts | undefined;
   /** Values for fields that a request leaves out; the API's own defaults apply to fields that are absent here too. */
   readonly samplingDefaults?: SamplingDefaults;
   /** Names that requests may give the model; the first one is shown in answers. */

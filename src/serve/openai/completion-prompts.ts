@@ -5,7 +5,14 @@ import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "../generation/code-points.js";
 import type { PromptContext } from "../http/context.js";
-import { assertMayBeTruncated, assertTextMayFit, contextExceeded, truncated, wholeIds } from "./prompt-size.js";
+import {
+  assertMayBeTruncated,
+  assertTextMayFit,
+  contextExceeded,
+  firstTokens,
+  truncated,
+  wholeIds,
+} from "./prompt-size.js";
 import { checked, isTokenIdArray } from "./schema-parts.js";
 
 export type PromptField = string | readonly string[] | readonly number[] | readonly (readonly number[])[];
@@ -40,14 +47,18 @@ function fromIds(context: PromptContext, given: readonly number[], options: Prom
   const { maxModelLen, vocabSize } = context.engine.info;
   if (given.length === 0) throw emptyPrompt(param);
   if (options.truncate !== undefined) assertTokenIds(given, vocabSize, param);
-  const ids = options.truncate === undefined ? given : Array.from(shortened(context, Int32Array.from(given), options));
+  const asGiven = { ...options, addSpecial: false };
+  const ids = options.truncate === undefined ? given : Array.from(shortened(context, Int32Array.from(given), asGiven));
   if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, param);
   assertTokenIds(ids, vocabSize, param);
   return { ids: Int32Array.from(ids), text: context.tokenizer.decode(ids, { keepSpecial }) };
 }
 
-function shortened(context: PromptContext, ids: Int32Array, { truncate, numWanted = 0 }: PromptOptions): Int32Array {
-  return truncated(ids, truncate, context.engine.info.maxModelLen, numWanted);
+function shortened(context: PromptContext, ids: Int32Array, options: PromptOptions): Int32Array {
+  const { truncate, numWanted = 0, keepsStart, addSpecial } = options;
+  const { maxModelLen } = context.engine.info;
+  if (keepsStart !== true) return truncated(ids, truncate, maxModelLen, numWanted);
+  return firstTokens(ids, truncate, maxModelLen, addSpecial && context.tokenizer.addsEos ? 1 : 0);
 }
 
 function assertText(context: PromptContext, text: string, options: PromptOptions, param: string): void {
@@ -81,6 +92,8 @@ interface PromptOptions {
   readonly truncate?: number | undefined;
   /** The number of tokens for the answer. */
   readonly numWanted?: number;
+  /** A truncated prompt keeps its first tokens instead, as encoders are made for. */
+  readonly keepsStart?: boolean;
 }
 
 function isTexts(list: Exclude<PromptField, string>): list is readonly string[] {

@@ -19,6 +19,7 @@ const schema = z.strictObject({
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
   add_special_tokens: z.boolean().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
+  prompt_name: z.string().optional(),
   ...termsShape,
 });
 
@@ -54,8 +55,35 @@ function resolveDimensions(context: ServeContext, asked: number | undefined): nu
   );
 }
 
-function planPrompt(context: ServeContext, promptIds: Int32Array, terms: RequestTerms): GenerationRequest[] {
+/** The text that goes before each of the request's. Throws invalid_parameter for a name that the model does not have. */
+function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefined): string {
+  const { byName = new Map<string, string>(), defaultName } = embeddingPrompts ?? {};
+  const name = asked ?? defaultName;
+  if (name === undefined) return "";
+  const text = byName.get(name);
+  if (text !== undefined) return text;
+  const known = byName.size === 0 ? "none: the model has no prompts" : [...byName.keys()].join(", ");
+  throw new MillraceError("invalid_parameter", `prompt_name: expected one of ${known}, got ${JSON.stringify(name)}`, {
+    param: "prompt_name",
+  });
+}
+
+/** Token ids are taken as they are. */
+function withPrompt(input: PromptField, text: string): PromptField {
+  if (text === "") return input;
+  if (typeof input === "string") return text + input;
+  return input.every((item) => typeof item === "string") ? input.map((item) => text + item) : input;
+}
+
+/** A request for the pooled vector of a prompt. */
+export function planPooling(
+  context: ServeContext,
+  promptIds: Int32Array,
+  terms: RequestTerms,
+  secondTextStart?: number,
+): GenerationRequest[] {
   const plan = {
+    secondTextStart,
     fields: {},
     terms,
     promptIds,
@@ -76,13 +104,15 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
   const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
-  const prompts = await encodePrompts(context, request.input as PromptField, {
+  const input = withPrompt(request.input, promptTextOf(context, request.prompt_name));
+  const prompts = await encodePrompts(context, input, {
+    keepsStart: !context.engine.info.isCausal,
     param: "input",
     addSpecial: request.add_special_tokens ?? true,
     keepSpecial: true,
     truncate: request.truncate_prompt_tokens,
   });
-  const generations = prompts.flatMap((prompt) => planPrompt(context, prompt.ids, terms));
+  const generations = prompts.flatMap((prompt) => planPooling(context, prompt.ids, terms));
   const { results } = await collectResults(c, context, generations, terms);
   const numPromptTokens = prompts.reduce((sum, prompt) => sum + prompt.ids.length, 0);
   return c.json({

@@ -10,6 +10,7 @@ function describeModel(context: ServeContext, name: string) {
     parent: null,
     default_sampling_params: context.samplingDefaults ?? {},
     max_model_len: context.engine.info.maxModelLen,
+    tasks: context.engine.info.tasks,
   };
 }
 

@@ -46,12 +46,30 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   const { maxModelLen } = context.engine.info;
   const { maxTokenLength } = context.tokenizer;
   const maxLength = maxModelLen * maxTokenLength;
+  // An encoder's longest prompt may be a text of any length; what clearly has more tokens is noticed while it is encoded.
   if (text.length <= maxLength) return;
   throw new MillraceError(
     "context_length_exceeded",
     `expected a prompt within the context (${limitOf(maxModelLen)}, which spell at most ${maxModelLen} × ${maxTokenLength} = ${maxLength} characters), got ${text.length} characters`,
     { param, hint: "shorten the prompt" },
   );
+}
+
+/**
+ * A text's first tokens, as encoders are made for: `truncate` of them with the tokens at its ends; -1: as many as the context holds.
+ * @param numAtEnd tokens that the tokenizer has put behind the text, which stay
+ */
+export function firstTokens(
+  ids: Int32Array,
+  truncate: number | undefined,
+  maxModelLen: number,
+  numAtEnd: number,
+): Int32Array {
+  if (truncate === undefined) return ids;
+  const numKept = truncate === -1 ? maxModelLen : truncate;
+  if (ids.length <= numKept) return ids;
+  const numEnd = Math.min(numAtEnd, numKept - 1);
+  return Int32Array.of(...ids.subarray(0, numKept - numEnd), ...ids.subarray(ids.length - numEnd));
 }
 
 /**

@@ -28,6 +28,8 @@ interface GenerationPlan extends ChatPlan {
   readonly scoresPromptOnce?: boolean;
   /** Requests an embedding of the prompt instead of an answer. */
   readonly pooling?: Pooling;
+  /** Position of the first token of the second of two texts. */
+  readonly secondTextStart?: number | undefined;
 }
 
 /**
@@ -119,7 +121,7 @@ export function assertFewLogprobs(requests: readonly GenerationRequest[]): void 
 
 /** The engine request of one choice. */
 function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): EngineRequest {
-  const { promptIds, pooling, recipe } = plan;
+  const { promptIds, pooling, secondTextStart, recipe } = plan;
   const { tenant, priority, cacheSalt } = plan.terms;
   return {
     promptIds,
@@ -128,6 +130,7 @@ function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): Engine
     priority,
     ...(cacheSalt === undefined ? {} : { cacheSalt }),
     ...(pooling === undefined ? {} : { pooling }),
+    ...(secondTextStart === undefined ? {} : { secondTextStart }),
     ...(recipe === undefined ? {} : { constraint: { recipe } }),
   };
 }

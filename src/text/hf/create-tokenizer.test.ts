@@ -21,13 +21,23 @@ interface Expected {
     readonly text: string;
     readonly ids: number[];
   }[];
+  readonly pairs?: readonly {
+    readonly texts: readonly [string, string];
+    readonly ids: number[];
+    readonly types: number[];
+  }[];
 }
 
 const root = fixture("hf-tokenizers");
 
 describe.each(readdirSync(root))("%s", (name) => {
   const folder = join(root, name);
-  const { size, samples, chats } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as Expected;
+  const {
+    size,
+    samples,
+    chats,
+    pairs = [],
+  } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as Expected;
   const tokenizer = createHfTokenizer(folder, size + 3);
 
   it("has a token for each row of the embedding", () => {
@@ -41,6 +51,13 @@ describe.each(readdirSync(root))("%s", (name) => {
 
   it.each(samples)("decodes $text", ({ ids, decoded }) => {
     expect(tokenizer.decode(ids)).toBe(decoded);
+  });
+
+  it.each(pairs)("joins $texts", ({ texts, ids, types }) => {
+    const { before, between, after, numBetweenOfFirst } = tokenizer.pair!;
+    const [a, b] = texts.map((text) => tokenizer.encode(text, { addSpecial: false, parseSpecial: true }));
+    expect([...before, ...a!, ...between, ...b!, ...after]).toEqual(ids);
+    if (types.includes(1)) expect(before.length + a!.length + numBetweenOfFirst).toBe(types.indexOf(1));
   });
 
   it.each(chats)("renders $messages", ({ messages, text, ids }) => {

@@ -17,7 +17,9 @@ import type { PieceEncoder } from "../tokenizer/piece-encoder.js";
 import { harmonyStopIds, matchersOf, stopIdsByText, typesWithStops } from "../tokenizer/special-tokens.js";
 import { SubwordTokenizer } from "../tokenizer/subword-tokenizer.js";
 import type { Tokenizer } from "../tokenizer/tokenizer.js";
+import { Unigram } from "../tokenizer/unigram.js";
 import { corrupt, type Vocabulary } from "../tokenizer/vocabulary.js";
+import { WordPiece } from "../tokenizer/word-piece.js";
 import { CharBpe } from "./char-bpe.js";
 import {
   expressionsOf,
@@ -29,6 +31,7 @@ import {
   refuse,
 } from "./pipeline.js";
 import { isKnownRegex } from "./regex.js";
+import { readTemplates } from "./templates.js";
 import { idsByText, readAddedTokens, readHfVocabulary } from "./vocabulary.js";
 
 /** The limit is far above Gemma 3's file of 33 MB. */
@@ -49,16 +52,14 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
   const json = readJsonFile(path, MAX_TOKENIZER_BYTES);
   const settings = readOptional(folder, "tokenizer_config.json");
   const model = json.object("model");
-  if (model === undefined || (model.string("type") ?? "BPE") !== "BPE") throw refuse(model ?? json, "type", "BPE");
-  for (const key of ["continuing_subword_prefix", "end_of_word_suffix"]) {
-    if ((model.string(key) ?? "") !== "") throw refuse(model, key, "empty");
-  }
+  const kind = MODEL_KINDS.find((candidate) => candidate === (model?.string("type") ?? "BPE"));
+  if (model === undefined || kind === undefined) throw refuse(model ?? json, "type", MODEL_KINDS.join(", "));
   const added = readAddedTokens(json, numEmbeddings);
   const read = readHfVocabulary(model, added, numEmbeddings);
   const idByText = idsByText(read, added);
   const idOf = (text: string | undefined) => (text === undefined ? undefined : idByText.get(text));
   const eosId = idOf(tokenText(settings, "eos_token"));
-  const template = templateOf(json, idOf);
+  const template = readTemplates(json, idOf, numEmbeddings);
   const bosId = idOf(tokenText(settings, "bos_token")) ?? template.bosId;
   const addedIds = new Map(added.map(({ id, content }) => [content, id] as const));
   const stopIds = readStopIds(folder, { ...read, idByText: addedIds }, eosId);
@@ -66,7 +67,7 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
   const matched = added.map(({ id, content }) => [id, content] as const);
   const idsWhere = (strips: "lstrip" | "rstrip") => new Set(added.filter((token) => token[strips]).map(({ id }) => id));
   return new SubwordTokenizer({
-    encoder: createEncoder(json, model, vocab),
+    encoder: createEncoder(json, model, kind, vocab),
     hasOwnExpressions: ["normalizer", "pre_tokenizer"].some((key) =>
       expressionsOf(json.object(key)).some((expression) => !isKnownRegex(expression)),
     ),
@@ -76,13 +77,20 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
       before: idsWhere("lstrip"),
     }),
     types: vocab.types,
-    maxTokenLength: vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 1),
+    maxTokenLength:
+      kind === "BPE"
+        ? vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 1)
+        : Number.POSITIVE_INFINITY,
     bosId,
     eosId,
     stopIds,
     infill: infillTokensByText({ idByText: addedIds, types: vocab.types }),
     addsBos: (settings?.boolean("add_bos_token") ?? template.bosId !== undefined) && bosId !== undefined,
-    addsEos: (settings?.boolean("add_eos_token") ?? template.addsEos) && eosId !== undefined,
+    addsEos:
+      (settings?.boolean("add_eos_token") ?? template.endId !== undefined) &&
+      (eosId !== undefined || template.endId !== undefined),
+    endId: template.endId,
+    pair: template.pair,
   });
 }
 
@@ -97,11 +105,25 @@ export function tokenText(settings: JsonObject | undefined, key: string): string
   return typeof value === "object" ? settings!.object(key)!.string("content") : settings?.string(key);
 }
 
-function createEncoder(json: JsonObject, model: JsonObject, vocab: Vocabulary): PieceEncoder {
-  const merges = readMerges(model);
+const MODEL_KINDS = ["BPE", "WordPiece", "Unigram"] as const;
+type ModelKind = (typeof MODEL_KINDS)[number];
+
+function createEncoder(json: JsonObject, model: JsonObject, kind: ModelKind, vocab: Vocabulary): PieceEncoder {
   const normalize = readNormalizer(json.object("normalizer"));
-  const { split, isByteLevel } = readPreTokenizer(json.object("pre_tokenizer"));
+  const preTokenizer = readPreTokenizer(json.object("pre_tokenizer"));
+  const { split, isByteLevel } = preTokenizer;
+  if (kind !== "BPE" && isByteLevel) throw refuse(json, "pre_tokenizer", `none of bytes beside a ${kind} model`);
+  if (kind === "WordPiece") {
+    return createWordPiece(model, vocab, normalize, (text, isStart) => (text === "" ? [] : split([text], isStart)));
+  }
   const stripsLeadingSpace = readStripsSpace(json.object("decoder"));
+  if (kind === "Unigram") {
+    return new PipelineEncoder(createUnigram(model, vocab), normalize, split, stripsLeadingSpace);
+  }
+  for (const key of ["continuing_subword_prefix", "end_of_word_suffix"]) {
+    if ((model.string(key) ?? "") !== "") throw refuse(model, key, "empty");
+  }
+  const merges = readMerges(model);
   if (isByteLevel) {
     const ignoresMerges = model.boolean("ignore_merges") === true;
     const words = new ByteLevelBpe(vocab, merges, { expressions: [], ignoresMerges, addsBos: false });
@@ -115,6 +137,43 @@ function createEncoder(json: JsonObject, model: JsonObject, vocab: Vocabulary): 
     fusesUnknown: model.boolean("fuse_unk") === true,
   });
   return new PipelineEncoder(words, normalize, split, stripsLeadingSpace);
+}
+
+function createWordPiece(
+  model: JsonObject,
+  vocab: Vocabulary,
+  normalize: Normalize,
+  split: (text: string, isStart: boolean) => readonly string[],
+): PieceEncoder {
+  const prefix = model.string("continuing_subword_prefix") ?? "##";
+  const unknown = model.string("unk_token") ?? "[UNK]";
+  const unknownId = vocab.idByText.get(unknown);
+  if (unknownId === undefined) throw corrupt(`expected the token ${unknown} for unknown words, got none`);
+  const maxWordLength = model.number("max_input_chars_per_word") ?? 100;
+  if (!(maxWordLength >= 1)) throw refuse(model, "max_input_chars_per_word", "at least 1");
+  const continuing = new Map<string, number>();
+  for (const [text, id] of vocab.idByText) {
+    if (prefix !== "" && text.startsWith(prefix)) continuing.set(text.slice(prefix.length), id);
+  }
+  const { texts, types, idByText: beginning } = vocab;
+  return new WordPiece({
+    texts,
+    types,
+    beginning,
+    continuing: prefix === "" ? beginning : continuing,
+    unknownId,
+    maxWordLength,
+    normalize,
+    split,
+  });
+}
+
+function createUnigram(model: JsonObject, vocab: Vocabulary): Unigram {
+  const unknownId = model.number("unk_id");
+  if (unknownId === undefined || !Number.isInteger(unknownId) || vocab.texts[unknownId] === undefined) {
+    throw corrupt(`expected ${model.nameOf("unk_id")} to be a token, got ${unknownId ?? "none"}`);
+  }
+  return new Unigram(vocab, { unknownId, hasByteFallback: model.boolean("byte_fallback") === true });
 }
 
 /** Normalises, splits, and hands the words to the merges. */
@@ -160,6 +219,7 @@ function readStripsSpace(decoder: JsonObject | undefined): boolean {
     case "ByteFallback":
     case "Fuse":
     case "Replace":
+    case "WordPiece":
       return false;
     case "Strip":
       return (decoder.number("start") ?? 0) > 0;
@@ -170,28 +230,6 @@ function readStripsSpace(decoder: JsonObject | undefined): boolean {
     default:
       throw refuse(decoder, "type", "Sequence, ByteLevel, ByteFallback, Fuse, Replace, Strip or Metaspace");
   }
-}
-
-/** Tokens that the post-processor puts around a single text; at most one on each side is supported. */
-function templateOf(
-  json: JsonObject,
-  idOf: (text: string | undefined) => number | undefined,
-): { readonly bosId: number | undefined; readonly addsEos: boolean } {
-  const none = { bosId: undefined, addsEos: false };
-  const post = json.object("post_processor");
-  const parts = post?.string("type") === "Sequence" ? (post.objects("processors") ?? []) : post ? [post] : [];
-  const template = parts.find((part) => part.string("type") === "TemplateProcessing");
-  if (template === undefined) return none;
-  const items = template.objects("single") ?? [];
-  const textAt = items.findIndex((item) => item.has("Sequence"));
-  const tokens = (from: number, to: number) =>
-    items.slice(from, to).map((item) => item.object("SpecialToken")?.string("id"));
-  const before = tokens(0, textAt);
-  const after = tokens(textAt + 1, items.length);
-  if (textAt === -1 || before.length > 1 || after.length > 1) {
-    throw refuse(template, "single", "a text with at most one token before and after it");
-  }
-  return { bosId: idOf(before[0]), addsEos: after.length === 1 };
 }
 
 /**

@@ -4,6 +4,8 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
+import { bertNormalizer, bertWords, lowercase } from "../tokenizer/bert-text.js";
+import { charsmapNormalizer } from "../tokenizer/charsmap.js";
 import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
 import { SPACE_MARK } from "./char-bpe.js";
 import { literal, translateRegex } from "./regex.js";
@@ -21,6 +23,9 @@ interface PreTokenizer {
 
 const GPT2 = PRE_TOKENIZERS.get("gpt-2")!.expressions[0]!;
 const FORMS = ["NFC", "NFD", "NFKC", "NFKD"] as const;
+/** Runs of word characters, as Rust's regular expressions have them, and runs of others that are no white space. */
+const WHITESPACE_WORDS =
+  /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+/gu;
 const PUNCTUATION = /[\p{P}$+<=>^`|~]/gu;
 
 export function refuse(json: JsonObject, key: string, expected: string): MillraceError {
@@ -43,14 +48,44 @@ export function readNormalizer(json: JsonObject | undefined): Normalize {
     const prefix = json.string("prepend") ?? "";
     return (text) => (text === "" ? "" : prefix + text);
   }
-  // Characters are lowercased one by one, because JavaScript's lower case of a sigma depends on its neighbours and the tokenizer's does not.
-  if (type === "Lowercase") return (text) => Array.from(text, (char) => char.toLowerCase()).join("");
+  if (type === "Lowercase") return lowercase;
+  if (type === "StripAccents") return (text) => text.replace(/\p{M}/gu, "");
+  if (type === "Strip") return readStrip(json);
+  if (type === "BertNormalizer") return readBertNormalizer(json);
+  if (type === "Precompiled") return readPrecompiled(json);
   if (type === "Replace") {
     const pattern = readPattern(json);
     const content = json.string("content") ?? "";
     return (text) => text.replace(pattern, () => content);
   }
-  throw refuse(json, "type", "Sequence, Prepend, Replace, Lowercase, NFC, NFD, NFKC or NFKD");
+  const known =
+    "Sequence, Prepend, Replace, Lowercase, StripAccents, Strip, BertNormalizer, Precompiled, NFC, NFD, NFKC or NFKD";
+  throw refuse(json, "type", known);
+}
+
+function readStrip(json: JsonObject): Normalize {
+  const left = json.boolean("strip_left") ?? true;
+  const right = json.boolean("strip_right") ?? true;
+  return (text) => {
+    const trimmed = left ? text.replace(/^\p{White_Space}+/u, "") : text;
+    return right ? trimmed.replace(/\p{White_Space}+$/u, "") : trimmed;
+  };
+}
+
+function readBertNormalizer(json: JsonObject): Normalize {
+  const lowercases = json.boolean("lowercase") ?? true;
+  return bertNormalizer({
+    cleansText: json.boolean("clean_text") ?? true,
+    separatesIdeographs: json.boolean("handle_chinese_chars") ?? true,
+    stripsAccents: json.boolean("strip_accents") ?? lowercases,
+    lowercases,
+  });
+}
+
+/** An empty map changes nothing. */
+function readPrecompiled(json: JsonObject): Normalize {
+  const encoded = json.string("precompiled_charsmap") ?? "";
+  return encoded === "" ? (text) => text : charsmapNormalizer(Buffer.from(encoded, "base64"));
 }
 
 export function readPreTokenizer(json: JsonObject | undefined): PreTokenizer {
@@ -75,8 +110,18 @@ export function readPreTokenizer(json: JsonObject | undefined): PreTokenizer {
       return { split: splitting(PUNCTUATION, "Isolated"), isByteLevel: false };
     case "Metaspace":
       return { split: readMetaspace(json), isByteLevel: false };
+    case "WhitespaceSplit":
+      return { split: splitting(/\p{White_Space}/gu, "Removed"), isByteLevel: false };
+    case "Whitespace":
+      return { split: splitting(WHITESPACE_WORDS, "Kept"), isByteLevel: false };
+    case "BertPreTokenizer":
+      return { split: (pieces) => pieces.flatMap((piece) => bertWords(piece)), isByteLevel: false };
     default:
-      throw refuse(json, "type", "Sequence, ByteLevel, Split, Digits, Punctuation or Metaspace");
+      throw refuse(
+        json,
+        "type",
+        "Sequence, ByteLevel, Split, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit or BertPreTokenizer",
+      );
   }
 }
 

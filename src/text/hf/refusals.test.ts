@@ -47,8 +47,8 @@ describe("refuses", () => {
   it.each<[string, (json: Json) => void, RegExp]>([
     [
       "another model",
-      ({ model }) => (model.type = "Unigram"),
-      /^tokenizer_unsupported: .*model\.type to be BPE, got "Unigram"/,
+      ({ model }) => (model.type = "WordLevel"),
+      /^tokenizer_unsupported: .*model\.type to be BPE, WordPiece, Unigram, got "WordLevel"/,
     ],
     [
       "word suffixes",
@@ -83,7 +83,7 @@ describe("refuses", () => {
     ],
     [
       "an unknown normalizer",
-      (json) => (json.normalizer = { type: "Precompiled" }),
+      (json) => (json.normalizer = { type: "Nmt" }),
       /^tokenizer_unsupported: .*normalizer\.type/,
     ],
     [

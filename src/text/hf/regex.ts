@@ -40,13 +40,17 @@ export function onigurumaOf(source: string): string {
 const CONTRACTIONS = "'(?:[sS\u017ftTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])";
 const FILES_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 
+/** Of XLM-RoBERTa's kind: runs of spaces, in one pass. */
+const RUNS_OF_SPACES = " {2,}";
+
 /** The published expressions, translated. Their time is known: it is at most that of a text's longest run of spaces or letters, squared. */
 let known: ReadonlySet<string> | undefined;
 
 /** Whether an expression of a tokenizer.json is one of those that published models have. @throws as `translateRegex` does */
 export function isKnownRegex(pattern: string): boolean {
-  known ??= new Set(
-    [...PRE_TOKENIZERS.values()].flatMap(({ expressions }) =>
+  known ??= new Set([
+    translateRegex(RUNS_OF_SPACES).source,
+    ...[...PRE_TOKENIZERS.values()].flatMap(({ expressions }) =>
       expressions.flatMap(({ source }) => {
         const written = onigurumaOf(source);
         const inFiles = written
@@ -55,7 +59,7 @@ export function isKnownRegex(pattern: string): boolean {
         return [written, inFiles].map((each) => translateRegex(each).source);
       }),
     ),
-  );
+  ]);
   return known.has(translateRegex(pattern).source);
 }
 

@@ -1,5 +1,5 @@
 /** The tokens of a tokenizer.json: the model's own by text, the added ones by id, and a name for every further row of the embedding. */
-import type { JsonObject } from "../../formats/files/json.js";
+import { type JsonObject, shownValue } from "../../formats/files/json.js";
 import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { refuse } from "./pipeline.js";
 
@@ -46,8 +46,7 @@ export const idsByText = (vocab: Vocabulary, added: readonly AddedToken[]): Read
  * Throws `tokenizer_corrupt` for ids out of range or given twice.
  */
 export function readHfVocabulary(model: JsonObject, added: readonly AddedToken[], numEmbeddings: number): Vocabulary {
-  const vocab = model.object("vocab");
-  if (vocab === undefined) throw corrupt(`expected ${model.nameOf("vocab")} to list the tokens, got none`);
+  const entries = model.string("type") === "Unigram" ? scoredEntries(model) : plainEntries(model);
   if (numEmbeddings >= MAX_VOCAB_SIZE) {
     throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} tokens, got an embedding of ${numEmbeddings}`);
   }
@@ -55,7 +54,7 @@ export function readHfVocabulary(model: JsonObject, added: readonly AddedToken[]
   const types = new Uint8Array(numEmbeddings).fill(TOKEN_TYPE.unused);
   const idByText = new Map<string, number>();
   const hasByteFallback = model.boolean("byte_fallback") === true;
-  for (const [text, id] of Object.entries(vocab.raw)) {
+  for (const [text, id] of entries.ids) {
     if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= numEmbeddings) {
       throw corrupt(`expected token ids in 0..${numEmbeddings - 1}, one for each row of the embedding, got ${id}`);
     }
@@ -73,5 +72,31 @@ export function readHfVocabulary(model: JsonObject, added: readonly AddedToken[]
     texts[id] = content;
     types[id] = isSpecial ? TOKEN_TYPE.control : TOKEN_TYPE.userDefined;
   }
-  return { texts, types, idByText, scores: undefined };
+  return { texts, types, idByText, scores: entries.scores };
+}
+
+interface Entries {
+  readonly ids: readonly (readonly [text: string, id: unknown])[];
+  readonly scores: Float64Array | undefined;
+}
+
+function plainEntries(model: JsonObject): Entries {
+  const vocab = model.object("vocab");
+  if (vocab === undefined) throw corrupt(`expected ${model.nameOf("vocab")} to list the tokens, got none`);
+  return { ids: Object.entries(vocab.raw), scores: undefined };
+}
+
+/** A list of texts with their scores; a token's id is its place. */
+function scoredEntries(model: JsonObject): Entries {
+  const vocab = model.array("vocab") ?? [];
+  const scores = new Float64Array(vocab.length);
+  const ids = vocab.map((entry, id) => {
+    const [text, score] = Array.isArray(entry) ? (entry as readonly unknown[]) : [];
+    if (typeof text !== "string" || typeof score !== "number" || !Number.isFinite(score)) {
+      throw corrupt(`expected ${model.nameOf("vocab")}[${id}] to be a text and a score, got ${shownValue(entry)}`);
+    }
+    scores[id] = score;
+    return [text, id] as const;
+  });
+  return { ids, scores };
 }

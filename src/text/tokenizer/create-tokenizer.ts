@@ -3,6 +3,7 @@
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { createByteLevelBpe } from "./byte-level-bpe.js";
+import { createBertWordPiece, createT5Unigram, pairTemplate } from "./encoder-tokenizers.js";
 import { findInfillTokens } from "./infill-tokens.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import { findPreTokenizer } from "./pre-tokenizers.js";
@@ -18,6 +19,8 @@ interface ModelKind {
   readonly addsBosByDefault: (metadata: GgufMetadata) => boolean;
   readonly defaultBosId: number | undefined;
   readonly defaultEosId: number | undefined;
+  /** Of encoders: how often the end of a text stands between two. Their texts have ends unless the metadata say otherwise. */
+  readonly numBetween?: 1 | 2;
 }
 
 /** Kinds by `tokenizer.ggml.model`. */
@@ -32,6 +35,26 @@ const KINDS: ReadonlyMap<string, ModelKind> = new Map<string, ModelKind>([
       defaultEosId: undefined,
     },
   ],
+  [
+    "bert",
+    {
+      createEncoder: createBertWordPiece,
+      addsBosByDefault: () => true,
+      defaultBosId: undefined,
+      defaultEosId: undefined,
+      numBetween: 1,
+    },
+  ],
+  [
+    "t5",
+    {
+      createEncoder: createT5Unigram,
+      addsBosByDefault: () => true,
+      defaultBosId: undefined,
+      defaultEosId: undefined,
+      numBetween: 2,
+    },
+  ],
 ]);
 
 /** @example const tokenizer = createTokenizer((await readGguf("model.gguf")).metadata); */
@@ -40,8 +63,12 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
   const read = readVocabulary(metadata);
   const withinVocab = (id: number | undefined): number | undefined =>
     id !== undefined && id < read.texts.length ? id : undefined;
-  const bosId = readTokenId(metadata, "tokenizer.ggml.bos_token_id", read) ?? withinVocab(kind.defaultBosId);
-  const eosId = readTokenId(metadata, "tokenizer.ggml.eos_token_id", read) ?? withinVocab(kind.defaultEosId);
+  const stated = (names: readonly string[]): number | undefined =>
+    names.map((name) => readTokenId(metadata, `tokenizer.ggml.${name}_token_id`, read)).find((id) => id !== undefined);
+  const isOfEncoder = kind.numBetween !== undefined;
+  // Files of BERT's name the first token CLS and the last one SEP; the name of the second is misspelt in most.
+  const bosId = stated(isOfEncoder ? ["cls", "bos"] : ["bos"]) ?? withinVocab(kind.defaultBosId);
+  const eosId = stated(isOfEncoder ? ["seperator", "separator", "eos"] : ["eos"]) ?? withinVocab(kind.defaultEosId);
   const stopIds = findStopIds(metadata, read, eosId);
   const vocab = { ...read, types: typesWithStops(read, stopIds) };
   const encoder = kind.createEncoder(metadata, vocab);
@@ -56,13 +83,16 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     matchers: createSpecialMatchers(vocab.types, textOf, isSentencePiece && hasPhi3Spacing(metadata)),
     types: vocab.types,
     // Lengths are those of the vocabulary's spelling, which has one unit per byte or per character and so is never shorter than the text.
-    maxTokenLength: vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 1),
+    maxTokenLength: isOfEncoder
+      ? Number.POSITIVE_INFINITY
+      : vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 1),
     bosId,
     eosId,
     stopIds,
     infill: findInfillTokens(metadata, vocab),
     addsBos: readAddsToken(metadata, "bos", bosId, kind.addsBosByDefault(metadata)),
-    addsEos: readAddsToken(metadata, "eos", eosId, false),
+    addsEos: readAddsToken(metadata, "eos", eosId, isOfEncoder),
+    pair: kind.numBetween && pairTemplate(bosId, eosId, kind.numBetween),
   });
 }
 
@@ -74,7 +104,9 @@ function findKind(metadata: GgufMetadata): ModelKind {
   throw new MillraceError(
     "tokenizer_unsupported",
     `expected tokenizer.ggml.model to be one of ${supported}, got ${model === undefined ? "nothing" : JSON.stringify(model)}`,
-    { hint: "Use a model with a SentencePiece-BPE (llama) or byte-level BPE (gpt2) tokenizer." },
+    {
+      hint: "Use a model with a SentencePiece-BPE (llama), byte-level BPE (gpt2), WordPiece (bert) or Unigram (t5) tokenizer.",
+    },
   );
 }
 

@@ -4,7 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { InfillTokens } from "./infill-tokens.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import type { SpecialMatchers } from "./special-tokens.js";
-import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
+import type { EncodeOptions, PairTemplate, Tokenizer } from "./tokenizer.js";
 import { TOKEN_TYPE } from "./vocabulary.js";
 
 interface SubwordTokenizerParts {
@@ -19,6 +19,9 @@ interface SubwordTokenizerParts {
   readonly infill: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
+  /** The token put behind a text where `addsEos`; absent: eosId. */
+  readonly endId?: number | undefined;
+  readonly pair?: PairTemplate | undefined;
   readonly hasOwnExpressions?: boolean;
 }
 
@@ -34,6 +37,8 @@ export class SubwordTokenizer implements Tokenizer {
   readonly addsBos: boolean;
   readonly addsEos: boolean;
   readonly stripsLeadingSpace: boolean;
+  readonly pair: PairTemplate | undefined;
+  readonly #endId: number | undefined;
   readonly hasOwnExpressions: boolean;
   readonly #encoder: PieceEncoder;
   readonly #matchers: SpecialMatchers;
@@ -50,6 +55,8 @@ export class SubwordTokenizer implements Tokenizer {
     this.addsBos = parts.addsBos;
     this.addsEos = parts.addsEos;
     this.stripsLeadingSpace = parts.encoder.stripsLeadingSpace;
+    this.pair = parts.pair;
+    this.#endId = parts.endId ?? parts.eosId;
     this.hasOwnExpressions = parts.hasOwnExpressions === true;
     this.#encoder = parts.encoder;
     this.#matchers = parts.matchers;
@@ -70,7 +77,7 @@ export class SubwordTokenizer implements Tokenizer {
       from = match.resumeAt;
     }
     this.#encodePlain(wellFormed.slice(from), ids, from === 0);
-    if (options.addSpecial && this.addsEos && this.eosId !== undefined) ids.push(this.eosId);
+    if (options.addSpecial && this.addsEos && this.#endId !== undefined) ids.push(this.#endId);
     return ids;
   }
 

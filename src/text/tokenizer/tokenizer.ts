@@ -1,4 +1,4 @@
-/** The tokenizer interface: text in, ids out and back. Implementations: byte-level BPE, SentencePiece BPE. */
+/** The tokenizer interface: text in, ids out and back. Implementations: byte-level BPE, SentencePiece BPE, WordPiece, Unigram. */
 
 import type { InfillTokens } from "./infill-tokens.js";
 
@@ -9,11 +9,20 @@ export interface EncodeOptions {
   readonly parseSpecial: boolean;
 }
 
+/** How two texts become one prompt: before, first text, between, second text, after. */
+export interface PairTemplate {
+  readonly before: readonly number[];
+  readonly between: readonly number[];
+  readonly after: readonly number[];
+  /** Tokens of `between` that count with the first text, where a model tells the two apart. */
+  readonly numBetweenOfFirst: number;
+}
+
 export interface Tokenizer {
   readonly vocabSize: number;
   /**
    * The length of the longest token's text in UTF-16 units: n tokens spell at most n times as many, except for white space that special tokens
-   * absorb.
+   * absorb. Infinity where a token may stand for a text of any length, as unknown words do.
    */
   readonly maxTokenLength: number;
   readonly bosId: number | undefined;
@@ -24,6 +33,8 @@ export interface Tokenizer {
   readonly infill?: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
+  /** Absent: the tokenizer does not say how it joins two texts. */
+  readonly pair?: PairTemplate | undefined;
   /** Its files have regular expressions that no published model has: they may take any time, so long as the thread that a text is encoded on waits. */
   readonly hasOwnExpressions?: boolean;
   encode(text: string, options: EncodeOptions): number[];

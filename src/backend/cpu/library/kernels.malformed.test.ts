@@ -39,7 +39,7 @@ const RANGED: Readonly<Record<string, readonly number[]>> = {
 /** Invalid values for the operand. @param tooSmall a buffer smaller than any operand needs */
 function invalidValues(operand: string, spec: OperandSpec, tooSmall: BufferHandle): readonly number[] {
   if (RANGED[operand] !== undefined) return RANGED[operand];
-  if (spec.kind === "code") return [Number.NaN, (spec.min ?? 0) - 1, CODES[spec.of].length, 1.5];
+  if (spec.kind === "code") return [Number.NaN, (spec.min ?? 0) - 1, (spec.max ?? CODES[spec.of].length - 1) + 1, 1.5];
   const values = [...INVALID[spec.kind]];
   if ("shape" in spec && !("optional" in spec)) values.push(0);
   if ("access" in spec) values.push(tooSmall);

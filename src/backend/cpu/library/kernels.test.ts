@@ -56,7 +56,7 @@ it("refuses an addon whose operations differ from the table", () => {
   expect(refusalOf(() => [...ours, "scale(x)"])).toContain(`operation ${ours.length} is none, got scale(x)`);
   const swapped = ours.map((signature) => signature.replace("add(out, x,", "add(x, out,"));
   expect(refusalOf(() => swapped)).toContain(
-    "operation 4 is add(out, x, numRows, width), got add(x, out, numRows, width)",
+    "operation 5 is add(out, x, numRows, width), got add(x, out, numRows, width)",
   );
 });
 

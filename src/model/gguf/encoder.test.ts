@@ -1,0 +1,115 @@
+/** Encoders in GGUF files: the same vectors, bit for bit, as from the folder that the file was made of; and damaged files are refused or bounded. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { writeEncoderGguf } from "../../../test/helpers/encoder-gguf.js";
+import { fixture } from "../../../test/helpers/fixtures.js";
+import { type PooledText, vectorsOf } from "../../../test/helpers/pooled-vectors.js";
+import { MillraceError } from "../../core/errors.js";
+import { readGguf } from "../../formats/gguf/read.js";
+import { arr, bool, f32, i64, str, u32, type WritableValue } from "../../formats/gguf/write.js";
+import { openModel } from "../open-model.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-encoder-gguf-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const path = join(folder, "encoder.gguf");
+const copy = (name: string, changes: Record<string, WritableValue> = {}) =>
+  writeEncoderGguf(fixture(`hf-encoders/${name}`), path, changes);
+
+/** Every third layer of modern-bert sees everything, and every sixth of gemma-embedding, whatever a folder's own pattern is. */
+const NAMES = ["bert", "bert_rank", "xlm_roberta", "xlm_roberta_rank", "nomic_bert", "modernbert", "modernbert_older"];
+
+describe("a GGUF file gives the bits of its folder", () => {
+  it.each(NAMES)("%s", async (name) => {
+    copy(name);
+    const model = fixture(`hf-encoders/${name}`);
+    const texts = JSON.parse(readFileSync(join(model, "expected.json"), "utf8")) as PooledText[];
+    expect(await vectorsOf(path, texts)).toEqual(await vectorsOf(model, texts));
+  });
+});
+
+it("gemma-embedding has windows, two ropes and further layers", () => {
+  copy("gemma_embedding");
+  const { config } = openModel(path);
+  expect(config.layers.map(({ mixer }) => [mixer.window, mixer.rope])).toEqual([
+    [15, 1],
+    [15, 1],
+    [15, 1],
+  ]);
+  expect(config.head?.layers).toMatchObject([
+    { name: "dense_2", outputs: 48 },
+    { name: "dense_3", outputs: 24 },
+  ]);
+  expect(config).toMatchObject({ isCausal: false, pooling: "mean", embeddingScale: Math.fround(Math.sqrt(32)) });
+});
+
+it("the pattern of windows is the file's, and a number counts from the first layer of modern-bert on", () => {
+  const windows = (name: string, key: string, pattern?: WritableValue) => {
+    copy(name, pattern === undefined ? {} : { [`${key}.attention.sliding_window_pattern`]: pattern });
+    return openModel(path).config.layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+  };
+  const [local, all] = [
+    [13, 1],
+    [0, 0],
+  ] as const;
+  expect(windows("modernbert", "modern-bert")).toEqual([all, local, local, all]);
+  expect(windows("modernbert", "modern-bert", u32(2))).toEqual([all, local, all, local]);
+  const listed = arr("bool", [true, false, false, true]);
+  expect(windows("modernbert", "modern-bert", listed)).toEqual([local, all, all, local]);
+  const ofGemma = windows("gemma_embedding", "gemma-embedding", u32(3));
+  expect(ofGemma.map(([window]) => window)).toEqual([15, 15, 0]);
+});
+
+it.each<[string, Record<string, WritableValue>, RegExp]>([
+  ["bert", { "bert.attention.causal": bool(true) }, /causal to be false/],
+  ["bert", { "bert.pooling_type": u32(0) }, /pooling_type to be 1/],
+  ["bert", { "bert.pooling_type": u32(4) }, /cls.weight/],
+  ["modernbert_rank", {}, /rank head without a norm/],
+  ["nomic_bert", { "nomic-bert.expert_count": u32(8) }, /no nomic-bert.expert_count/],
+  ["bert", { "bert.attention.value_length": u32(4) }, /value heads as wide/],
+])("%s with %j is refused", (name, changes, message) => {
+  copy(name, changes);
+  expect(() => openModel(path)).toThrow(message);
+});
+
+describe.each([
+  "bert",
+  "nomic_bert",
+  "modernbert",
+  "gemma_embedding",
+])("a hostile value under any key of %s", (name) => {
+  it("is refused, or within bounds", async () => {
+    copy(name);
+    const keys = [...readGguf(path).metadata.keys()].filter((key) => !key.startsWith("general."));
+    const hostile = [
+      u32(0),
+      u32(2 ** 31),
+      i64(-1n),
+      f32(-1),
+      f32(Number.NaN),
+      f32(1e30),
+      str("x"),
+      bool(false),
+      arr("u32", [1, 2]),
+    ];
+    let numRefused = 0;
+    for (const key of keys) {
+      for (const value of hostile) {
+        copy(name, { [key]: value });
+        try {
+          const { config, tensors } = openModel(path);
+          expect(config.contextLength).toSatisfy(Number.isSafeInteger);
+          expect(config.rmsEps).toBeGreaterThan(0);
+          for (const { mixer } of config.layers) expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
+          expect(tensors().has("token_embd.weight")).toBe(true);
+        } catch (thrown) {
+          if (!(thrown instanceof MillraceError)) throw thrown;
+          expect(thrown.code).toMatch(/^(gguf_|architecture_unsupported)/);
+          numRefused++;
+        }
+      }
+    }
+    expect(numRefused).toBeGreaterThan(keys.length);
+  });
+});

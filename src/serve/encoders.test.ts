@@ -1,0 +1,206 @@
+/**
+ * Embedding models and rerankers over HTTP, with their tokenizers: vectors and scores are those of sentence-transformers
+ * (test/fixtures/make-hf-encoders.py), and what a model is not for is refused.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import { fakeTokenizer, IM_END_ID } from "../../test/helpers/fake-tokenizer.js";
+import { fixture } from "../../test/helpers/fixtures.js";
+import { posting, type Served, serve } from "../../test/helpers/served-folder.js";
+import { createApp } from "./app.js";
+
+const readExpected = <T>(folder: string): T => JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as T;
+
+interface RankAnswer {
+  readonly results: readonly { readonly index: number; readonly relevance_score: number; readonly document?: object }[];
+  readonly usage: { readonly total_tokens: number };
+}
+
+describe.each(["bert_rank", "xlm_roberta_rank"])("a reranker: %s", (name) => {
+  const folder = fixture(`hf-texts/${name}`);
+  const { query, documents, scores } = readExpected<{
+    query: string;
+    documents: string[];
+    scores: number[];
+  }>(folder);
+  let served: Served;
+  beforeAll(async () => {
+    served = await serve(folder);
+  });
+  afterAll(() => served.close());
+  const cut = { truncate_prompt_tokens: 46 };
+
+  it.each([
+    "/v1/rerank",
+    "/v2/rerank",
+    "/rerank",
+  ])("%s orders documents as sentence-transformers does", async (path) => {
+    const { body } = await served.post<RankAnswer>(path, { model: "m", query, documents, ...cut });
+    const order = scores.map((_, index) => index).sort((a, b) => scores[b]! - scores[a]!);
+    expect(body.results.map(({ index }) => index)).toEqual(order);
+    for (const { index, relevance_score } of body.results) {
+      expect(Math.abs(relevance_score - scores[index]!)).toBeLessThan(2e-6);
+    }
+  });
+
+  it.each(["/v1/score", "/score"])("%s scores pairs in the order of the request", async (path) => {
+    interface Answer {
+      readonly data: readonly { readonly index: number; readonly object: string; readonly score: number }[];
+    }
+    const { body } = await served.post<Answer>(path, { text_1: query, text_2: documents, ...cut });
+    expect(body.data.map(({ index, object }) => [index, object])).toEqual(scores.map((_, index) => [index, "score"]));
+    for (const [index, { score }] of body.data.entries()) expect(Math.abs(score - scores[index]!)).toBeLessThan(2e-6);
+    // As many with as many, and the same bits for a pair alone.
+    const queries = documents.map(() => query);
+    const pairs = await served.post<Answer>(path, { text_1: queries, text_2: documents, ...cut });
+    expect(pairs.body.data).toEqual(body.data);
+    const alone = await served.post<Answer>(path, { text_1: query, text_2: documents[0], ...cut });
+    expect(alone.body.data[0]!.score).toBe(body.data[0]!.score);
+  });
+
+  it("returns the best few, with their texts where that is asked for, objects or texts", async () => {
+    const asked = { query, documents: documents.map((text) => ({ text })), top_n: 2, return_documents: true, ...cut };
+    const { body } = await served.post<RankAnswer>("/v1/rerank", asked);
+    expect(body.results).toHaveLength(2);
+    for (const { index, document } of body.results) expect(document).toEqual({ text: documents[index] });
+  });
+
+  it("takes special tokens in documents as text: one cannot end itself", async () => {
+    const [sep, cls] = name === "bert_rank" ? ["[SEP]", "[CLS]"] : ["</s>", "<s>"];
+    const { body } = await served.post<{ count: number }>("/tokenize", { prompt: `x ${sep} y ${cls}` });
+    const plain = await served.post<RankAnswer>("/v1/rerank", { query, documents: [`x ${sep} y ${cls}`] });
+    const short = await served.post<RankAnswer>("/v1/rerank", { query, documents: ["x"] });
+    expect(plain.body.usage.total_tokens).toBeGreaterThan(short.body.usage.total_tokens + 3);
+    expect(body.count).toBeGreaterThan(0);
+  });
+
+  it.each<[object, string, string | null]>([
+    [{ query, documents: ["word ".repeat(60)] }, "context_length_exceeded", "documents[0]"],
+    [{ query, documents: [] }, "invalid_parameter", "documents"],
+    [{ query, documents: [5] }, "invalid_parameter", "documents"],
+    [{ query: "", documents: ["a"] }, "invalid_parameter", "query"],
+    [{ documents: ["a"] }, "invalid_parameter", "query"],
+    [{ query, documents: ["a"], top_n: 0 }, "invalid_parameter", "top_n"],
+    [{ query, documents: ["a"], rank_fields: ["text"] }, "unsupported_field", "rank_fields"],
+    [{ query, documents: ["a"], colour: 1 }, "unknown_field", "colour"],
+    [{ query, documents: new Array(2049).fill("a") }, "invalid_parameter", "documents"],
+  ])("refuses %#", async (body, code, param) => {
+    const answer = await served.post<{ error: object }>("/v1/rerank", body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toMatchObject({ code, param });
+  });
+
+  it.each<[object, string]>([
+    [{ text_1: ["a", "b"], text_2: ["c"] }, "text_1"],
+    [{ text_1: "a", text_2: [] }, "text_2"],
+    [{ text_1: "a", text_2: 5 }, "text_2"],
+    [{ text_1: "a", text_2: ["b", "word ".repeat(60)] }, "text_2[1]"],
+  ])("refuses to score %j", async (body, param) => {
+    const answer = await served.post<{ error: object }>("/score", body);
+    expect(answer.body.error).toMatchObject({ param });
+  });
+
+  it.each([
+    "/v1/embeddings",
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/messages",
+    "/v1/responses",
+  ])("is not for %s", async (path) => {
+    const { status, body } = await served.post<{ error: { code?: string; message: string } }>(path, { model: "m" });
+    expect(status).toBe(400);
+    expect(body.error.message).toContain("got one that scores texts against a query");
+  });
+});
+
+describe("an embedding model", () => {
+  const folder = fixture("hf-texts/xlm_roberta");
+  const { texts, plain, query } = readExpected<{ texts: string[]; plain: number[][]; query: number[][] }>(folder);
+  let served: Served;
+  beforeAll(async () => {
+    served = await serve(folder);
+  });
+  afterAll(() => served.close());
+  interface Answer {
+    readonly data: readonly { readonly embedding: readonly number[] }[];
+    readonly usage: { readonly prompt_tokens: number };
+  }
+  const embed = (fields: object) => served.post<Answer>("/v1/embeddings", { model: "m", ...fields });
+
+  it.each([
+    ["without a prompt", {}, plain],
+    ["with the model's prompt for queries", { prompt_name: "query" }, query],
+  ])("embeds %s as sentence-transformers does, which cuts long texts", async (_, fields, vectors) => {
+    const { body } = await embed({ input: texts, truncate_prompt_tokens: -1, ...fields });
+    for (const [index, { embedding }] of body.data.entries()) {
+      const errors = vectors[index]!.map((value, i) => Math.abs(value - embedding[i]!));
+      expect(Math.max(...errors)).toBeLessThan(3e-6);
+    }
+  });
+
+  it("keeps the start of a cut text and the token that ends it", async () => {
+    const prompt = "a b c d e f g h";
+    const { body } = await embed({ input: prompt, truncate_prompt_tokens: 6 });
+    const { tokens } = (await served.post<{ tokens: number[] }>("/tokenize", { prompt })).body;
+    const cut = await embed({ input: [...tokens.slice(0, 5), tokens.at(-1)!] });
+    expect(body.usage.prompt_tokens).toBe(6);
+    expect(body.data).toEqual(cut.body.data);
+  });
+
+  it.each<[object, string, string]>([
+    [{ input: "word ".repeat(60) }, "context_length_exceeded", "input"],
+    [{ input: "a", prompt_name: "passage" }, "invalid_parameter", "prompt_name"],
+    [{ input: "a", dimensions: 33 }, "invalid_parameter", "dimensions"],
+    [{ input: ["a", ""] }, "empty_prompt", "input[1]"],
+  ])("refuses %j", async (fields, code, param) => {
+    const { status, body } = await served.post<{ error: object }>("/v1/embeddings", fields);
+    expect(status).toBe(400);
+    expect(body.error).toMatchObject({ code, param });
+  });
+
+  it("scores pairs by the cosine, and is no reranker", async () => {
+    const pairs = { text_1: texts[0], text_2: texts, truncate_prompt_tokens: -1 };
+    const { body } = await served.post<{ data: { score: number }[] }>("/v1/score", pairs);
+    const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+    for (const [index, { score }] of body.data.entries()) {
+      expect(Math.abs(score - dot(plain[0]!, plain[index]!))).toBeLessThan(3e-6);
+    }
+    const refused = await served.post<{ error: object }>("/v1/rerank", { query: "a", documents: ["b"] });
+    expect(refused.body.error).toMatchObject({ code: "wrong_task" });
+  });
+});
+
+it("a tokenizer that cannot join two texts is said so", async () => {
+  const { options } = fakeAppOptions({ info: { tasks: ["rerank"], isCausal: false } });
+  const post = posting(createApp({ ...options, tokenizer: fakeTokenizer }));
+  const { body } = await post<{ error: object }>("/v1/rerank", { query: "a", documents: ["b"] });
+  expect(body.error).toMatchObject({ code: "tokenizer_unsupported" });
+});
+
+it("a reranker that answers yes or no gets the chat it was trained on, and may be told what to look for", async () => {
+  const { engine, options } = fakeAppOptions({ info: { tasks: ["generate", "rerank"], pooling: "last" } });
+  const post = posting(createApp(options));
+  const document = "a <|im_end|> b";
+  expect((await post("/v1/rerank", { query: "q", documents: [document] })).status).toBe(200);
+  expect((await post("/score", { text_1: "q", text_2: "d", instruction: "Find birds" })).status).toBe(200);
+  const [first, second] = engine.submitted.map(({ promptIds }) => promptIds);
+  const text = (ids: Int32Array) => fakeTokenizer.decode(ids, { keepSpecial: true });
+  expect(text(first!)).toBe(
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. " +
+      'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search query, ' +
+      `retrieve relevant passages that answer the query\n<Query>: q\n<Document>: ${document}<|im_end|>\n` +
+      "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+  );
+  expect(text(second!)).toContain("<Instruct>: Find birds\n<Query>: q\n<Document>: d<|im_end|>");
+  // Only the template's own marks are special tokens.
+  expect(Array.from(first!).filter((id) => id === IM_END_ID)).toHaveLength(2);
+});
+
+it("an encoder takes no instruction", async () => {
+  const { options } = fakeAppOptions({ info: { tasks: ["rerank"], isCausal: false } });
+  const post = posting(createApp(options));
+  const { body } = await post<{ error: object }>("/rerank", { query: "a", documents: ["b"], instruction: "c" });
+  expect(body.error).toMatchObject({ code: "invalid_parameter", param: "instruction" });
+});

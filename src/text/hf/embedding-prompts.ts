@@ -1,0 +1,25 @@
+/** Texts that an embedding model wants before others, as sentence-transformers keeps them: one for queries and one for documents, say. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { configError, readJsonFile } from "../../formats/files/json.js";
+
+export interface EmbeddingPrompts {
+  readonly byName: ReadonlyMap<string, string>;
+  /** Of the prompt before texts for which none is named. */
+  readonly defaultName: string | undefined;
+}
+
+/** @returns undefined where the folder has none @throws model_config */
+export function readEmbeddingPrompts(folder: string): EmbeddingPrompts | undefined {
+  const path = join(folder, "config_sentence_transformers.json");
+  if (!existsSync(path)) return undefined;
+  const json = readJsonFile(path);
+  const stated = json.object("prompts");
+  if (stated === undefined) return undefined;
+  const byName = new Map(Object.keys(stated.raw).map((name) => [name, stated.string(name) ?? ""] as const));
+  const defaultName = json.string("default_prompt_name");
+  if (defaultName !== undefined && !byName.has(defaultName)) {
+    throw configError(`expected ${json.nameOf("default_prompt_name")} to be one of the prompts, got ${defaultName}`);
+  }
+  return byName.size === 0 ? undefined : { byName, defaultName };
+}
