@@ -1,13 +1,12 @@
 /**
- * Encoders and embedding models: vectors and scores are those of transformers (test/fixtures/make-hf-encoders.py), a text's bits are its own, and
- * what an encoder cannot do is refused.
+ * Encoders and embedding models: vectors and scores are those of transformers (test/fixtures/make-hf-encoders.py), and what an encoder cannot do
+ * is refused. That a text's bits are its own is tested in test/exact/encoders.test.ts.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
+import { poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
 import { fixture } from "../../test/helpers/fixtures.js";
-import { TestRng } from "../../test/helpers/rng.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { openModel } from "../model/open-model.js";
 import { checkRequest } from "./admission.js";
@@ -63,40 +62,6 @@ describe("vectors are those of transformers", () => {
         expect(Math.max(...errors), `${text.tokens.length} tokens`).toBeLessThan(TOLERANCE);
       }
     });
-  });
-});
-
-describe("a text's bits are its own", () => {
-  it.each(names)("%s: alone, among others, in any order, on any number of threads", async (name) => {
-    const rng = new TestRng(7);
-    const texts = Array.from({ length: 30 }, () => {
-      const tokens = Array.from({ length: rng.int(1, 45) }, () => rng.int(5, 90));
-      return rng.int(0, 1) === 0 ? { tokens } : { tokens, secondTextStart: rng.int(0, tokens.length) };
-    });
-    const alone = await withCore(name, { numThreads: 1, maxNumSeqs: 1 }, async (core) => {
-      const vectors: Completion[] = [];
-      for (const text of texts) vectors.push(await runAlone(core, requestFor(core, text)));
-      return vectors.map(({ pooled }) => pooled);
-    });
-    for (const [numThreads, maxNumSeqs, maxNumBatchedTokens] of [
-      [2, 8, 50],
-      [3, 64, 4096],
-      [2, 3, 90],
-    ] as const) {
-      await withCore(name, { numThreads, maxNumSeqs, maxNumBatchedTokens }, async (core) => {
-        const order = texts.map((_, index) => index).sort(() => rng.int(0, 1) - 0.5);
-        const together = new Map<number, Completion>();
-        for (const index of order) core.add(index, requestFor(core, texts[index]!));
-        let numSteps = 0;
-        for (; core.hasWork; numSteps++) {
-          for (const { requestId, output } of await core.step()) collect(together, requestId, output);
-        }
-        // Packed, not one by one; and nothing is kept for the next step.
-        expect(numSteps).toBeLessThan(texts.length);
-        expect(core.stats().numUsedKvBlocks).toBe(0);
-        for (const [index, pooled] of alone.entries()) expect(together.get(index)?.pooled).toEqual(pooled);
-      });
-    }
   });
 });
 
