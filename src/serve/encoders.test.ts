@@ -151,6 +151,7 @@ describe("an embedding model", () => {
 
   it.each<[object, string, string]>([
     [{ input: "word ".repeat(60) }, "context_length_exceeded", "input"],
+    [{ input: ["a", "word ".repeat(60)] }, "context_length_exceeded", "input[1]"],
     [{ input: "a", prompt_name: "passage" }, "invalid_parameter", "prompt_name"],
     [{ input: "a", dimensions: 33 }, "invalid_parameter", "dimensions"],
     [{ input: ["a", ""] }, "empty_prompt", "input[1]"],
@@ -166,7 +167,7 @@ describe("an embedding model", () => {
     [{ text_1: ["a", "b"], text_2: "c" }, "invalid_parameter", "text_1"],
     [{ text_1: "a", text_2: "b", instruction: "Find birds" }, "invalid_parameter", "instruction"],
     [{ text_1: "a", text_2: "b", use_activation: false }, "unsupported_field", "use_activation"],
-    [{ text_1: "a", text_2: new Array(1088).fill("b") }, "invalid_parameter", "text_2"],
+    [{ text_1: "a", text_2: new Array(2048).fill("b") }, "invalid_parameter", "text_2"],
   ])("refuses to score %#, and names the field", async (body, code, param) => {
     const answer = await served.post<{ error: object }>("/score", body);
     expect(answer.status).toBe(400);

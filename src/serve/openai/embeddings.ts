@@ -5,11 +5,11 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults } from "../http/respond.js";
-import { encodePrompts, type Prompt, type PromptField, promptField } from "./completion-prompts.js";
+import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
 import { type FieldRules, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
-import { integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
+import { integerIn, isTokenIdArray, modelField, samplingShape, termsShape } from "./schema-parts.js";
 
 const schema = z.strictObject({
   model: modelField.optional(),
@@ -82,39 +82,39 @@ interface InputOptions {
   readonly truncate: number | undefined;
 }
 
+interface PooledPrompt {
+  readonly ids: Int32Array;
+  /** As in `EngineRequest`. */
+  readonly secondTextStart?: number | undefined;
+  /** The request's field that it came in, for errors. */
+  readonly param: string;
+}
+
 /** The tokens of texts to embed. */
-export function encodeInputs(
+export async function encodeInputs(
   context: ServeContext,
   input: PromptField,
   { param, promptName, addSpecial = true, truncate }: InputOptions,
-): Promise<readonly Prompt[]> {
-  return encodePrompts(context, withPrompt(input, promptTextOf(context, promptName)), {
+): Promise<readonly PooledPrompt[]> {
+  const prompts = await encodePrompts(context, withPrompt(input, promptTextOf(context, promptName)), {
     keepsStart: !context.engine.info.isCausal,
     param,
     addSpecial,
     keepSpecial: true,
     truncate,
   });
+  const isOne = typeof input === "string" || isTokenIdArray(input);
+  return prompts.map(({ ids }, index) => ({ ids, param: isOne ? param : `${param}[${index}]` }));
 }
 
-interface PooledPrompt {
-  readonly ids: Int32Array;
-  /** As in `EngineRequest`. */
-  readonly secondTextStart?: number | undefined;
-}
-
-/**
- * The model's vector for each prompt, not normalised; of a reranker, its score.
- * @param promptField the request's field that errors name
- */
+/** The model's vector for each prompt, not normalised; of a reranker, its score. */
 export async function pooledVectors(
   c: AppContext,
   context: ServeContext,
   prompts: readonly PooledPrompt[],
   terms: RequestTerms,
-  promptField: string,
 ): Promise<readonly Float64Array[]> {
-  const requests = prompts.flatMap(({ ids, secondTextStart }) => {
+  const requests = prompts.flatMap(({ ids, secondTextStart, param }) => {
     const plan = {
       secondTextStart,
       fields: {},
@@ -123,8 +123,8 @@ export async function pooledVectors(
       reading: undefined,
       recipe: undefined,
       maxTokens: 0,
-      maxTokensField: promptField,
-      promptField,
+      maxTokensField: param,
+      promptField: param,
       numLogprobs: undefined,
       numPromptLogprobs: undefined,
       pooling: context.engine.info.pooling,
@@ -152,7 +152,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
     addSpecial: request.add_special_tokens,
     truncate: request.truncate_prompt_tokens,
   });
-  const vectors = await pooledVectors(c, context, prompts, terms, "input");
+  const vectors = await pooledVectors(c, context, prompts, terms);
   const numPromptTokens = totalTokens(prompts);
   return c.json({
     object: "list",

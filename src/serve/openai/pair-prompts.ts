@@ -16,6 +16,8 @@ export interface PairPrompt {
   readonly ids: Int32Array;
   /** Position of the second text's first token, in models that tell the two apart. */
   readonly secondTextStart: number | undefined;
+  /** The request field of the second text. */
+  readonly param: string;
 }
 
 /** How the tokens of pairs are made. */
@@ -82,7 +84,7 @@ async function encodeJoined(
     const second = wholeIds(encodedOf.get(b.text)!, context, b.param);
     const numTokens = first.length + second.length + numAround;
     if (truncate === undefined && numTokens > maxModelLen) throw contextExceeded(maxModelLen, numTokens, 0, b.param);
-    return joined(template, ...fitting(first, second, numFit));
+    return { ...joined(template, ...fitting(first, second, numFit)), param: b.param };
   });
 }
 
@@ -113,7 +115,7 @@ async function encodeInstructed(
     const ids = wholeIds(each, context, param);
     const numTokens = ids.length + numAround;
     if (truncate === undefined && numTokens > maxModelLen) throw contextExceeded(maxModelLen, numTokens, 0, param);
-    return { ids: Int32Array.of(...before!, ...ids.subarray(0, numFit), ...after!), secondTextStart: undefined };
+    return { ids: Int32Array.of(...before!, ...ids.subarray(0, numFit), ...after!), secondTextStart: undefined, param };
   });
 }
 

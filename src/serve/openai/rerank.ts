@@ -172,7 +172,7 @@ async function scoresOf(
   terms: RequestTerms,
 ): Promise<Scores> {
   const prompts = await encodePairs(context, pairs, { truncate, instruction });
-  const scores = await pooledVectors(c, context, prompts, terms, pairs[0]![1].param);
+  const scores = await pooledVectors(c, context, prompts, terms);
   return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
 }
 
@@ -190,7 +190,7 @@ async function cosinesOf(
     ...(await encodeInputs(context, first, { param: "text_1", truncate })),
     ...(await encodeInputs(context, second, { param: "text_2", truncate })),
   ];
-  const vectors = await pooledVectors(c, context, prompts, terms, "text_2");
+  const vectors = await pooledVectors(c, context, prompts, terms);
   const [queries, texts] = [vectors.slice(0, numFirst), vectors.slice(numFirst)];
   return {
     values: texts.map((vector, index) => cosine(itemOf(queries, index), vector)),
