@@ -30,7 +30,7 @@ export interface EngineParts {
   readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
-  /** What follows the pooling, where the model has it. */
+  /** The layers behind the pooling, where the model has some. */
   readonly head: PooledHead | undefined;
   readonly constraints: Constraints;
 }

@@ -3,7 +3,7 @@ import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
 import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
-import type { PooledHead, Pooling } from "./pooling.js";
+import type { HeadDescription, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
 
@@ -85,7 +85,8 @@ export interface ServableModel extends ModelDescription {
   readonly ropes: readonly RopeConfig[];
   /** How the model wants its hidden states pooled, when the file says so. */
   readonly pooling: Pooling | undefined;
-  readonly head: PooledHead | undefined;
+  /** The layers behind the pooling; undefined: there are none. */
+  readonly head: HeadDescription | undefined;
 }
 
 /** What the architecture fixes for a model of this width, and nothing of what only some models have. */
