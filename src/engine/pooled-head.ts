@@ -16,8 +16,8 @@ export class PooledHead {
     readonly width: number,
   ) {}
 
-  /** Rejects with the source's errors. */
-  static async load({ layers, scoring }: HeadDescription, source: TensorSource): Promise<PooledHead> {
+  /** Throws the source's errors. */
+  static load({ layers, scoring }: HeadDescription, source: TensorSource): PooledHead {
     const numOutputs = layers.reduce((width, layer) => (layer.kind === "linear" ? layer.outputs : width), 0);
     const width = scoring === "softmax" ? 1 : numOutputs;
     return new PooledHead(

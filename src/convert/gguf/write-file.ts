@@ -122,7 +122,7 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
     "gives windows the model's rope base":
       architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
     "rounds YaRN's range to whole frequencies":
-      ropes[0]!.scaling === "yarn" && factsOf(architecture).keepsYarnRange === true,
+      ropes[0]!.scaling === "yarn" && factsOf(architecture).roundsYarnRange === false,
     "scales the weights of a token's experts to a sum of one": routing.scoring === "softmax" && !routing.normalises,
   };
   for (const [what, differs] of Object.entries(differences)) {

@@ -15,7 +15,7 @@ export interface ServableLayer {
 /** How a router's logits become a choice of experts and their weights. */
 export interface ExpertRouting {
   readonly scoring: Scoring;
-  /** The weights of a token's experts are relative to one another, not to those of all experts. */
+  /** The weights of a token's experts are relative to their own sum, not to that of all experts. */
   readonly normalises: boolean;
   /** Factor on the weights. */
   readonly scale: number;
@@ -89,7 +89,7 @@ export interface ServableModel extends ModelDescription {
   readonly head: HeadDescription | undefined;
 }
 
-/** What the architecture fixes for a model of this width, and nothing of what only some models have. */
+/** The fields that the architecture and the width decide. Fields that only some models have stand at their neutral values. */
 export function fixedBy(architecture: Architecture, width: number) {
   const facts = factsOf(architecture);
   return {

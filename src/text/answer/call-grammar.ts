@@ -5,7 +5,7 @@ import { bytesOfSet, characterSet, complement } from "../grammar/character-set.j
 import { EMPTY, GrammarWriter, literal, oneOf, repeat, sequence } from "../grammar/ebnf.js";
 import { schemaExpression } from "../grammar/json-schema.js";
 import { jsonSpace } from "../grammar/json-space.js";
-import { FREE_TEXT, Markers } from "../grammar/markers.js";
+import { Markers, ORDINARY_TEXT } from "../grammar/markers.js";
 import { heldToObjects } from "../grammar/object-schema.js";
 import type { CallSyntax, ToolCallFormat } from "./call-format.js";
 import { HARMONY } from "./harmony.js";
@@ -123,7 +123,7 @@ class CallGrammar {
         sequence(this.#spell(`${before}${name}${after}`), type, this.#spell(message), this.#argumentsOf[i]!),
       ),
     );
-    const said = form === undefined ? FREE_TEXT : formExpression(this.writer, form);
+    const said = form === undefined ? ORDINARY_TEXT : formExpression(this.writer, form);
     const last = sequence(this.#spell(final), said);
     this.writer.define(messages, oneOf([withOthers(thought), withOthers(preamble), ...called, last]));
     return messages;
