@@ -225,8 +225,9 @@ export const OPS = {
   },
   gatedLinear: {
     computes:
-      "out = kind(gate) · up (clampedSwiglu: see CODES), where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
-      "neither out nor an x.",
+      "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias; with clampedSwiglu, g · sigmoid(1.702 · g) · u, " +
+      "where g is gate bounded to at most 7, and u is 1 + up bounded to ±7. scratch is memory that the operation may use; it is neither out nor " +
+      "an x.",
     operands: {
       out: { kind: "f32", shape: "[numRows, gateWeight.rows]", access: "writes" },
       scratch: { kind: "f32", shape: "[numRows, upWeight.rows]", access: "writes" },

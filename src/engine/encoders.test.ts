@@ -102,4 +102,16 @@ describe("an encoder", () => {
   ] as const)("refuses options of text generation: %s", async (options, message) => {
     await expect(withCore("bert", options, () => {})).rejects.toThrow(message);
   });
+
+  it.each([
+    "bert_rank",
+    "qwen3_rank",
+    "gemma_embedding",
+  ])("%s refuses another pooling than its head's", async (name) => {
+    const { pooling } = openModel(folderOf(name)).config;
+    const another = pooling === "cls" ? "mean" : "cls";
+    const message = `expected --pooling auto or ${pooling} for a model with layers behind its pooling, got ${another}`;
+    await expect(withCore(name, { pooling: another }, () => {})).rejects.toThrow(message);
+    await withCore(name, { pooling: pooling! }, ({ info }) => expect(info.pooling).toBe(pooling));
+  });
 });

@@ -30,7 +30,7 @@ export interface EngineParts {
   readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
-  /** What follows the pooling, where the model has it. */
+  /** The layers behind the pooling, where the model has some. */
   readonly head: PooledHead | undefined;
   readonly constraints: Constraints;
 }
@@ -54,7 +54,7 @@ export async function buildParts(
   const { config } = model;
   const { blockSize, maxNumSeqs, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
-  const head = config.head && (await PooledHead.load(config.head, model.tensors()));
+  const head = config.head && PooledHead.load(config.head, model.tensors());
   const weights = await loadWeights(model, options.modelPath, backend, report);
   const isPaged = options.kvLayout === "paged";
   const groups = kvGroups(config, isPaged ? maxModelLen : 0);

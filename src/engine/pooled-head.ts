@@ -1,14 +1,9 @@
 /**
- * What follows the pooling: a reranker's classifier, or the last layers of an embedding model. It computes one vector at a time, on the host and
- * in double precision, so that a text's bits do not depend on others.
+ * The layers behind the pooling: a reranker's classifier, or the last layers of an embedding model. They compute one vector at a time, on the host
+ * and in double precision, so that a text's bits do not depend on others.
  */
 import type { TensorSource } from "../backend/tensor-source.js";
-import type {
-  HeadActivation,
-  PooledHead as HeadDescription,
-  HeadLayer,
-  HeadScoring,
-} from "../model/description/pooling.js";
+import type { HeadActivation, HeadDescription, HeadLayer, HeadScoring } from "../model/description/pooling.js";
 import { readRows } from "../model/description/read-rows.js";
 
 type Layer = (x: Float64Array) => Float64Array;
@@ -17,12 +12,12 @@ export class PooledHead {
   private constructor(
     private readonly layers: readonly Layer[],
     private readonly scoring: HeadScoring | undefined,
-    /** Values of a result. */
+    /** Length of a result: of the embedding, or 1 for a score. */
     readonly width: number,
   ) {}
 
-  /** Rejects with the source's errors. */
-  static async load({ layers, scoring }: HeadDescription, source: TensorSource): Promise<PooledHead> {
+  /** Throws the source's errors. */
+  static load({ layers, scoring }: HeadDescription, source: TensorSource): PooledHead {
     const numOutputs = layers.reduce((width, layer) => (layer.kind === "linear" ? layer.outputs : width), 0);
     const width = scoring === "softmax" ? 1 : numOutputs;
     return new PooledHead(
@@ -43,7 +38,7 @@ export class PooledHead {
 
 function scored(x: Float64Array, scoring: HeadScoring | undefined): Float64Array {
   if (scoring === "sigmoid") return x.map(sigmoid);
-  // The share of the last of two is the sigmoid of their distance.
+  // The softmax of two values is the sigmoid of their distance.
   if (scoring === "softmax") return Float64Array.of(sigmoid(x[1]! - x[0]!));
   return x;
 }

@@ -151,6 +151,7 @@ describe("an embedding model", () => {
 
   it.each<[object, string, string]>([
     [{ input: "word ".repeat(60) }, "context_length_exceeded", "input"],
+    [{ input: ["a", "word ".repeat(60)] }, "context_length_exceeded", "input[1]"],
     [{ input: "a", prompt_name: "passage" }, "invalid_parameter", "prompt_name"],
     [{ input: "a", dimensions: 33 }, "invalid_parameter", "dimensions"],
     [{ input: ["a", ""] }, "empty_prompt", "input[1]"],
@@ -158,6 +159,19 @@ describe("an embedding model", () => {
     const { status, body } = await served.post<{ error: object }>("/v1/embeddings", fields);
     expect(status).toBe(400);
     expect(body.error).toMatchObject({ code, param });
+  });
+
+  it.each<[object, string, string]>([
+    [{ text_1: "word ".repeat(60), text_2: "a" }, "context_length_exceeded", "text_1"],
+    [{ text_1: "a", text_2: ["b", "word ".repeat(60)] }, "context_length_exceeded", "text_2[1]"],
+    [{ text_1: ["a", "b"], text_2: "c" }, "invalid_parameter", "text_1"],
+    [{ text_1: "a", text_2: "b", instruction: "Find birds" }, "invalid_parameter", "instruction"],
+    [{ text_1: "a", text_2: "b", use_activation: false }, "unsupported_field", "use_activation"],
+    [{ text_1: "a", text_2: new Array(2048).fill("b") }, "invalid_parameter", "text_2"],
+  ])("refuses to score %#, and names the field", async (body, code, param) => {
+    const answer = await served.post<{ error: object }>("/score", body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toMatchObject({ code, param });
   });
 
   it("scores pairs by the cosine, and is no reranker", async () => {
@@ -196,6 +210,17 @@ it("a reranker that answers yes or no gets the chat it was trained on, and may b
   expect(text(second!)).toContain("<Instruct>: Find birds\n<Query>: q\n<Document>: d<|im_end|>");
   // Only the template's own marks are special tokens.
   expect(Array.from(first!).filter((id) => id === IM_END_ID)).toHaveLength(2);
+});
+
+it("scores by cosine are those of vectors with the model's default prompt", async () => {
+  const embeddingPrompts = { byName: new Map([["query", "query: "]]), defaultName: "query" };
+  const { engine, options } = fakeAppOptions({ info: { tasks: ["embed"], isCausal: false } });
+  const post = posting(createApp({ ...options, embeddingPrompts }));
+  await post("/v1/embeddings", { input: ["a", "b"] });
+  await post("/v1/score", { text_1: "a", text_2: "b" });
+  const [embedded, scored] = [engine.submitted.slice(0, 2), engine.submitted.slice(2)];
+  expect(scored.map(({ promptIds }) => promptIds)).toEqual(embedded.map(({ promptIds }) => promptIds));
+  expect(fakeTokenizer.decode(scored[0]!.promptIds, { keepSpecial: false })).toBe("query: a");
 });
 
 it("an encoder takes no instruction", async () => {

@@ -36,6 +36,7 @@ export const harmonyTemplate =
   new ChatTemplate(`{{- '<|start|>system<|message|>Reasoning: ' + (reasoning_effort | default('medium')) + '<|end|>' }}
 {%- if tools %}{{- '<|start|>developer<|message|>' }}{% for tool in tools %}{{- '// ' + tool.function.description + ' ' + tool.function.name + ';' }}{% endfor %}{{- '<|end|>' }}{% endif %}
 {%- for message in messages %}
+{%- if 'content' in message and '<|channel|>' in message.content %}{{- raise_exception('channels in content') }}{% endif %}
 {%- if message.role == 'assistant' and 'tool_calls' in message %}
 {%- if message.content and message.thinking %}{{- raise_exception('content beside thinking') }}{% endif %}
 {%- set later = namespace(answer=false) %}

@@ -6,8 +6,16 @@ import { openModel } from "../../src/model/open-model.js";
 
 const POOLING_TYPES = { mean: 1, cls: 2, last: 3 } as const;
 
-/** @param changes further or other metadata */
-export function writeEncoderGguf(folder: string, path: string, changes: Record<string, WritableValue> = {}): void {
+/**
+ * @param changes further or other metadata
+ * @param keeps which tensors the file has
+ */
+export function writeEncoderGguf(
+  folder: string,
+  path: string,
+  changes: Record<string, WritableValue> = {},
+  keeps: (name: string) => boolean = () => true,
+): void {
   const { config, tensors } = openModel(folder);
   const source = tensors();
   const { width, vocabSize, layers, architecture, positionTable, numTokenTypes, ropes } = config;
@@ -81,6 +89,6 @@ export function writeEncoderGguf(folder: string, path: string, changes: Record<s
       ...(ropes[0] === undefined ? {} : { [key("rope.freq_base")]: f32(ropes[0].base) }),
       ...changes,
     },
-    tensors: written,
+    tensors: written.filter(({ name }) => keeps(name)),
   });
 }

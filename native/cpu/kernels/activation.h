@@ -22,7 +22,7 @@ MILLRACE_INLINE void withActivation(Activation kind, Body body) {
   body(std::integral_constant<Activation, Activation::silu>{});
 }
 
-// The operand that a NaN must come through stands second: min8 and max8 give their second one then.
+// min8 and max8 give their second operand where one is NaN: the value stands second, so that a NaN stays one.
 MILLRACE_INLINE f32x8 boundedAbove(f32x8 value) { return min8(splat8(kSwigluLimit), value); }
 
 // The factor of an activated gate.
@@ -48,7 +48,8 @@ MILLRACE_INLINE void activateVectors(f32x8 (&x)[kVectors]) {
   }
 }
 
-// x = activation(x), times the factor of up when kHasUp, without which the kind is none of two values; a value's bits do not depend on its place.
+// values = activation(values), times the factor of up if kHasUp; otherwise kKind is an activation of one value. A value's bits do not depend on its
+// place.
 template <Activation kKind, bool kHasUp>
 void activateValues(float* values, const float* up, int64_t count) {
   constexpr int kVectors = 4;

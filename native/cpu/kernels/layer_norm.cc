@@ -1,4 +1,4 @@
-// layerNorm: mean and variance are summed in double, eight lanes wide, the variance from the distances to the mean. A unit is a row.
+// layerNorm: mean and variance are sums in double of eight lanes, the variance of the distances from the mean. A unit is a row.
 #include <cmath>
 
 #include "kernel.h"
@@ -38,7 +38,7 @@ Op decode(const Operands<ops::layerNorm>& in, DecodeMemo&) {
 
 namespace millrace::MILLRACE_ISA {
 
-// Sum of f(x[i]) of four lanes each; lanes beyond the row are left out by adding zeros.
+// Sum of term(x[i]) over a row: eight lanes side by side, then the values behind the last whole eight, one by one. A row's bits are its own.
 template <class Term>
 static double sumOf(const float* x, int64_t width, Term term) {
   f64x4 low = {}, high = {};

@@ -360,7 +360,7 @@ void mergePart(State& state, float* out, const State& part, const float* partOut
 }
 
 // Row m's result for a head, once all parts are merged. A sink is one more score, which has no value: it is counted here, for every row once,
-// however its parts were cut. One far above all scores leaves nothing of the values.
+// however its parts were cut. A sink far above all scores makes the result zero.
 void finish(const PagedAttentionArgs& args, const State& state, const float* merged, int64_t m, int64_t head) {
   const int64_t headDim = args.kv.headDim;
   float* out = args.out + (m * args.kv.numHeads + head) * headDim;

@@ -206,7 +206,7 @@ static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* s
   }
 }
 
-// Of a row: scores are rounded to float before they are compared, and are the same everywhere.
+// Chooses a row's experts. Scores are rounded to float before they are compared, so that every instruction set chooses alike.
 static void chooseExperts(const RouteExpertsArgs& args, const float* logits, float* scratch, int32_t* experts, float* values) {
   if (args.scoring == Scoring::softmax && args.numUsedGroups == args.numGroups) {
     return chooseLargest(logits, args.numExperts, args.numChosen, experts, values);
@@ -223,7 +223,7 @@ static void chooseExperts(const RouteExpertsArgs& args, const float* logits, flo
 static void weighBySigmoid(const RouteExpertsArgs& args, const float* logits, const int32_t* experts, float* weights) {
   double sum = 0;
   for (int64_t s = 0; s < args.numChosen; s++) sum += sigmoidDouble(logits[experts[s]]);
-  // What keeps weights finite where all are zero.
+  // 1e-20 keeps weights finite where all sigmoids are zero.
   const double divisor = args.normalises ? sum + 1e-20 : 1.0;
   for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(sigmoidDouble(logits[experts[s]]) / divisor * args.scale);
 }

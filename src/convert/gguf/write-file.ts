@@ -21,11 +21,11 @@ import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
-import type { Pooling } from "../../model/description/pooling.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
+import { POOLING_CODES } from "../../model/gguf/pooling.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
 import {
@@ -43,9 +43,6 @@ type Metadata = Record<string, WritableValue>;
 
 /** llama.cpp's `general.file_type`. */
 const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 32 };
-
-/** llama.cpp's `pooling_type`. */
-const POOLING_TYPES: Readonly<Record<Pooling, number>> = { mean: 1, cls: 2, last: 3 };
 
 const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
   [Int8Array, "i8"],
@@ -125,7 +122,7 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
     "gives windows the model's rope base":
       architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
     "rounds YaRN's range to whole frequencies":
-      ropes[0]!.scaling === "yarn" && factsOf(architecture).keepsYarnRange === true,
+      ropes[0]!.scaling === "yarn" && factsOf(architecture).roundsYarnRange === false,
     "scales the weights of a token's experts to a sum of one": routing.scoring === "softmax" && !routing.normalises,
   };
   for (const [what, differs] of Object.entries(differences)) {
@@ -244,7 +241,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     own["attention.temperature_scale"] = f32(config.queryScaling.beta);
     own["rope.scaling.original_context_length"] = u32(config.queryScaling.length);
   }
-  const poolingType = config.pooling === undefined ? undefined : POOLING_TYPES[config.pooling];
+  const poolingType = config.pooling === undefined ? undefined : POOLING_CODES[config.pooling];
   if (poolingType !== undefined) own.pooling_type = u32(poolingType);
   if (rope!.scaling === "yarn") {
     own["rope.scaling.yarn_beta_fast"] = f32(rope!.betaFast);

@@ -1,6 +1,6 @@
 /**
- * Writes experts as transformers has them where one tensor holds all (gpt-oss): transposed, gate and up column by column in turns. What the
- * folder's reader undoes: src/model/hf/stacked-experts.ts.
+ * Writes experts as transformers has them where one tensor holds all of a layer's (gpt-oss): transposed, with columns of gate and up in turns.
+ * src/model/hf/stacked-experts.ts reads them.
  */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
@@ -21,7 +21,7 @@ interface FolderTensor {
 
 const isBias = ({ tensor }: Part): boolean => tensor.shape.length === 1;
 
-/** @returns the tensors that lie beside one another in a folder, as one each, and those that do not, as they are */
+/** @returns stacked: for each tensor of the folder that holds several of the model's, these; others: all other tensors */
 export function splitStacked(
   tensors: readonly ModelTensor[],
   architecture: Architecture,

@@ -1,4 +1,7 @@
-/** The input of the first layer: the embeddings of a step's tokens, in some encoders with those of their positions and texts, normed. */
+/**
+ * The input of the first layer: the embeddings of a step's tokens. Encoders may add the embedding of each token's position and that of the text it is
+ * in (first or second), and norm the sum.
+ */
 import type { Backend } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
@@ -21,7 +24,7 @@ export class Embedding {
     if (positions !== undefined || tokenTypes !== undefined) this.#part = backend.allocate(maxRows * config.width * 4);
   }
 
-  /** Records what fills `hidden` [numRows, width]. */
+  /** Records the operations that fill `hidden` [numRows, width]. */
   record(program: Program, hidden: BufferHandle, { tokenIds, positions, tokenTypes, numRows }: StepBatch): void {
     const { width, rmsEps, embeddingScale: scale } = this.config;
     const { embedding: weight, positions: positionTable, tokenTypes: typeTable, embeddingNorm } = this.weights;

@@ -8,13 +8,13 @@ import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
 import { AnswerReader } from "../../text/answer/answer-reader.js";
 import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
 import {
-  type CallGrammarOptions,
   callOrFormGrammar,
   channelGrammar,
   forcedCallGrammar,
   freeCallGrammar,
   type GrammarFunction,
   type ReasoningStart,
+  type TextGrammarOptions,
 } from "../../text/answer/call-grammar.js";
 import { HarmonyReader, harmony } from "../../text/answer/harmony.js";
 import { hermes } from "../../text/answer/hermes.js";
@@ -33,7 +33,7 @@ const FORM = {
   additionalProperties: false,
 };
 
-interface Task extends CallGrammarOptions {
+interface Task extends TextGrammarOptions {
   readonly format: ToolCallFormat;
   readonly call: Call;
   readonly reasoning: ReasoningStart;
@@ -56,7 +56,7 @@ function randomTask(format: ToolCallFormat, areSpecial: boolean, call: Call, rng
   return { ...options, call, reasoning, grammar: grammarOf(options, call, reasoning) };
 }
 
-function grammarOf(options: CallGrammarOptions, call: Call, reasoning: ReasoningStart): string {
+function grammarOf(options: TextGrammarOptions, call: Call, reasoning: ReasoningStart): string {
   if (call === "form") return callOrFormGrammar(options, reasoning, { kind: "schema", schema: FORM, param: "form" });
   return call === "free" ? freeCallGrammar(options, reasoning) : forcedCallGrammar(options, call === "named");
 }
@@ -157,7 +157,7 @@ test("Harmony's calls and forms are valid, after thoughts and without", async ()
           param: `tools[${i}]`,
         }),
       );
-      const format = { openers: [], startOpeners: [], spelling: harmony.spelling };
+      const format = { spelling: harmony.spelling };
       const options = { format, functions, isSingle: rng.chance(0.5), specialTexts: texts };
       const form = call === "form" ? ({ kind: "schema", schema: FORM, param: "form" } as const) : undefined;
       const isForced = call === "named" || call === "any";

@@ -67,8 +67,8 @@ interface ArchitectureFacts {
   /** Every so-many-th layer has no rope, where a file is silent. */
   readonly noRopePeriod?: number;
   readonly windows?: WindowFacts;
-  /** YaRN goes over from kept to stretched frequencies where its formula says, not from whole pairs to whole pairs; GGUF files do not say it. */
-  readonly keepsYarnRange?: true;
+  /** The ends of YaRN's ramp stay between whole pairs, in GGUF files, which do not say so (a config.json does: `truncate`). */
+  readonly roundsYarnRange?: false;
   /** Blocks behind the layers may draft later tokens. */
   readonly hasDraftBlocks?: true;
   /** Base of the rope in a GGUF file that does not say; absent: 10,000. */
@@ -79,13 +79,13 @@ interface ArchitectureFacts {
 
 interface ExpertFacts {
   /**
-   * What weighs a token's experts: the softmax of their logits, over all experts or over the chosen ones as files say, or always over the
-   * chosen ones; or the sigmoid of each one's logit, to which a bias is added for the choice, in groups of experts.
+   * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says. softmaxOfChosen: always over the chosen
+   * ones. sigmoid: of each expert's own logit; experts are chosen by it plus a bias, within groups.
    */
   readonly weighedBy: "softmax" | "softmaxOfChosen" | "sigmoid";
   /** Routers and experts add biases. */
   readonly hasBiases?: true;
-  /** The first layers may do without, and the others may have a part that every token passes, added as it is. */
+  /** The first layers may have no experts, and the others may have a shared part beside theirs, which every token passes. */
   readonly mayShare?: true;
 }
 
@@ -139,7 +139,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     experts: { weighedBy: "softmaxOfChosen", hasBiases: true },
     hasSinks: true,
     windows: { period: 2, widthInFiles: 128 },
-    keepsYarnRange: true,
+    roundsYarnRange: false,
   },
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },

@@ -17,7 +17,7 @@ export interface RopeConfig {
   readonly originalContextLength: number;
   readonly betaFast: number;
   readonly betaSlow: number;
-  /** The pairs between which YaRN goes over from kept to stretched are rounded outwards to whole ones. */
+  /** The ends of YaRN's ramp from kept to stretched frequencies are rounded outwards to whole pairs. */
   readonly roundsYarnRange: boolean;
   readonly attentionFactor: number;
 }

@@ -3,7 +3,7 @@ import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
 import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
-import type { PooledHead, Pooling } from "./pooling.js";
+import type { HeadDescription, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
 
@@ -15,7 +15,7 @@ export interface ServableLayer {
 /** How a router's logits become a choice of experts and their weights. */
 export interface ExpertRouting {
   readonly scoring: Scoring;
-  /** The weights of a token's experts are relative to one another, not to those of all experts. */
+  /** The weights of a token's experts are relative to their own sum, not to that of all experts. */
   readonly normalises: boolean;
   /** Factor on the weights. */
   readonly scale: number;
@@ -85,10 +85,11 @@ export interface ServableModel extends ModelDescription {
   readonly ropes: readonly RopeConfig[];
   /** How the model wants its hidden states pooled, when the file says so. */
   readonly pooling: Pooling | undefined;
-  readonly head: PooledHead | undefined;
+  /** The layers behind the pooling; undefined: there are none. */
+  readonly head: HeadDescription | undefined;
 }
 
-/** What the architecture fixes for a model of this width, and nothing of what only some models have. */
+/** The fields that the architecture and the width decide. Fields that only some models have stand at their neutral values. */
 export function fixedBy(architecture: Architecture, width: number) {
   const facts = factsOf(architecture);
   return {

@@ -15,7 +15,7 @@ import {
 } from "../description/model-description.js";
 import { MetadataReader } from "./metadata-reader.js";
 
-/** How many of the last blocks draft later tokens: they are no layers of the model. */
+/** Number of blocks at the end that draft later tokens: they are no layers of the model. */
 export const DRAFT_BLOCKS = "nextn_predict_layers";
 
 /** @throws gguf_metadata, where a number is missing or beyond MODEL_LIMITS */

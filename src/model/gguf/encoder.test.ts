@@ -14,8 +14,8 @@ import { openModel } from "../open-model.js";
 const folder = mkdtempSync(join(tmpdir(), "millrace-encoder-gguf-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const path = join(folder, "encoder.gguf");
-const copy = (name: string, changes: Record<string, WritableValue> = {}) =>
-  writeEncoderGguf(fixture(`hf-encoders/${name}`), path, changes);
+const copy = (name: string, changes: Record<string, WritableValue> = {}, keeps?: (tensor: string) => boolean) =>
+  writeEncoderGguf(fixture(`hf-encoders/${name}`), path, changes, keeps);
 
 /** Every third layer of modern-bert sees everything, and every sixth of gemma-embedding, whatever a folder's own pattern is. */
 const NAMES = ["bert", "bert_rank", "xlm_roberta", "xlm_roberta_rank", "nomic_bert", "modernbert", "modernbert_older"];
@@ -71,6 +71,11 @@ it.each<[string, Record<string, WritableValue>, RegExp]>([
 ])("%s with %j is refused", (name, changes, message) => {
   copy(name, changes);
   expect(() => openModel(path)).toThrow(message);
+});
+
+it.each(["cls", "cls.output"])("a rank head of %s alone is refused: it lacks BERT's pooler", (kept) => {
+  copy("bert_rank", {}, (tensor) => !tensor.startsWith("cls.") || /^(.*)\.\w+$/.exec(tensor)![1] === kept);
+  expect(() => openModel(path)).toThrow(new RegExp(`got ${kept} alone`));
 });
 
 describe.each([

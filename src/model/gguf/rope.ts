@@ -43,7 +43,7 @@ function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, he
       number("scaling.original_context_length") ?? metadata.number(`${architecture}.context_length`) ?? 0,
     betaFast: number("scaling.yarn_beta_fast") ?? 32,
     betaSlow: number("scaling.yarn_beta_slow") ?? 1,
-    roundsYarnRange: factsOf(architecture).keepsYarnRange !== true,
+    roundsYarnRange: factsOf(architecture).roundsYarnRange ?? true,
     attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
 }

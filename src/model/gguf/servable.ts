@@ -3,7 +3,6 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
 import { ARCHITECTURES, type Architecture, factsOf, isEncoder } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
-import type { Pooling } from "../description/pooling.js";
 import {
   assertGroups,
   type ExpertRouting,
@@ -18,6 +17,7 @@ import {
 import { DRAFT_BLOCKS, describeGguf } from "./describe.js";
 import { servableEncoder } from "./encoder.js";
 import { MetadataReader } from "./metadata-reader.js";
+import { decoderPooling } from "./pooling.js";
 import { ropesFromMetadata } from "./rope.js";
 
 /** Codes of `<architecture>.expert_gating_func`. */
@@ -30,12 +30,6 @@ const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
 const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
 /** Of architectures whose queries may grow. */
 const QUERY_SCALE = "attention.temperature_scale";
-
-/** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
-const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
-  [1, "mean"],
-  [3, "last"],
-]);
 
 /**
  * @throws architecture_unsupported, where the engine does not compute such a model; gguf_metadata and gguf_tensor, where the file lacks
@@ -73,31 +67,8 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     routing,
     isNeoxRope: isNeoxInFiles,
     ropes: ropesFromMetadata(metadata, architecture, layers),
-    ...pooledParts(gguf, architecture, width),
+    ...decoderPooling(gguf, architecture, width),
   });
-}
-
-/** Code of `pooling_type`: the last hidden state passes a head that scores texts. */
-const RANK = 4;
-
-/** How hidden states become a vector or a score. */
-function pooledParts(
-  { metadata, tensors }: GgufFile,
-  architecture: Architecture,
-  inputs: number,
-): Pick<ServableModel, "pooling" | "head"> {
-  const code = metadata.number(`${architecture}.pooling_type`);
-  const head = tensors.get("cls.output.weight");
-  if (code !== RANK || head === undefined) return { pooling: POOLING_BY_CODE.get(code), head: undefined };
-  const numLabels = head.shape[1] ?? 1;
-  if (numLabels !== 1 && numLabels !== 2) {
-    throw unservedVariant(`expected a rank head of one output, or of two for yes and no, got ${numLabels}`);
-  }
-  const layer = { kind: "linear", name: "cls.output", inputs, activation: "none" } as const;
-  if (numLabels === 1) return { pooling: "last", head: { layers: [{ ...layer, outputs: 1 }], scoring: "sigmoid" } };
-  const labels = metadata.strings(`${architecture}.classifier.output_labels`) ?? ["yes", "no"];
-  const rows = labels[0] === "no" ? [0, 1] : [1, 0];
-  return { pooling: "last", head: { layers: [{ ...layer, outputs: 2, rows, totalRows: 2 }], scoring: "softmax" } };
 }
 
 function attentionScaleOf(architecture: Architecture, layers: readonly ServableLayer[], width: number): number {

@@ -9,7 +9,7 @@ import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { ggufNameOf } from "./names.js";
 
-/** Towers for images and sound, heads that the pooling does without, and frequencies that the header says too. */
+/** Towers for images and sound; rank heads, in files whose pooling_type is another; rope frequencies, which the header gives too. */
 const IGNORED = /^(?:v|a|mm)\.|^cls\.|\.attn_rot_embd\.weight$/;
 
 export class GgufSource implements TensorSource {
@@ -55,7 +55,7 @@ export class GgufSource implements TensorSource {
     });
   }
 
-  /** Of a block behind the layers, which the header says to draft later tokens. */
+  /** Whether the tensor is of a block behind the layers, which drafts later tokens and is not computed. */
   #isDraft(name: string): boolean {
     if (this.model === undefined) return false;
     const { architecture, layers } = this.model;

@@ -1,13 +1,19 @@
 /** The classification head of a model that scores pairs of texts: of an encoder (a cross-encoder), or behind the last token of a qwen3. */
 import type { JsonObject } from "../../formats/files/json.js";
-import type { HeadActivation, HeadLayer, HeadScoring, PooledHead, Pooling } from "../description/pooling.js";
+import {
+  type HeadDescription,
+  type HeadLayer,
+  type HeadScoring,
+  linearLayer,
+  type Pooling,
+} from "../description/pooling.js";
 import { unservedVariant } from "../description/servable.js";
 import { ConfigReader } from "./config-reader.js";
 import type { TypeTraits } from "./model-types.js";
 
 interface Classifier {
   readonly pooling: Pooling;
-  readonly head: PooledHead;
+  readonly head: HeadDescription;
 }
 
 /** @returns undefined for a model without a classification head */
@@ -21,29 +27,16 @@ export function classifierOf(text: JsonObject, traits: TypeTraits, width: number
   if (numLabels !== 1) {
     throw unservedVariant(`expected a classification head with one label, the score of a pair, got ${numLabels}`);
   }
-  const layer = (name: string, outputs: number, activation: HeadActivation): HeadLayer => ({
-    kind: "linear",
-    name,
-    inputs: width,
-    outputs,
-    activation,
-  });
-  const output = layer("cls.output", 1, "none");
+  const output = linearLayer("cls.output", width, 1);
   if (traits.encoder === undefined) return { pooling: "last", head: { layers: [output], scoring: scoringOf(text) } };
   const type = text.string("model_type");
   if (type === "nomic_bert") throw unservedVariant("expected a nomic_bert without a classification head, got one");
-  if (type === "modernbert") return modernClassifier(text, traits, layer, output, width);
-  const layers = [layer("cls", width, "tanh"), output];
+  if (type === "modernbert") return modernClassifier(text, traits, output, width);
+  const layers = [linearLayer("cls", width, width, "tanh"), output];
   return { pooling: "cls", head: { layers, scoring: scoringOf(text) } };
 }
 
-function modernClassifier(
-  text: JsonObject,
-  traits: TypeTraits,
-  layer: (name: string, outputs: number, activation: HeadActivation) => HeadLayer,
-  output: HeadLayer,
-  width: number,
-): Classifier {
+function modernClassifier(text: JsonObject, traits: TypeTraits, output: HeadLayer, width: number): Classifier {
   const stated = text.string("classifier_pooling") ?? "cls";
   const activation = text.string("classifier_activation") ?? "gelu";
   if ((stated !== "cls" && stated !== "mean") || (activation !== "gelu" && activation !== "relu")) {
@@ -51,7 +44,7 @@ function modernClassifier(
   }
   const eps = new ConfigReader(text).positive("norm_eps", traits.defaults.rmsEps);
   const norm: HeadLayer = { kind: "norm", name: "cls.norm", width, eps };
-  const layers = [layer("cls", width, activation), norm, output];
+  const layers = [linearLayer("cls", width, width, activation), norm, output];
   return { pooling: stated, head: { layers, scoring: scoringOf(text) } };
 }
 
@@ -60,7 +53,8 @@ function numLabelsOf(text: JsonObject): number {
   return text.number("num_labels") ?? (names === undefined ? 2 : Object.keys(names.raw).length);
 }
 
-const ACTIVATIONS: Readonly<Record<string, HeadScoring>> = {
+/** Names of torch's classes in config.json. */
+const SCORINGS: Readonly<Record<string, HeadScoring>> = {
   "torch.nn.modules.linear.Identity": "raw",
   "torch.nn.modules.activation.Sigmoid": "sigmoid",
 };
@@ -70,7 +64,7 @@ function scoringOf(text: JsonObject): HeadScoring {
   const nested = text.object("sentence_transformers");
   const stated = nested?.string("activation_fn") ?? text.string("sbert_ce_default_activation_function");
   if (stated === undefined) return "sigmoid";
-  const scoring = Object.hasOwn(ACTIVATIONS, stated) ? ACTIVATIONS[stated] : undefined;
+  const scoring = Object.hasOwn(SCORINGS, stated) ? SCORINGS[stated] : undefined;
   if (scoring !== undefined) return scoring;
   throw unservedVariant(`expected scores as they are or by the sigmoid, got ${stated}`);
 }

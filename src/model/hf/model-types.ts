@@ -10,11 +10,11 @@ export interface TypeTraits {
   /** Which layers have the sliding window where `layer_types` does not say; period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
   readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   readonly isTied: boolean;
-  /** Without rope settings, the class has a rope of its own that is not assumed here. */
+  /** A config.json must state its rope: the class's default is not assumed. */
   readonly hasOwnRope?: true;
   /** Names of activations that a file may choose; absent: it may name the architecture's alone. */
   readonly activations?: Readonly<Record<string, Activation>>;
-  /** Of models that see whole texts, unless they are like a class of models that generate text. */
+  /** Of encoders, except for EmbeddingGemma, which is read as the Gemma 3 that it is made of. */
   readonly encoder?: EncoderTraits;
   /** Absent: models of the class have none. */
   readonly experts?: ExpertTraits;
@@ -52,7 +52,7 @@ export interface ExpertTraits {
 interface EncoderTraits {
   readonly epsKey: "layer_norm_eps" | "norm_eps";
   readonly numTokenTypes: number;
-  /** Rows of the table of positions up to the padding token's number stand for no position. */
+  /** The first position has the row after that of the padding token's number. */
   readonly isTablePadded?: true;
   /** Features of the class that would silently change the answers if they were ignored. */
   readonly unservedKeys: readonly string[];
@@ -246,7 +246,7 @@ export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFa
 
 const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
-/** Keys of older files, by those that stand for them here. */
+/** Of kinds whose files changed their keys: the older key, by the one that the readers know. */
 const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   modernbert: {
     rope_theta: "global_rope_theta",

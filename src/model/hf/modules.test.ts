@@ -105,6 +105,12 @@ describe("a Qwen3-Reranker of the first releases", () => {
     expect(() => openModel(folder)).toThrow(/answers below 96, got 17 and 96/);
   });
 
+  it("is not any qwen3 in a folder of rerankers", () => {
+    copyOf("qwen3_answers", join(place, "rerankers/Qwen3-0.6B"));
+    rmSync(join(folder, "modules.json"));
+    expect(tasksOf(openModel(folder).config)).toEqual(["generate", "embed"]);
+  });
+
   it.each([
     ["", -1],
     ["no", undefined],

@@ -1,27 +1,33 @@
 /**
- * What sentence-transformers puts around a model, in modules.json and beside it: the pooling, further layers, and the longest text.
+ * The files that sentence-transformers keeps beside a model: modules.json (the pooling and the layers behind it) and the length of the longest text.
  */
 import { existsSync } from "node:fs";
 import { isAbsolute, join, normalize } from "node:path";
 import { configError, JsonObject, readJsonFile, readTextFile } from "../../formats/files/json.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
-import type { HeadActivation, HeadLayer, PooledHead, Pooling } from "../description/pooling.js";
+import {
+  type HeadActivation,
+  type HeadDescription,
+  type HeadLayer,
+  linearLayer,
+  type Pooling,
+} from "../description/pooling.js";
 import { unservedVariant } from "../description/servable.js";
 import { ConfigReader } from "./config-reader.js";
 
 export interface FolderModules {
   /** undefined: not stated */
   readonly pooling: Pooling | undefined;
-  readonly head: PooledHead | undefined;
+  readonly head: HeadDescription | undefined;
   /** Longest text in tokens; undefined: as long as the model's own context */
   readonly maxLength: number | undefined;
   /** Folders of the head's linear layers, in order. */
   readonly headFolders: readonly string[];
-  /** Tokens whose logits make a score, in rerankers that are made of models that generate text. */
+  /** undefined: the model is no reranker of that kind */
   readonly answers: AnswerTokens | undefined;
 }
 
-/** A score is the share of one answer among two. */
+/** The two answers of a reranker that generates text: its score is the probability of yes beside no. */
 interface AnswerTokens {
   readonly yesId: number;
   readonly noId: number;
@@ -124,14 +130,9 @@ function readDense(folder: string, index: number): HeadLayer {
     const known = [...DENSE_ACTIVATIONS.keys()].join(", ");
     throw unservedVariant(`expected ${json.nameOf("activation_function")} to be one of ${known}, got ${name}`);
   }
-  return {
-    kind: "linear",
-    // As llama.cpp names them: the modules before them have the numbers 0 and 1.
-    name: `dense_${index + 2}`,
-    inputs: read.size("in_features", MODEL_LIMITS.width),
-    outputs: read.size("out_features", MODEL_LIMITS.width),
-    activation,
-  };
+  const [inputs, outputs] = ["in_features", "out_features"].map((key) => read.size(key, MODEL_LIMITS.width));
+  // As llama.cpp names them: the modules before them have the numbers 0 and 1.
+  return linearLayer(`dense_${index + 2}`, inputs!, outputs!, activation);
 }
 
 function readLogitScore(folder: string): AnswerTokens {
@@ -147,11 +148,11 @@ function readLogitScore(folder: string): AnswerTokens {
 const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
 
 /**
- * The first releases of Qwen3-Reranker look like models that generate text. They are known by their names, or by the keys with which vLLM is told of
- * them; their answers are yes and no.
+ * The first releases of Qwen3-Reranker look like models that generate text. The folder's path names them, or config.json has the key by which vLLM
+ * knows them; their answers are yes and no.
  */
 function answersByName(folder: string, config: JsonObject): AnswerTokens | undefined {
-  const isNamed = config.string("model_type") === "qwen3" && /reranker/i.test(folder);
+  const isNamed = config.string("model_type") === "qwen3" && /qwen3-reranker/i.test(folder);
   const classes = config.strings("architectures") ?? [];
   const isChatModel = classes.length === 0 || classes.some((name) => name.endsWith("ForCausalLM"));
   if (!(isNamed && isChatModel) && config.boolean("is_original_qwen3_reranker") !== true) return undefined;

@@ -91,7 +91,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
 };
-/** Tensors that have no kind at the end of their names. */
+/** Tensors whose names in checkpoints do not end in .weight or .bias. */
 const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b"]);
 
 /** Whether folders store the tensor as its distance from one. */
@@ -102,7 +102,7 @@ export const isOffsetNorm = (name: string, architecture: Architecture): boolean 
 interface HfPrefixes {
   readonly model: string;
   readonly head: string;
-  /** The classification head is RoBERTa's, which has its own first layer. */
+  /** The classification head is RoBERTa's: it has a first layer of its own, where BERT's uses the pooler. */
   readonly hasOwnClassifier?: boolean;
 }
 
@@ -111,7 +111,7 @@ interface EncoderNames {
   readonly layers: string;
   readonly parts: Readonly<Record<string, string>>;
   readonly globals: Readonly<Record<string, string>>;
-  /** How the names of all its tensors begin that the layers' vectors depend on: heads for other tasks stand beside them. */
+  /** Beginnings of the names of all tensors that vectors depend on. Checkpoints also have heads for other tasks, which are not read. */
   readonly own: readonly string[];
 }
 const BERT_NAMES: EncoderNames = {

@@ -66,7 +66,7 @@ export function contextLengthOf(text: JsonObject, maxPositions: number): number 
   return Math.min(MODEL_LIMITS.context, Math.max(maxPositions, stretched));
 }
 
-/** @throws model_config for a class whose own rope, where a file is silent, is none that is assumed here */
+/** @throws model_config where a config.json states no rope */
 export function assertRopeStated(text: JsonObject): void {
   if (statedRopes(text).main === EMPTY) throw configError("expected rope_parameters or rope_scaling, got neither");
 }

@@ -3,6 +3,7 @@ import type { Activation } from "../../backend/ops.js";
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder } from "../description/architectures.js";
 import { MODEL_LIMITS, type ModelDescription } from "../description/model-description.js";
+import { linearLayer } from "../description/pooling.js";
 import {
   assertGroups,
   type ExpertRouting,
@@ -28,7 +29,7 @@ export interface ServableFolder {
 /**
  * @param config config.json
  * @param name the model's name
- * @param modules what sentence-transformers puts around the model
+ * @param modules of the files that sentence-transformers keeps beside the model
  * @throws architecture_unsupported, where the engine does not compute such a model; model_config, where the file lacks something or contradicts
  * itself
  */
@@ -119,16 +120,9 @@ function pooledParts(
     if (Math.max(yesId, noId) >= vocabSize) {
       throw unservedVariant(`expected answers below ${vocabSize}, got ${yesId} and ${noId}`);
     }
-    const layer = {
-      kind: "linear",
-      name: isTied ? "token_embd" : "output",
-      inputs: width,
-      outputs: 2,
-      activation: "none",
-      rows: [noId, yesId],
-      totalRows: vocabSize,
-    } as const;
-    return { pooling: "last", head: { layers: [layer], scoring: "softmax" } };
+    const layer = linearLayer(isTied ? "token_embd" : "output", width, 2);
+    const rows = { rows: [noId, yesId], totalRows: vocabSize };
+    return { pooling: "last", head: { layers: [{ ...layer, ...rows }], scoring: "softmax" } };
   }
   const classifier = classifierOf(text, traits, width);
   let inputs = width;

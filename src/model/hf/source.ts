@@ -18,12 +18,16 @@ import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
 import { StackedExperts } from "./stacked-experts.js";
 
-/** What config.json says too, numbers in order that transformers keeps as tensors, and scales for quantised keys and values. */
+/**
+ * Rope frequencies, which config.json gives too; numbers of positions and texts, which transformers keeps as tensors; scales of quantised keys and
+ * values.
+ */
 const IGNORED =
   /\.rotary_emb\.inv_freq$|(?:^|\.)embeddings\.(?:position_ids|token_type_ids)$|\.self_attn\.[kqv]_scale$/;
 
 /** A linear layer behind the pooling. */
 const DENSE_NAME = /^dense_(\d+)\.(weight|bias)$/;
+
 export class HfSource implements TensorSource {
   readonly #model: ServableModel;
   readonly #quantization: CheckpointQuantization;
@@ -76,7 +80,7 @@ export class HfSource implements TensorSource {
     return { type: plainType(tensor), path: this.#filesOf(name).shards[tensor.shard]!.path, byteOffset };
   }
 
-  /** Undefined: the folder's experts have tensors of their own. */
+  /** Undefined: the tensor is not of experts, or each expert has its own. */
   #stack(name: string): StackedExperts | undefined {
     const part = this.names.stackedOf(name, this.#model.architecture);
     return part === undefined ? undefined : new StackedExperts(new LayerTensors(this.folder.files, part.experts), part);
@@ -136,7 +140,7 @@ export class HfSource implements TensorSource {
     return stored === undefined ? [] : [stored];
   }
 
-  /** Of a layer behind the model's, which config.json says to draft later tokens. */
+  /** Whether the tensor is of a layer behind the model's, which drafts later tokens and is not computed. */
   #isDraft(name: string): boolean {
     const { architecture, layers } = this.#model;
     if (factsOf(architecture).hasDraftBlocks !== true) return false;

@@ -1,6 +1,7 @@
 /**
- * Experts that a folder has in one tensor for all of them (gpt-oss): as plain numbers, transposed, or as blocks of MXFP4; gate and up in one, row
- * by row in turns. They are laid out anew as GGUF files have them, without loss: a matrix for each, in rows, blocks with the scale in front.
+ * Reads experts from folders that keep all of a layer's in one tensor (gpt-oss): plain numbers, transposed; or MXFP4, with codes and scales in two
+ * tensors. Rows of gate and up alternate in one tensor. The result is laid out as in GGUF files, without loss: each expert's matrices in rows, and
+ * each MXFP4 block with its scale in front.
  */
 import type { MatrixRows, MatrixSpec } from "../../backend/tensor-source.js";
 import type { StackedPart } from "./names.js";

@@ -1,6 +1,6 @@
 /** How the model reasons and calls tools, as its chat template and vocabulary show. Read once, when the server is created. */
 
-import type { CallSyntax, ToolCallFormat } from "../../text/answer/call-format.js";
+import type { CallSyntax } from "../../text/answer/call-format.js";
 import { type ToolCallParserName, toolCallFormat } from "../../text/answer/call-formats.js";
 import { harmony } from "../../text/answer/harmony.js";
 import { mentionsReasoning, REASONING_MARKERS, type ReasoningParserName } from "../../text/answer/reasoning.js";
@@ -10,8 +10,8 @@ export interface ChatFormat {
   /** The template prints the request's tools. */
   readonly takesTools: boolean;
   /** undefined: no parser knows the format of the model's calls. */
-  readonly toolCalls: ToolCallFormat | CallSyntax | undefined;
-  /** Answers are messages on channels, one of which is reasoning. */
+  readonly toolCalls: CallSyntax | undefined;
+  /** Answers are messages in Harmony (gpt-oss), with reasoning and calls among them. */
   readonly isHarmony: boolean;
   readonly toolTokenIds: ReadonlySet<number>;
   readonly hasReasoning: boolean;

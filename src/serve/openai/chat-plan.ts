@@ -3,7 +3,6 @@ import { MillraceError } from "../../core/errors.js";
 import { AnswerReader } from "../../text/answer/answer-reader.js";
 import { type AnswerRecipe, recipeText } from "../../text/answer/answer-recipe.js";
 import { isWithinText } from "../../text/answer/call-format.js";
-import type { CallGrammarOptions } from "../../text/answer/call-grammar.js";
 import { awaitsChannel, HARMONY, HarmonyReader, harmonyOpening } from "../../text/answer/harmony.js";
 import { endsInsideReasoning, REASONING_END } from "../../text/answer/reasoning.js";
 import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
@@ -27,7 +26,7 @@ export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
 }
 
-/** The efforts that gpt-oss was trained with. */
+/** The efforts that gpt-oss was trained with, by those that a request may ask for. */
 const HARMONY_EFFORTS: Readonly<Record<(typeof REASONING_EFFORTS)[number], string>> = {
   none: "low",
   minimal: "low",
@@ -46,7 +45,7 @@ function templateKwargs(context: PromptContext, fields: ChatPlanFields): RenderF
   return { reasoning_effort: effort, ...(isOff ? { enable_thinking: false } : {}), ...kwargs };
 }
 
-/** @param prompt its text, of which an answer may be the continuation */
+/** @param prompt may end within the answer's first message, which is read from there on */
 function harmonyReading(context: PromptContext, toolUse: ToolUse | undefined, prompt: string): AnswerReading {
   const { hasReasoning, toolTokenIds } = context.chatFormat;
   const options = {
@@ -89,28 +88,26 @@ function readingOf(
  * The recipe for calls. The grammar enforces forced calls and calls next to a form; it enforces other calls only if a strict function may be called.
  */
 function callRecipe(
-  { chatFormat: { hasReasoning, isHarmony, specialMarkers } }: PromptContext,
+  { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
   toolUse: ToolUse,
   startsInside: boolean,
   form: AnswerForm | undefined,
 ): AnswerRecipe | undefined {
-  const { forced, functions, isSingle } = toolUse;
-  const { spelling } = toolUse.format;
-  const { openers, startOpeners } = isWithinText(toolUse.format) ? toolUse.format : NO_OPENERS;
-  const format = { openers, startOpeners, spelling };
-  const options: CallGrammarOptions = { format, functions, isSingle, specialTexts: [...specialMarkers] };
-  if (forced !== undefined) return { ...options, kind: "forcedCalls", isNamed: forced === "named" };
-  const hasStrict = functions.some(({ isStrict }) => isStrict);
-  if (isHarmony) {
-    if (form === undefined && !hasStrict) return undefined;
-    return { ...options, kind: "channels", form: form === undefined ? undefined : partForm(form) };
+  const { forced, functions, isSingle, format } = toolUse;
+  const options = { functions, isSingle, specialTexts: [...specialMarkers] };
+  const { spelling } = format;
+  if (forced !== undefined) {
+    return { ...options, format: { spelling }, kind: "forcedCalls", isNamed: forced === "named" };
   }
+  if (form === undefined && !functions.some(({ isStrict }) => isStrict)) return undefined;
+  const besideCalls = form && partForm(form);
+  if (!isWithinText(format)) return { ...options, format: { spelling }, kind: "channels", form: besideCalls };
+  const { openers, startOpeners } = format;
+  const inText = { ...options, format: { openers, startOpeners, spelling } };
   const reasoning = startsInside ? "inside" : hasReasoning ? "possible" : "none";
-  if (form !== undefined) return { ...options, kind: "callsOrForm", reasoning, form: partForm(form) };
-  return hasStrict ? { ...options, kind: "freeCalls", reasoning } : undefined;
+  if (besideCalls === undefined) return { ...inText, kind: "freeCalls", reasoning };
+  return { ...inText, kind: "callsOrForm", reasoning, form: besideCalls };
 }
-
-const NO_OPENERS = { openers: [], startOpeners: [] } as const;
 
 function partForm(form: AnswerForm): PartForm {
   if (form.kind !== "grammar") return form;

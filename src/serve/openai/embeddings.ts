@@ -1,7 +1,6 @@
-/** POST /v1/embeddings. */
+/** POST /v1/embeddings, and the vectors of texts for other endpoints. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { GenerationRequest } from "../generation/generation.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
@@ -10,7 +9,7 @@ import { encodePrompts, type PromptField, promptField } from "./completion-promp
 import { type FieldRules, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
-import { integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
+import { integerIn, isTokenIdArray, modelField, samplingShape, termsShape } from "./schema-parts.js";
 
 const schema = z.strictObject({
   model: modelField.optional(),
@@ -55,7 +54,7 @@ function resolveDimensions(context: ServeContext, asked: number | undefined): nu
   );
 }
 
-/** The text that goes before each of the request's. Throws invalid_parameter for a name that the model does not have. */
+/** The model's prompt of that name, else its default one, else none. Throws invalid_parameter for a name that the model does not have. */
 function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefined): string {
   const { byName = new Map<string, string>(), defaultName } = embeddingPrompts ?? {};
   const name = asked ?? defaultName;
@@ -68,59 +67,96 @@ function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefi
   });
 }
 
-/** Token ids are taken as they are. */
+/** Puts the prompt before texts; token ids are taken as they are. */
 function withPrompt(input: PromptField, text: string): PromptField {
   if (text === "") return input;
   if (typeof input === "string") return text + input;
   return input.every((item) => typeof item === "string") ? input.map((item) => text + item) : input;
 }
 
-/** A request for the pooled vector of a prompt. */
-export function planPooling(
-  context: ServeContext,
-  promptIds: Int32Array,
-  terms: RequestTerms,
-  secondTextStart?: number,
-): GenerationRequest[] {
-  const plan = {
-    secondTextStart,
-    fields: {},
-    terms,
-    promptIds,
-    reading: undefined,
-    recipe: undefined,
-    maxTokens: 0,
-    maxTokensField: "input",
-    promptField: "input",
-    numLogprobs: undefined,
-    numPromptLogprobs: undefined,
-    pooling: context.engine.info.pooling,
-  };
-  return planChoices(context, plan, 1, 0n);
+interface InputOptions {
+  /** The field of the request that has the input. */
+  readonly param: string;
+  readonly promptName?: string | undefined;
+  readonly addSpecial?: boolean | undefined;
+  readonly truncate: number | undefined;
 }
+
+interface PooledPrompt {
+  readonly ids: Int32Array;
+  /** As in `EngineRequest`. */
+  readonly secondTextStart?: number | undefined;
+  /** The request's field that it came in, for errors. */
+  readonly param: string;
+}
+
+/** The tokens of texts to embed. */
+export async function encodeInputs(
+  context: ServeContext,
+  input: PromptField,
+  { param, promptName, addSpecial = true, truncate }: InputOptions,
+): Promise<readonly PooledPrompt[]> {
+  const prompts = await encodePrompts(context, withPrompt(input, promptTextOf(context, promptName)), {
+    keepsStart: !context.engine.info.isCausal,
+    param,
+    addSpecial,
+    keepSpecial: true,
+    truncate,
+  });
+  const isOne = typeof input === "string" || isTokenIdArray(input);
+  return prompts.map(({ ids }, index) => ({ ids, param: isOne ? param : `${param}[${index}]` }));
+}
+
+/** The model's vector for each prompt, not normalised; of a reranker, its score. */
+export async function pooledVectors(
+  c: AppContext,
+  context: ServeContext,
+  prompts: readonly PooledPrompt[],
+  terms: RequestTerms,
+): Promise<readonly Float64Array[]> {
+  const requests = prompts.flatMap(({ ids, secondTextStart, param }) => {
+    const plan = {
+      secondTextStart,
+      fields: {},
+      terms,
+      promptIds: ids,
+      reading: undefined,
+      recipe: undefined,
+      maxTokens: 0,
+      maxTokensField: param,
+      promptField: param,
+      numLogprobs: undefined,
+      numPromptLogprobs: undefined,
+      pooling: context.engine.info.pooling,
+    };
+    return planChoices(context, plan, 1, 0n);
+  });
+  const { results } = await collectResults(c, context, requests, terms);
+  return results.map(({ pooled }) => {
+    if (pooled === undefined) throw new MillraceError("internal_error", "expected a vector from the engine, got none");
+    return pooled;
+  });
+}
+
+export const totalTokens = (prompts: readonly PooledPrompt[]): number =>
+  prompts.reduce((sum, { ids }) => sum + ids.length, 0);
 
 export async function embeddings(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, EMBEDDING_RULES, await readJsonObject(c, context.limits));
   const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
-  const input = withPrompt(request.input, promptTextOf(context, request.prompt_name));
-  const prompts = await encodePrompts(context, input, {
-    keepsStart: !context.engine.info.isCausal,
+  const prompts = await encodeInputs(context, request.input, {
     param: "input",
-    addSpecial: request.add_special_tokens ?? true,
-    keepSpecial: true,
+    promptName: request.prompt_name,
+    addSpecial: request.add_special_tokens,
     truncate: request.truncate_prompt_tokens,
   });
-  const generations = prompts.flatMap((prompt) => planPooling(context, prompt.ids, terms));
-  const { results } = await collectResults(c, context, generations, terms);
-  const numPromptTokens = prompts.reduce((sum, prompt) => sum + prompt.ids.length, 0);
+  const vectors = await pooledVectors(c, context, prompts, terms);
+  const numPromptTokens = totalTokens(prompts);
   return c.json({
     object: "list",
-    data: results.map(({ pooled }, index) => {
-      if (pooled === undefined) {
-        throw new MillraceError("internal_error", "expected a vector from the engine, got none");
-      }
+    data: vectors.map((pooled, index) => {
       const vector = toUnitVector(pooled, numDimensions);
       const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
       return { object: "embedding", index, embedding };

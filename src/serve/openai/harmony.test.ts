@@ -97,6 +97,17 @@ describe("the template", () => {
     expect(later.prompt).toContain("<|channel|>final<|message|>Noon.<|end|>");
   });
 
+  it("receives no content of a message as an empty text, and no list of no calls", async () => {
+    const bare = { role: "assistant", content: null, tool_calls: [call] };
+    const { prompt } = await post({ messages: [...messages, bare, result] });
+    expect(prompt).toContain("<|start|>assistant to=functions.now<|channel|>commentary json<|message|>{}<|call|>");
+    for (const none of [[], null]) {
+      const said = { role: "assistant", content: "Noon.", tool_calls: none };
+      const later = await post({ messages: [...messages, said, ...messages] });
+      expect(later.prompt).toContain("<|start|>assistant<|channel|>final<|message|>Noon.<|end|>");
+    }
+  });
+
   it("receives several calls of one message as messages, each with its result", async () => {
     const other = { ...call, id: "call_2", function: { name: "get", arguments: '{"a": 1}' } };
     const results = [

@@ -14,16 +14,26 @@ export type TextPair = readonly [first: PairText, second: PairText];
 
 export interface PairPrompt {
   readonly ids: Int32Array;
+  /** Position of the second text's first token, in models that tell the two apart. */
   readonly secondTextStart: number | undefined;
+  /** The request field of the second text. */
+  readonly param: string;
 }
 
 /** How the tokens of pairs are made. */
 interface PairOptions {
   /** Most tokens of a pair; -1: as many as the context holds. Absent: a pair that is too long is refused. */
   readonly truncate: number | undefined;
-  /** What a reranker that reads instructions is told; absent: to look for answers to a search. */
+  /** The task of a reranker that reads instructions; absent: to find passages that answer a web search. */
   readonly instruction: string | undefined;
 }
+
+/** @example noInstruction("an encoder") // instruction: expected a reranker that reads instructions, got an encoder */
+export const noInstruction = (got: string): MillraceError =>
+  new MillraceError("invalid_parameter", `instruction: expected a reranker that reads instructions, got ${got}`, {
+    param: "instruction",
+    hint: "leave it out",
+  });
 
 /** Special tokens in the texts are plain text: a document cannot end itself. Throws context_length_exceeded for a pair that does not fit. */
 export async function encodePairs(
@@ -31,47 +41,61 @@ export async function encodePairs(
   pairs: readonly TextPair[],
   { truncate, instruction }: PairOptions,
 ): Promise<readonly PairPrompt[]> {
+  const length = pairs.flat().reduce((sum, { text }) => sum + text.length, 0);
+  if (truncate !== undefined) assertMayBeTruncated(length, pairs[0]![1].param);
   if (context.engine.info.isCausal) return encodeInstructed(context, pairs, truncate, instruction);
-  if (instruction !== undefined) {
-    const message = "instruction: expected a reranker that reads instructions, got an encoder";
-    throw new MillraceError("invalid_parameter", message, { param: "instruction" });
-  }
+  if (instruction !== undefined) throw noInstruction("an encoder");
+  return encodeJoined(context, pairs, truncate);
+}
+
+/** Most tokens of a pair that may be cut. */
+const longestPair = (truncate: number | undefined, maxModelLen: number): number =>
+  truncate === undefined || truncate === -1 ? maxModelLen : Math.min(truncate, maxModelLen);
+
+/** Of texts that stand in a pair. */
+function encodePlain(context: ServeContext, texts: readonly string[], truncate: number | undefined) {
+  const most = truncate === undefined ? context.engine.info.maxModelLen : undefined;
+  return context.asyncTokenizer.encode(texts, { addSpecial: false, parseSpecial: false }, most);
+}
+
+/** The pairs of an encoder, joined as its tokenizer says. */
+async function encodeJoined(
+  context: ServeContext,
+  pairs: readonly TextPair[],
+  truncate: number | undefined,
+): Promise<readonly PairPrompt[]> {
   const { pair: template } = context.tokenizer;
   if (template === undefined) {
     throw new MillraceError(
       "tokenizer_unsupported",
       "expected a tokenizer that joins two texts, got one that does not",
-      {
-        hint: "The model's tokenizer.json has no template of pairs.",
-      },
+      { hint: "The post_processor of the model's tokenizer.json has no template of pairs." },
     );
   }
   const { maxModelLen } = context.engine.info;
-  const length = pairs.flat().reduce((sum, { text }) => sum + text.length, 0);
-  if (truncate !== undefined) assertMayBeTruncated(length, pairs[0]![1].param);
   // A query that goes with many texts is encoded once.
   const texts = [...new Set(pairs.flatMap((pair) => pair.map(({ text }) => text)))];
-  const most = truncate === undefined ? maxModelLen : undefined;
-  const encoded = await context.asyncTokenizer.encode(texts, { addSpecial: false, parseSpecial: false }, most);
+  const encoded = await encodePlain(context, texts, truncate);
   const encodedOf = new Map(texts.map((text, index) => [text, encoded[index]!] as const));
   const numAround = template.before.length + template.between.length + template.after.length;
-  const longest = Math.min(truncate === undefined || truncate === -1 ? maxModelLen : truncate, maxModelLen);
+  const numFit = longestPair(truncate, maxModelLen) - numAround;
   return pairs.map(([a, b]) => {
     const first = wholeIds(encodedOf.get(a.text)!, context, a.param);
     const second = wholeIds(encodedOf.get(b.text)!, context, b.param);
     const numTokens = first.length + second.length + numAround;
     if (truncate === undefined && numTokens > maxModelLen) throw contextExceeded(maxModelLen, numTokens, 0, b.param);
-    return joined(template, ...fitting(first, second, longest - numAround));
+    return { ...joined(template, ...fitting(first, second, numFit)), param: b.param };
   });
 }
 
-/** As Qwen3-Reranker was trained: the answer to the chat is yes or no. */
+/** The chat that Qwen3-Reranker was trained on, around a pair; the model answers yes or no. */
 const BEFORE_PAIR =
   "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. " +
   'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n';
 const AFTER_PAIR = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 const DEFAULT_INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query";
 
+/** The pairs of a Qwen3-Reranker. */
 async function encodeInstructed(
   context: ServeContext,
   pairs: readonly TextPair[],
@@ -83,20 +107,15 @@ async function encodeInstructed(
   const around = await asyncTokenizer.encode([BEFORE_PAIR, AFTER_PAIR], { addSpecial: false, parseSpecial: true });
   const [before, after] = around.map(({ ids }) => ids);
   const texts = pairs.map(([a, b]) => `<Instruct>: ${instruction}\n<Query>: ${a.text}\n<Document>: ${b.text}`);
-  const length = texts.reduce((sum, text) => sum + text.length, 0);
-  if (truncate !== undefined) assertMayBeTruncated(length, pairs[0]![1].param);
-  const most = truncate === undefined ? maxModelLen : undefined;
-  const encoded = await asyncTokenizer.encode(texts, { addSpecial: false, parseSpecial: false }, most);
+  const encoded = await encodePlain(context, texts, truncate);
   const numAround = before!.length + after!.length;
-  const longest = Math.min(truncate === undefined || truncate === -1 ? maxModelLen : truncate, maxModelLen);
+  const numFit = Math.max(0, longestPair(truncate, maxModelLen) - numAround);
   return encoded.map((each, index) => {
     const { param } = pairs[index]![1];
     const ids = wholeIds(each, context, param);
-    if (truncate === undefined && ids.length + numAround > maxModelLen) {
-      throw contextExceeded(maxModelLen, ids.length + numAround, 0, param);
-    }
-    const kept = ids.subarray(0, Math.max(0, longest - numAround));
-    return { ids: Int32Array.of(...before!, ...kept, ...after!), secondTextStart: undefined };
+    const numTokens = ids.length + numAround;
+    if (truncate === undefined && numTokens > maxModelLen) throw contextExceeded(maxModelLen, numTokens, 0, param);
+    return { ids: Int32Array.of(...before!, ...ids.subarray(0, numFit), ...after!), secondTextStart: undefined, param };
   });
 }
 

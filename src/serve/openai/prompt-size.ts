@@ -29,10 +29,10 @@ export function contextExceeded(
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
-/** The limit for all prompts of a request, in characters, because a text is tokenized as a whole even if only its end is kept. */
+/** The limit for all prompts of a request, in characters, because a text is tokenized as a whole even if only a part is kept. */
 export const MAX_TRUNCATED_LENGTH = 256 * 1024;
 
-/** Replaces assertTextMayFit if only the last tokens of each prompt are kept. @param length the total length of the request's texts */
+/** Replaces assertTextMayFit if only the first or last tokens of each prompt are kept. @param length the total length of the request's texts */
 export function assertMayBeTruncated(length: number, param: string): void {
   if (length <= MAX_TRUNCATED_LENGTH) return;
   throw new MillraceError(

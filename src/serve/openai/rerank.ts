@@ -1,19 +1,16 @@
 /**
  * Scores of texts against a query: /rerank in the shape of Cohere's and Jina's APIs, ordered by score, and /score in vLLM's, in the order of the
- * request. A model with a rank head reads both texts at once; an embedding model compares their vectors by the cosine (of /score alone).
+ * request. A model with a rank head reads both texts at once. Under /score, an embedding model answers with the cosine of the two vectors.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { GenerationRequest } from "../generation/generation.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
-import { collectResults } from "../http/respond.js";
-import { encodePrompts } from "./completion-prompts.js";
-import { planPooling } from "./embeddings.js";
-import { type FieldRules, never, parseFields } from "./fields.js";
+import { encodeInputs, pooledVectors, totalTokens } from "./embeddings.js";
+import { type FieldRules, isOneOf, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
-import { encodePairs, type PairPrompt, type TextPair } from "./pair-prompts.js";
+import { encodePairs, noInstruction, type TextPair } from "./pair-prompts.js";
 import { checked, integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
 
 /** A document is a text, or an object that has one. */
@@ -34,6 +31,13 @@ const textsField = checked<string | readonly string[]>(
     (Array.isArray(value) && value.length > 0 && value.every((v) => typeof v === "string")),
 );
 
+/** Fields that vLLM has for both endpoints, with the values without effect. */
+const VLLM_FIELDS = {
+  use_activation: isOneOf(true),
+  max_tokens_per_query: isOneOf(0),
+  max_tokens_per_doc: isOneOf(0),
+} as const;
+
 const rerankSchema = z.strictObject({
   model: modelField.optional(),
   query: z.string().min(1),
@@ -49,9 +53,9 @@ export const RERANK_RULES: FieldRules<(typeof rerankSchema)["shape"]> = {
   schema: rerankSchema,
   inert: new Set(["user"]),
   unsupported: {
+    ...VLLM_FIELDS,
     rank_fields: never,
     max_chunks_per_doc: never,
-    max_tokens_per_doc: never,
   },
 };
 
@@ -68,13 +72,13 @@ const scoreSchema = z.strictObject({
 export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
   schema: scoreSchema,
   inert: new Set(["user"]),
-  unsupported: {},
+  unsupported: VLLM_FIELDS,
 };
 
-interface PairFields {
-  readonly truncate_prompt_tokens?: number | undefined;
-  readonly instruction?: string | undefined;
-}
+type ScoreRequest = z.infer<typeof scoreSchema>;
+
+/** The fields of both endpoints that say how the tokens of pairs are made. */
+type PairFields = Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens">;
 
 interface Scores {
   /** One for each pair. */
@@ -93,7 +97,7 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
       { text, param: `documents[${index}]` },
     ],
   );
-  assertNumPairs(context, pairs, "documents");
+  assertNumTexts(context, pairs.length, "documents");
   const { values, numTokens } = await scoresOf(c, context, pairs, request, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
@@ -117,10 +121,15 @@ export async function score(c: AppContext, context: ServeContext): Promise<Respo
   const request = parseFields(c, context, SCORE_RULES, await readJsonObject(c, context.limits));
   const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
-  const pairs = pairsOf(request.text_1, request.text_2);
-  assertNumPairs(context, pairs, "text_2");
+  const [numFirst, numSecond] = [numTexts(request.text_1), numTexts(request.text_2)];
+  if (numFirst !== 1 && numFirst !== numSecond) {
+    const message = `text_1: expected one text, or as many as text_2 has (${numSecond}), got ${numFirst}`;
+    throw new MillraceError("invalid_parameter", message, { param: "text_1" });
+  }
   const isReranker = context.engine.info.tasks.includes("rerank");
-  const { values, numTokens } = await (isReranker ? scoresOf : cosinesOf)(c, context, pairs, request, terms);
+  const { values, numTokens } = isReranker
+    ? await scoresOf(c, context, pairsOf(context, request), request, terms)
+    : await cosinesOf(c, context, request, terms);
   return c.json({
     id: `score-${c.get("requestId")}`,
     object: "list",
@@ -131,28 +140,27 @@ export async function score(c: AppContext, context: ServeContext): Promise<Respo
   });
 }
 
-/** One text with each of several, or as many with as many. */
-function pairsOf(first: string | readonly string[], second: string | readonly string[]): readonly TextPair[] {
-  const queries = typeof first === "string" ? [first] : first;
-  const texts = typeof second === "string" ? [second] : second;
-  if (queries.length !== 1 && queries.length !== texts.length) {
-    const message = `text_1: expected one text, or as many as text_2 has (${texts.length}), got ${queries.length}`;
-    throw new MillraceError("invalid_parameter", message, { param: "text_1" });
-  }
-  const paramOf = (name: string, value: unknown, index: number) =>
-    typeof value === "string" ? name : `${name}[${index}]`;
-  return texts.map((text, index): TextPair => {
-    const at = queries.length === 1 ? 0 : index;
-    return [
-      { text: queries[at]!, param: paramOf("text_1", first, at) },
-      { text, param: paramOf("text_2", second, index) },
-    ];
-  });
+type TextsField = string | readonly string[];
+
+const numTexts = (field: TextsField): number => (typeof field === "string" ? 1 : field.length);
+
+/** Item `index` of one for each pair; a single item is that of all pairs. */
+const itemOf = <Item>(items: readonly Item[], index: number): Item => items[items.length === 1 ? 0 : index]!;
+
+function pairsOf(context: ServeContext, { text_1: first, text_2: second }: ScoreRequest): readonly TextPair[] {
+  const named = (field: TextsField, name: string) =>
+    typeof field === "string"
+      ? [{ text: field, param: name }]
+      : field.map((text, index) => ({ text, param: `${name}[${index}]` }));
+  const [queries, texts] = [named(first, "text_1"), named(second, "text_2")];
+  assertNumTexts(context, texts.length, "text_2");
+  return texts.map((text, index): TextPair => [itemOf(queries, index), text]);
 }
 
-function assertNumPairs({ limits }: ServeContext, pairs: readonly TextPair[], param: string): void {
-  if (pairs.length <= limits.maxSequencesPerRequest) return;
-  const message = `${param}: expected at most ${limits.maxSequencesPerRequest} texts, got ${pairs.length}`;
+/** @param count sequences that the engine computes for the request */
+function assertNumTexts({ limits }: ServeContext, count: number, param: string): void {
+  if (count <= limits.maxSequencesPerRequest) return;
+  const message = `${param}: expected at most ${limits.maxSequencesPerRequest} texts, got ${count}`;
   throw new MillraceError("invalid_parameter", message, { param });
 }
 
@@ -164,55 +172,30 @@ async function scoresOf(
   terms: RequestTerms,
 ): Promise<Scores> {
   const prompts = await encodePairs(context, pairs, { truncate, instruction });
-  const plan = ({ ids, secondTextStart }: PairPrompt) => planPooling(context, ids, terms, secondTextStart);
-  const pooled = await pooledOf(c, context, prompts.flatMap(plan), terms);
-  return {
-    values: pooled.map(([value]) => value!),
-    numTokens: prompts.reduce((sum, { ids }) => sum + ids.length, 0),
-  };
+  const scores = await pooledVectors(c, context, prompts, terms);
+  return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
 }
 
-/** Of an embedding model: each text is embedded once. */
+/** Of an embedding model, by the vectors that /v1/embeddings gives. */
 async function cosinesOf(
   c: AppContext,
   context: ServeContext,
-  pairs: readonly TextPair[],
-  { truncate_prompt_tokens: truncate }: PairFields,
+  { text_1: first, text_2: second, truncate_prompt_tokens: truncate, instruction }: ScoreRequest,
   terms: RequestTerms,
 ): Promise<Scores> {
-  const paramOf = new Map(pairs.flat().map(({ text, param }) => [text, param] as const));
-  const texts = [...paramOf.keys()];
-  const prompts = await encodePrompts(context, texts, {
-    keepsStart: !context.engine.info.isCausal,
-    param: "text_2",
-    addSpecial: true,
-    keepSpecial: true,
-    truncate,
-  });
-  const pooled = await pooledOf(
-    c,
-    context,
-    prompts.flatMap(({ ids }) => planPooling(context, ids, terms)),
-    terms,
-  );
-  const vectorOf = new Map(texts.map((text, index) => [text, pooled[index]!] as const));
+  if (instruction !== undefined) throw noInstruction("an embedding model");
+  const numFirst = numTexts(first);
+  assertNumTexts(context, numFirst + numTexts(second), "text_2");
+  const prompts = [
+    ...(await encodeInputs(context, first, { param: "text_1", truncate })),
+    ...(await encodeInputs(context, second, { param: "text_2", truncate })),
+  ];
+  const vectors = await pooledVectors(c, context, prompts, terms);
+  const [queries, texts] = [vectors.slice(0, numFirst), vectors.slice(numFirst)];
   return {
-    values: pairs.map(([a, b]) => cosine(vectorOf.get(a.text)!, vectorOf.get(b.text)!)),
-    numTokens: prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+    values: texts.map((vector, index) => cosine(itemOf(queries, index), vector)),
+    numTokens: totalTokens(prompts),
   };
-}
-
-async function pooledOf(
-  c: AppContext,
-  context: ServeContext,
-  requests: readonly GenerationRequest[],
-  terms: RequestTerms,
-): Promise<readonly Float64Array[]> {
-  const { results } = await collectResults(c, context, requests, terms);
-  return results.map(({ pooled }) => {
-    if (pooled === undefined) throw new MillraceError("internal_error", "expected a vector from the engine, got none");
-    return pooled;
-  });
 }
 
 function cosine(a: Float64Array, b: Float64Array): number {

@@ -12,16 +12,19 @@ import {
   forcedCallGrammar,
   freeCallGrammar,
   type ReasoningStart,
+  type TextGrammarOptions,
 } from "./call-grammar.js";
 
-/** Calls are forced (of a named function or of any), free, or an alternative to a form; or a message on one of Harmony's channels. */
-type CallRecipe = CallGrammarOptions &
-  (
-    | { readonly kind: "forcedCalls"; readonly isNamed: boolean }
-    | { readonly kind: "freeCalls"; readonly reasoning: ReasoningStart }
-    | { readonly kind: "callsOrForm"; readonly reasoning: ReasoningStart; readonly form: PartForm }
-    | { readonly kind: "channels"; readonly form: PartForm | undefined }
-  );
+/** Calls are forced (of a named function or of any), free, or an alternative to a form; or they are messages among Harmony's. */
+type CallRecipe =
+  | (CallGrammarOptions & { readonly kind: "forcedCalls"; readonly isNamed: boolean })
+  | (TextGrammarOptions & { readonly kind: "freeCalls"; readonly reasoning: ReasoningStart })
+  | (TextGrammarOptions & {
+      readonly kind: "callsOrForm";
+      readonly reasoning: ReasoningStart;
+      readonly form: PartForm;
+    })
+  | (CallGrammarOptions & { readonly kind: "channels"; readonly form: PartForm | undefined });
 
 export type AnswerRecipe = AnswerForm | CallRecipe;
 

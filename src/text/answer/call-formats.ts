@@ -1,5 +1,5 @@
 /** The formats by name, and which of them a chat template teaches its model. */
-import type { CallSyntax, ToolCallFormat } from "./call-format.js";
+import type { CallSyntax } from "./call-format.js";
 import { harmony, speaksHarmony } from "./harmony.js";
 import { hermes } from "./hermes.js";
 import { llama3Json } from "./llama3-json.js";
@@ -20,10 +20,7 @@ function detect(templateSource: string): Exclude<ToolCallParserName, "auto"> | u
 }
 
 /** Undefined if `auto` finds no known format in the template. */
-export function toolCallFormat(
-  parser: ToolCallParserName,
-  templateSource: string,
-): ToolCallFormat | CallSyntax | undefined {
+export function toolCallFormat(parser: ToolCallParserName, templateSource: string): CallSyntax | undefined {
   const name = parser === "auto" ? detect(templateSource) : parser;
   switch (name) {
     case "harmony":

@@ -5,9 +5,9 @@ import { bytesOfSet, characterSet, complement } from "../grammar/character-set.j
 import { EMPTY, GrammarWriter, literal, oneOf, repeat, sequence } from "../grammar/ebnf.js";
 import { schemaExpression } from "../grammar/json-schema.js";
 import { jsonSpace } from "../grammar/json-space.js";
-import { FREE_TEXT, Markers } from "../grammar/markers.js";
+import { Markers, ORDINARY_TEXT } from "../grammar/markers.js";
 import { heldToObjects } from "../grammar/object-schema.js";
-import type { ToolCallFormat } from "./call-format.js";
+import type { CallSyntax, ToolCallFormat } from "./call-format.js";
 import { HARMONY } from "./harmony.js";
 import { REASONING_CLOSE, REASONING_OPEN } from "./reasoning.js";
 
@@ -21,11 +21,8 @@ export interface GrammarFunction {
   readonly param: string;
 }
 
-/** The fields of a format that grammars use. */
-type CallSyntax = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
-
 export interface CallGrammarOptions {
-  readonly format: CallSyntax;
+  readonly format: Pick<CallSyntax, "spelling">;
   /** The callable functions, at least one. */
   readonly functions: readonly GrammarFunction[];
   /** The answer ends after its first call. */
@@ -33,6 +30,13 @@ export interface CallGrammarOptions {
   /** Markers of the format, or of reasoning, that are special tokens of the model. */
   readonly specialTexts: readonly string[];
 }
+
+/** For grammars of answers in whose text calls may stand. */
+export interface TextGrammarOptions extends CallGrammarOptions {
+  readonly format: TextFormat;
+}
+
+type TextFormat = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
 
 /** Whether an answer begins inside its reasoning, may open one, or has none. */
 export type ReasoningStart = "inside" | "possible" | "none";
@@ -53,18 +57,18 @@ export function forcedCallGrammar(options: CallGrammarOptions, isNamed: boolean)
 }
 
 /** Answers of free text, with or without reasoning, followed by optional calls; a non-strict function accepts any object. */
-export function freeCallGrammar(options: CallGrammarOptions, reasoning: ReasoningStart): string {
+export function freeCallGrammar(options: TextGrammarOptions, reasoning: ReasoningStart): string {
   const grammar = new CallGrammar(options, "whereStrict");
-  return grammar.writer.text(grammar.answer(reasoning));
+  return grammar.writer.text(grammar.answer(options.format, reasoning));
 }
 
 /** Answers that are either calls or text of the given form, with or without reasoning before them. */
-export function callOrFormGrammar(options: CallGrammarOptions, reasoning: ReasoningStart, form: PartForm): string {
+export function callOrFormGrammar(options: TextGrammarOptions, reasoning: ReasoningStart, form: PartForm): string {
   const grammar = new CallGrammar(options, "whereverPossible");
-  return grammar.writer.text(grammar.callsOr(form, reasoning));
+  return grammar.writer.text(grammar.callsOr(form, options.format, reasoning));
 }
 
-/** Harmony's answers: thoughts and remarks, then a call, or text of the given form. */
+/** Harmony's answers: messages of reasoning and preambles, then a call or a final message, of the given form where there is one. */
 export function channelGrammar(options: CallGrammarOptions, form: PartForm | undefined): string {
   const grammar = new CallGrammar(options, form === undefined ? "whereStrict" : "whereverPossible");
   return grammar.writer.text(grammar.channels(form));
@@ -106,32 +110,33 @@ class CallGrammar {
     return sequence(this.#call, close, others, this.#spell(end));
   }
 
+  /** Harmony's messages, from the first one's header on. */
   channels(form: PartForm | undefined): string {
     const { thought, preamble, final, end, next, calls, types, message } = HARMONY;
-    const turn = this.writer.reserve();
-    const beyond = sequence(this.#spell(next), turn);
-    const aside = (header: string) => sequence(this.#spell(header), this.#markers.through(this.writer, end, beyond));
+    const messages = this.writer.reserve();
+    const others = sequence(this.#spell(next), messages);
+    const withOthers = (header: string) =>
+      sequence(this.#spell(header), this.#markers.through(this.writer, end, others));
     const type = this.writer.rule(oneOf(types.map((each) => this.#spell(each))));
     const called = calls.flatMap(({ before, after }) =>
       this.#options.functions.map(({ name }, i) =>
         sequence(this.#spell(`${before}${name}${after}`), type, this.#spell(message), this.#argumentsOf[i]!),
       ),
     );
-    const said = form === undefined ? FREE_TEXT : formExpression(this.writer, form);
+    const said = form === undefined ? ORDINARY_TEXT : formExpression(this.writer, form);
     const last = sequence(this.#spell(final), said);
-    this.writer.define(turn, oneOf([aside(thought), aside(preamble), ...called, last]));
-    return turn;
+    this.writer.define(messages, oneOf([withOthers(thought), withOthers(preamble), ...called, last]));
+    return messages;
   }
 
-  answer(reasoning: ReasoningStart): string {
-    const said = this.writer.rule(this.#textThenCalls());
+  answer(format: TextFormat, reasoning: ReasoningStart): string {
+    const said = this.writer.rule(this.#textThenCalls(format));
     if (reasoning === "none") return said;
     const thought = this.#markers.upTo(this.writer, REASONING_CLOSE, said);
     return reasoning === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought)]);
   }
 
-  callsOr(form: PartForm, reasoning: ReasoningStart): string {
-    const { openers, spelling } = this.#options.format;
+  callsOr(form: PartForm, { openers, spelling }: TextFormat, reasoning: ReasoningStart): string {
     const { start, beforeName } = spelling;
     // An opener that the format leaves optional is accepted, too.
     const starts = start.startsWith(openers[0]!) ? [start] : [start, openers[0]! + start];
@@ -147,8 +152,7 @@ class CallGrammar {
     return reasoning === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought)]);
   }
 
-  #textThenCalls(): string {
-    const { openers, startOpeners, spelling } = this.#options.format;
+  #textThenCalls({ openers, startOpeners, spelling }: TextFormat): string {
     const opener = openers[0]!;
     const { start, beforeName } = spelling;
     const behindOpener = start.startsWith(opener) ? start.slice(opener.length) : start;

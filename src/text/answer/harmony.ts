@@ -22,9 +22,10 @@ const RETURN = "<|return|>";
 const ENDS: readonly string[] = [END, CALL, RETURN, START];
 const ASSISTANT = `${START}assistant`;
 const FUNCTIONS = "functions.";
-/** What a header may begin with; an answer that begins otherwise has no headers and is content. */
+/** Beginnings of a header; an answer that begins otherwise has no headers and is content. */
 const HEADER_STARTS: readonly string[] = [CHANNEL, START, MESSAGE, CONSTRAIN, "to="];
 
+/** The spelling of messages, for prompts and grammars. */
 export const HARMONY = {
   thought: `${CHANNEL}analysis${MESSAGE}`,
   preamble: `${CHANNEL}commentary${MESSAGE}`,
@@ -57,7 +58,7 @@ export const harmony: CallSyntax = {
 export const speaksHarmony = (templateSource: string): boolean =>
   [START, CHANNEL, MESSAGE].every((marker) => templateSource.includes(marker));
 
-/** What the prompt already has of the answer's first header. @example harmonyOpening("…<|start|>assistant<|channel|>final<|message|>Yes") */
+/** The beginning of the answer's first header, where the prompt ends within the answer. @example harmonyOpening("…<|start|>assistant<|channel|>final<|message|>Yes") */
 export function harmonyOpening(prompt: string): string {
   const at = prompt.lastIndexOf(ASSISTANT);
   const begun = at === -1 ? "" : prompt.slice(at + ASSISTANT.length);

@@ -1,11 +1,11 @@
-/** Texts that an embedding model wants before others, as sentence-transformers keeps them: one for queries and one for documents, say. */
+/** The prompts of an embedding model, as sentence-transformers keeps them: texts that go before its inputs, such as `query: ` before queries. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { configError, readJsonFile } from "../../formats/files/json.js";
 
 export interface EmbeddingPrompts {
   readonly byName: ReadonlyMap<string, string>;
-  /** Of the prompt before texts for which none is named. */
+  /** Name of the prompt for requests that name none; undefined: they get no prompt. */
   readonly defaultName: string | undefined;
 }
 

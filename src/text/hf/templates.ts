@@ -41,7 +41,7 @@ function fromTemplate(template: JsonObject, idOf: IdOf): Templates {
   return { bosId: idOf(tokenOf(before[0])), endId: idOf(tokenOf(after[0])), pair: pairOf(template, idOf) };
 }
 
-/** undefined: the template does not name two texts, in order, or names tokens that there are not. */
+/** undefined: the template does not join a first and a second text, or names a token that the vocabulary lacks. */
 function pairOf(template: JsonObject, idOf: IdOf): PairTemplate | undefined {
   const items = template.objects("pair") ?? [];
   const texts = items.flatMap((item, index) => (item.has("Sequence") ? [index] : []));

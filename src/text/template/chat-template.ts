@@ -162,21 +162,22 @@ export class ChatTemplate {
     const canPrint = (args: unknown): boolean => printsCall("", args) || printsCall(null, args);
     const takesArgumentText = !canPrint({}) && canPrint("{}");
     const args = takesArgumentText ? "{}" : {};
-    const hasThinking = takesThinking(this.plainSource);
+    const hasThinking = readsThinking(this.plainSource);
     return {
       hasThinking,
       takesParts,
       takesArgumentText,
       takesNoContent: !printsCall("", args) && printsCall(null, args),
+      refusesNoContent: !printsCall(null, args) && printsCall("", args),
     };
   }
 }
 
-/** What trial messages say, and no template. */
+/** A text in trial messages that no template has. */
 const NEEDLE = "needle-8d1f";
 
-/** Harmony's templates know a message's reasoning as `thinking`. */
-const takesThinking = (source: string): boolean =>
+/** Whether a message's reasoning is `thinking` to the template, as in Harmony's. */
+const readsThinking = (source: string): boolean =>
   /\bmessage(?:\.thinking\b|\[["']thinking["']\])/.test(source) && !source.includes("reasoning_content");
 
 /** Differences between templates in the form of messages. */
@@ -189,6 +190,8 @@ interface Needs {
   readonly takesArgumentText: boolean;
   /** The template requires `none` as the content of messages with calls. */
   readonly takesNoContent: boolean;
+  /** The template fails on `none` as content, which clients send back beside calls. */
+  readonly refusesNoContent: boolean;
 }
 
 /**
@@ -261,6 +264,8 @@ function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string,
     prepared.content = [{ type: "text", text: content }];
   }
   const hasCalls = Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
+  if (!hasCalls) delete prepared.tool_calls;
+  if (needs.refusesNoContent && content === null) prepared.content = "";
   if (needs.hasThinking && message.reasoning_content !== undefined && prepared.thinking === undefined) {
     prepared.thinking = message.reasoning_content;
     if (hasCalls) prepared.content = "";

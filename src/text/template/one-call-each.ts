@@ -1,5 +1,9 @@
-/** Conversations for templates that print the first call of a message only, as Harmony's do: a message for each call, with its results behind it. */
-/** The fields of a message that this is about. */
+/**
+ * Rewrites conversations for templates that print only the first call of a message, as Harmony's do: each call becomes a message, followed by its
+ * result.
+ */
+
+/** The fields of a message that matter here. */
 interface Turn {
   readonly role: string;
   readonly content?: unknown;
@@ -23,7 +27,7 @@ export function oneCallEach<Message extends Turn>(messages: readonly Message[]):
     const { reasoning_content: _, ...bare } = message;
     for (const [index, call] of calls.entries()) {
       const isResult = ({ tool_call_id: id }: Message) => id !== undefined && id === idOf(call);
-      // What was thought and said comes before the first call.
+      // Reasoning and content stay with the first call.
       out.push({ ...(index === 0 ? message : { ...bare, content: "" }), tool_calls: [call] } as Message);
       out.push(...results.filter(isResult));
     }
