@@ -34,7 +34,9 @@ export function benchView(stream: NodeJS.WriteStream, now: () => number = () => 
     onProgress: (place, progress) => status(place, progressText(progress, now() - runStartMs)),
     onRun: (place, run) => {
       numDoneHere++;
-      stream.write(`${rewrite}${run.voidReasons.length === 0 ? "✓" : "✗"} ${describe(place)}: ${runText(place, run)}\n`);
+      stream.write(
+        `${rewrite}${run.voidReasons.length === 0 ? "✓" : "✗"} ${describe(place)}: ${runText(place, run)}\n`,
+      );
     },
   };
 }
