@@ -122,7 +122,16 @@ struct Panel {
   int64_t numCols;
   bool isFirst;
   bool isLast;
+  // kRowGroup rows that are multiplied next where they lie, of the same stride and number of columns; null: none.
+  const float* next;
 };
+
+// Row `index` of those that are multiplied next, into the second-level cache: a thread that meets them in memory would wait for every line.
+MILLRACE_INLINE void prefetchNext(const Panel& panel, int64_t index) {
+  if (panel.next == nullptr || index >= kRowGroup) return;
+  const float* row = panel.next + index * panel.stride;
+  for (int64_t k = 0; k < panel.numCols; k += kLanes) __builtin_prefetch(row + k, 0, 2);
+}
 
 // Advances the accumulators [token][row] of kTokens tokens by one panel; after the last panel the outputs are written.
 template <int kTokens>
@@ -182,6 +191,7 @@ void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, in
 void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t t1, int64_t n0, int64_t n1, Floats* resting, int64_t tileStride) {
   int64_t t = t0;
   for (; t + kTokenTile <= t1; t += kTokenTile) {
+    prefetchNext(panel, (t - t0) / kTokenTile);
     panelRowTiles<kTokenTile>(args, panel, t, n0, n1, resting, tileStride);
     resting += kTokenTile * kRowTile;
   }
@@ -221,7 +231,11 @@ void panelRows(const LinearArgs& args, int64_t n0, int64_t n1, int64_t m0, int64
     for (int64_t t0 = m0; t0 < m1; t0 += kTokenBlock) {
       const int64_t t1 = minOf(t0 + kTokenBlock, m1);
       for (int64_t n = n0; n < n1; n += kRowGroup) {
-        const Panel panel = {rows + (n - n0) * stride, stride, k0, numCols, k0 == 0, k0 + numCols == args.weight.cols};
+        const bool isLast = k0 + numCols == args.weight.cols;
+        const float* group = rows + (n - n0) * stride;
+        const float* next = n + kRowGroup < n1 ? group + kRowGroup * stride : isLast ? rows + (n1 - n0) * stride - k0 : rows + kLinearBlockCols;
+        const bool isThere = isStored && n1 + kLinearRows <= args.weight.rows;
+        const Panel panel = {group, stride, k0, numCols, k0 == 0, isLast, isThere ? next : nullptr};
         Floats* firstResting = resting + (n - n0) * numTokens + (t0 - m0) * kRowTile;
         panelTokens(args, panel, t0, t1, n, minOf(n + kRowGroup, n1), firstResting, numTokens * kRowTile);
       }
