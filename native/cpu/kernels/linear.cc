@@ -113,14 +113,25 @@ void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
   }
 }
 
-// A block of columns [k0, k0 + numCols) of four dequantised rows (stride kLinearBlockCols, padded with zeros to whole registers).
+// A block of columns [k0, k0 + numCols) of rows in f32: dequantised, and padded with zeros to whole registers and tiles; or as the file stores
+// them, where nothing is to be padded.
 struct Panel {
   const float* weights;
+  int64_t stride;
   int64_t k0;
   int64_t numCols;
   bool isFirst;
   bool isLast;
+  // kRowGroup rows that are multiplied next where they lie, of the same stride and number of columns; null: none.
+  const float* next;
 };
+
+// Row `index` of those that are multiplied next, into the second-level cache: a thread that meets them in memory would wait for every line.
+MILLRACE_INLINE void prefetchNext(const Panel& panel, int64_t index) {
+  if (panel.next == nullptr || index >= kRowGroup) return;
+  const float* row = panel.next + index * panel.stride;
+  for (int64_t k = 0; k < panel.numCols; k += kLanes) __builtin_prefetch(row + k, 0, 2);
+}
 
 // Advances the accumulators [token][row] of kTokens tokens by one panel; after the last panel the outputs are written.
 template <int kTokens>
@@ -141,7 +152,7 @@ MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64
     for (int t = 0; t < kTokens; t++) xs[t] = loadFloats(x + t * stride + k);
     MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
-      const Floats weights = loadFloats(w + r * kLinearBlockCols + k);
+      const Floats weights = loadFloats(w + r * panel.stride + k);
       MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) acc[t][r] = mulAdd(weights, xs[t], acc[t][r]);
     }
@@ -152,7 +163,7 @@ MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64
     for (int t = 0; t < kTokens; t++) xs[t] = loadPartial(x + t * stride + k, panel.numCols - k);
     MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
-      const Floats weights = loadFloats(w + r * kLinearBlockCols + k);
+      const Floats weights = loadFloats(w + r * panel.stride + k);
       MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) acc[t][r] = mulAdd(weights, xs[t], acc[t][r]);
     }
@@ -171,7 +182,7 @@ void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, in
   Panel tile = panel;
   for (int64_t n = n0; n < n1; n += kRowTile) {
     panelTile<kTokens>(args, tile, token, n, minOf(kRowTile, n1 - n), resting);
-    tile.weights += kRowTile * kLinearBlockCols;
+    tile.weights += kRowTile * panel.stride;
     resting += tileStride;
   }
 }
@@ -180,6 +191,7 @@ void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, in
 void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t t1, int64_t n0, int64_t n1, Floats* resting, int64_t tileStride) {
   int64_t t = t0;
   for (; t + kTokenTile <= t1; t += kTokenTile) {
+    prefetchNext(panel, (t - t0) / kTokenTile);
     panelRowTiles<kTokenTile>(args, panel, t, n0, n1, resting, tileStride);
     resting += kTokenTile * kRowTile;
   }
@@ -199,18 +211,31 @@ void fillPanel(const WeightRef& weight, int64_t n0, int64_t n1, int64_t k0, int6
   }
 }
 
+// Whether rows are used where they lie. Those whose pitch is a multiple of a page would share few sets of the first-level cache.
+bool readsStored(const WeightRef& weight, int64_t numRows) {
+  const bool isWhole = numRows % kRowTile == 0 && weight.cols % kLanes == 0;
+  return weight.type == TensorType::F32 && isWhole && weight.rowBytes % 4096 != 0 && reinterpret_cast<uintptr_t>(weight.data) % 4 == 0;
+}
+
 // Rows [n0, n1) (at most kLinearRows) for tokens [m0, m1) (at most kLinearPassTokens).
 void panelRows(const LinearArgs& args, int64_t n0, int64_t n1, int64_t m0, int64_t m1, std::byte* scratch) {
   float* weights = reinterpret_cast<float*>(scratch);
   Floats* resting = reinterpret_cast<Floats*>(scratch + kLinearRows * kLinearBlockCols * 4);
   const int64_t numTokens = m1 - m0;
+  const bool isStored = readsStored(args.weight, n1 - n0);
   for (int64_t k0 = 0; k0 < args.weight.cols; k0 += kLinearBlockCols) {
     const int64_t numCols = minOf(kLinearBlockCols, args.weight.cols - k0);
-    fillPanel(args.weight, n0, n1, k0, numCols, weights);
+    const float* rows = isStored ? reinterpret_cast<const float*>(args.weight.data + n0 * args.weight.rowBytes) + k0 : weights;
+    const int64_t stride = isStored ? args.weight.cols : kLinearBlockCols;
+    if (!isStored) fillPanel(args.weight, n0, n1, k0, numCols, weights);
     for (int64_t t0 = m0; t0 < m1; t0 += kTokenBlock) {
       const int64_t t1 = minOf(t0 + kTokenBlock, m1);
       for (int64_t n = n0; n < n1; n += kRowGroup) {
-        const Panel panel = {weights + (n - n0) * kLinearBlockCols, k0, numCols, k0 == 0, k0 + numCols == args.weight.cols};
+        const bool isLast = k0 + numCols == args.weight.cols;
+        const float* group = rows + (n - n0) * stride;
+        const float* next = n + kRowGroup < n1 ? group + kRowGroup * stride : isLast ? rows + (n1 - n0) * stride - k0 : rows + kLinearBlockCols;
+        const bool isThere = isStored && n1 + kLinearRows <= args.weight.rows;
+        const Panel panel = {group, stride, k0, numCols, k0 == 0, isLast, isThere ? next : nullptr};
         Floats* firstResting = resting + (n - n0) * numTokens + (t0 - m0) * kRowTile;
         panelTokens(args, panel, t0, t1, n, minOf(n + kRowGroup, n1), firstResting, numTokens * kRowTile);
       }

@@ -12,7 +12,11 @@ constexpr int kRowTile = 4;
 // Adds the bias and the old output; `sums` are the four rows of one token from row n on.
 MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f32x4 sums, int64_t numRows) {
   float* out = args.out + token * args.weight.rows + n;
-  if (args.bias == nullptr && !args.accumulate && numRows == 4) return store4(out, sums);
+  if (numRows == kRowTile) {
+    if (args.bias != nullptr) sums += load4(args.bias + n);
+    if (args.accumulate) sums += load4(out);
+    return store4(out, sums);
+  }
   for (int r = 0; r < numRows; r++) {
     float value = sums[r];
     if (args.bias != nullptr) value += args.bias[n + r];

@@ -58,6 +58,11 @@ MILLRACE_INLINE f32x8 load8(const float* address) {
   memcpy(&value, address, 32);
   return value;
 }
+MILLRACE_INLINE f32x4 load4(const float* address) {
+  f32x4 value;
+  memcpy(&value, address, 16);
+  return value;
+}
 MILLRACE_INLINE void store8(float* address, f32x8 value) { memcpy(address, &value, 32); }
 MILLRACE_INLINE void store4(float* address, f32x4 value) { memcpy(address, &value, 16); }
 

@@ -79,6 +79,33 @@ test.each([
   expect(record.failure).toEqual({ kind, detail: expect.stringContaining(detail) });
 });
 
+const VECTORS = { ...TURN, path: "/v1/embeddings", numVectorsAsked: 2 };
+const vectorsOf = (...embeddings: unknown[]) =>
+  JSON.stringify({ data: embeddings.map((embedding) => ({ embedding })), usage: { prompt_tokens: 9 } });
+
+test("vectors arrive with the answer's last byte", async () => {
+  const { record } = await answered(async (response) => {
+    const body = vectorsOf([1, 2], [3, 4]);
+    response.write(body.slice(0, 20));
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    response.end(body.slice(20));
+  }, VECTORS);
+  expect(record).toMatchObject({ numPromptTokens: 9, numOutputTokens: 2, failure: undefined });
+  expect(record.chunkAtMs).toEqual([record.lastMs]);
+  expect(record.lastMs - record.sentMs).toBeGreaterThan(25);
+});
+
+test.each([
+  ["status", 429, '{"error":"slow down"}', '429: {"error":"slow down"}'],
+  ["broken", 200, "{nonsense", "without valid JSON: {nonsense"],
+  ["broken", 200, '{"data":[],"usage":{}}', "usage.prompt_tokens"],
+  ["broken", 200, vectorsOf("AACAPw=="), "data[0].embedding"],
+  ["length", 200, vectorsOf([1]), "expected 2 vectors, got 1"],
+] as const)("%s: an answer without the vectors asked for is a failed record", async (kind, status, body, detail) => {
+  const { record } = await answered((response) => response.writeHead(status).end(body), VECTORS);
+  expect(record.failure).toEqual({ kind, detail: expect.stringContaining(detail) });
+});
+
 test("a closed connection is a broken answer, silence is a timeout, and a missing server is a connection failure", async () => {
   const cut = await answered((response) => {
     response.write(events(text("a")));

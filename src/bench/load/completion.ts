@@ -1,10 +1,11 @@
-/** One streamed request: reads the answer and records the time of every arrival. Failures become records, never exceptions. */
+/** One request: reads the answer, a stream or vectors, and records the time of every arrival. Failures become records, never exceptions. */
 import type { Dispatcher } from "undici";
 import type { Turn } from "../workload/session.js";
 import type { Clock } from "./clock.js";
 import type { LoopWatch } from "./loop-watch.js";
-import type { Failure, RequestRecord } from "./record.js";
+import { DETAIL_CHARS, type Failure, type RequestPlace, type RequestRecord } from "./record.js";
 import { SseReader } from "./sse.js";
+import { VectorsAnswer } from "./vectors-answer.js";
 
 /** A server, and the headers of each request. */
 export interface Connection {
@@ -42,9 +43,6 @@ interface StreamEvent {
   } | null;
   readonly error?: { readonly message?: string } | string;
 }
-
-/** The kept length of an error body. */
-const DETAIL_CHARS = 300;
 
 /** Follows one answer; `end` creates its record. */
 class Answer {
@@ -134,12 +132,6 @@ class Answer {
   }
 }
 
-interface RequestPlace {
-  readonly session: number;
-  readonly turn: number;
-  readonly intendedMs: number;
-}
-
 const TIMEOUTS = ["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "UND_ERR_CONNECT_TIMEOUT"];
 
 function transportFailure(error: Error, wasSent: boolean): Failure {
@@ -152,7 +144,7 @@ function transportFailure(error: Error, wasSent: boolean): Failure {
 
 export function complete(connection: Connection, place: RequestPlace, turn: Turn): Promise<Completed> {
   const { pool, basePath, headers, now, watch } = connection;
-  const answer = new Answer();
+  const answer = turn.numVectorsAsked === undefined ? new Answer() : new VectorsAnswer();
   return new Promise((resolve) => {
     let wasSent = false;
     const end = (failure?: Failure) => resolve({ record: answer.end(place, turn, failure), answer: answer.text });

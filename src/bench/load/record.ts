@@ -6,11 +6,17 @@ export interface Failure {
   readonly detail: string;
 }
 
-export interface RequestRecord {
+/** The kept length of an error body. */
+export const DETAIL_CHARS = 300;
+
+export interface RequestPlace {
   readonly session: number;
   readonly turn: number;
   /** t0: when the request was due. */
   readonly intendedMs: number;
+}
+
+export interface RequestRecord extends RequestPlace {
   /** t1: when the request was handed to the socket; t0 if it never was. */
   readonly sentMs: number;
   /** Times of arrivals with tokens of any kind, including reasoning; simultaneous events count once. The first is f. */
@@ -19,7 +25,7 @@ export interface RequestRecord {
   readonly answerAtMs: number | undefined;
   /** l: the last arrival with a token or with the finish reason. */
   readonly lastMs: number;
-  /** Token counts from `usage`. */
+  /** Token counts from `usage`; the output of a request for vectors is the number of its vectors. */
   readonly numPromptTokens: number;
   readonly numCachedTokens: number;
   readonly numOutputTokens: number;

@@ -15,7 +15,7 @@ import { outputTokensIn, plateauOf } from "./plateau.js";
 /** The least number of answers for which a drift is more than chance. */
 const MIN_FOR_DRIFT = 20;
 
-/** Times of one answered request; TPOT is undefined for a single token. */
+/** Times of one answered request; TPOT is undefined for a single token, and for an answer that arrived as a whole. */
 export function timesOf(
   record: Pick<RequestRecord, "sentMs" | "lastMs" | "numOutputTokens"> & { readonly firstMs: number },
 ) {
@@ -23,7 +23,7 @@ export function timesOf(
   return {
     ttftMs: firstMs - sentMs,
     e2eMs: lastMs - sentMs,
-    tpotMs: numOutputTokens >= 2 ? (lastMs - firstMs) / (numOutputTokens - 1) : undefined,
+    tpotMs: numOutputTokens >= 2 && lastMs > firstMs ? (lastMs - firstMs) / (numOutputTokens - 1) : undefined,
   };
 }
 

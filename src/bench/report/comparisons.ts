@@ -3,14 +3,17 @@
 import type { BenchReport } from "../results/schema.js";
 import { ablationSections, type Section } from "./ablation-tables.js";
 import { type Ratios, ratiosOf } from "./summary.js";
-import { ratioRows } from "./tables.js";
+import { ratioRows, unitsOf } from "./tables.js";
 import { ratioText, voidMark } from "./words.js";
 
-const ratioSection = (ratios: Ratios): Section => ({
-  title: `${ratios.first} ÷ ${ratios.second}`,
-  note: `All cells together: ${ratioText(ratios.throughput)} output tokens/s, ${ratioText(ratios.ttft)} TTFT${voidMark(ratios.isVoid)}.`,
-  rows: ratioRows(ratios),
-});
+const ratioSection = (ratios: Ratios): Section => {
+  const [throughput, first] = unitsOf(ratios.cells);
+  return {
+    title: `${ratios.first} ÷ ${ratios.second}`,
+    note: `All cells together: ${ratioText(ratios.throughput)} ${throughput}, ${ratioText(ratios.ttft)} ${first}${voidMark(ratios.isVoid)}.`,
+    rows: ratioRows(ratios),
+  };
+};
 
 /** The layers of an ablation; otherwise the ratios of the first target to each other one. */
 export function comparisonsOf(report: BenchReport): Section[] {

@@ -1,5 +1,5 @@
 /** Tables for every form of the report: columns of cells, ratios, and facts about machine, plan and servers. */
-import type { BenchReport } from "../results/schema.js";
+import type { BenchReport, PlannedCell } from "../results/schema.js";
 import type { CellRatio, CellSummary, Ratios } from "./summary.js";
 import {
   figure,
@@ -23,7 +23,28 @@ function filled(columns: readonly Column[], summaries: readonly CellSummary[]): 
   return columns.filter(({ text }) => summaries.some((summary) => ![NONE, ""].includes(text(summary))));
 }
 
+const isOfVectors = (cells: readonly { readonly cell: PlannedCell }[]): boolean =>
+  cells.some(({ cell }) => cell.workload.kind === "texts");
+
+/** What throughput counts, and the time to the first output. */
+export const unitsOf = (cells: readonly { readonly cell: PlannedCell }[]): readonly [string, string] =>
+  isOfVectors(cells) ? ["texts/s", "latency"] : ["output tokens/s", "TTFT"];
+
+/** A text's vector arrives as a whole, so that its latency is the time of the whole answer. */
+function vectorColumns(): Column[] {
+  return [
+    { title: "cell", text: (each) => each.cell.name + voidMark(each.isVoid) },
+    { title: "server", text: (each) => each.target },
+    { title: "texts/s", text: (each) => withRange(each.outputTokensPerS) },
+    { title: "tokens/s", text: (each) => figure(each.totalTokensPerS.median - each.outputTokensPerS.median) },
+    { title: "tokens/text", text: (each) => figure(each.promptTokens / each.outputTokens) },
+    { title: "latency p50", text: (each) => percentileText(each.e2eMs, "p50") },
+    { title: "p99", text: (each) => percentileText(each.e2eMs, "p99") },
+  ];
+}
+
 export function resultColumns(summaries: readonly CellSummary[]): Column[] {
+  if (isOfVectors(summaries)) return vectorColumns();
   const columns: Column[] = [
     { title: "cell", text: (each) => each.cell.name + voidMark(each.isVoid) },
     { title: "server", text: (each) => each.target },
@@ -87,16 +108,16 @@ export function detailColumns(summaries: readonly CellSummary[]): Column[] {
 }
 
 export function ratioRows({ first, second, cells }: Ratios): string[][] {
+  const hasTpot = !isOfVectors(cells);
   const row = ({ cell, isVoid, throughput, ttft, tpot }: CellRatio) => [
     cell.name + voidMark(isVoid),
     ratioText(throughput),
     ratioText(ttft),
-    ratioText(tpot),
+    ...(hasTpot ? [ratioText(tpot)] : []),
   ];
-  return [
-    [`${first} ÷ ${second}`, "output tokens/s", "TTFT (less is better)", "TPOT (less is better)"],
-    ...cells.map(row),
-  ];
+  const [throughput, ttft] = unitsOf(cells);
+  const titles = [throughput, `${ttft} (less is better)`, ...(hasTpot ? ["TPOT (less is better)"] : [])];
+  return [[`${first} ÷ ${second}`, ...titles], ...cells.map(row)];
 }
 
 export function titleOf({ targets, plan }: BenchReport): string {
@@ -109,7 +130,12 @@ export function titleOf({ targets, plan }: BenchReport): string {
 /** [name, facts] of each server. */
 export function serverFacts({ targets, runs }: BenchReport): (readonly [string, string])[] {
   return targets.map((target) => {
-    const lengths = target.ignoresEos ? "exact lengths" : "lengths chosen by the model";
+    const lengths =
+      target.leastCosine !== undefined
+        ? `least cosine ${target.leastCosine.toFixed(6)}`
+        : target.ignoresEos
+          ? "exact lengths"
+          : "lengths chosen by the model";
     const version = target.version === undefined ? "" : ` ${target.version}`;
     const commands = runs.flatMap((run) => (run.target === target.name ? (run.command ?? []) : []));
     const size = commands.every((each) => each === target.command)

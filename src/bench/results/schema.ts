@@ -65,6 +65,8 @@ const plan = z.object({
   scale: z.number().optional(),
   slo: slo.optional(),
   pricePerHour: z.number().optional(),
+  /** The least cosine of the servers' vectors with which they are compared. */
+  minCosine: z.number().optional(),
   /** Whether cells after the first without a gain are left out. */
   stopsWhenSaturated: z.boolean(),
   ablation: ablation.optional(),
@@ -101,6 +103,8 @@ const target = z.object({
   /** Whether answers of random workloads have exactly the requested length. */
   ignoresEos: z.boolean(),
   tokensPerWord: z.number(),
+  /** Of servers of vectors: the least cosine with the first server's vectors of the same texts. */
+  leastCosine: z.number().optional(),
   /**
    * Command of a started server, without paths. If servers are restarted for each run, this is the command for the first cell, and each run has its
    * own.

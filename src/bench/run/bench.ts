@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../../core/errors.js";
 import { LoadGenerator } from "../load/generator.js";
 import { machineInfo, versions } from "../results/machine.js";
-import { type BenchReport, REPORT_VERSION } from "../results/schema.js";
+import { type BenchReport, type BenchTarget, REPORT_VERSION } from "../results/schema.js";
 import { longestRequest } from "../workload/workload.js";
 import { ceilingReader } from "./ceilings.js";
 import { notesOn, type Planned } from "./plan.js";
@@ -59,8 +59,10 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
     live = live.map((each, i) => ({ ...each, facts: common[i]! }));
     // A server that is restarted gets the size that its cells need.
     if (restarts === "never") for (const each of live) assertFits(planned, each);
+    const targets = live.map((each) => aboutTarget(each, live[0]!));
+    assertAlike(planned, targets);
     events.onTargets(live);
-    const report = reportFor(job, live);
+    const report = reportFor(job, targets);
     const works = live.flatMap(({ work }) => work ?? []);
     const readCeilings = ceilingReader(works, job.numThreads);
     const addCeilings = () => {
@@ -113,8 +115,24 @@ function assertFits({ cells }: Planned, { name, facts: { maxModelLen } }: LiveTa
   });
 }
 
-function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readonly LiveTarget[]): BenchReport {
-  const targets = live.map(aboutTarget);
+const cosineNotes = ([first, ...others]: readonly BenchTarget[]): string[] =>
+  others.flatMap(({ name, leastCosine }) =>
+    leastCosine === undefined
+      ? []
+      : `Vectors of ${name} and ${first!.name}: a cosine of at least ${leastCosine.toFixed(6)} over all compared texts.`,
+  );
+
+/** Servers of different vectors do different work. Throws peer_failed. */
+function assertAlike({ plan: { minCosine = -1 } }: Planned, targets: readonly BenchTarget[]): void {
+  const other = targets.find(({ leastCosine = 1 }) => leastCosine < minCosine);
+  if (other === undefined) return;
+  const message = `expected vectors of ${other.name} with a cosine of at least ${minCosine} with those of ${targets[0]!.name}, got ${other.leastCosine}`;
+  throw new MillraceError("peer_failed", message, {
+    hint: "serve the same model with the same pooling everywhere, or lower --min-cosine",
+  });
+}
+
+function reportFor({ planned: { plan, cells }, resumed }: BenchJob, targets: BenchTarget[]): BenchReport {
   if (resumed !== undefined) {
     const what = (report: Pick<BenchReport, "plan" | "targets" | "machine" | "versions">): unknown =>
       JSON.parse(
@@ -147,7 +165,7 @@ function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readon
     machine: machineInfo(),
     versions: versions(),
     plan,
-    notes: notesOn(cells, plan.rounds),
+    notes: [...notesOn(cells, plan.rounds), ...cosineNotes(targets)],
     targets,
     runs: [],
   };

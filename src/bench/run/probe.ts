@@ -68,6 +68,31 @@ export async function listModels({ url, headers }: ServerAddress): Promise<Model
   }
 }
 
+/** The model to measure, and its context where the server tells it. Throws peer_failed. */
+export async function chosenModel(
+  address: ServerAddress,
+): Promise<{ readonly model: string; readonly maxModelLen: number | undefined }> {
+  const listed = await listModels(address);
+  if (listed === undefined) throw unusable(address, "no answer from /v1/models");
+  const { models, status } = listed;
+  if (status === 401 || status === 403) {
+    const key = "authorization" in address.headers ? "for the key that was sent" : "without a key";
+    const hint = "give the server's key with --api-key, or in OPENAI_API_KEY";
+    throw unusable(address, `${status} from /v1/models ${key}`, hint);
+  }
+  const model = address.model ?? models[0]?.id;
+  if (model === undefined) {
+    throw unusable(address, "no model in /v1/models", "give the model's name with --model");
+  }
+  return { model, maxModelLen: models.find((each) => each.id === model)?.max_model_len };
+}
+
+export const unusable = (
+  { url }: ServerAddress,
+  got: string,
+  hint = "start an OpenAI-compatible server there; give its key with --api-key or OPENAI_API_KEY",
+): MillraceError => new MillraceError("peer_failed", `expected a server to measure at ${url}, got ${got}`, { hint });
+
 const tokenized = z.object({ tokens: z.array(z.int().min(0)) });
 
 const jsonOf = async (response: Response): Promise<unknown> =>
@@ -89,19 +114,14 @@ class Prober {
   }
 
   async probe(): Promise<ProbedServer> {
-    const listed = await listModels(this.address);
-    if (listed === undefined) throw this.#failed("no answer from /v1/models");
-    const { models, status } = listed;
-    if (status === 401 || status === 403) throw this.#refused(status);
-    const model = this.address.model ?? models[0]?.id;
-    if (model === undefined) throw this.#failed("no model in /v1/models", "give the model's name with --model");
+    const { model, maxModelLen } = await chosenModel(this.address);
     const text = prose(new Random(0), VOCABULARY_WORDS);
     const tokens = await this.#tokenize(model, text);
     const completions = await this.#completions(model, [...new Set(tokens)]);
     const chat = await this.#chat(model);
-    if (completions === undefined && chat === undefined) throw this.#failed(this.#lastFailure);
+    if (completions === undefined && chat === undefined) throw unusable(this.address, this.#lastFailure);
     const tokensPerWord = tokens.length / VOCABULARY_WORDS || (completions?.tokensPerWord ?? chat!.tokensPerWord);
-    if (!(tokensPerWord > 0)) throw this.#failed("answers without usage.prompt_tokens");
+    if (!(tokensPerWord > 0)) throw unusable(this.address, "answers without usage.prompt_tokens");
     return {
       model,
       hasCompletions: completions !== undefined,
@@ -112,25 +132,8 @@ class Prober {
       hasJsonMode: chat?.hasJsonMode ?? false,
       promptOverhead: completions?.overhead ?? 0,
       chatOverhead: chat === undefined ? 0 : Math.round(chat.fewTokens - FEW_WORDS * tokensPerWord),
-      maxModelLen: models.find((each) => each.id === model)?.max_model_len,
+      maxModelLen,
     };
-  }
-
-  #refused(status: number): MillraceError {
-    const hasKey = "authorization" in this.address.headers;
-    return this.#failed(
-      `${status} from /v1/models ${hasKey ? "for the key that was sent" : "without a key"}`,
-      "give the server's key with --api-key, or in OPENAI_API_KEY",
-    );
-  }
-
-  #failed(
-    got: string,
-    hint = "start an OpenAI-compatible server there; give its key with --api-key or OPENAI_API_KEY",
-  ): MillraceError {
-    return new MillraceError("peer_failed", `expected a server to measure at ${this.address.url}, got ${got}`, {
-      hint,
-    });
   }
 
   /** Tokens by vLLM's or llama.cpp's endpoint; empty for a server with neither. */

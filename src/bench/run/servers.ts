@@ -81,6 +81,25 @@ export function llamaServer(binary: string, { path, numThreads }: ServedModel): 
   };
 }
 
+/** llama.cpp's server of vectors: a batch has room for all slots' texts, each of at most `maxTokens`. */
+export function llamaEmbeddingServer(binary: string, { path, numThreads }: ServedModel): Launch {
+  const size = EMBEDDING_SLOTS * EMBEDDING_TOKENS;
+  return {
+    name: "llama-server",
+    command: (port) => [
+      binary,
+      "-m",
+      path,
+      "--port",
+      String(port),
+      "--embeddings",
+      "--no-webui",
+      ...["-np", String(EMBEDDING_SLOTS), "-c", String(size), "-b", String(size), "-ub", String(size)],
+      ...(numThreads === undefined ? [] : ["-t", String(numThreads)]),
+    ],
+  };
+}
+
 /** @param folder with node_modules/node-llama-cpp */
 export function nodeLlamaCppServer(folder: string, { path, numThreads }: ServedModel, context: number): Launch {
   return {
@@ -100,6 +119,10 @@ export function nodeLlamaCppServer(folder: string, { path, numThreads }: ServedM
     ],
   };
 }
+
+/** Texts that llama.cpp computes together, and the most tokens of each. */
+const EMBEDDING_SLOTS = 16;
+const EMBEDDING_TOKENS = 512;
 
 /** Seats for open loads. */
 const USUAL_SEATS = 64;

@@ -1,8 +1,9 @@
 /** A server to measure, already running or started for the benchmark, and the facts that the first run needs. */
 import { basename } from "node:path";
+import { MillraceError } from "../../core/errors.js";
 import type { BenchTarget, ModelWork } from "../results/schema.js";
 import type { ServerShape } from "../workload/scenarios.js";
-import type { ProbedServer } from "../workload/traffic.js";
+import type { ProbedServer, ProbedVectors } from "../workload/traffic.js";
 import { type Launch, type LaunchedServer, launchServer } from "./launch.js";
 import { listModels, probeServer, type ServerAddress } from "./probe.js";
 
@@ -17,6 +18,8 @@ export interface ServerUnderTest {
   /** Process id of a local server, whose CPU time and memory are then reported. */
   readonly pid?: number | undefined;
   readonly timeoutMs: number;
+  /** Finds the facts; absent: those of a server that generates text. */
+  readonly probe?: (address: ServerAddress, signal: AbortSignal) => Promise<ProbedServer>;
   /** Name of the target whose facts hold for this one too: it starts for its runs only, which are void if it cannot. */
   readonly factsOf?: string | undefined;
 }
@@ -47,7 +50,7 @@ export async function openTarget(
   known?: ProbedServer,
 ): Promise<LiveTarget> {
   signal.throwIfAborted();
-  const { name, launch, model, apiKey, timeoutMs } = target;
+  const { name, launch, model, apiKey, timeoutMs, probe = probeServer } = target;
   const server: Partial<LaunchedServer> = launch === undefined ? {} : await launchServer(launch, shape, signal);
   const close = async () => server.stop?.();
   try {
@@ -55,7 +58,7 @@ export async function openTarget(
     const ownKey = apiKey ?? shape?.apiKeys?.[0];
     const key = ownKey === undefined ? {} : { authorization: `Bearer ${ownKey}` };
     const address = { url, headers: { "content-type": "application/json", ...key }, model, timeoutMs };
-    const facts = known ?? (await probeServer(address, signal));
+    const facts = known ?? (await probe(address, signal));
     const command = commandOf(launch, shape);
     const [version, pid] = [await versionOf(address), server.pid ?? target.pid];
     return { name, address, facts, version, command, pid, work: launch?.work, close };
@@ -81,9 +84,9 @@ export function unopenedTarget(target: ServerUnderTest, like: LiveTarget, shape:
 const commandOf = (launch: Launch | undefined, shape: ServerShape | undefined): string | undefined =>
   launch?.command(0, shape).map(withoutFolder).join(" ");
 
-/** The target as the report describes it. */
-export function aboutTarget({ name, facts, version, command, work }: LiveTarget): BenchTarget {
-  const { model, tokenIds, hasCompletions, maxModelLen, ignoresEos, tokensPerWord } = facts;
+/** The target as the report describes it. @param first the report's first target */
+export function aboutTarget({ name, facts, version, command, work }: LiveTarget, first: LiveTarget): BenchTarget {
+  const { model, tokenIds, hasCompletions, maxModelLen, ignoresEos, tokensPerWord, vectors } = facts;
   return {
     // Reports have no paths of the machine.
     name,
@@ -94,8 +97,19 @@ export function aboutTarget({ name, facts, version, command, work }: LiveTarget)
     ignoresEos,
     tokensPerWord,
     work,
-    promptsAs: tokenIds.length > 0 ? "ids" : hasCompletions ? "text" : "chat",
+    promptsAs: tokenIds.length > 0 ? "ids" : hasCompletions || vectors !== undefined ? "text" : "chat",
+    ...(vectors === undefined ? {} : { leastCosine: leastCosine(vectors.ofTexts, first.facts.vectors!.ofTexts) }),
   };
+}
+
+/** The cosine of the two vectors that differ most; −1 where their lengths differ. */
+function leastCosine(all: readonly (readonly number[])[], others: readonly (readonly number[])[]): number {
+  const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+  const cosines = all.map((a, i) => {
+    const b = others[i]!;
+    return a.length === b.length ? dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b)) : -1;
+  });
+  return Math.min(...cosines);
 }
 
 /** Removes folders from a word that is a path, or JSON with paths. */
@@ -124,7 +138,16 @@ export function inCommon(all: readonly ProbedServer[]): ProbedServer[] {
     tokenIds: takesIds ? facts.tokenIds : [],
     ignoresEos: every((each) => each.ignoresEos),
     hasJsonMode: every((each) => each.hasJsonMode),
+    vectors: facts.vectors && { ...facts.vectors, ...textsInCommon(all) },
   }));
+}
+
+/** The same texts for all: of words that are one token everywhere, and short enough for the server that adds most. */
+function textsInCommon(all: readonly ProbedServer[]): Pick<ProbedVectors, "words" | "overhead"> {
+  const [first, ...others] = all.flatMap(({ vectors }) => vectors ?? []);
+  const words = first!.words.filter((word) => others.every((other) => other.words.includes(word)));
+  if (words.length > 0) return { words, overhead: Math.max(...all.map(({ vectors }) => vectors!.overhead)) };
+  throw new MillraceError("peer_failed", "expected servers with some words that are one token in all, got none");
 }
 
 export async function isAlive(target: LiveTarget): Promise<boolean> {

@@ -3,12 +3,14 @@
 export interface Turn {
   /** Path after the server's URL. */
   readonly path: string;
-  /** JSON, with `stream` and `stream_options.include_usage`. */
+  /** JSON, with `stream` and `stream_options.include_usage` where the answer is text. */
   readonly body: string;
   /** Headers that replace the server's headers of the same names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The exact length of the answer; another length is a failure. Undefined: any length. */
   readonly numTokensAsked: number | undefined;
+  /** The answer is as many vectors, as one JSON object. Absent: it is a stream of text. */
+  readonly numVectorsAsked?: number | undefined;
 }
 
 export interface Session {

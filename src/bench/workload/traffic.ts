@@ -20,6 +20,17 @@ export interface ProbedServer {
   readonly promptOverhead: number;
   readonly chatOverhead: number;
   readonly maxModelLen?: number | undefined;
+  /** Of a server of vectors. */
+  readonly vectors?: ProbedVectors | undefined;
+}
+
+/** What a server of vectors tells about its tokens, and its vectors of the probe's texts. */
+export interface ProbedVectors {
+  /** Words that are one token each. */
+  readonly words: readonly string[];
+  /** Tokens that are added to a text. */
+  readonly overhead: number;
+  readonly ofTexts: readonly (readonly number[])[];
 }
 
 export interface Traffic {
@@ -56,6 +67,8 @@ export function sessionsOf(traffic: Traffic): OpenSession {
         return once(() => writer.aboutDocument(random, workload));
       case "code-edit":
         return once(() => writer.codeEdit(random, workload));
+      case "texts":
+        return once(() => writer.texts(random, workload));
       case "entries":
         return once(() => writer.entry(random, workload.entries[index % workload.entries.length]!));
     }
@@ -131,6 +144,16 @@ class Writer {
     const task = `Rename the variable total to sum${random.integer(1, 999)} and give the whole file back, nothing else.`;
     const messages: Message[] = [{ role: "user", content: `${task}\n\n\`\`\`ts\n${file}\`\`\`` }];
     return this.#chat(messages, { maxTokens: outputTokens, isFixed: false, temperature });
+  }
+
+  texts(random: Random, { tokensPerText, textsPerRequest }: Kind<"texts">): Turn {
+    const { model, vectors } = this.server;
+    const { words, overhead } = vectors!;
+    const text = () =>
+      Array.from({ length: Math.max(1, tokensPerText - overhead) }, () => random.pick(words)).join(" ");
+    const input = Array.from({ length: textsPerRequest }, text);
+    const body = JSON.stringify({ model, input });
+    return { path: "/v1/embeddings", body, numTokensAsked: undefined, numVectorsAsked: textsPerRequest };
   }
 
   entry(random: Random, entry: Entry): Turn {

@@ -57,6 +57,8 @@ export type Workload =
       readonly outputTokens: number;
       readonly temperature?: number;
     }
+  /** Texts of random words, each of one token, to make vectors of. */
+  | { readonly kind: "texts"; readonly tokensPerText: number; readonly textsPerRequest: number }
   | { readonly kind: "entries"; readonly entries: readonly Entry[] };
 
 /** Number of requests in a session. */
@@ -98,6 +100,8 @@ export function longestRequest(workload: Workload): number {
       return workload.documentTokens + workload.outputTokens;
     case "code-edit":
       return workload.fileTokens + workload.outputTokens;
+    case "texts":
+      return workload.tokensPerText;
     case "entries":
       return Math.max(...workload.entries.map((entry) => (entry.promptTokens ?? 0) + entry.outputTokens));
   }

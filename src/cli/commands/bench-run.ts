@@ -70,10 +70,10 @@ export function urlTarget(text: string, flags: Pick<RunFlags, "apiKey" | "timeou
   return { name: name ?? new URL(url).host, url, apiKey: flags.apiKey, timeoutMs: 1000 * flags.timeout };
 }
 
-const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== "");
+export const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== "");
 
 /** Options that apply only to servers started by the command. */
-const OF_STARTED = ["threads", "serverArgs", "llamaServer", "nodeLlamaCpp"];
+export const OF_STARTED = ["threads", "serverArgs", "llamaServer", "nodeLlamaCpp"];
 
 /** The servers to measure, and the plan; several started servers get one common size. */
 async function jobOf(

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { benchAblateCommand } from "./bench-ablate.js";
 import { benchCompareCommand } from "./bench-compare.js";
 import { benchDraftsCommand } from "./bench-drafts.js";
+import { benchEmbeddingsCommand } from "./bench-embeddings.js";
 import { benchEngineCommand } from "./bench-engine.js";
 import { benchGatewayCommand } from "./bench-gateway.js";
 import { benchGrammarsCommand } from "./bench-grammars.js";
@@ -21,6 +22,7 @@ export function benchCommand(): Command {
     .addCommand(benchAblateCommand())
     .addCommand(benchCompareCommand())
     .addCommand(benchDraftsCommand())
+    .addCommand(benchEmbeddingsCommand())
     .addCommand(benchEngineCommand())
     .addCommand(benchGatewayCommand())
     .addCommand(benchGrammarsCommand())

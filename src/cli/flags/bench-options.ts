@@ -67,10 +67,15 @@ const TOLD = "Report:";
 const grouped = (group: string, flags: string, about: string): Option => new Option(flags, about).helpGroup(group);
 
 export function addOutputOptions(command: Command): Command {
+  return addTableOptions(command)
+    .addOption(grouped(TOLD, "--html <file>", "HTML page with charts"))
+    .addOption(grouped(TOLD, "--svg <file>", "SVG chart of throughput against load"));
+}
+
+/** Options of a command whose report has tables only. */
+export function addTableOptions(command: Command): Command {
   return command
     .addOption(grouped(TOLD, "--json <file>", "results file, saved after every run"))
-    .addOption(grouped(TOLD, "--html <file>", "HTML page with charts"))
-    .addOption(grouped(TOLD, "--svg <file>", "SVG chart of throughput against load"))
     .addOption(grouped(TOLD, "--md <file>", "Markdown report"))
     .addOption(grouped(TOLD, "--resume", "continue the run saved in the --json file"))
     .addOption(workersOption())

@@ -34,7 +34,9 @@ export function benchView(stream: NodeJS.WriteStream, now: () => number = () => 
     onProgress: (place, progress) => status(place, progressText(progress, now() - runStartMs)),
     onRun: (place, run) => {
       numDoneHere++;
-      stream.write(`${rewrite}${run.voidReasons.length === 0 ? "✓" : "✗"} ${describe(place)}: ${runText(run)}\n`);
+      stream.write(
+        `${rewrite}${run.voidReasons.length === 0 ? "✓" : "✗"} ${describe(place)}: ${runText(place, run)}\n`,
+      );
     },
   };
 }
@@ -47,13 +49,14 @@ function progressText({ numSent, numDone, numFailed, numOutputTokens }: Progress
   return `${numDone} answered, ${numSent - numDone} under way${failed}, ${speed}`;
 }
 
-function runText({ metrics, voidReasons, client }: BenchRun): string {
+function runText({ cell }: RunPlace, { metrics, voidReasons, client }: BenchRun): string {
+  const isOfVectors = cell.workload.kind === "texts";
   const numFailed = metrics.failures.reduce((sum, failure) => sum + failure.count, 0);
   const [first] = metrics.failures;
   return [
-    `${figure(throughputOf(metrics))} tokens/s`,
-    `TTFT p50 ${milliseconds(metrics.ttftMs?.percentiles.p50)}`,
-    `TPOT p50 ${milliseconds(metrics.tpotMs?.percentiles.p50)}`,
+    `${figure(throughputOf(metrics))} ${isOfVectors ? "texts/s" : "tokens/s"}`,
+    `${isOfVectors ? "latency" : "TTFT"} p50 ${milliseconds(metrics.ttftMs?.percentiles.p50)}`,
+    ...(isOfVectors ? [] : [`TPOT p50 ${milliseconds(metrics.tpotMs?.percentiles.p50)}`]),
     ...(first === undefined
       ? []
       : [`${numFailed} of ${metrics.numRequests} failed (${first.kind}: ${first.example.slice(0, 120)})`]),
