@@ -23,12 +23,12 @@ constexpr int kTokensOfEight = 1;
 #endif
 // Columns of a register.
 constexpr int64_t kStepCols = 2 * kLanes;
-// With at most this many tokens, all of them pass over the rows of one tile while the next rows are read: reading decides, and few rows at once
-// are read fastest.
+// Most tokens for which tiles have four rows and all tokens pass over a tile while the next rows are read: memory is the limit, and few rows at
+// once are read fastest.
 constexpr int64_t kMaxOfFour = 12;
-// With more, activations come from the second-level cache, and eight rows are 1.3 times as fast.
+// Most tokens for which tiles have eight rows: activations come from the second-level cache, and eight rows are 1.3 times as fast as four.
 constexpr int64_t kMaxOfEight = 64;
-// With still more, the activations of a tile of tokens, this many columns at a time, stay in the first-level cache for a block of rows.
+// With more tokens, the activations of a tile, this many columns at a time, stay in the first-level cache for a block of rows.
 constexpr int64_t kBlockCols = 2048;
 constexpr int64_t kBlockRows = 32;
 
@@ -39,8 +39,8 @@ struct Columns {
   bool isLast;
 };
 
-// Advances the sums of kTokens tokens and kTiles times four rows from row n on by a block of columns; after the last the outputs are written.
-// ahead[r]: how many bytes ahead of their use row r's weights are asked for; 0: not at all.
+// Advances the sums of kTokens tokens and kTiles times four rows from row n on by a block of columns; after the last block it writes the outputs.
+// ahead[r]: row r's weights are prefetched so many bytes before their use; 0: not at all.
 template <int kTiles, int kTokens>
 void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t n, int64_t numRows, const int64_t* ahead, Floats* resting) {
   constexpr int kRows = kTiles * kRowTile;

@@ -11,6 +11,7 @@ import {
   unservedVariant,
 } from "../description/servable.js";
 import { describeGguf } from "./describe.js";
+import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { encoderPooling, missingTensor } from "./pooling.js";
 import { ropesFromMetadata } from "./rope.js";
@@ -25,10 +26,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
   const { activation, hasPositionTable, isLayerNormed, normsSums, isNeoxInFiles = false } = factsOf(architecture);
   const description = describeGguf(gguf);
   const layers = servableLayers(description, architecture);
-  const { headDim, valueDim } = layers[0]!.mixer;
-  if (valueDim !== headDim) {
-    throw new MillraceError("gguf_metadata", `expected value heads as wide as key heads (${headDim}), got ${valueDim}`);
-  }
+  const headDim = headDimOf(layers);
   const numPositions = hasPositionTable
     ? rowsOf(gguf, "position_embd.weight", MODEL_LIMITS.context)
     : description.contextLength;

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { HOSTILE_VALUES } from "../../../test/helpers/hostile-metadata.js";
 import {
   type RandomArchitecture,
   type RandomModelOptions,
@@ -123,20 +124,9 @@ test.each(
     writeRandomModel(path, { architecture, seed: 2, width: 32, ff: 32, vocab: 300, metadata });
   write();
   const keys = [...readGguf(path).metadata.keys()].filter((key) => key.startsWith(`${architecture}.`));
-  const hostile = [
-    u32(0),
-    u32(2 ** 31),
-    i64(-1n),
-    f32(-1),
-    f32(Number.NaN),
-    f32(1e30),
-    str("x"),
-    bool(false),
-    arr("u32", [1, 2]),
-  ];
   let numRefused = 0;
   for (const key of keys) {
-    for (const value of hostile) {
+    for (const value of HOSTILE_VALUES) {
       write({ [key]: value });
       try {
         const { layers, ropes, width, contextLength, ...model } = openModel(path).config;

@@ -16,6 +16,7 @@ import {
 } from "../description/servable.js";
 import { DRAFT_BLOCKS, describeGguf } from "./describe.js";
 import { servableEncoder } from "./encoder.js";
+import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { decoderPooling } from "./pooling.js";
 import { ropesFromMetadata } from "./rope.js";
@@ -47,11 +48,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const description = describeGguf(gguf);
   const { width } = description;
   const layers = servableLayers(description, architecture);
-  const { headDim, valueDim } = layers[0]!.mixer;
-  if (valueDim !== headDim) {
-    const message = `expected value heads as wide as key heads (${headDim}), got ${valueDim}`;
-    throw new MillraceError("gguf_metadata", message);
-  }
+  const headDim = headDimOf(layers);
   const { activation, isNeoxInFiles = false } = factsOf(architecture);
   const read = new MetadataReader(metadata, architecture);
   const routing = readRouting(read, metadata, architecture);
@@ -61,7 +58,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     layers,
     ...fixedBy(architecture, width),
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
-    attentionScale: attentionScaleOf(architecture, layers, width),
+    attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
     activation,
     routing,
@@ -71,8 +68,13 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   });
 }
 
-function attentionScaleOf(architecture: Architecture, layers: readonly ServableLayer[], width: number): number {
-  const { numHeads, headDim } = layers[0]!.mixer;
+function attentionScaleOf(
+  architecture: Architecture,
+  layers: readonly ServableLayer[],
+  headDim: number,
+  width: number,
+): number {
+  const { numHeads } = layers[0]!.mixer;
   const is27b = layers.length === factsOf(architecture).numLayersOf27b;
   return 1 / Math.sqrt(is27b ? width / numHeads : headDim);
 }

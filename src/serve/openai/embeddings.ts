@@ -82,11 +82,12 @@ interface InputOptions {
   readonly truncate: number | undefined;
 }
 
-interface PooledPrompt {
+/** What the model makes a vector or a score of: a text, or a pair of texts. */
+export interface PooledPrompt {
   readonly ids: Int32Array;
-  /** As in `EngineRequest`. */
+  /** Position of the second text's first token; undefined: there is one text, or the model does not tell two apart. */
   readonly secondTextStart?: number | undefined;
-  /** The request's field that it came in, for errors. */
+  /** The field of the request that errors name. */
   readonly param: string;
 }
 

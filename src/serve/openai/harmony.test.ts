@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { harmonyTemplate } from "../../../test/helpers/chat-templates.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
 import type { AppOptions } from "../http/context.js";
 
 const tools = [{ type: "function", function: { name: "now" } }];
@@ -106,6 +107,14 @@ describe("the template", () => {
       const later = await post({ messages: [...messages, said, ...messages] });
       expect(later.prompt).toContain("<|start|>assistant<|channel|>final<|message|>Noon.<|end|>");
     }
+  });
+
+  it("receives the content beside a call whose reasoning is empty", async () => {
+    const inner = `{{- messages[1].content }}|{{ messages[1].thinking is defined }}`;
+    const template = new ChatTemplate(`${harmonyTemplate.source}${inner}`);
+    const bare = { ...called, reasoning_content: "" };
+    const { prompt } = await post({ messages: [...messages, bare, result] }, "", { chatTemplate: template });
+    expect(prompt.endsWith("I look.|False")).toBe(true);
   });
 
   it("receives several calls of one message as messages, each with its result", async () => {

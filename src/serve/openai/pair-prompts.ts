@@ -2,6 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import type { PairTemplate } from "../../text/tokenizer/tokenizer.js";
 import type { ServeContext } from "../http/context.js";
+import type { PooledPrompt } from "./embeddings.js";
 import { assertMayBeTruncated, contextExceeded, wholeIds } from "./prompt-size.js";
 
 interface PairText {
@@ -11,14 +12,6 @@ interface PairText {
 }
 
 export type TextPair = readonly [first: PairText, second: PairText];
-
-export interface PairPrompt {
-  readonly ids: Int32Array;
-  /** Position of the second text's first token, in models that tell the two apart. */
-  readonly secondTextStart: number | undefined;
-  /** The request field of the second text. */
-  readonly param: string;
-}
 
 /** How the tokens of pairs are made. */
 interface PairOptions {
@@ -40,7 +33,7 @@ export async function encodePairs(
   context: ServeContext,
   pairs: readonly TextPair[],
   { truncate, instruction }: PairOptions,
-): Promise<readonly PairPrompt[]> {
+): Promise<readonly PooledPrompt[]> {
   const length = pairs.flat().reduce((sum, { text }) => sum + text.length, 0);
   if (truncate !== undefined) assertMayBeTruncated(length, pairs[0]![1].param);
   if (context.engine.info.isCausal) return encodeInstructed(context, pairs, truncate, instruction);
@@ -63,7 +56,7 @@ async function encodeJoined(
   context: ServeContext,
   pairs: readonly TextPair[],
   truncate: number | undefined,
-): Promise<readonly PairPrompt[]> {
+): Promise<readonly PooledPrompt[]> {
   const { pair: template } = context.tokenizer;
   if (template === undefined) {
     throw new MillraceError(
@@ -101,7 +94,7 @@ async function encodeInstructed(
   pairs: readonly TextPair[],
   truncate: number | undefined,
   instruction = DEFAULT_INSTRUCTION,
-): Promise<readonly PairPrompt[]> {
+): Promise<readonly PooledPrompt[]> {
   const { asyncTokenizer, engine } = context;
   const { maxModelLen } = engine.info;
   const around = await asyncTokenizer.encode([BEFORE_PAIR, AFTER_PAIR], { addSpecial: false, parseSpecial: true });
@@ -115,7 +108,7 @@ async function encodeInstructed(
     const ids = wholeIds(each, context, param);
     const numTokens = ids.length + numAround;
     if (truncate === undefined && numTokens > maxModelLen) throw contextExceeded(maxModelLen, numTokens, 0, param);
-    return { ids: Int32Array.of(...before!, ...ids.subarray(0, numFit), ...after!), secondTextStart: undefined, param };
+    return { ids: Int32Array.of(...before!, ...ids.subarray(0, numFit), ...after!), param };
   });
 }
 

@@ -112,7 +112,7 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
       ...(request.return_documents === true ? { document: { text: texts[index] } } : {}),
     })),
     // Cohere's clients read `meta`, Jina's and vLLM's `usage`.
-    meta: { api_version: { version: "2" }, billed_units: { search_units: 1 }, tokens: { input_tokens: numTokens } },
+    meta: { api_version: { version: "2" }, tokens: { input_tokens: numTokens } },
     usage: { prompt_tokens: numTokens, total_tokens: numTokens },
   });
 }

@@ -266,7 +266,8 @@ function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string,
   const hasCalls = Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
   if (!hasCalls) delete prepared.tool_calls;
   if (needs.refusesNoContent && content === null) prepared.content = "";
-  if (needs.hasThinking && message.reasoning_content !== undefined && prepared.thinking === undefined) {
+  // An empty reasoning is none, and leaves a call its content.
+  if (needs.hasThinking && message.reasoning_content && prepared.thinking === undefined) {
     prepared.thinking = message.reasoning_content;
     if (hasCalls) prepared.content = "";
   }

@@ -1,0 +1,10 @@
+/** The width of a model's heads: values that are as wide as keys are what the engine computes. */
+import { MillraceError } from "../../core/errors.js";
+import type { ServableLayer } from "../description/servable.js";
+
+/** @throws gguf_metadata for value heads of another width */
+export function headDimOf(layers: readonly ServableLayer[]): number {
+  const { headDim, valueDim } = layers[0]!.mixer;
+  if (valueDim === headDim) return headDim;
+  throw new MillraceError("gguf_metadata", `expected value heads as wide as key heads (${headDim}), got ${valueDim}`);
+}
