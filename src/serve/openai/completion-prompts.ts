@@ -51,7 +51,17 @@ function fromIds(context: PromptContext, given: readonly number[], options: Prom
   const ids = options.truncate === undefined ? given : Array.from(shortened(context, Int32Array.from(given), asGiven));
   if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, param);
   assertTokenIds(ids, vocabSize, param);
-  return { ids: Int32Array.from(ids), text: context.tokenizer.decode(ids, { keepSpecial }) };
+  return withText(Int32Array.from(ids), () => context.tokenizer.decode(ids, { keepSpecial }));
+}
+
+/** The text of ids is made where it is asked for: that of millions, which a request may have, takes a second. */
+function withText(ids: Int32Array, textOf: () => string): Prompt {
+  return {
+    ids,
+    get text() {
+      return textOf();
+    },
+  };
 }
 
 function shortened(context: PromptContext, ids: Int32Array, options: PromptOptions): Int32Array {
@@ -79,7 +89,7 @@ async function fromTexts(
   return encoded.map((each, index) => {
     const whole = wholeIds(each, context, paramOf(index));
     const ids = shortened(context, whole, options);
-    return { ids, text: ids === whole ? texts[index]! : context.tokenizer.decode(ids, { keepSpecial }) };
+    return withText(ids, () => (ids === whole ? texts[index]! : context.tokenizer.decode(ids, { keepSpecial })));
   });
 }
 
@@ -88,6 +98,8 @@ interface PromptOptions {
   readonly keepSpecial: boolean;
   /** The field's name; `prompt` by default. */
   readonly param?: string;
+  /** The name of each text in a list, where it is another than its index in the field. */
+  readonly paramOf?: (index: number) => string;
   /** How many of a prompt's last tokens are kept (-1: as many as the context holds in addition to the answer). Absent: all. */
   readonly truncate?: number | undefined;
   /** The number of tokens for the answer. */
@@ -126,7 +138,7 @@ export async function encodePrompts(
     throw new MillraceError("invalid_parameter", message, { param: fieldName });
   }
   if (isTexts(field)) {
-    const paramOf = (index: number) => `${fieldName}[${index}]`;
+    const paramOf = options.paramOf ?? ((index: number) => `${fieldName}[${index}]`);
     for (const [index, text] of field.entries()) assertText(context, text, options, paramOf(index));
     return fromTexts(context, field, options, paramOf);
   }

@@ -8,6 +8,7 @@ import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults } from "../http/respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
 import { type FieldRules, parseFields } from "./fields.js";
+import { jsonInTurns } from "./json-in-turns.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
 import { integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
@@ -115,17 +116,14 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
   const generations = prompts.flatMap((prompt) => planPooling(context, prompt.ids, terms));
   const { results } = await collectResults(c, context, generations, terms);
   const numPromptTokens = prompts.reduce((sum, prompt) => sum + prompt.ids.length, 0);
-  return c.json({
-    object: "list",
-    data: results.map(({ pooled }, index) => {
-      if (pooled === undefined) {
-        throw new MillraceError("internal_error", "expected a vector from the engine, got none");
-      }
-      const vector = toUnitVector(pooled, numDimensions);
-      const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
-      return { object: "embedding", index, embedding };
-    }),
+  const items = results.map(({ pooled }, index) => () => {
+    if (pooled === undefined) throw new MillraceError("internal_error", "expected a vector from the engine, got none");
+    const vector = toUnitVector(pooled, numDimensions);
+    const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
+    return { object: "embedding", index, embedding };
+  });
+  return jsonInTurns(c, { object: "list" }, ["data", items], () => ({
     model,
     usage: { prompt_tokens: numPromptTokens, total_tokens: numPromptTokens },
-  });
+  }));
 }

@@ -13,7 +13,8 @@ import { encodePrompts } from "./completion-prompts.js";
 import { planPooling } from "./embeddings.js";
 import { type FieldRules, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
-import { encodePairs, type PairPrompt, type TextPair } from "./pair-prompts.js";
+import { encodePairs, noInstructions, type PairPrompt, type TextPair } from "./pair-prompts.js";
+import { contextExceeded } from "./prompt-size.js";
 import { checked, integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
 
 /** A document is a text, or an object that has one. */
@@ -72,6 +73,8 @@ export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
 };
 
 interface PairFields {
+  /** The field that has a text for each pair. */
+  readonly param: string;
   readonly truncate_prompt_tokens?: number | undefined;
   readonly instruction?: string | undefined;
 }
@@ -94,7 +97,7 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
     ],
   );
   assertNumPairs(context, pairs, "documents");
-  const { values, numTokens } = await scoresOf(c, context, pairs, request, terms);
+  const { values, numTokens } = await scoresOf(c, context, pairs, { ...request, param: "documents" }, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
   const shown = order.slice(0, request.top_n ?? order.length);
@@ -120,7 +123,13 @@ export async function score(c: AppContext, context: ServeContext): Promise<Respo
   const pairs = pairsOf(request.text_1, request.text_2);
   assertNumPairs(context, pairs, "text_2");
   const isReranker = context.engine.info.tasks.includes("rerank");
-  const { values, numTokens } = await (isReranker ? scoresOf : cosinesOf)(c, context, pairs, request, terms);
+  const { values, numTokens } = await (isReranker ? scoresOf : cosinesOf)(
+    c,
+    context,
+    pairs,
+    { ...request, param: "text_2" },
+    terms,
+  );
   return c.json({
     id: `score-${c.get("requestId")}`,
     object: "list",
@@ -160,10 +169,10 @@ async function scoresOf(
   c: AppContext,
   context: ServeContext,
   pairs: readonly TextPair[],
-  { truncate_prompt_tokens: truncate, instruction }: PairFields,
+  { truncate_prompt_tokens: truncate, instruction, param }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
-  const prompts = await encodePairs(context, pairs, { truncate, instruction });
+  const prompts = await encodePairs(context, pairs, { truncate, instruction, param });
   const plan = ({ ids, secondTextStart }: PairPrompt) => planPooling(context, ids, terms, secondTextStart);
   const pooled = await pooledOf(c, context, prompts.flatMap(plan), terms);
   return {
@@ -177,18 +186,29 @@ async function cosinesOf(
   c: AppContext,
   context: ServeContext,
   pairs: readonly TextPair[],
-  { truncate_prompt_tokens: truncate }: PairFields,
+  { truncate_prompt_tokens: truncate, instruction, param }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
-  const paramOf = new Map(pairs.flat().map(({ text, param }) => [text, param] as const));
+  if (instruction !== undefined) throw noInstructions("an embedding model");
+  const paramOf = new Map(pairs.flat().map((each) => [each.text, each.param] as const));
   const texts = [...paramOf.keys()];
+  const { maxSequencesPerRequest: most } = context.limits;
+  if (texts.length > most) {
+    const message = `${param}: expected at most ${most} different texts in text_1 and text_2 together, got ${texts.length}`;
+    throw new MillraceError("invalid_parameter", message, { param });
+  }
   const prompts = await encodePrompts(context, texts, {
     keepsStart: !context.engine.info.isCausal,
-    param: "text_2",
+    param,
+    paramOf: (index) => paramOf.get(texts[index]!)!,
     addSpecial: true,
     keepSpecial: true,
     truncate,
   });
+  const { maxModelLen } = context.engine.info;
+  for (const [index, { ids }] of prompts.entries()) {
+    if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, paramOf.get(texts[index]!)!);
+  }
   const pooled = await pooledOf(
     c,
     context,
