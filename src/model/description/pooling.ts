@@ -14,6 +14,8 @@ export type HeadLayer =
       readonly inputs: number;
       readonly outputs: number;
       readonly activation: HeadActivation;
+      /** Whether there is a bias; absent: as the tensors say. */
+      readonly isBiased?: boolean;
       /** Rows of the weight, which is then a part of a larger matrix of `totalRows`. */
       readonly rows?: readonly number[];
       readonly totalRows?: number;

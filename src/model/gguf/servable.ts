@@ -88,7 +88,16 @@ function pooledParts(
 ): Pick<ServableModel, "pooling" | "head"> {
   const code = metadata.number(`${architecture}.pooling_type`);
   const head = tensors.get("cls.output.weight");
-  if (code !== RANK || head === undefined) return { pooling: POOLING_BY_CODE.get(code), head: undefined };
+  if (code !== RANK) return { pooling: POOLING_BY_CODE.get(code), head: undefined };
+  if (head === undefined) {
+    throw new MillraceError(
+      "gguf_tensor",
+      "expected a tensor cls.output.weight, which pooling_type 4 is for, got none",
+      {
+        hint: "The file is incomplete; convert the model again.",
+      },
+    );
+  }
   const numLabels = head.shape[1] ?? 1;
   if (numLabels !== 1 && numLabels !== 2) {
     throw unservedVariant(`expected a rank head of one output, or of two for yes and no, got ${numLabels}`);
@@ -96,6 +105,11 @@ function pooledParts(
   const layer = { kind: "linear", name: "cls.output", inputs, activation: "none" } as const;
   if (numLabels === 1) return { pooling: "last", head: { layers: [{ ...layer, outputs: 1 }], scoring: "sigmoid" } };
   const labels = metadata.strings(`${architecture}.classifier.output_labels`) ?? ["yes", "no"];
+  if ([...labels].sort().join() !== "no,yes") {
+    throw unservedVariant(
+      `expected ${architecture}.classifier.output_labels to be yes and no, got ${labels.join(", ").slice(0, 80) || "none"}`,
+    );
+  }
   const rows = labels[0] === "no" ? [0, 1] : [1, 0];
   return { pooling: "last", head: { layers: [{ ...layer, outputs: 2, rows, totalRows: 2 }], scoring: "softmax" } };
 }

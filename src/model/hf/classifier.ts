@@ -33,7 +33,7 @@ export function classifierOf(text: JsonObject, traits: TypeTraits, width: number
   const type = text.string("model_type");
   if (type === "nomic_bert") throw unservedVariant("expected a nomic_bert without a classification head, got one");
   if (type === "modernbert") return modernClassifier(text, traits, layer, output, width);
-  const layers = [layer("cls", width, "tanh"), output];
+  const layers = [layer("cls", width, "tanh"), output].map((each) => ({ ...each, isBiased: true }));
   return { pooling: "cls", head: { layers, scoring: scoringOf(text) } };
 }
 
