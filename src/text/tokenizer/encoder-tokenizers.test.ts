@@ -176,6 +176,11 @@ describe("a compiled normalisation", () => {
     expect(numRefused).toBeGreaterThan(50);
   });
 
+  it("that makes long texts of characters is refused", () => {
+    const long = Buffer.concat([sound.subarray(0, 4 + sound.readUInt32LE(0)), Buffer.alloc(300, "x")]);
+    expect(() => charsmapNormalizer(long)).toThrow(/at most 256 bytes, got 300/);
+  });
+
   it("treats characters of one cluster together, and ASCII before a combining mark with it", () => {
     const normalize = charsmapNormalizer(sound);
     expect(normalize("e\u0301")).toBe("\u00e9");
