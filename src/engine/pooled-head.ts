@@ -3,6 +3,7 @@
  * and in double precision, so that a text's bits do not depend on others.
  */
 import type { TensorSource } from "../backend/tensor-source.js";
+import { MillraceError } from "../core/errors.js";
 import type { HeadActivation, HeadDescription, HeadLayer, HeadScoring } from "../model/description/pooling.js";
 import { readRows } from "../model/description/read-rows.js";
 
@@ -58,7 +59,17 @@ function loadLayer(layer: HeadLayer, source: TensorSource): Layer {
     totalRows: layer.totalRows ?? outputs,
     cols: inputs,
   });
-  const bias = rows === undefined && source.has(`${name}.bias`) ? source.values(`${name}.bias`, outputs) : undefined;
+  if (layer.isBiased === false && source.has(`${name}.bias`)) {
+    throw new MillraceError(
+      "model_tensor",
+      `expected a layer ${name} without a bias, as its config.json says, got one`,
+      {
+        hint: "The folder's files do not belong together; download the model again.",
+      },
+    );
+  }
+  const isBiased = rows === undefined && (layer.isBiased ?? source.has(`${name}.bias`));
+  const bias = isBiased ? source.values(`${name}.bias`, outputs) : undefined;
   const activate = ACTIVATIONS[activation];
   return (x) => {
     const out = new Float64Array(outputs);

@@ -1,5 +1,5 @@
 /** A tensor of the language model that nothing computes is an error in both formats, where it is served and where it is copied. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -9,8 +9,10 @@ import { writeEncoderGguf } from "../../test/helpers/encoder-gguf.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { vectorsOf } from "../../test/helpers/pooled-vectors.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { encodeSafetensors } from "../../test/helpers/safetensors-writer.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { u32 } from "../formats/gguf/write.js";
+import { readSafetensors } from "../formats/safetensors/read.js";
 import { openModel } from "./open-model.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-other-tensors-"));
@@ -164,5 +166,55 @@ describe("an encoder", () => {
     const path = place(".gguf");
     writeEncoderGguf(fixture("hf-encoders/gemma_embedding"), path);
     expect((await vectorsOf(path, TEXTS))[0]).toHaveLength(24);
+  });
+});
+
+describe("a tensor without which a model is another one", () => {
+  const without = (model: string, name: string) =>
+    changedFolder(fixture(`hf-encoders/${model}`), place(), {
+      tensors: ({ [name]: missing, ...others }) => {
+        expect(missing).toBeDefined();
+        return others;
+      },
+    });
+  const gap = (code: string, name: string) =>
+    expect.objectContaining({ code, message: expect.stringContaining(`${name} of shape`) });
+
+  test.each([
+    ["bert", "embeddings.LayerNorm.bias", "token_embd_norm.bias"],
+    ["bert", "encoder.layer.1.attention.self.key.bias", "blk.1.attn_k.bias"],
+    ["bert", "encoder.layer.0.output.LayerNorm.bias", "blk.0.layer_output_norm.bias"],
+    ["xlm_roberta_rank", "roberta.encoder.layer.0.output.dense.bias", "blk.0.ffn_down.bias"],
+    ["bert_rank", "bert.pooler.dense.bias", undefined],
+    ["bert_rank", "classifier.bias", undefined],
+    ["gemma_embedding", "layers.1.self_attn.q_norm.weight", "blk.1.attn_q_norm.weight"],
+    ["gemma_embedding", "layers.0.post_feedforward_layernorm.weight", "blk.0.post_ffw_norm.weight"],
+    ["qwen3", "layers.1.self_attn.k_norm.weight", undefined],
+  ])("is missed: of %s %s", async (model, name, inFile) => {
+    const folder = without(model, name);
+    await expect(vectorsOf(folder, [{ tokens: [5] }])).rejects.toEqual(gap("model_tensor", name));
+    if (inFile === undefined) return;
+    const path = place(".gguf");
+    writeEncoderGguf(folder, path);
+    const missing = expect.objectContaining({ code: "gguf_tensor", message: expect.stringContaining(inFile) });
+    await expect(vectorsOf(path, [{ tokens: [5] }])).rejects.toEqual(missing);
+  });
+
+  test("is missed where it is the bias of a layer behind the pooling, and refused where the layer has none", async () => {
+    const dense = (isBiased: boolean) => {
+      const folder = place();
+      cpSync(fixture("hf-encoders/gemma_embedding"), folder, { recursive: true });
+      const path = join(folder, "2_Dense/config.json");
+      writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, "utf8")), bias: isBiased }));
+      return folder;
+    };
+    await expect(vectorsOf(dense(true), [{ tokens: [5] }])).rejects.toEqual(gap("model_tensor", "linear.bias"));
+    const folder = dense(false);
+    const own = join(folder, "2_Dense/model.safetensors");
+    const { shards, tensors } = readSafetensors(join(folder, "2_Dense"));
+    const { byteOffset, byteLength, ...weight } = tensors.get("linear.weight")!;
+    const data = readFileSync(shards[0]!.path).subarray(byteOffset, byteOffset + byteLength);
+    writeFileSync(own, encodeSafetensors({ "linear.weight": { ...weight, data }, "linear.bias": bias(48) }));
+    await expect(vectorsOf(folder, [{ tokens: [5] }])).rejects.toThrow(/layer dense_2 without a bias/);
   });
 });

@@ -229,3 +229,56 @@ it("an encoder takes no instruction", async () => {
   const { body } = await post<{ error: object }>("/rerank", { query: "a", documents: ["b"], instruction: "c" });
   expect(body.error).toMatchObject({ code: "invalid_parameter", param: "instruction" });
 });
+
+describe("hostile requests of pairs", () => {
+  const reranker = (maxModelLen: number, tasks: readonly ["generate", "rerank"] | readonly ["embed"]) => {
+    const { engine, options } = fakeAppOptions({ maxModelLen, info: { tasks, pooling: "last", numKvBlocks: 2 ** 20 } });
+    return { engine, post: posting(createApp(options)) };
+  };
+  const refusal = async (post: ReturnType<typeof posting>, path: string, body: object) =>
+    (await post<{ error: { code: string; param: string; message: string } }>(path, body)).body.error;
+
+  it("a prompt may be as long as the context, where arguments of a call may not", async () => {
+    const { engine, post } = reranker(400_000, ["generate", "rerank"]);
+    const document = "a".repeat(300_000);
+    expect((await post("/rerank", { query: "q", documents: [document] })).status).toBe(200);
+    expect(engine.submitted[0]!.promptIds.length).toBeGreaterThan(300_000);
+  });
+
+  it("a long query with many documents is refused before it is repeated for each", async () => {
+    const { engine, post } = reranker(400, ["generate", "rerank"]);
+    const query = "q".repeat(1_000_000);
+    const many = await refusal(post, "/rerank", { query, documents: new Array(2048).fill("d") });
+    expect(many).toMatchObject({ code: "invalid_parameter", param: "documents" });
+    expect(many.message).toMatch(
+      /^documents: expected pairs of at most \d+ characters together, got 20\d+; shorten the query/,
+    );
+    const few = await refusal(post, "/rerank", { query, documents: new Array(20).fill("d") });
+    expect(few).toMatchObject({ code: "context_length_exceeded", param: "documents[0]" });
+    const { code, param } = await refusal(post, "/score", { text_1: "q", text_2: ["a", query] });
+    expect({ code, param }).toEqual({ code: "context_length_exceeded", param: "text_2[1]" });
+    expect(engine.submitted).toHaveLength(0);
+  });
+
+  it("pairs are not cut below the tokens around them", async () => {
+    const { post } = reranker(1000, ["generate", "rerank"]);
+    const body = { query: "q", documents: ["d"], truncate_prompt_tokens: 20 };
+    const { code, param, message } = await refusal(post, "/rerank", body);
+    expect({ code, param }).toEqual({ code: "invalid_parameter", param: "truncate_prompt_tokens" });
+    expect(message).toMatch(/expected at least the \d+ tokens around the texts of a pair, got 20/);
+  });
+
+  it("an embedding model names the text that it refuses, and takes no instruction", async () => {
+    const { post } = reranker(100, ["embed"]);
+    const at = async (body: object) => (await refusal(post, "/score", body)).param;
+    expect(await at({ text_1: "", text_2: "a" })).toBe("text_1");
+    expect(await at({ text_1: ["a", "b"], text_2: ["c", ""] })).toBe("text_2[1]");
+    expect(await at({ text_1: "a".repeat(200), text_2: ["b", "c"] })).toBe("text_1");
+    expect(await at({ text_1: "a", text_2: "b", instruction: "Find birds" })).toBe("instruction");
+    const lists = { text_1: texts("a", 2000), text_2: texts("b", 2000) };
+    expect((await refusal(post, "/score", lists)).message).toMatch(/2048 different texts .* together, got 4000/);
+  });
+});
+
+const texts = (start: string, count: number): readonly string[] =>
+  Array.from({ length: count }, (_, index) => `${start}${index}`);

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { toolTemplate } from "../../test/helpers/chat-templates.js";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { ERROR_CODES } from "../core/errors.js";
+import type { Task } from "../model/description/servable.js";
 import { createApp } from "./app.js";
 
 const PATHS = [
@@ -11,6 +12,8 @@ const PATHS = [
   "/v1/completions",
   "/v1/responses",
   "/v1/embeddings",
+  "/v2/rerank",
+  "/v1/score",
   "/v1/messages",
   "/v1/messages/count_tokens",
   "/tokenize",
@@ -117,6 +120,26 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
     add_special_tokens: true,
     cache_salt: "s",
   },
+  "/v2/rerank": {
+    model: "fake",
+    query: "q",
+    documents: ["ab", { text: "c" }, "ab"],
+    top_n: 2,
+    return_documents: true,
+    instruction: "i",
+    truncate_prompt_tokens: 500,
+    cache_salt: "s",
+  },
+  "/v1/score": {
+    model: "fake",
+    text_1: ["q", "r"],
+    text_2: ["ab", "c"],
+    encoding_format: "float",
+    instruction: "i",
+    truncate_prompt_tokens: -1,
+    user: "u",
+    priority: 0,
+  },
   "/v1/messages": {
     ...CONVERSATION,
     max_tokens: 3,
@@ -134,6 +157,12 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
   },
   "/tokenize": { messages: [{ role: "user", content: "a" }], add_generation_prompt: true, return_token_strs: true },
   "/detokenize": { model: "fake", tokens: [1, 2, 3] },
+};
+
+/** What the model behind an endpoint is for; absent: it generates text and embeds texts. */
+const TASKS: Partial<Record<(typeof PATHS)[number], readonly Task[]>> = {
+  "/v2/rerank": ["generate", "rerank"],
+  "/v1/score": ["generate", "rerank"],
 };
 
 const strangeValue = fc.oneof(
@@ -224,7 +253,7 @@ const body = (path: (typeof PATHS)[number]): fc.Arbitrary<string> =>
 describe("random bodies", () => {
   it.each(PATHS)("%s never answers 500", async (path) => {
     const { engine, options, lines } = fakeAppOptions(
-      { maxModelLen: 600, maxWaitingRequests: 300 },
+      { maxModelLen: 600, maxWaitingRequests: 300, info: { tasks: TASKS[path] ?? ["generate", "embed"] } },
       { chatTemplate: toolTemplate },
     );
     const app = createApp(options);

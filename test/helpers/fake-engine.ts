@@ -29,8 +29,8 @@ export interface FakeEngineOptions {
 const FAKE_EMBEDDING_WIDTH = 8;
 
 /** Any fixed function of the prompt will do. */
-export function fakePooled(promptIds: ArrayLike<number>): Float64Array {
-  return Float64Array.from({ length: FAKE_EMBEDDING_WIDTH }, (_, i) => promptIds[i % promptIds.length]! / 7 - 9 - i);
+export function fakePooled(promptIds: ArrayLike<number>, width = FAKE_EMBEDDING_WIDTH): Float64Array {
+  return Float64Array.from({ length: width }, (_, i) => promptIds[i % promptIds.length]! / 7 - 9 - i);
 }
 
 interface Live {
@@ -211,7 +211,7 @@ export class FakeEngine implements Engine {
     const { numCachedTokens = 0 } = this.#options;
     if (sampling.maxTokens === 0) {
       this.#live.delete(live);
-      const pooled = request.pooling === undefined ? {} : { pooled: fakePooled(promptIds) };
+      const pooled = request.pooling === undefined ? {} : { pooled: fakePooled(promptIds, this.info.embeddingWidth) };
       listener.onOutput({ tokenIds: [], numCachedTokens, queueMs: 0, finishReason: "length", ...prompt, ...pooled });
       return;
     }

@@ -17,6 +17,7 @@ export function loadWeights(
     files,
     numBytes: summary.weightBytes,
     source: model.tensors(),
+    areBiased: config.hasBiases,
     otherNames: headTensors(config.head),
   };
   return bindTensors(tensors, backend, report, (binder) => bindModel(binder, config));

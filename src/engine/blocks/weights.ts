@@ -98,6 +98,8 @@ export interface ModelWeights {
 /** A model's tensors with their facts. */
 interface TensorSet extends Omit<WeightSet, "matrices"> {
   readonly source: TensorSource;
+  /** Whether every linear layer and every LayerNorm has a bias; absent: those that are there are taken. */
+  readonly areBiased?: boolean;
   /** Names of those that are read elsewhere. */
   readonly otherNames?: readonly string[];
 }
@@ -114,10 +116,10 @@ export async function bindTensors<T>(
 ): Promise<T> {
   const plan = new MatrixPlan(tensors.source);
   bind(plan);
-  const { otherNames = [], ...set } = tensors;
+  const { otherNames = [], areBiased = false, ...set } = tensors;
   tensors.source.expectNoOthers(new Set([...plan.names, ...otherNames]));
   const placed = await backend.place({ ...set, matrices: plan.matrices }, report);
-  return bind(new PlacedBinder(tensors.source, backend, placed));
+  return bind(new PlacedBinder(tensors.source, backend, placed, areBiased));
 }
 
 export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
@@ -154,7 +156,7 @@ function bindNorm(binder: Binder, name: string, width: number, { isLayerNormed }
 
 /** @param prefix of the layer's tensor names */
 function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, prefix: string): LayerWeights {
-  const { width, isPostNormed, normsSums, isLayerNormed, hasSinks } = config;
+  const { width, isPostNormed, hasHeadNorms, hasPostNorms, normsSums, isLayerNormed, hasSinks } = config;
   const { headDim } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
@@ -168,7 +170,8 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
   const norm = (name: string, length: number) => bindNorm(binder, `${prefix}${name}`, length, config);
   const optionalNorm = (name: string, length: number) =>
     binder.has(`${prefix}${name}.weight`) ? norm(name, length) : undefined;
-  const normOf = isPostNormed ? norm : optionalNorm;
+  const headNorm = hasHeadNorms ? norm : optionalNorm;
+  const postNorm = hasPostNorms ? norm : optionalNorm;
   // The first layer of modern-bert reads the normed embeddings as they are.
   const isFirstPlain = isLayerNormed && prefix === "blk.0.";
   const normBefore = (name: string) => (isPostNormed || normsSums ? undefined : norm(name, width));
@@ -178,18 +181,18 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
     query: part("attn_q", 0, numQueryRows),
     key: part("attn_k", numQueryRows, numKeyRows),
     value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
-    queryNorm: normOf("attn_q_norm", isPostNormed ? numQueryRows : headDim),
-    keyNorm: normOf("attn_k_norm", isPostNormed ? numKeyRows : headDim),
+    queryNorm: headNorm("attn_q_norm", isPostNormed ? numQueryRows : headDim),
+    keyNorm: headNorm("attn_k_norm", isPostNormed ? numKeyRows : headDim),
     sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
-    attentionPostNorm: normOf("post_attention_norm", width),
+    attentionPostNorm: postNorm("post_attention_norm", width),
     attentionSumNorm: normOfSum("attn_output_norm"),
     ffNorm: normBefore("ffn_norm"),
     feedForward:
       layer.feedForward.kind === "dense"
         ? bindDense(binder, layer.feedForward, width, prefix)
         : bindExperts(binder, layer.feedForward, config, prefix),
-    ffPostNorm: normOf("post_ffw_norm", width),
+    ffPostNorm: postNorm("post_ffw_norm", width),
     ffSumNorm: normOfSum("layer_output_norm"),
   };
 }
@@ -271,6 +274,7 @@ export interface Binder {
   /** Rows [start, start + rows) of a matrix that keep their stored values: for row look-ups. */
   rows(name: string, rows: number, cols: number, start?: number, totalRows?: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
+  /** A bias of a norm. */
   optionalVector(name: string, length: number): BufferHandle | undefined;
   values(name: string, length: number): Float32Array;
 }
@@ -341,6 +345,7 @@ class PlacedBinder implements Binder {
     private readonly source: TensorSource,
     private readonly backend: Backend,
     private readonly placed: readonly WeightHandle[],
+    private readonly areBiased: boolean,
   ) {}
 
   has(name: string): boolean {
@@ -348,7 +353,8 @@ class PlacedBinder implements Binder {
   }
 
   linear(name: string, totalRows: number, _cols: number, start = 0, rows = totalRows): Linear {
-    return { weight: this.rows(), bias: this.#biases(name, this.has(`${name}.bias`), totalRows, start, rows) };
+    const isBiased = this.areBiased || this.has(`${name}.bias`);
+    return { weight: this.rows(), bias: this.#biases(name, isBiased, totalRows, start, rows) };
   }
 
   exact(name: string, rows: number, _cols: number, isBiased: boolean): Linear {
@@ -383,7 +389,7 @@ class PlacedBinder implements Binder {
   }
 
   optionalVector(name: string, length: number): BufferHandle | undefined {
-    return this.has(name) ? this.vector(name, length) : undefined;
+    return this.areBiased || this.has(name) ? this.vector(name, length) : undefined;
   }
 
   vector(name: string, length: number): BufferHandle {

@@ -48,6 +48,12 @@ interface ArchitectureFacts {
   /** Norms stand after the sum of a sub-layer and its input, so that the residual stream itself is normed. */
   readonly normsSums?: true;
   readonly hasEmbeddingNorm?: true;
+  /** Every layer and every norm has a bias, without which the model is another one. */
+  readonly hasBiases?: true;
+  /** Heads of queries and keys have norms of their own. */
+  readonly hasHeadNorms?: true;
+  /** Norms stand after sub-layers too. */
+  readonly hasPostNorms?: true;
   /** Positions are rows of a table, and no layer has a rope. */
   readonly hasPositionTable?: true;
   /** Feed-forward parts are two matrices. */
@@ -110,7 +116,7 @@ const BERT: ArchitectureFacts = {
   isLayerNormed: true,
   hasEmbeddingNorm: true,
 };
-const GEMMA: ArchitectureFacts = { activation: "geluTanh", isNeoxInFiles: true, isGemma: true };
+const GEMMA: ArchitectureFacts = { activation: "geluTanh", isNeoxInFiles: true, isGemma: true, hasPostNorms: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // Mixtral is one.
@@ -118,15 +124,20 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   mistral: { ...LLAMA, windows: { period: 0 } },
   mistral3: { ...LLAMA, scalesQueries: true },
   qwen2: NEOX,
-  qwen3: NEOX,
-  qwen3moe: { ...NEOX, experts: SOFTMAX },
+  qwen3: { ...NEOX, hasHeadNorms: true },
+  qwen3moe: { ...NEOX, hasHeadNorms: true, experts: SOFTMAX },
   gemma2: {
     ...GEMMA,
     caps: { attention: 50, logits: 30 },
     windows: { period: 2, widthInFiles: 4096 },
     numLayersOf27b: 46,
   },
-  gemma3: { ...GEMMA, windows: { period: 6, localRope: { base: 10_000 } }, numLayersOf27b: 62 },
+  gemma3: {
+    ...GEMMA,
+    hasHeadNorms: true,
+    windows: { period: 6, localRope: { base: 10_000 } },
+    numLayersOf27b: 62,
+  },
   phi3: { ...NEOX, windows: { period: 0 } },
   smollm3: { ...LLAMA, noRopePeriod: 4 },
   granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },
@@ -144,7 +155,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
   // RoBERTa is one.
-  bert: { ...BERT, normsSums: true, hasPositionTable: true, isGateless: true },
+  bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },
   "modern-bert": {
     ...BERT,
@@ -154,6 +165,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // A gemma3 whose tokens see the whole text.
   "gemma-embedding": {
     ...GEMMA,
+    hasHeadNorms: true,
     windows: { period: 6, localRope: { base: 10_000 }, widthInFiles: 512 },
     ropeBaseInFiles: 1_000_000,
   },

@@ -15,6 +15,8 @@ interface LinearLayer {
   readonly inputs: number;
   readonly outputs: number;
   readonly activation: HeadActivation;
+  /** Whether there is a bias; absent: as the tensors say. */
+  readonly isBiased?: boolean;
   /** Numbers of the rows, where the weight is a part of a larger matrix of `totalRows`; such a part has no bias. */
   readonly rows?: readonly number[];
   readonly totalRows?: number;

@@ -78,6 +78,10 @@ export interface ServableModel extends ModelDescription {
   /** Rows of the table that says which of two texts a token is in; 0: there is none. */
   readonly numTokenTypes: number;
   readonly hasEmbeddingNorm: boolean;
+  /** Tensors without which the model is another one; where false, those that are there say it. */
+  readonly hasBiases: boolean;
+  readonly hasHeadNorms: boolean;
+  readonly hasPostNorms: boolean;
   readonly activation: Activation;
   readonly routing: ExpertRouting;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
@@ -99,6 +103,9 @@ export function fixedBy(architecture: Architecture, width: number) {
     isLayerNormed: facts.isLayerNormed ?? false,
     normsSums: facts.normsSums ?? false,
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
+    hasBiases: facts.hasBiases ?? false,
+    hasHeadNorms: facts.hasHeadNorms ?? facts.isPostNormed ?? false,
+    hasPostNorms: facts.hasPostNorms ?? facts.isPostNormed ?? false,
     hasSinks: facts.hasSinks ?? false,
     hasExpertBiases: facts.experts?.hasBiases ?? false,
     embeddingScale: facts.isGemma ? Math.fround(Math.sqrt(width)) : 1,

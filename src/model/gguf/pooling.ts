@@ -21,10 +21,11 @@ export function decoderPooling(
 ): PooledParts {
   const code = metadata.number(`${architecture}.pooling_type`);
   const output = tensors.get("cls.output.weight");
-  if (code !== RANK || output === undefined) {
+  if (code !== RANK) {
     const pooling = (["mean", "last"] as const).find((candidate) => POOLING_CODES[candidate] === code);
     return { pooling, head: undefined };
   }
+  if (output === undefined) throw missingTensor("cls.output.weight");
   const numLabels = output.shape[1] ?? 1;
   if (numLabels !== 1 && numLabels !== 2) {
     throw unservedVariant(`expected a rank head of one output, or of two for yes and no, got ${numLabels}`);
@@ -32,6 +33,10 @@ export function decoderPooling(
   const layer = linearLayer("cls.output", inputs, numLabels);
   if (numLabels === 1) return { pooling: "last", head: { layers: [layer], scoring: "sigmoid" } };
   const labels = metadata.strings(`${architecture}.classifier.output_labels`) ?? ["yes", "no"];
+  if ([...labels].sort().join() !== "no,yes") {
+    const got = labels.join(", ").slice(0, 80) || "none";
+    throw unservedVariant(`expected ${architecture}.classifier.output_labels to be yes and no, got ${got}`);
+  }
   const rows = labels[0] === "no" ? [0, 1] : [1, 0];
   return { pooling: "last", head: { layers: [{ ...layer, rows, totalRows: 2 }], scoring: "softmax" } };
 }

@@ -145,3 +145,36 @@ test.each(
   }
   expect(numRefused).toBeGreaterThan(3 * keys.length);
 });
+
+describe("a reranker of yes and no", () => {
+  const read = (numLabels: number, metadata: Record<string, WritableValue> = {}) => {
+    const path = join(folder, "reranker.gguf");
+    writeRandomModel(path, { architecture: "qwen3", seed: 1, width: 32, headDim: 16, poolingType: 4, metadata });
+    const gguf = readGguf(path);
+    const norm = gguf.tensors.get("output_norm.weight")!;
+    const head = { ...norm, name: "cls.output.weight", shape: [32, numLabels] };
+    return servableGguf(numLabels === 0 ? gguf : { ...gguf, tensors: new Map([...gguf.tensors, [head.name, head]]) });
+  };
+  const labels = (...texts: string[]) => ({ "qwen3.classifier.output_labels": arr("string", texts) });
+
+  test.each([
+    [labels("yes", "no"), [1, 0]],
+    [labels("no", "yes"), [0, 1]],
+    [{}, [1, 0]],
+  ])("has the rows that its labels name: %#", (metadata, rows) => {
+    expect(read(2, metadata).head).toMatchObject({ scoring: "softmax", layers: [{ rows }] });
+  });
+
+  test.each([
+    [labels("positive", "negative"), "positive, negative"],
+    [labels("yes"), "yes"],
+    [labels("yes", "yes"), "yes, yes"],
+    [labels(), "none"],
+  ])("with other labels is refused: %#", (metadata, got) => {
+    expect(() => read(2, metadata)).toThrow(`output_labels to be yes and no, got ${got}`);
+  });
+
+  test("without its head is refused", () => {
+    expect(() => read(0)).toThrow(expect.objectContaining({ code: "gguf_tensor" }));
+  });
+});

@@ -32,7 +32,7 @@ export function classifierOf(text: JsonObject, traits: TypeTraits, width: number
   const type = text.string("model_type");
   if (type === "nomic_bert") throw unservedVariant("expected a nomic_bert without a classification head, got one");
   if (type === "modernbert") return modernClassifier(text, traits, output, width);
-  const layers = [linearLayer("cls", width, width, "tanh"), output];
+  const layers = [linearLayer("cls", width, width, "tanh"), output].map((layer) => ({ ...layer, isBiased: true }));
   return { pooling: "cls", head: { layers, scoring: scoringOf(text) } };
 }
 

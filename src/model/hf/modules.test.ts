@@ -45,12 +45,58 @@ describe("a folder", () => {
     ["no pooling", () => write("1_Pooling/config.json", {}), /got none/],
     ["a pooling without prompts", () => write("1_Pooling/config.json", { include_prompt: false }), /include_prompt/],
     ["another module", () => write("modules.json", [module("WeightedLayerPooling")]), /got WeightedLayerPooling/],
+    ["no module", () => write("modules.json", []), /got none/],
     [
       "a module outside the folder",
-      () => write("modules.json", [module("Pooling", "../other")]),
+      () => write("modules.json", [module("Transformer"), module("Pooling", "../other")]),
       /within the model's folder/,
     ],
-    ["a module elsewhere", () => write("modules.json", [module("Pooling", "/etc")]), /within the model's folder/],
+    [
+      "a module elsewhere",
+      () => write("modules.json", [module("Transformer"), module("Pooling", "/etc")]),
+      /within the model's folder/,
+    ],
+    [
+      "a model in another folder",
+      () => write("modules.json", [module("Transformer", "0_Transformer")]),
+      /path of the Transformer to be the model's folder/,
+    ],
+    [
+      "layers behind normalised vectors",
+      () =>
+        write(
+          "modules.json",
+          ["Transformer", "Pooling", "Normalize", "Dense"].map((type) => module(type)),
+        ),
+      /got Transformer, Pooling, Normalize, Dense/,
+    ],
+    [
+      "two poolings, one after the other",
+      () =>
+        write(
+          "modules.json",
+          ["Transformer", "Pooling", "Pooling"].map((type) => module(type)),
+        ),
+      /got Transformer, Pooling, Pooling/,
+    ],
+    [
+      "a score of pooled vectors",
+      () =>
+        write(
+          "modules.json",
+          ["Transformer", "Pooling", "LogitScore"].map((type) => module(type)),
+        ),
+      /got Transformer, Pooling, LogitScore/,
+    ],
+    [
+      "thousands of layers",
+      () =>
+        write(
+          "modules.json",
+          ["Transformer", "Pooling", ...new Array(5000).fill("Dense")].map((type) => module(type)),
+        ),
+      /up to eight of Dense/,
+    ],
     ["no list", () => write("modules.json", {}), /JSON array/],
     ["no JSON", () => writeFileSync(join(folder, "modules.json"), "{"), /expected JSON/],
     ["an entry that is no module", () => write("modules.json", [5]), /an object/],

@@ -47,24 +47,37 @@ export function readModules(folder: string, config: JsonObject): FolderModules {
   if (!existsSync(path)) return { ...NO_MODULES, answers: answersByName(folder, config) };
   let answers: AnswerTokens | undefined;
   const modules = readList(path);
+  assertOrder(modules.map(typeOf));
   let pooling: Pooling | undefined;
   const layers: HeadLayer[] = [];
   const headFolders: string[] = [];
   for (const module of modules) {
     const own = folderOf(folder, module);
-    const type = (module.string("type") ?? "").split(".").at(-1);
+    const type = typeOf(module);
+    if (type === "Transformer" && own !== join(folder, ".")) {
+      throw unservedVariant(
+        `expected ${module.nameOf("path")} of the Transformer to be the model's folder, got ${own}`,
+      );
+    }
     if (type === "Pooling") pooling = readPooling(own);
     else if (type === "Dense") {
       layers.push(readDense(own, layers.length));
       headFolders.push(own);
     } else if (type === "LogitScore") answers = readLogitScore(own);
-    else if (type !== "Transformer" && type !== "Normalize") {
-      const known = "Transformer, Pooling, Dense, Normalize and LogitScore";
-      throw unservedVariant(`expected modules ${known} in modules.json, got ${type}`);
-    }
   }
   const head = layers.length === 0 ? undefined : { layers, scoring: undefined };
   return { pooling, head, maxLength: readMaxLength(folder), headFolders, answers };
+}
+
+const typeOf = (module: JsonObject): string => (module.string("type") ?? "").split(".").at(-1)!;
+
+/** Names of modules, separated by spaces: vectors are normalised at the end alone, since the layers before would see others. */
+const SERVED_ORDER = /^Transformer( Pooling( Dense){0,8}( Normalize)?| LogitScore)?$/;
+
+function assertOrder(types: readonly string[]): void {
+  if (SERVED_ORDER.test(types.join(" "))) return;
+  const known = "Transformer, Pooling, up to eight of Dense, and Normalize, or Transformer and LogitScore";
+  throw unservedVariant(`expected modules.json to name ${known}, got ${types.join(", ").slice(0, 200) || "none"}`);
 }
 
 function readList(path: string): readonly JsonObject[] {
@@ -132,7 +145,8 @@ function readDense(folder: string, index: number): HeadLayer {
   }
   const [inputs, outputs] = ["in_features", "out_features"].map((key) => read.size(key, MODEL_LIMITS.width));
   // As llama.cpp names them: the modules before them have the numbers 0 and 1.
-  return linearLayer(`dense_${index + 2}`, inputs!, outputs!, activation);
+  const layer = linearLayer(`dense_${index + 2}`, inputs!, outputs!, activation);
+  return { ...layer, isBiased: json.boolean("bias") ?? true };
 }
 
 function readLogitScore(folder: string): AnswerTokens {

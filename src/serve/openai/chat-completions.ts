@@ -187,7 +187,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
     stop_reason: result.end.stopReason,
     ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),
   }));
-  return jsonInTurns(c, { ...envelope, object: "chat.completion" }, choices, () => ({
+  return jsonInTurns(c, { ...envelope, object: "chat.completion" }, ["choices", choices], () => ({
     usage: usageOf([numPromptTokens], numChoices, totals),
     ...(promptTokenIds === undefined ? {} : { prompt_token_ids: promptTokenIds }),
     ...(promptScores === undefined ? {} : { prompt_logprobs: promptLogprobs(context.tokenizer, promptScores) }),

@@ -51,7 +51,17 @@ function fromIds(context: PromptContext, given: readonly number[], options: Prom
   const ids = options.truncate === undefined ? given : Array.from(shortened(context, Int32Array.from(given), asGiven));
   if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, param);
   assertTokenIds(ids, vocabSize, param);
-  return { ids: Int32Array.from(ids), text: context.tokenizer.decode(ids, { keepSpecial }) };
+  return withText(Int32Array.from(ids), () => context.tokenizer.decode(ids, { keepSpecial }));
+}
+
+/** The text of ids is made where it is asked for: that of millions, which a request may have, takes a second. */
+function withText(ids: Int32Array, textOf: () => string): Prompt {
+  return {
+    ids,
+    get text() {
+      return textOf();
+    },
+  };
 }
 
 function shortened(context: PromptContext, ids: Int32Array, options: PromptOptions): Int32Array {
@@ -79,7 +89,7 @@ async function fromTexts(
   return encoded.map((each, index) => {
     const whole = wholeIds(each, context, paramOf(index));
     const ids = shortened(context, whole, options);
-    return { ids, text: ids === whole ? texts[index]! : context.tokenizer.decode(ids, { keepSpecial }) };
+    return withText(ids, () => (ids === whole ? texts[index]! : context.tokenizer.decode(ids, { keepSpecial })));
   });
 }
 

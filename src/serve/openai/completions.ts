@@ -286,7 +286,7 @@ export async function completions(c: AppContext, context: ServeContext): Promise
       ...(hasPromptScores ? { prompt_logprobs: promptLogprobs(context.tokenizer, scores) } : {}),
     };
   });
-  return jsonInTurns(c, { ...envelope, object: "text_completion" }, choices, () => ({
+  return jsonInTurns(c, { ...envelope, object: "text_completion" }, ["choices", choices], () => ({
     usage: usageOf(
       prompts.map((prompt) => prompt.ids.length),
       numChoices,

@@ -1,9 +1,10 @@
 /** /v1/embeddings: all kinds of input and output, through the official client if it supports them. */
 import OpenAI, { BadRequestError } from "openai";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { fakePooled } from "../../../test/helpers/fake-engine.js";
-import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
-import { BOS_ID } from "../../../test/helpers/fake-tokenizer.js";
+import { type FakeServer, fakeAppOptions, startFakeServer } from "../../../test/helpers/fake-server.js";
+import { BOS_ID, fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
+import { createApp } from "../app.js";
 
 let fake: FakeServer | undefined;
 
@@ -13,8 +14,9 @@ async function connect() {
 }
 
 afterEach(async () => {
-  expect(fake?.engine.numLive).toBe(0);
+  expect(fake?.engine.numLive ?? 0).toBe(0);
   await fake?.server.close();
+  fake = undefined;
 });
 
 const idsOf = (text: string) => [BOS_ID, ...Buffer.from(text)];
@@ -79,4 +81,22 @@ describe("embeddings", () => {
     expect(error).toBeInstanceOf(BadRequestError);
     expect(error).toMatchObject({ code, param });
   });
+});
+
+it("of a long list leave others their turn, and ids are not decoded", async () => {
+  const decode = vi.fn(fakeTokenizer.decode);
+  const { options } = fakeAppOptions({ info: { embeddingWidth: 4096 } }, { tokenizer: { ...fakeTokenizer, decode } });
+  let [numTurns, isOver] = [0, false];
+  const turning = (async () => {
+    for (; !isOver; numTurns++) await new Promise(setImmediate);
+  })();
+  const input = Array.from({ length: 400 }, () => [5, 6, 7]);
+  const request = { method: "POST", body: JSON.stringify({ input }) };
+  const answer = await createApp(options).request("/v1/embeddings", request);
+  isOver = true;
+  await turning;
+  expect(((await answer.json()) as { data: object[] }).data).toHaveLength(input.length);
+  // Numbers of 400 vectors take a second, of which each turn has a few milliseconds.
+  expect(numTurns).toBeGreaterThan(20);
+  expect(decode).not.toHaveBeenCalled();
 });

@@ -7,6 +7,7 @@ import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults } from "../http/respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
 import { type FieldRules, parseFields } from "./fields.js";
+import { jsonInTurns } from "./json-in-turns.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
 import { integerIn, isTokenIdArray, modelField, samplingShape, termsShape } from "./schema-parts.js";
@@ -155,14 +156,13 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
   });
   const vectors = await pooledVectors(c, context, prompts, terms);
   const numPromptTokens = totalTokens(prompts);
-  return c.json({
-    object: "list",
-    data: vectors.map((pooled, index) => {
-      const vector = toUnitVector(pooled, numDimensions);
-      const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
-      return { object: "embedding", index, embedding };
-    }),
+  const items = vectors.map((pooled, index) => () => {
+    const vector = toUnitVector(pooled, numDimensions);
+    const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
+    return { object: "embedding", index, embedding };
+  });
+  return jsonInTurns(c, { object: "list" }, ["data", items], () => ({
     model,
     usage: { prompt_tokens: numPromptTokens, total_tokens: numPromptTokens },
-  });
+  }));
 }

@@ -16,7 +16,7 @@ test("others have their turn between slow choices, and the answer is one JSON ob
       setImmediate(() => numTurns++);
       return { index, turns: numTurns };
     });
-    return jsonInTurns(c as unknown as AppContext, { id: "a" }, choices, () => ({ usage: numTurns }));
+    return jsonInTurns(c as unknown as AppContext, { id: "a" }, ["choices", choices], () => ({ usage: numTurns }));
   });
   const response = await app.request("/");
   expect(response.headers.get("content-type")).toBe("application/json");

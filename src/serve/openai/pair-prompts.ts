@@ -3,7 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { PairTemplate } from "../../text/tokenizer/tokenizer.js";
 import type { ServeContext } from "../http/context.js";
 import type { PooledPrompt } from "./embeddings.js";
-import { assertMayBeTruncated, contextExceeded, wholeIds } from "./prompt-size.js";
+import { assertMayBeTruncated, contextExceeded, joinedIds, wholeIds } from "./prompt-size.js";
 
 interface PairText {
   readonly text: string;
@@ -15,6 +15,8 @@ export type TextPair = readonly [first: PairText, second: PairText];
 
 /** How the tokens of pairs are made. */
 interface PairOptions {
+  /** The request field that has a text for each pair. */
+  readonly param: string;
   /** Most tokens of a pair; -1: as many as the context holds. Absent: a pair that is too long is refused. */
   readonly truncate: number | undefined;
   /** The task of a reranker that reads instructions; absent: to find passages that answer a web search. */
@@ -32,18 +34,42 @@ export const noInstruction = (got: string): MillraceError =>
 export async function encodePairs(
   context: ServeContext,
   pairs: readonly TextPair[],
-  { truncate, instruction }: PairOptions,
+  options: PairOptions,
 ): Promise<readonly PooledPrompt[]> {
-  const length = pairs.flat().reduce((sum, { text }) => sum + text.length, 0);
-  if (truncate !== undefined) assertMayBeTruncated(length, pairs[0]![1].param);
-  if (context.engine.info.isCausal) return encodeInstructed(context, pairs, truncate, instruction);
-  if (instruction !== undefined) throw noInstruction("an encoder");
-  return encodeJoined(context, pairs, truncate);
+  if (context.engine.info.isCausal) return encodeInstructed(context, pairs, options);
+  if (options.instruction !== undefined) throw noInstruction("an encoder");
+  return encodeJoined(context, pairs, options);
 }
 
-/** Most tokens of a pair that may be cut. */
-const longestPair = (truncate: number | undefined, maxModelLen: number): number =>
-  truncate === undefined || truncate === -1 ? maxModelLen : Math.min(truncate, maxModelLen);
+/** Most text of a request's pairs, in bodies of requests: the query of one body is repeated with each of its documents. */
+const MOST_BODIES = 4;
+
+/** @param numAround characters that each pair has beside its texts */
+function assertLength(
+  { limits }: ServeContext,
+  pairs: readonly TextPair[],
+  numAround: number,
+  { truncate, param }: PairOptions,
+): void {
+  const length = pairs.reduce((sum, [a, b]) => sum + numAround + a.text.length + b.text.length, 0);
+  if (truncate !== undefined) assertMayBeTruncated(length, param);
+  const most = MOST_BODIES * limits.maxBodyBytes;
+  if (length <= most) return;
+  const message = `${param}: expected pairs of at most ${most} characters together, got ${length}`;
+  throw new MillraceError("invalid_parameter", message, {
+    param,
+    hint: "shorten the query, which is read again with each document, or send fewer documents at once",
+  });
+}
+
+/** Number of tokens that the texts of a pair may have beside the tokens around them. */
+function roomFor(numAround: number, truncate: number | undefined, maxModelLen: number): number {
+  const longest = Math.min(truncate === undefined || truncate === -1 ? maxModelLen : truncate, maxModelLen);
+  if (longest >= numAround) return longest - numAround;
+  if (truncate === undefined || truncate === -1) throw contextExceeded(maxModelLen, numAround, 0, "model");
+  const message = `truncate_prompt_tokens: expected at least the ${numAround} tokens around the texts of a pair, got ${truncate}`;
+  throw new MillraceError("invalid_parameter", message, { param: "truncate_prompt_tokens" });
+}
 
 /** Of texts that stand in a pair. */
 function encodePlain(context: ServeContext, texts: readonly string[], truncate: number | undefined) {
@@ -55,7 +81,7 @@ function encodePlain(context: ServeContext, texts: readonly string[], truncate: 
 async function encodeJoined(
   context: ServeContext,
   pairs: readonly TextPair[],
-  truncate: number | undefined,
+  options: PairOptions,
 ): Promise<readonly PooledPrompt[]> {
   const { pair: template } = context.tokenizer;
   if (template === undefined) {
@@ -65,13 +91,15 @@ async function encodeJoined(
       { hint: "The post_processor of the model's tokenizer.json has no template of pairs." },
     );
   }
+  const { truncate } = options;
   const { maxModelLen } = context.engine.info;
+  assertLength(context, pairs, 0, options);
   // A query that goes with many texts is encoded once.
   const texts = [...new Set(pairs.flatMap((pair) => pair.map(({ text }) => text)))];
   const encoded = await encodePlain(context, texts, truncate);
   const encodedOf = new Map(texts.map((text, index) => [text, encoded[index]!] as const));
   const numAround = template.before.length + template.between.length + template.after.length;
-  const numFit = longestPair(truncate, maxModelLen) - numAround;
+  const numFit = roomFor(numAround, truncate, maxModelLen);
   return pairs.map(([a, b]) => {
     const first = wholeIds(encodedOf.get(a.text)!, context, a.param);
     const second = wholeIds(encodedOf.get(b.text)!, context, b.param);
@@ -92,45 +120,64 @@ const DEFAULT_INSTRUCTION = "Given a web search query, retrieve relevant passage
 async function encodeInstructed(
   context: ServeContext,
   pairs: readonly TextPair[],
-  truncate: number | undefined,
-  instruction = DEFAULT_INSTRUCTION,
+  options: PairOptions,
 ): Promise<readonly PooledPrompt[]> {
+  const { truncate, instruction = DEFAULT_INSTRUCTION } = options;
   const { asyncTokenizer, engine } = context;
   const { maxModelLen } = engine.info;
+  const textOf = (query: string, document: string) =>
+    `<Instruct>: ${instruction}\n<Query>: ${query}\n<Document>: ${document}`;
+  assertLength(context, pairs, textOf("", "").length, options);
   const around = await asyncTokenizer.encode([BEFORE_PAIR, AFTER_PAIR], { addSpecial: false, parseSpecial: true });
   const [before, after] = around.map(({ ids }) => ids);
-  const texts = pairs.map(([a, b]) => `<Instruct>: ${instruction}\n<Query>: ${a.text}\n<Document>: ${b.text}`);
-  const encoded = await encodePlain(context, texts, truncate);
   const numAround = before!.length + after!.length;
-  const numFit = Math.max(0, longestPair(truncate, maxModelLen) - numAround);
-  return encoded.map((each, index) => {
-    const { param } = pairs[index]![1];
-    const ids = wholeIds(each, context, param);
-    const numTokens = ids.length + numAround;
-    if (truncate === undefined && numTokens > maxModelLen) throw contextExceeded(maxModelLen, numTokens, 0, param);
-    return { ids: Int32Array.of(...before!, ...ids.subarray(0, numFit), ...after!), param };
-  });
+  const numFit = roomFor(numAround, truncate, maxModelLen);
+  const prompts: PooledPrompt[] = [];
+  // Part by part: a query of a megabyte is refused with its first document, before it is repeated for a thousand.
+  for (const texts of partsOf(pairs.map(([a, b]) => textOf(a.text, b.text)))) {
+    for (const each of await encodePlain(context, texts, truncate)) {
+      const { param } = pairs[prompts.length]![1];
+      const ids = wholeIds(each, context, param);
+      if (truncate === undefined && ids.length > numFit) {
+        throw contextExceeded(maxModelLen, ids.length + numAround, 0, param);
+      }
+      prompts.push({ ids: joinedIds(before!, ids.subarray(0, numFit), after!), param });
+    }
+  }
+  return prompts;
+}
+
+/** Characters of texts that are encoded together: far more than the caller's own thread encodes. */
+const PART_LENGTH = 256 * 1024;
+
+function* partsOf(texts: readonly string[]): Generator<readonly string[]> {
+  let [start, length] = [0, 0];
+  for (const [index, text] of texts.entries()) {
+    length += text.length;
+    if (length < PART_LENGTH && index < texts.length - 1) continue;
+    yield texts.slice(start, index + 1);
+    [start, length] = [index + 1, 0];
+  }
 }
 
 /** The first tokens of both, taken from the longer one until both fit; of two as long as each other the second keeps one more. */
 function fitting(first: Int32Array, second: Int32Array, numFit: number): [Int32Array, Int32Array] {
-  const room = Math.max(0, numFit);
-  if (first.length + second.length <= room) return [first, second];
-  const half = Math.floor(room / 2);
+  if (first.length + second.length <= numFit) return [first, second];
+  const half = Math.floor(numFit / 2);
   const numShort = Math.min(first.length, second.length);
   if (numShort <= half) {
-    const numLong = room - numShort;
+    const numLong = numFit - numShort;
     return first.length <= second.length ? [first, second.subarray(0, numLong)] : [first.subarray(0, numLong), second];
   }
   const isSecondLonger = first.length <= second.length;
   return isSecondLonger
-    ? [first.subarray(0, half), second.subarray(0, room - half)]
-    : [first.subarray(0, room - half), second.subarray(0, half)];
+    ? [first.subarray(0, half), second.subarray(0, numFit - half)]
+    : [first.subarray(0, numFit - half), second.subarray(0, half)];
 }
 
 function joined({ before, between, after, numBetweenOfFirst }: PairTemplate, first: Int32Array, second: Int32Array) {
   return {
-    ids: Int32Array.of(...before, ...first, ...between, ...second, ...after),
+    ids: joinedIds(before, first, between, second, after),
     secondTextStart: before.length + first.length + numBetweenOfFirst,
   };
 }

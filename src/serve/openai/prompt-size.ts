@@ -69,7 +69,18 @@ export function firstTokens(
   const numKept = truncate === -1 ? maxModelLen : truncate;
   if (ids.length <= numKept) return ids;
   const numEnd = Math.min(numAtEnd, numKept - 1);
-  return Int32Array.of(...ids.subarray(0, numKept - numEnd), ...ids.subarray(ids.length - numEnd));
+  return joinedIds(ids.subarray(0, numKept - numEnd), ids.subarray(ids.length - numEnd));
+}
+
+/** One list after the other, of any length: arguments of a call, as a spread makes them, are limited by the stack. */
+export function joinedIds(...lists: readonly ArrayLike<number>[]): Int32Array {
+  const joined = new Int32Array(lists.reduce((sum, { length }) => sum + length, 0));
+  let end = 0;
+  for (const list of lists) {
+    joined.set(list, end);
+    end += list.length;
+  }
+  return joined;
 }
 
 /**

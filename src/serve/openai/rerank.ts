@@ -78,7 +78,10 @@ export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
 type ScoreRequest = z.infer<typeof scoreSchema>;
 
 /** The fields of both endpoints that say how the tokens of pairs are made. */
-type PairFields = Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens">;
+interface PairFields extends Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens"> {
+  /** The field that has a text for each pair. */
+  readonly param: string;
+}
 
 interface Scores {
   /** One for each pair. */
@@ -98,7 +101,7 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
     ],
   );
   assertNumTexts(context, pairs.length, "documents");
-  const { values, numTokens } = await scoresOf(c, context, pairs, request, terms);
+  const { values, numTokens } = await scoresOf(c, context, pairs, { ...request, param: "documents" }, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
   const shown = order.slice(0, request.top_n ?? order.length);
@@ -128,7 +131,7 @@ export async function score(c: AppContext, context: ServeContext): Promise<Respo
   }
   const isReranker = context.engine.info.tasks.includes("rerank");
   const { values, numTokens } = isReranker
-    ? await scoresOf(c, context, pairsOf(context, request), request, terms)
+    ? await scoresOf(c, context, pairsOf(context, request), { ...request, param: "text_2" }, terms)
     : await cosinesOf(c, context, request, terms);
   return c.json({
     id: `score-${c.get("requestId")}`,
@@ -168,10 +171,10 @@ async function scoresOf(
   c: AppContext,
   context: ServeContext,
   pairs: readonly TextPair[],
-  { truncate_prompt_tokens: truncate, instruction }: PairFields,
+  { truncate_prompt_tokens: truncate, instruction, param }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
-  const prompts = await encodePairs(context, pairs, { truncate, instruction });
+  const prompts = await encodePairs(context, pairs, { truncate, instruction, param });
   const scores = await pooledVectors(c, context, prompts, terms);
   return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
 }

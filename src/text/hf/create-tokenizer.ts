@@ -19,7 +19,7 @@ import { SubwordTokenizer } from "../tokenizer/subword-tokenizer.js";
 import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { Unigram } from "../tokenizer/unigram.js";
 import { corrupt, type Vocabulary } from "../tokenizer/vocabulary.js";
-import { WordPiece } from "../tokenizer/word-piece.js";
+import { MOST_MAX_WORD_LENGTH, WordPiece } from "../tokenizer/word-piece.js";
 import { CharBpe } from "./char-bpe.js";
 import {
   expressionsOf,
@@ -49,7 +49,15 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
       hint: "Save the model with a fast tokenizer (transformers: AutoTokenizer.from_pretrained(…).save_pretrained(…)).",
     });
   }
-  const json = readJsonFile(path, MAX_TOKENIZER_BYTES);
+  try {
+    return tokenizerOf(folder, readJsonFile(path, MAX_TOKENIZER_BYTES), numEmbeddings);
+  } catch (thrown) {
+    if (!(thrown instanceof RangeError)) throw thrown;
+    throw corrupt(`expected ${path} to have steps within steps a few levels deep, got too many to read`);
+  }
+}
+
+function tokenizerOf(folder: string, json: JsonObject, numEmbeddings: number): Tokenizer {
   const settings = readOptional(folder, "tokenizer_config.json");
   const model = json.object("model");
   const kind = MODEL_KINDS.find((candidate) => candidate === (model?.string("type") ?? "BPE"));
@@ -150,7 +158,9 @@ function createWordPiece(
   const unknownId = vocab.idByText.get(unknown);
   if (unknownId === undefined) throw corrupt(`expected the token ${unknown} for unknown words, got none`);
   const maxWordLength = model.number("max_input_chars_per_word") ?? 100;
-  if (!(maxWordLength >= 1)) throw refuse(model, "max_input_chars_per_word", "at least 1");
+  if (!(maxWordLength >= 1 && maxWordLength <= MOST_MAX_WORD_LENGTH)) {
+    throw refuse(model, "max_input_chars_per_word", `between 1 and ${MOST_MAX_WORD_LENGTH}`);
+  }
   const continuing = new Map<string, number>();
   for (const [text, id] of vocab.idByText) {
     if (prefix !== "" && text.startsWith(prefix)) continuing.set(text.slice(prefix.length), id);

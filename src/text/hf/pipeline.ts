@@ -7,6 +7,7 @@ import { type JsonObject, shownValue } from "../../formats/files/json.js";
 import { bertNormalizer, bertWords, lowercase } from "../tokenizer/bert-text.js";
 import { charsmapNormalizer } from "../tokenizer/charsmap.js";
 import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
+import { corrupt } from "../tokenizer/vocabulary.js";
 import { SPACE_MARK } from "./char-bpe.js";
 import { literal, translateRegex } from "./regex.js";
 
@@ -42,10 +43,10 @@ export function readNormalizer(json: JsonObject | undefined): Normalize {
   if (form !== undefined) return (text) => text.normalize(form);
   if (type === "Sequence") {
     const steps = (json.objects("normalizers") ?? []).map(readNormalizer);
-    return (text) => steps.reduce((result, step) => step(result), text);
+    return (text) => steps.reduce((result, step) => notGrown(text, step(result)), text);
   }
   if (type === "Prepend") {
-    const prefix = json.string("prepend") ?? "";
+    const prefix = shortText(json, "prepend");
     return (text) => (text === "" ? "" : prefix + text);
   }
   if (type === "Lowercase") return lowercase;
@@ -55,12 +56,29 @@ export function readNormalizer(json: JsonObject | undefined): Normalize {
   if (type === "Precompiled") return readPrecompiled(json);
   if (type === "Replace") {
     const pattern = readPattern(json);
-    const content = json.string("content") ?? "";
+    const content = shortText(json, "content");
     return (text) => text.replace(pattern, () => content);
   }
   const known =
     "Sequence, Prepend, Replace, Lowercase, StripAccents, Strip, BertNormalizer, Precompiled, NFC, NFD, NFKC or NFKD";
   throw refuse(json, "type", known);
+}
+
+/** Published models put one mark in the place of a space; every match of a text costs as much. */
+const MAX_INSERTED_LENGTH = 16;
+
+function shortText(json: JsonObject, key: string): string {
+  const text = json.string(key) ?? "";
+  if (text.length <= MAX_INSERTED_LENGTH) return text;
+  throw refuse(json, key, `at most ${MAX_INSERTED_LENGTH} characters`);
+}
+
+/** Steps that each make a text longer would together make it endless. Unicode's forms make at most 18 characters of one. */
+function notGrown(text: string, result: string): string {
+  if (result.length <= 64 * (text.length + MAX_INSERTED_LENGTH)) return result;
+  throw corrupt(
+    `expected a normalizer that keeps the length of a text, got ${result.length} of ${text.length} characters`,
+  );
 }
 
 function readStrip(json: JsonObject): Normalize {

@@ -87,6 +87,25 @@ describe("refuses", () => {
       /^tokenizer_unsupported: .*normalizer\.type/,
     ],
     [
+      "a long replacement",
+      (json) => (json.normalizer = { type: "Replace", pattern: { String: "a" }, content: "x".repeat(17) }),
+      /^tokenizer_unsupported: .*at most 16/,
+    ],
+    [
+      "long words of WordPiece",
+      ({ model }) => Object.assign(model, { type: "WordPiece", unk_token: "<unk>", max_input_chars_per_word: 1e6 }),
+      /^tokenizer_unsupported: .*between 1 and 256, got 1000000/,
+    ],
+    [
+      "long tokens of Unigram",
+      (json) => {
+        const vocab = [["a", 0] as const, ["b".repeat(257), 0] as const];
+        json.added_tokens = [];
+        json.model = { type: "Unigram", unk_id: 0, vocab };
+      },
+      /^tokenizer_corrupt: .*at most 256 characters, got 257 for token 1/,
+    ],
+    [
       "an unknown pre-tokenizer",
       (json) => (json.pre_tokenizer = { type: "Bert" }),
       /^tokenizer_unsupported: .*pre_tokenizer\.type/,
@@ -107,11 +126,27 @@ describe("refuses", () => {
     expect(outcome()).toMatch(expected);
   });
 
+  it("steps within steps without end", () => {
+    const depth = 20_000;
+    const steps = `${'{"type":"Sequence","normalizers":['.repeat(depth)}{"type":"NFC"}${"]}".repeat(depth)}`;
+    writeFileSync(join(folder, "tokenizer.json"), `{"model":{"vocab":{"a":0},"merges":[]},"normalizer":${steps}}`);
+    expect(outcome()).toMatch(/^tokenizer_corrupt: .*a few levels deep/);
+  });
+
   it("an end token beyond the vocabulary", () => {
     writeChanged(() => {});
     writeFileSync(join(folder, "generation_config.json"), '{"eos_token_id":[2,600]}');
     expect(outcome()).toMatch(/^tokenizer_corrupt: .*eos_token_id in 0\.\.511, got 600/);
   });
+});
+
+it("a normalizer that makes texts endless is refused where it does", () => {
+  const doubling = { type: "Replace", pattern: { String: "a" }, content: "aa" };
+  writeChanged((json) => (json.normalizer = { type: "Sequence", normalizers: new Array(60).fill(doubling) }));
+  const tokenizer = createHfTokenizer(folder, NUM_TOKENS);
+  const encode = (text: string) => tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
+  expect(() => encode("a")).toThrow(expect.objectContaining({ code: "tokenizer_corrupt" }));
+  expect(encode("b").length).toBeGreaterThan(0);
 });
 
 it("uses every end token that the configurations name", () => {

@@ -7,6 +7,8 @@ import { corrupt } from "./vocabulary.js";
 
 const UTF8 = new TextEncoder();
 const MOST_CLUSTER_BYTES = 5;
+/** Unicode's longest replacement has 33 bytes (U+FDFA). */
+const MOST_TEXT_BYTES = 256;
 
 /** Fields of a unit of the trie. */
 const LABEL = 0x800000ff;
@@ -37,6 +39,13 @@ class CharsMap {
     }
     this.#units = Uint32Array.from({ length: trieBytes / 4 }, (_, i) => view.getUint32(4 + 4 * i, true));
     this.#texts = bytes.subarray(4 + trieBytes);
+    for (let start = 0, end = 0; end <= this.#texts.length; end++) {
+      if (end < this.#texts.length && this.#texts[end] !== 0) continue;
+      if (end - start > MOST_TEXT_BYTES) {
+        throw corrupt(`expected replacements of at most ${MOST_TEXT_BYTES} bytes, got ${end - start}`);
+      }
+      start = end + 1;
+    }
   }
 
   normalize(text: string): string {

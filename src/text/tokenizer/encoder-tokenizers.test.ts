@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { TestRng } from "../../../test/helpers/rng.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { arr, bool, str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
+import { arr, bool, f32, str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
 import { charsmapNormalizer } from "./charsmap.js";
 import { createTokenizer } from "./create-tokenizer.js";
 import { TOKEN_TYPE } from "./vocabulary.js";
@@ -141,6 +141,57 @@ describe("WordPiece in a GGUF file", () => {
   });
 });
 
+describe.each([
+  ["bert", bertMetadata],
+  ["xlm_roberta", t5Metadata],
+] as const)("%s with damaged metadata", (name, metadataOf) => {
+  it("is refused with a code, or encodes and decodes", () => {
+    const sound = metadataOf(name);
+    const numTokens = tokenizerOf(sound).vocabSize;
+    const rng = new TestRng(6);
+    const flags = [
+      "add_bos_token",
+      "add_eos_token",
+      "add_space_prefix",
+      "remove_extra_whitespaces",
+      "normalizer.lowercase",
+    ];
+    const keys = [...Object.keys(sound), ...["cls_token_id", "pre", "scores", ...flags].map(key)];
+    const values = [
+      ...[0, 5, numTokens, 2 ** 32 - 1].map(u32),
+      ...[Number.NaN, -1, 0.5].map(f32),
+      ...["", "bert", "t5", "llama", "gpt2"].map(str),
+      bool(true),
+      bool(false),
+      arr("string", []),
+      arr("string", ["a", "\u2581a", "[UNK]", ""]),
+      arr("f32", new Array<number>(numTokens).fill(Number.POSITIVE_INFINITY)),
+      arr("i32", new Array<number>(numTokens).fill(6)),
+      arr("u8", [4, 0, 0, 0, 0, 1, 0, 0]),
+    ];
+    const outcomes = { accepted: 0, refused: 0 };
+    for (let round = 0; round < 200; round++) {
+      const changed: Record<string, WritableValue> = { ...sound };
+      for (let i = rng.int(1, 2); i > 0; i--)
+        changed[keys[rng.int(0, keys.length - 1)]!] = values[rng.int(0, values.length - 1)]!;
+      try {
+        const tokenizer = tokenizerOf(changed);
+        const ids = tokenizer.encode("It's na\u00efve\ud800 \u4f60\n\u0001 [SEP] </s>", {
+          addSpecial: true,
+          parseSpecial: true,
+        });
+        for (const id of ids) expect(id).toSatisfy((value: number) => value >= 0 && value < tokenizer.vocabSize);
+        expect(typeof tokenizer.decode(ids)).toBe("string");
+        outcomes.accepted++;
+      } catch (thrown) {
+        expect(thrown).toMatchObject({ code: expect.stringMatching(/^(tokenizer_\w+|gguf_metadata)$/) });
+        outcomes.refused++;
+      }
+    }
+    expect(Math.min(outcomes.accepted, outcomes.refused)).toBeGreaterThan(20);
+  });
+});
+
 describe("Unigram in a GGUF file", () => {
   it("refuses scores that are missing or no numbers", () => {
     const { [key("scores")]: _, ...without } = t5Metadata("xlm_roberta");
@@ -174,6 +225,11 @@ describe("a compiled normalisation", () => {
       }
     }
     expect(numRefused).toBeGreaterThan(50);
+  });
+
+  it("that makes long texts of characters is refused", () => {
+    const long = Buffer.concat([sound.subarray(0, 4 + sound.readUInt32LE(0)), Buffer.alloc(300, "x")]);
+    expect(() => charsmapNormalizer(long)).toThrow(/at most 256 bytes, got 300/);
   });
 
   it("treats characters of one cluster together, and ASCII before a combining mark with it", () => {

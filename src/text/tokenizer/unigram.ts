@@ -25,8 +25,14 @@ interface Node {
 
 const NO_TOKEN = -1;
 
+/** Far above the sixteen characters of published models: every character of a text costs a walk of up to this length. */
+const MAX_TOKEN_LENGTH = 256;
+/** Far above the vocabularies of published models, of which the largest has a million tokens. */
+const MAX_NODES = 1 << 23;
+
 export class Unigram {
   readonly #root: Node = { children: new Map(), id: NO_TOKEN };
+  #numNodes = 1;
   readonly #scores: ArrayLike<number>;
   readonly #unknownScore: number;
   readonly #idByByte = new Int32Array(256).fill(NO_TOKEN);
@@ -66,6 +72,9 @@ export class Unigram {
   }
 
   #insert(text: string, id: number): void {
+    if (text.length > MAX_TOKEN_LENGTH) {
+      throw corrupt(`expected tokens of at most ${MAX_TOKEN_LENGTH} characters, got ${text.length} for token ${id}`);
+    }
     let node = this.#root;
     for (let i = 0; i < text.length; i++) {
       const unit = text.charCodeAt(i);
@@ -73,6 +82,8 @@ export class Unigram {
       if (child === undefined) {
         child = { children: new Map(), id: NO_TOKEN };
         node.children.set(unit, child);
+        if (this.#numNodes++ > MAX_NODES)
+          throw corrupt(`expected tokens that begin alike, got over ${MAX_NODES} beginnings`);
       }
       node = child;
     }

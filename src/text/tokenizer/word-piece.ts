@@ -16,12 +16,15 @@ interface WordPieceOptions {
   readonly beginning: ReadonlyMap<string, number>;
   readonly continuing: ReadonlyMap<string, number>;
   readonly unknownId: number;
-  /** Longer words are unknown. In characters. */
+  /** Longer words are unknown. In characters, at most MOST_MAX_WORD_LENGTH. */
   readonly maxWordLength: number;
   readonly normalize: (text: string) => string;
   /** Splits a normalised text into words. */
   readonly split: (text: string, isStart: boolean) => readonly string[];
 }
+
+/** Published models have 100: the time for a word is the square of its length. */
+export const MOST_MAX_WORD_LENGTH = 256;
 
 export class WordPiece implements PieceEncoder {
   /** Decoding puts a space before every token that begins a word. */
