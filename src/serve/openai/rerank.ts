@@ -161,9 +161,9 @@ function pairsOf(context: ServeContext, { text_1: first, text_2: second }: Score
 }
 
 /** @param count sequences that the engine computes for the request */
-function assertNumTexts({ limits }: ServeContext, count: number, param: string): void {
+function assertNumTexts({ limits }: ServeContext, count: number, param: string, where = ""): void {
   if (count <= limits.maxSequencesPerRequest) return;
-  const message = `${param}: expected at most ${limits.maxSequencesPerRequest} texts, got ${count}`;
+  const message = `${param}: expected at most ${limits.maxSequencesPerRequest} texts${where}, got ${count}`;
   throw new MillraceError("invalid_parameter", message, { param });
 }
 
@@ -188,7 +188,7 @@ async function cosinesOf(
 ): Promise<Scores> {
   if (instruction !== undefined) throw noInstruction("an embedding model");
   const numFirst = numTexts(first);
-  assertNumTexts(context, numFirst + numTexts(second), "text_2");
+  assertNumTexts(context, numFirst + numTexts(second), "text_2", " in text_1 and text_2 together");
   const prompts = [
     ...(await encodeInputs(context, first, { param: "text_1", truncate })),
     ...(await encodeInputs(context, second, { param: "text_2", truncate })),
