@@ -276,7 +276,9 @@ describe("hostile requests of pairs", () => {
     expect(await at({ text_1: "a".repeat(200), text_2: ["b", "c"] })).toBe("text_1");
     expect(await at({ text_1: "a", text_2: "b", instruction: "Find birds" })).toBe("instruction");
     const lists = { text_1: texts("a", 2000), text_2: texts("b", 2000) };
-    expect((await refusal(post, "/score", lists)).message).toMatch(/2048 texts in text_1 and text_2 together, got 4000/);
+    expect((await refusal(post, "/score", lists)).message).toMatch(
+      /2048 texts in text_1 and text_2 together, got 4000/,
+    );
   });
 });
 
