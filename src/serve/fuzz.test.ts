@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { toolTemplate } from "../../test/helpers/chat-templates.js";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { ERROR_CODES } from "../core/errors.js";
-import type { Task } from "../model/description/servable.js";
+import type { EngineInfo } from "../engine/api/stats.js";
 import { createApp } from "./app.js";
 
 const PATHS = [
@@ -160,7 +160,7 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
 };
 
 /** What the model behind an endpoint is for; absent: it generates text and embeds texts. */
-const TASKS: Partial<Record<(typeof PATHS)[number], readonly Task[]>> = {
+const TASKS: Partial<Record<(typeof PATHS)[number], EngineInfo["tasks"]>> = {
   "/v2/rerank": ["generate", "rerank"],
   "/v1/score": ["generate", "rerank"],
 };

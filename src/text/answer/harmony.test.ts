@@ -108,6 +108,19 @@ describe("an answer", () => {
     );
   });
 
+  it("that never ends its header is content, in time that grows with its length", () => {
+    const long = "word ".repeat(30_000);
+    for (const start of ["<|channel|>analysis ", `${THOUGHT}<|channel|>`, " ".repeat(20)]) {
+      const text = `${start}${start.trim() === "" ? " ".repeat(150_000) : long}<|message|>x<|end|>${THOUGHT}`;
+      const whole = read([text]).parts;
+      expect(whole.map(({ kind }) => kind).slice(-2)).toEqual(["content", "reasoning"]);
+      const startMs = performance.now();
+      expect(read(text.match(/.{1,2}/gs)!).parts).toEqual(whole);
+      // Reading it anew with each piece takes a minute.
+      expect(performance.now() - startMs).toBeLessThan(5000);
+    }
+  });
+
   it("tells reasoning while it comes, and is complete after a single call", () => {
     const reader = new HarmonyReader({ ...OPTIONS, isSingle: true });
     reader.push("<|channel|>analysis<|message|>H");

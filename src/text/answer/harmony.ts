@@ -18,8 +18,11 @@ const END = "<|end|>";
 const CONSTRAIN = "<|constrain|>";
 const CALL = "<|call|>";
 const RETURN = "<|return|>";
-/** Ends of a message; a start that follows none ends it too. */
+/** Ends of a message, which ANY_END finds; a start that follows none ends it too. */
 const ENDS: readonly string[] = [END, CALL, RETURN, START];
+const ANY_END = /<\|(?:end|call|return|start)\|>/;
+/** Characters of a header; what is longer is none. A model that never ends its header would otherwise have it read anew with each token. */
+const MAX_HEADER_LENGTH = 4096;
 const ASSISTANT = `${START}assistant`;
 const FUNCTIONS = "functions.";
 /** Beginnings of a header; an answer that begins otherwise has no headers and is content. */
@@ -151,6 +154,12 @@ export class HarmonyReader implements PartReader {
       return true;
     }
     const at = this.#held.indexOf(MESSAGE);
+    if (at > MAX_HEADER_LENGTH || (at === -1 && this.#held.length >= MAX_HEADER_LENGTH + MESSAGE.length)) {
+      this.#isFirstHeader = false;
+      this.#hasBody = false;
+      this.#kind = "content";
+      return true;
+    }
     if (at === -1) return false;
     this.#open(this.#held.slice(0, at));
     this.#held = this.#held.slice(at + MESSAGE.length);
@@ -172,17 +181,15 @@ export class HarmonyReader implements PartReader {
   }
 
   #readBody(): boolean {
-    const ends = ENDS.map((end) => this.#held.indexOf(end));
-    const at = Math.min(...ends.map((index) => (index === -1 ? Number.POSITIVE_INFINITY : index)));
-    if (at === Number.POSITIVE_INFINITY) {
+    const end = ANY_END.exec(this.#held);
+    if (end === null) {
       const kept = partialEnd(this.#held);
       this.#say(this.#held.slice(0, this.#held.length - kept));
       this.#held = this.#held.slice(this.#held.length - kept);
       return false;
     }
-    this.#say(this.#held.slice(0, at));
-    const end = ENDS[ends.indexOf(at)]!;
-    this.#held = this.#held.slice(at + end.length);
+    this.#say(this.#held.slice(0, end.index));
+    this.#held = this.#held.slice(end.index + end[0].length);
     this.#endMessage();
     return true;
   }
