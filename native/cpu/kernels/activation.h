@@ -33,25 +33,34 @@ MILLRACE_INLINE f32x8 factorOf(f32x8 up) {
 
 template <Activation kKind, int kVectors>
 MILLRACE_INLINE void activateVectors(f32x8 (&x)[kVectors]) {
-  if constexpr (kKind == Activation::gelu) {
-    MILLRACE_UNROLL
-    for (int j = 0; j < kVectors; j++) x[j] = gelu8(x[j]);
-  } else {
-    f32x8 y[kVectors];
-    MILLRACE_UNROLL
-    for (int j = 0; j < kVectors; j++) {
-      if (kKind == Activation::clampedSwiglu) x[j] = boundedAbove(x[j]);
-      y[j] = kKind == Activation::clampedSwiglu ? x[j] * splat8(kSwigluAlpha) : x[j];
-      if (kKind == Activation::geluTanh) y[j] = x[j] * fma8(x[j] * x[j], splat8(0.044715f), splat8(1.0f)) * splat8(1.5957691216057308f);
-    }
-    divideByOnePlusExpOfMinus(x, y);
+  f32x8 y[kVectors];
+  MILLRACE_UNROLL
+  for (int j = 0; j < kVectors; j++) {
+    if (kKind == Activation::clampedSwiglu) x[j] = boundedAbove(x[j]);
+    y[j] = kKind == Activation::clampedSwiglu ? x[j] * splat8(kSwigluAlpha) : x[j];
+    if (kKind == Activation::geluTanh) y[j] = x[j] * fma8(x[j] * x[j], splat8(0.044715f), splat8(1.0f)) * splat8(1.5957691216057308f);
   }
+  divideByOnePlusExpOfMinus(x, y);
+}
+
+template <bool kHasUp>
+void geluValues(float* values, const float* up, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Floats x = gelu(loadFloats(values + i));
+    storeFloats(values + i, kHasUp ? x * loadFloats(up + i) : x);
+  }
+  if (i == count) return;
+  Floats x = gelu(loadPartial(values + i, count - i));
+  if (kHasUp) x = x * loadPartial(up + i, count - i);
+  memcpy(values + i, &x, static_cast<size_t>(count - i) * 4);
 }
 
 // values = activation(values), times the factor of up if kHasUp; otherwise kKind is an activation of one value. A value's bits do not depend on its
 // place.
 template <Activation kKind, bool kHasUp>
 void activateValues(float* values, const float* up, int64_t count) {
+  if constexpr (kKind == Activation::gelu) return geluValues<kHasUp>(values, up, count);
   constexpr int kVectors = 4;
   f32x8 x[kVectors];
   int64_t i = 0;

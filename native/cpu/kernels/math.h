@@ -8,38 +8,60 @@
 
 namespace millrace::MILLRACE_ISA {
 
+// Eight lanes, or as many as a register has: the same operations on each.
+template <class V>
+MILLRACE_INLINE V splatOf(float value) {
+  return V{} + value;
+}
+template <class V>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<f32x8> {
+  using type = u32x8;
+};
+#if defined(MILLRACE_ISA_AVX512)
+template <>
+struct UnsignedOf<Floats> {
+  using type = UnsignedInts;
+};
+MILLRACE_INLINE f32x8 mulAdd(f32x8 a, f32x8 b, f32x8 c) { return fma8(a, b, c); }
+#endif
+
 // e^x to about 1 ulp, subnormal results included; NaN gives NaN.
-MILLRACE_INLINE f32x8 exp8(f32x8 x) {
-  x = x > splat8(89.0f) ? splat8(89.0f) : x;
-  x = x < splat8(-104.0f) ? splat8(-104.0f) : x;
+template <class V>
+MILLRACE_INLINE V expOf(V x) {
+  using U = typename UnsignedOf<V>::type;
+  x = x > splatOf<V>(89.0f) ? splatOf<V>(89.0f) : x;
+  x = x < splatOf<V>(-104.0f) ? splatOf<V>(-104.0f) : x;
   // Adding 1.5 · 2^23 rounds to an integer, which is then in the low bits.
-  const f32x8 shifter = splat8(12582912.0f);
-  const f32x8 shifted = fma8(x, splat8(1.44269504f), shifter);
-  const f32x8 n = shifted - shifter;
+  const V shifter = splatOf<V>(12582912.0f);
+  const V shifted = mulAdd(x, splatOf<V>(1.44269504f), shifter);
+  const V n = shifted - shifter;
   // x − n · ln 2 in two steps: the first constant has few bits, so its product is exact.
-  f32x8 r = fma8(n, splat8(-0.693359375f), x);
-  r = fma8(n, splat8(2.12194440e-4f), r);
-  f32x8 p = splat8(1.0f / 5040);
-  p = fma8(p, r, splat8(1.0f / 720));
-  p = fma8(p, r, splat8(1.0f / 120));
-  p = fma8(p, r, splat8(1.0f / 24));
-  p = fma8(p, r, splat8(1.0f / 6));
-  p = fma8(p, r, splat8(0.5f));
-  p = fma8(p, r, splat8(1.0f));
-  p = fma8(p, r, splat8(1.0f));
+  V r = mulAdd(n, splatOf<V>(-0.693359375f), x);
+  r = mulAdd(n, splatOf<V>(2.12194440e-4f), r);
+  V p = splatOf<V>(1.0f / 5040);
+  p = mulAdd(p, r, splatOf<V>(1.0f / 720));
+  p = mulAdd(p, r, splatOf<V>(1.0f / 120));
+  p = mulAdd(p, r, splatOf<V>(1.0f / 24));
+  p = mulAdd(p, r, splatOf<V>(1.0f / 6));
+  p = mulAdd(p, r, splatOf<V>(0.5f));
+  p = mulAdd(p, r, splatOf<V>(1.0f));
+  p = mulAdd(p, r, splatOf<V>(1.0f));
   // 2^n as two factors, so that neither leaves the normal range.
-  u32x8 bits;
-  memcpy(&bits, &shifted, 32);
-  const u32x8 biased = (bits & 0x7fffffu) - 0x400000u + 512u;  // n + 512
-  const u32x8 low = biased >> 1;
-  const u32x8 high = biased - low;
-  const u32x8 lowBits = (low + (127u - 256u)) << 23;
-  const u32x8 highBits = (high + (127u - 256u)) << 23;
-  f32x8 lowScale, highScale;
-  memcpy(&lowScale, &lowBits, 32);
-  memcpy(&highScale, &highBits, 32);
+  U bits;
+  memcpy(&bits, &shifted, sizeof(V));
+  const U biased = (bits & 0x7fffffu) - 0x400000u + 512u;  // n + 512
+  const U low = biased >> 1;
+  const U high = biased - low;
+  const U lowBits = (low + (127u - 256u)) << 23;
+  const U highBits = (high + (127u - 256u)) << 23;
+  V lowScale, highScale;
+  memcpy(&lowScale, &lowBits, sizeof(V));
+  memcpy(&highScale, &highBits, sizeof(V));
   return p * lowScale * highScale;
 }
+MILLRACE_INLINE f32x8 exp8(f32x8 x) { return expOf(x); }
 
 // tanh x to about 2 ulp; NaN gives NaN. Near zero x + x³ q(x²), q fitted for the least largest error over |x| ≤ 0.625: what e^2x leaves
 // there is mostly rounding.
@@ -91,21 +113,21 @@ MILLRACE_INLINE void divideByOnePlusExpOfMinus(f32x8 (&x)[4], const f32x8 (&y)[4
 
 // x · Φ(x), Φ the normal distribution: the GELU itself. The tail Q(|x|) = 1 − Φ(|x|) is e^−p with p fitted for the least largest error of
 // |x| · Q over |x| ≤ 6.5 (2e-10); beyond, Q counts no longer. NaN gives NaN.
-MILLRACE_INLINE f32x8 gelu8(f32x8 x) {
-  const f32x8 a = x < splat8(0.0f) ? -x : x;
-  f32x8 p = splat8(3.704578332985875e-08f);
-  p = fma8(p, a, splat8(-9.262728326575598e-07f));
-  p = fma8(p, a, splat8(1.0246896636090241e-05f));
-  p = fma8(p, a, splat8(-6.422784645110369e-05f));
-  p = fma8(p, a, splat8(0.00022112396254669875f));
-  p = fma8(p, a, splat8(-3.7959020119160414e-05f));
-  p = fma8(p, a, splat8(-0.004786560777574778f));
-  p = fma8(p, a, splat8(0.036339424550533295f));
-  p = fma8(p, a, splat8(0.318308562040329f));
-  p = fma8(p, a, splat8(0.7978847622871399f));
-  p = fma8(p, a, splat8(0.6931471824645996f));
-  const f32x8 tail = a > splat8(6.5f) ? splat8(0.0f) : exp8(-p);
-  return x * (x < splat8(0.0f) ? tail : splat8(1.0f) - tail);
+MILLRACE_INLINE Floats gelu(Floats x) {
+  const Floats a = x < splatFloats(0.0f) ? -x : x;
+  Floats p = splatFloats(3.704578332985875e-08f);
+  p = mulAdd(p, a, splatFloats(-9.262728326575598e-07f));
+  p = mulAdd(p, a, splatFloats(1.0246896636090241e-05f));
+  p = mulAdd(p, a, splatFloats(-6.422784645110369e-05f));
+  p = mulAdd(p, a, splatFloats(0.00022112396254669875f));
+  p = mulAdd(p, a, splatFloats(-3.7959020119160414e-05f));
+  p = mulAdd(p, a, splatFloats(-0.004786560777574778f));
+  p = mulAdd(p, a, splatFloats(0.036339424550533295f));
+  p = mulAdd(p, a, splatFloats(0.318308562040329f));
+  p = mulAdd(p, a, splatFloats(0.7978847622871399f));
+  p = mulAdd(p, a, splatFloats(0.6931471824645996f));
+  const Floats tail = a > splatFloats(6.5f) ? splatFloats(0.0f) : expOf(-p);
+  return x * (x < splatFloats(0.0f) ? tail : splatFloats(1.0f) - tail);
 }
 
 // Angles below this are reduced without loss.
