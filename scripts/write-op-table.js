@@ -36,7 +36,10 @@ const VALUES = { f32: "float", i32: "int32_t", f64: "double", bytes: "uint8_t", 
 function cppOperand(op, spec, codes) {
   const name = `operand::${capitalized(spec.kind)}`;
   if (spec.kind === "code") {
-    return { type: `${name}<${op}, ${spec.of}>`, bounds: `, ${spec.min ?? 0}, ${codes[spec.of].length - 1}` };
+    return {
+      type: `${name}<${op}, ${spec.of}>`,
+      bounds: `, ${spec.min ?? 0}, ${spec.max ?? codes[spec.of].length - 1}`,
+    };
   }
   if (spec.access === undefined || spec.kind === "activations") return { type: `${name}<${op}>`, bounds: "" };
   const value = `${spec.access === "reads" ? "const " : ""}${VALUES[spec.kind]}`;
@@ -140,7 +143,8 @@ function wrapped(text) {
 }
 
 function markdownRow([operand, spec], codes) {
-  const names = spec.kind === "code" ? codes[spec.of].slice(spec.min ?? 0) : undefined;
+  const names =
+    spec.kind === "code" ? codes[spec.of].slice(spec.min ?? 0, (spec.max ?? codes[spec.of].length) + 1) : undefined;
   const kind = names === undefined ? spec.kind : names.map((name) => `\`${name}\``).join(", ");
   const notes = [spec.optional ? "optional" : "", spec.note ?? ""].filter((note) => note !== "");
   const shape = spec.shape === undefined ? "" : `\`${spec.shape}\``;
