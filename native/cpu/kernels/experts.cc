@@ -59,9 +59,12 @@ Op makeExpertsOp(OpCode code, const ExpertLinearArgs& layer, int numMatrices, co
   const WeightRef& weight = layer.layer.weights[0];
   const int64_t numGroups = layer.numExperts < layer.numPlaces ? layer.numExperts : layer.numPlaces;
   if (numGroups == 0) return makeOp(code, args, 0, 0);
-  const int64_t numUnits = numGroups * ((weight.rows + kLinearRows - 1) / kLinearRows);
+  const int64_t unitsPerGroup = (weight.rows + kLinearRows - 1) / kLinearRows;
   const double nanos = numMatrices * nanosPerUnit(weight, numGroups, layer.numPlaces);
-  return makeOp(code, args, numUnits, nanos, linearScratchBytes(layer.numPlaces));
+  Op op = makeOp(code, args, numGroups * unitsPerGroup, nanos, linearScratchBytes(layer.numPlaces));
+  // Half a matrix, in pairs of units: groups differ in size, and some are empty.
+  op.maxUnitsPerChunk = (unitsPerGroup + 3) / 4 * 2;
+  return op;
 }
 }  // namespace
 

@@ -28,6 +28,7 @@ struct Op {
   bool isConcurrent = false;  // no barrier after this operation
   int64_t numUnits = 0;       // independent pieces of output, in the operation's own unit
   double nanosPerUnit = 0;    // rough cost, for cutting only: never changes a result
+  int64_t maxUnitsPerChunk = 0;  // 0: as many as fill the threads; fewer where units differ in their work
   int64_t scratchBytes = 0;   // per thread
   // Memory that all units of the operation share, 64-byte aligned; its first clearedBytes are zero when the program starts.
   int64_t workspaceBytes = 0;

@@ -35,10 +35,28 @@ struct Step {
 // Bits of |x|: they order as the magnitudes do, infinities and NaN last.
 MILLRACE_INLINE i32x8 magnitudeBits(f32x8 x) { return reinterpret_cast<i32x8>(x) & 0x7fffffff; }
 MILLRACE_INLINE i32x8 largerOf(i32x8 a, i32x8 b) { return a > b ? a : b; }
+// As integers, lanes may be compared and added up in any order.
 MILLRACE_INLINE int32_t largestLane(i32x8 v) {
+#if defined(MILLRACE_ISA_AVX2)
+  const __m256i lanes = reinterpret_cast<__m256i>(v);
+  __m128i largest = _mm_max_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+  largest = _mm_max_epi32(largest, _mm_shuffle_epi32(largest, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(largest, _mm_shuffle_epi32(largest, 0xb1)));
+#else
   int32_t largest = v[0];
   for (int lane = 1; lane < 8; lane++) largest = largest > v[lane] ? largest : v[lane];
   return largest;
+#endif
+}
+MILLRACE_INLINE int32_t sumOf(i32x8 v) {
+#if defined(MILLRACE_ISA_AVX2)
+  const __m256i lanes = reinterpret_cast<__m256i>(v);
+  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
+#else
+  return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+#endif
 }
 
 Step stepOf(int32_t bits, float largest) {
@@ -66,8 +84,6 @@ MILLRACE_INLINE void quantize32(const float* x, Step step, int8_t* q, i32x8* vec
     memcpy(q + 8 * i, &bytes, 8);
   }
 }
-
-MILLRACE_INLINE int32_t sumOf(i32x8 v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
 
 MILLRACE_INLINE i32x8 magnitudeBits32(const float* x) {
   const i32x8 low = largerOf(magnitudeBits(load8(x)), magnitudeBits(load8(x + 8)));

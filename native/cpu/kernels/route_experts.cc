@@ -310,21 +310,34 @@ void dispatchRowsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
   }
 }
 
+// Columns [first, first + kVectors · kLanes) of row m; count: how many there are of the one vector that may be short.
+template <int kVectors>
+static void combineColumns(const CombineExpertsArgs& args, int64_t m, int64_t first, int64_t count) {
+  Floats sums[kVectors] = {};
+  for (int64_t slot = m * args.numChosen; slot < (m + 1) * args.numChosen; slot++) {
+    const int64_t place = args.places[slot];
+    if (place < 0 || place >= args.numSlots) continue;
+    const Floats weight = splatFloats(args.weights[slot]);
+    const float* x = args.x + place * args.width + first;
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) sums[v] = mulAdd(weight, kVectors > 1 ? loadFloats(x + v * kLanes) : loadPartial(x, count), sums[v]);
+  }
+  float* out = args.out + m * args.width + first;
+  MILLRACE_UNROLL
+  for (int v = 0; v < kVectors; v++) {
+    const Floats sum = (kVectors > 1 ? loadFloats(out + v * kLanes) : loadPartial(out, count)) + sums[v];
+    if (kVectors > 1) storeFloats(out + v * kLanes, sum);
+    else memcpy(out, &sum, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
 void combineExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
   const CombineExpertsArgs& args = op.args<CombineExpertsArgs>();
+  constexpr int kVectors = 8;
   for (int64_t m = begin; m < end; m++) {
-    const int32_t* places = args.places + m * args.numChosen;
-    const float* weights = args.weights + m * args.numChosen;
-    float* out = args.out + m * args.width;
-    for (int64_t i = 0; i < args.width; i += 8) {
-      const int64_t count = minOf(8, args.width - i);
-      f32x8 sum{};
-      for (int64_t s = 0; s < args.numChosen; s++) {
-        if (places[s] < 0 || places[s] >= args.numSlots) continue;
-        sum = fma8(splat8(weights[s]), loadPartial8(args.x + places[s] * args.width + i, count), sum);
-      }
-      storePartial8(out + i, loadPartial8(out + i, count) + sum, count);
-    }
+    int64_t i = 0;
+    for (; i + kVectors * kLanes <= args.width; i += kVectors * kLanes) combineColumns<kVectors>(args, m, i, kLanes);
+    for (; i < args.width; i += kLanes) combineColumns<1>(args, m, i, minOf(kLanes, args.width - i));
   }
 }
 

@@ -19,6 +19,7 @@ double nanosOf(const Op& op) { return static_cast<double>(op.numUnits) * op.nano
 int64_t unitsPerChunk(const Op& op, int numThreads) {
   const int64_t numChunks = kChunksPerThread * numThreads;
   int64_t units = (op.numUnits + numChunks - 1) / numChunks;
+  if (op.maxUnitsPerChunk > 0 && units > op.maxUnitsPerChunk) units = op.maxUnitsPerChunk;
   const int64_t smallest = static_cast<int64_t>(kMinChunkNanos / (op.nanosPerUnit + 1e-3)) + 1;
   if (units < smallest) units = smallest;
   return units < 1 ? 1 : units;

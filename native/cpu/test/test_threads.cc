@@ -71,6 +71,7 @@ bool runsRight(ThreadPool& pool, Random& random, int numStages, int slowEvery) {
       op.code = OpCode::add;
       op.numUnits = kNumUnits[random.below(7)];
       op.nanosPerUnit = random.below(3) == 0 ? 0.001 : 1e5;
+      op.maxUnitsPerChunk = random.below(3);
       op.isConcurrent = left > 0;
       op.scratchBytes = 64;
       stages.back()->push_back(std::make_unique<Record>(op.numUnits, before, slowEvery > 0 && stage % slowEvery == 0));

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { weightBytesPerStep } from "./decode-roofline.js";
+import { expertWorkloads } from "./expert-workloads.js";
 import { resultOf, workloadsOf } from "./kernel-bench.js";
 import { linearWorkload } from "./linear-workloads.js";
 import type { KernelWorkload } from "./workload.js";
@@ -29,6 +30,15 @@ test("a linear layer's work equals the work of its matrix", () => {
   expect(linearWorkload("Q4_0", 3)).toMatchObject({ macs: 3 * 5632 * 2048, bytes: (5632 * 2048 * 4.5) / 8 });
   expect(linearWorkload("Q8_0", 1)).toMatchObject({ bytes: (5632 * 2048 * 8.5) / 8, mix: "wide" });
   expect(linearWorkload("F16", 1)).toMatchObject({ bytes: 5632 * 2048 * 2, mix: "float" });
+});
+
+test("experts' work equals that of the matrices that rows choose, each read once", () => {
+  const [gated, down] = expertWorkloads("Q4_0", 1);
+  expect(gated).toMatchObject({ macs: 8 * 2 * 384 * 1024, bytes: (8 * 2 * 384 * 1024 * 4.5) / 8 });
+  expect(down).toMatchObject({ macs: 8 * 384 * 1024, bytes: (8 * 384 * 1024 * 4.5) / 8 });
+  const [many] = expertWorkloads("Q4_0", 512);
+  expect(many).toMatchObject({ macs: 512 * gated!.macs, bytes: 8 * gated!.bytes });
+  expect(expertWorkloads("Q4_K", 1).map(({ op }) => op)).toEqual(["expertGatedLinear Q4_K"]);
 });
 
 test("every group, type and number of rows has a workload", () => {

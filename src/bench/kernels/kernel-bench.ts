@@ -5,18 +5,19 @@ import { loadKernels } from "../../backend/cpu/library/load.js";
 import { productType } from "../../backend/cpu/product-type.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
+import { expertWorkloads } from "./expert-workloads.js";
 import { linearWorkload } from "./linear-workloads.js";
 import type { Mix, Probes } from "./probes.js";
 import { elementwiseWorkloads, embedWorkload, quantizeWorkload, sampleWorkloads } from "./small-workloads.js";
 import { type KernelWorkload, secondsOf } from "./workload.js";
 
-const OP_GROUPS = ["linear", "attention", "sample", "small"] as const;
+const OP_GROUPS = ["linear", "experts", "attention", "sample", "small"] as const;
 export type OpGroup = (typeof OP_GROUPS)[number];
 
 export interface KernelBenchSpec {
   readonly groups: readonly OpGroup[];
   readonly types: readonly TensorType[];
-  /** Token rows of `linear`. */
+  /** Token rows of `linear` and of experts. */
   readonly numRows: readonly number[];
   readonly numThreads: number;
   /** Decides how products treat activations. */
@@ -49,6 +50,10 @@ export function workloadsOf(spec: KernelBenchSpec): KernelWorkload[] {
     linear: () =>
       spec.types.flatMap((type) =>
         spec.numRows.map((numRows) => linearWorkload(productType(type, "auto", spec.isa), numRows)),
+      ),
+    experts: () =>
+      spec.types.flatMap((type) =>
+        spec.numRows.flatMap((numRows) => expertWorkloads(productType(type, "auto", spec.isa), numRows)),
       ),
     attention: () => [
       decodeAttention("f16", 1, 4096),

@@ -13,7 +13,7 @@ const WEIGHT_ROWS = 5632;
 const WEIGHT_COLS = 2048;
 
 /** Total weights of a program: far more than any cache holds, except for many rows, which would take too long. */
-const WEIGHT_BYTES = 256 * 2 ** 20;
+export const WEIGHT_BYTES = 256 * 2 ** 20;
 const MAX_MACS = 8e9;
 const MIN_WEIGHTS = 2;
 
@@ -38,9 +38,7 @@ const MIX_OF: Readonly<Partial<Record<WeightType, Mix>>> = {
 export const mixOf = (type: WeightType): Mix => MIX_OF[type] ?? "float";
 
 export function linearWorkload(type: WeightType, numRows: number): KernelWorkload {
-  const { numValues, byteLength } = BLOCK_LAYOUT[type];
-  const fileBytes = ((WEIGHT_ROWS * WEIGHT_COLS) / numValues) * byteLength;
-  const bytes = packedByteLength(type, WEIGHT_ROWS, WEIGHT_COLS) ?? fileBytes;
+  const bytes = matrixBytes({ type, rows: WEIGHT_ROWS, cols: WEIGHT_COLS });
   const macs = numRows * WEIGHT_ROWS * WEIGHT_COLS;
   return {
     op: `linear ${type}`,
@@ -51,44 +49,63 @@ export function linearWorkload(type: WeightType, numRows: number): KernelWorkloa
     record: (recording) => {
       const fitting = Math.floor(MAX_MACS / macs);
       const numWeights = Math.max(MIN_WEIGHTS, Math.min(fitting, Math.ceil(WEIGHT_BYTES / bytes)));
-      const x = inputOf(recording, type, numRows);
+      const matrix = { type, rows: WEIGHT_ROWS, cols: WEIGHT_COLS };
+      const x = inputOf(recording, matrix, numRows);
       const out = recording.filled(4 * numRows * WEIGHT_ROWS);
-      const weights = weightsOf(recording, type, numWeights, fileBytes);
+      const weights = weightsOf(recording, matrix, numWeights);
       for (const weight of weights) recording.program.record("linear", { out, x, weight, numRows });
       return numWeights;
     },
   };
 }
 
-/** Weights in the engine's layout, each in separate memory; packed if the type has a packed form. */
-function weightsOf(recording: Recording, type: WeightType, numWeights: number, fileBytes: number): WeightHandle[] {
+export interface MatrixShape {
+  readonly type: WeightType;
+  readonly rows: number;
+  readonly cols: number;
+}
+
+/** Bytes of a matrix as a step reads it: packed if the type has a packed form. */
+export function matrixBytes({ type, rows, cols }: MatrixShape): number {
+  return packedByteLength(type, rows, cols) ?? fileBytes({ type, rows, cols });
+}
+
+function fileBytes({ type, rows, cols }: MatrixShape): number {
+  const { numValues, byteLength } = BLOCK_LAYOUT[type];
+  return ((rows * cols) / numValues) * byteLength;
+}
+
+/** Weights in the engine's layout, one behind the other; packed if the type has a packed form. */
+export function weightsOf(recording: Recording, shape: MatrixShape, numWeights: number): WeightHandle[] {
   const { device } = recording;
-  const source = recording.filled(numWeights * fileBytes);
-  const rows = Array.from({ length: numWeights }, (_, index) =>
-    device.createWeight(source, index * fileBytes, type, WEIGHT_ROWS, WEIGHT_COLS),
+  const { type, rows, cols } = shape;
+  const inFile = fileBytes(shape);
+  const source = recording.filled(numWeights * inFile);
+  const unpacked = Array.from({ length: numWeights }, (_, index) =>
+    device.createWeight(source, index * inFile, type, rows, cols),
   );
-  const packedBytes = packedByteLength(type, WEIGHT_ROWS, WEIGHT_COLS);
-  if (packedBytes === undefined) return rows;
+  const packedBytes = packedByteLength(type, rows, cols);
+  if (packedBytes === undefined) return unpacked;
   const packed = device.allocate(numWeights * packedBytes);
   const program = new Program();
-  rows.forEach((weight, index) => {
+  unpacked.forEach((weight, index) => {
     program.record("pack", { out: packed, byteOffset: index * packedBytes, weight });
   });
   device.submit(program.words, program.numWords);
-  return rows.map((weight, index) => {
+  return unpacked.map((weight, index) => {
     device.releaseWeight(weight);
-    return device.createWeight(packed, index * packedBytes, type, WEIGHT_ROWS, WEIGHT_COLS, true);
+    return device.createWeight(packed, index * packedBytes, type, rows, cols, true);
   });
 }
 
-/** Activations [numRows, WEIGHT_COLS] in the format that the weight type needs. */
-function inputOf(recording: Recording, type: WeightType, numRows: number): BufferHandle {
-  const x = recording.filled(4 * numRows * WEIGHT_COLS);
-  const format = activationsOf(type, packedByteLength(type, numRows, WEIGHT_COLS) !== undefined);
+/** Activations [numRows, cols] in the format that the weight type needs. */
+export function inputOf(recording: Recording, { type, cols }: MatrixShape, numRows: number): BufferHandle {
+  const x = recording.filled(4 * numRows * cols);
+  const format = activationsOf(type, packedByteLength(type, numRows, cols) !== undefined);
   if (format === "f32") return x;
-  const quantized = recording.device.allocate(numRows * activationRowBytes(format, WEIGHT_COLS));
+  const quantized = recording.device.allocate(numRows * activationRowBytes(format, cols));
   const program = new Program();
-  program.record("quantize", { out: quantized, x, numRows, width: WEIGHT_COLS, format });
+  program.record("quantize", { out: quantized, x, numRows, width: cols, format });
   recording.device.submit(program.words, program.numWords);
   return quantized;
 }

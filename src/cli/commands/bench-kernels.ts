@@ -9,7 +9,7 @@ import type { TensorType } from "../../formats/gguf/types.js";
 import { integerIn, listOf, oneOf } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
 
-const GROUPS = ["linear", "attention", "sample", "small"] as const satisfies readonly OpGroup[];
+const GROUPS = ["linear", "experts", "attention", "sample", "small"] as const satisfies readonly OpGroup[];
 const TYPES = Object.keys(TENSOR_TYPES) as TensorType[];
 const ROWS = [1, 2, 4, 8, 16, 64, 512];
 
