@@ -300,6 +300,17 @@ export const OPS = {
       width: { kind: "integer", note: "at least 1" },
     },
   },
+  spreadColumns: {
+    computes: "out[m, columns[i]] = x[m, i], and −∞ in the columns of out that are not named.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, outWidth]", access: "writes" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      columns: { kind: "i32", shape: "[width]", access: "reads", note: "each in [0, outWidth)" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+      outWidth: { kind: "integer" },
+    },
+  },
   sample: {
     computes:
       "Chooses (or scores) one token per row of logits. Order of work: log-probabilities and ranks from the raw logits; mask; biases; bans; " +

@@ -83,10 +83,10 @@ export class EngineCore {
     const disk = await openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = disk;
     const cost = await measureStepCost(parts, options, backend);
-    const { weights, transformer, batch, info } = parts;
-    const target = { config: model.config, weights, transformer, batch };
-    const kv = { maxModelLen: info.maxModelLen, numBlocks: parts.kv.numBlocks };
-    const speculator = await createSpeculator(cost, { target, kv, options, backend, report, drafter });
+    const { weights, transformer, batch, kv, info } = parts;
+    const target = { config: model.config, weights, transformer, batch, kv };
+    const { maxModelLen } = info;
+    const speculator = await createSpeculator(cost, { target, maxModelLen, options, backend, report, drafter });
     return new EngineCore(options, backend, parts, { disk, cost, speculator });
   }
 
@@ -164,7 +164,7 @@ export class EngineCore {
   async step(): Promise<StepOutput[]> {
     const scheduled = await this.#schedule();
     if (scheduled.length === 0) return [];
-    const layout = this.#layOut(scheduled);
+    const layout = await this.#layOut(scheduled);
     await this.#compute();
     return this.#collect(layout);
   }
@@ -186,9 +186,9 @@ export class EngineCore {
     return [];
   }
 
-  #layOut(scheduled: readonly ScheduledSequence[]): StepLayout {
+  async #layOut(scheduled: readonly ScheduledSequence[]): Promise<StepLayout> {
     const layout = layOutStep(this.#parts, scheduled, this.#meter.start());
-    this.#speculator?.tapHidden(scheduled);
+    await this.#speculator?.tapHidden(scheduled);
     return layout;
   }
 

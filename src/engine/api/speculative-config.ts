@@ -3,7 +3,9 @@
 /** Kinds of trained heads. */
 export const HEAD_KINDS = ["medusa", "eagle"] as const;
 export type HeadKind = (typeof HEAD_KINDS)[number];
-const METHODS_WITH_MODEL = ["draft_model", "heads", ...HEAD_KINDS] as const;
+/** heads: of any kind; eagle3: a head as the hub has it, with its own keys and values. */
+export const HEAD_METHODS = ["heads", ...HEAD_KINDS, "eagle3"] as const;
+const METHODS_WITH_MODEL = ["draft_model", ...HEAD_METHODS] as const;
 export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", ...METHODS_WITH_MODEL] as const;
 export type SpeculativeMethod = (typeof SPECULATIVE_METHODS)[number];
 

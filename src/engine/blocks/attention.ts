@@ -8,7 +8,7 @@ import { keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { LayerCache } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
-import { type Products, recordNorm } from "./products.js";
+import { ADDED, type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
 import type { RopeTable } from "./rope-tables.js";
 import type { LayerWeights, NormWeights } from "./weights.js";
@@ -70,16 +70,19 @@ export class Attention {
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, rmsEps, isNeoxRope, isPostNormed, queryScaling } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
-    const { attentionNorm, query, key, value, queryNorm, keyNorm } = this.weights;
+    const { attentionNorm, query, key, value, besides, queryNorm, keyNorm } = this.weights;
     const { normed, query: q, key: k, value: v } = this.scratch;
     const { numRows } = batch;
     const input = recordNorm(program, normed, hidden, numRows, { weights: attentionNorm, width, eps: rmsEps });
-    const projections = [
-      { out: q, linear: query },
-      { out: k, linear: key },
-      { out: v, linear: value },
+    const projections = (from: Pick<LayerWeights, "query" | "key" | "value">) => [
+      { out: q, linear: from.query },
+      { out: k, linear: from.key },
+      { out: v, linear: from.value },
     ];
-    this.products.multiplyAll(program, projections, input, numRows, width);
+    this.products.multiplyAll(program, projections({ query, key, value }), input, numRows, width);
+    if (besides !== undefined) {
+      this.products.multiplyAll(program, projections(besides), besides.input, numRows, width, ADDED);
+    }
     const headsNorm = (x: BufferHandle, weights: NormWeights | undefined, numHeads: number) => {
       const [perRow, normWidth] = isPostNormed ? [1, numHeads * headDim] : [numHeads, headDim];
       recordNorm(program, x, x, numRows * perRow, { weights, width: normWidth, eps: rmsEps });

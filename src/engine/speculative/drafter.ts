@@ -43,7 +43,7 @@ export interface BatchDrafter {
   propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]>;
   forget(sequence: Sequence): void;
   /** After a step is laid out: marks the rows whose hidden states the drafter needs. */
-  tapHidden?(scheduled: readonly ScheduledSequence[]): void;
+  tapHidden?(scheduled: readonly ScheduledSequence[]): Promise<void> | void;
   /** After a step is collected: reads those hidden states. */
   takeHidden?(): void;
 }

@@ -250,8 +250,11 @@ export class Speculator {
   }
 
   /** Call after a step is laid out. */
-  tapHidden(scheduled: readonly ScheduledSequence[]): void {
-    this.model?.tapHidden?.(scheduled);
+  async tapHidden(scheduled: readonly ScheduledSequence[]): Promise<void> {
+    if (this.model?.tapHidden === undefined) return;
+    const startMs = this.now();
+    await this.model.tapHidden(scheduled);
+    this.#account.add(startMs - this.now());
   }
 
   /** Call after a step is collected. */

@@ -48,6 +48,8 @@ export class StepBatch {
   constructor(
     readonly capacity: StepCapacity,
     backend: Backend,
+    /** Of another batch, with whose sequences these rows share their blocks; absent: tables of its own. */
+    sharedTables?: readonly Ints[],
   ) {
     const ints = (length: number) => backend.input("i32", length);
     const { maxRows, maxLogitRows, maxSeats, tableStride, numGroups } = capacity;
@@ -59,7 +61,7 @@ export class StepBatch {
     this.windowEnds = ints(maxRows);
     this.sequenceIndex = ints(maxRows);
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
-    this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
+    this.blockTables = sharedTables ?? Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
     this.logitRows = ints(maxLogitRows);
     this.hiddenTaps = ints(maxRows);
   }
