@@ -1,6 +1,6 @@
 /**
- * Keeps files and the whole readable: over 450 statements a file's header must say why (`size: reason`), 550 is the end, and src/
- * with native/ together stay below a budget that only a deliberate change raises.
+ * Keeps files and the whole readable: over 450 statements a file's header must say why (`size: reason`), 550 is the end but for files that a
+ * script writes, and src/ with native/ together stay below a budget that only a deliberate change raises.
  *
  *   node scripts/size-budget.js [root]
  */
@@ -17,7 +17,7 @@ const STATEMENTS_AT_MOST = 550;
 const HEADER_LINES = 15;
 
 /** Product code: src/ and native/ without their tests. */
-const TOTAL_BUDGET = 64_000;
+const TOTAL_BUDGET = 66_000;
 
 const FOLDERS = ["bin", "scripts", "src", "native", "models", "test", "assets"];
 const isOtherCode = (path) => /\.(cc|h|hpp|py|html|css)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
@@ -71,6 +71,9 @@ function measuredFiles(root) {
   return [...parsed, ...others];
 }
 
+/** People read the table that a script makes the file of. */
+const IS_WRITTEN = /^\/\/ Written by scripts\//;
+
 /** @returns {{ problems: string[], total: number }} */
 export function checkSizes(root) {
   const problems = [];
@@ -79,9 +82,7 @@ export function checkSizes(root) {
     if (isProduct(path)) total += statements;
     const header = text.split("\n", HEADER_LINES);
     const hasReason = header.some((line) => /\bsize: \S/.test(line));
-    // A table that a script writes is as long as what it lists.
-    const isWritten = header[0].includes("Written by scripts/");
-    if (statements > STATEMENTS_AT_MOST && !isWritten) {
+    if (statements > STATEMENTS_AT_MOST && !IS_WRITTEN.test(text)) {
       problems.push(`${path}: expected at most ${STATEMENTS_AT_MOST} statements, got ${statements}`);
     } else if (statements > STATEMENTS_WITH_REASON && !hasReason) {
       problems.push(

@@ -12,7 +12,8 @@ import swc from "@swc/wasm-typescript";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
-const EXPERTS_TABLE = "src/backend/expert-ops.ts";
+/** Files that the table imports, beside it. */
+const PARTS = ["expert-ops", "row-ops"];
 const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 
@@ -23,10 +24,12 @@ async function moduleOf(path) {
 }
 
 async function loadTable() {
-  const experts = await moduleOf(EXPERTS_TABLE);
-  return import(
-    (await moduleOf(TABLE)).replace(encodeURIComponent('"./expert-ops.js"'), encodeURIComponent(`"${experts}"`))
-  );
+  let table = await moduleOf(TABLE);
+  for (const part of PARTS) {
+    const module = await moduleOf(`src/backend/${part}.ts`);
+    table = table.replace(encodeURIComponent(`"./${part}.js"`), encodeURIComponent(`"${module}"`));
+  }
+  return import(table);
 }
 
 const capitalized = (name) => name[0].toUpperCase() + name.slice(1);
@@ -36,7 +39,10 @@ const VALUES = { f32: "float", i32: "int32_t", f64: "double", bytes: "uint8_t", 
 function cppOperand(op, spec, codes) {
   const name = `operand::${capitalized(spec.kind)}`;
   if (spec.kind === "code") {
-    return { type: `${name}<${op}, ${spec.of}>`, bounds: `, ${spec.min ?? 0}, ${codes[spec.of].length - 1}` };
+    return {
+      type: `${name}<${op}, ${spec.of}>`,
+      bounds: `, ${spec.min ?? 0}, ${spec.max ?? codes[spec.of].length - 1}`,
+    };
   }
   if (spec.access === undefined || spec.kind === "activations") return { type: `${name}<${op}>`, bounds: "" };
   const value = `${spec.access === "reads" ? "const " : ""}${VALUES[spec.kind]}`;
@@ -140,7 +146,8 @@ function wrapped(text) {
 }
 
 function markdownRow([operand, spec], codes) {
-  const names = spec.kind === "code" ? codes[spec.of].slice(spec.min ?? 0) : undefined;
+  const names =
+    spec.kind === "code" ? codes[spec.of].slice(spec.min ?? 0, (spec.max ?? codes[spec.of].length) + 1) : undefined;
   const kind = names === undefined ? spec.kind : names.map((name) => `\`${name}\``).join(", ");
   const notes = [spec.optional ? "optional" : "", spec.note ?? ""].filter((note) => note !== "");
   const shape = spec.shape === undefined ? "" : `\`${spec.shape}\``;

@@ -14,8 +14,11 @@ const PLACES = {
 export const EXPERT_OPS = {
   routeExperts: {
     computes:
-      "experts[m] = the k experts with the largest logits of row m, largest first, ties to the lower index, NaN last. weights[m, s] = the " +
-      "softmax of all the row's logits at experts[m, s]; when `normalises`, of the k chosen logits.",
+      "experts[m] = the k experts with the largest scores of row m, largest first, ties to the lower index, NaN last. With softmax, scores " +
+      "are the logits and weights[m, s] is scale times the softmax of all the row's logits at experts[m, s]; when `normalises`, of the k " +
+      "chosen logits. With sigmoid, weights are sigmoid(logit), when `normalises` over their sum, times scale; scores are sigmoid(logit) + " +
+      "bias. Experts lie in numGroups groups side by side; where these are more than numUsedGroups, only experts of those numUsedGroups " +
+      "are chosen whose two largest scores have the largest sums, ties to the lower index.",
     operands: {
       experts: { kind: "i32", shape: "[numRows, numChosen]", access: "writes" },
       weights: { kind: "f32", shape: "[numRows, numChosen]", access: "writes" },
@@ -24,6 +27,11 @@ export const EXPERT_OPS = {
       numExperts: NUM_EXPERTS,
       numChosen: NUM_CHOSEN,
       normalises: { kind: "flag" },
+      scoring: { kind: "code", of: "Scoring" },
+      scale: { kind: "number" },
+      numGroups: { kind: "integer", note: "G, at least 1; E is a multiple, and of two or more if G > 1" },
+      numUsedGroups: { kind: "integer", note: "at least 1, at most G; they have at least k experts" },
+      bias: { kind: "f32", shape: "[numExperts]", access: "reads", optional: true, note: "with sigmoid only" },
     },
   },
   groupExperts: {
@@ -63,6 +71,14 @@ export const EXPERT_OPS = {
       gateWeights: { kind: "weights", shape: "[E, N, K]" },
       upX: { kind: "activations", shape: "[numSlots, upWeights.cols]", access: "reads", note: "as x of `linear`" },
       upWeights: { kind: "weights", shape: "[E, N, *]" },
+      gateBiases: {
+        kind: "f32",
+        shape: "[gateWeights.count, gateWeights.rows]",
+        access: "reads",
+        optional: true,
+        note: "one row for each expert, as are those of up",
+      },
+      upBiases: { kind: "f32", shape: "[upWeights.count, upWeights.rows]", access: "reads", optional: true },
       groups: { kind: "i32", shape: "[gateWeights.count, 3]", access: "reads", note: "one out of range is left out" },
       numSlots: NUM_SLOTS,
       kind: { kind: "code", of: "Activation" },
@@ -70,11 +86,12 @@ export const EXPERT_OPS = {
   },
   expertLinear: {
     computes:
-      "out[p] = x[p] · weights[e]ᵀ as in `linear`, e the expert in whose group place p is. Other rows are left as they are.",
+      "out[p] = x[p] · weights[e]ᵀ (+ biases[e]) as in `linear`, e the expert in whose group place p is. Other rows are left as they are.",
     operands: {
       out: { kind: "f32", shape: "[numSlots, weights.rows]", access: "writes" },
       x: { kind: "activations", shape: "[numSlots, weights.cols]", access: "reads", note: "as x of `linear`" },
       weights: { kind: "weights", shape: "[E, N, K]" },
+      biases: { kind: "f32", shape: "[weights.count, weights.rows]", access: "reads", optional: true },
       groups: { kind: "i32", shape: "[weights.count, 3]", access: "reads", note: "one out of range is left out" },
       numSlots: NUM_SLOTS,
     },

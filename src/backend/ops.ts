@@ -1,8 +1,8 @@
 /**
  * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the recorder, the reference
  * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
- * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types and
- * expert-ops.ts, so that the script can load it alone.
+ * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types,
+ * expert-ops.ts and row-ops.ts, so that the script can load it alone.
  *
  * size: one table, most of whose statements are the lines of its operands.
  *
@@ -10,6 +10,7 @@
  */
 import { EXPERT_OPS } from "./expert-ops.js";
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
+import { ROW_OPS } from "./row-ops.js";
 
 /** Attention always splits the KV range into parts of this many entries (exactness rule E3). */
 export const ATTENTION_PART = 256;
@@ -21,7 +22,10 @@ export const KV_OCTET = 8;
 export const CODES = {
   /** Storage type of keys and values. int8 has one f32 scale per token and head. */
   KvType: ["f16", "f32", "int8"],
-  Activation: ["silu", "geluTanh", "gelu"],
+  /** What a router makes of its logits before it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
+  Scoring: ["softmax", "sigmoid"],
+  /** Of a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
+  Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8
    * per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
@@ -29,6 +33,7 @@ export const CODES = {
   ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32", "bf16"],
 } as const;
 
+export type Scoring = (typeof CODES.Scoring)[number];
 export type KvType = (typeof CODES.KvType)[number];
 export type Activation = (typeof CODES.Activation)[number];
 export type ActivationFormat = (typeof CODES.ActivationFormat)[number];
@@ -89,8 +94,14 @@ export type OperandSpec =
   | { readonly kind: "integer"; readonly note?: string }
   | { readonly kind: "number"; readonly optional?: true; readonly note?: string }
   | { readonly kind: "flag"; readonly optional?: true; readonly note?: string }
-  /** `min`: the lowest valid code. */
-  | { readonly kind: "code"; readonly of: keyof typeof CODES; readonly min?: 1; readonly note?: string };
+  | {
+      readonly kind: "code";
+      readonly of: keyof typeof CODES;
+      /** The lowest and the highest valid code; absent: of all in the list. */
+      readonly min?: number;
+      readonly max?: number;
+      readonly note?: string;
+    };
 
 export interface OpSpec {
   readonly computes: string;
@@ -210,12 +221,12 @@ export const OPS = {
       x: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
       numRows: NUM_ROWS,
       width: { kind: "integer" },
-      kind: { kind: "code", of: "Activation" },
+      kind: { kind: "code", of: "Activation", max: CODES.Activation.indexOf("gelu") },
     },
   },
   gatedLinear: {
     computes:
-      "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
+      "out = kind(gate) · up (clampedSwiglu: see CODES), where gate and up are `linear`, each with its own x and bias. scratch is memory that the operation may use; it is " +
       "neither out nor an x.",
     operands: {
       out: { kind: "f32", shape: "[numRows, gateWeight.rows]", access: "writes" },
@@ -266,7 +277,8 @@ export const OPS = {
       "row m's sequence; begin is begins[m] or, without begins, max(0, kvLengths[m] − window). Entry j of " +
       "sequence s lies in block blockTables[s, j div blockSize]; query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries " +
       "each keep their own (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read " +
-      "once for all of them.",
+      "once for all of them. `sinks`: beside its entries, head h has a score sinks[h] without a value, which adds to the sum alone, after the " +
+      "last part.",
     operands: {
       out: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "writes" },
       q: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "reads" },
@@ -281,6 +293,7 @@ export const OPS = {
       scale: { kind: "number" },
       window: { kind: "integer", note: "0 = all entries" },
       cap: { kind: "number", optional: true, note: "at least 0; 0 = none" },
+      sinks: { kind: "f32", shape: "[numHeads]", access: "reads", optional: true },
       begins: {
         kind: "i32",
         shape: "[numRows]",
@@ -290,27 +303,7 @@ export const OPS = {
       },
     },
   },
-  gatherRows: {
-    computes: "out[m] = x[rows[m]].",
-    operands: {
-      out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
-      x: { kind: "f32", shape: "[*, width]", access: "reads" },
-      rows: { kind: "i32", shape: "[numRows]", access: "reads" },
-      numRows: NUM_ROWS,
-      width: { kind: "integer", note: "at least 1" },
-    },
-  },
-  spreadColumns: {
-    computes: "out[m, columns[i]] = x[m, i], and −∞ in the columns of out that are not named.",
-    operands: {
-      out: { kind: "f32", shape: "[numRows, outWidth]", access: "writes" },
-      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
-      columns: { kind: "i32", shape: "[width]", access: "reads", note: "each in [0, outWidth)" },
-      numRows: NUM_ROWS,
-      width: { kind: "integer" },
-      outWidth: { kind: "integer" },
-    },
-  },
+  ...ROW_OPS,
   sample: {
     computes:
       "Chooses (or scores) one token per row of logits. Order of work: log-probabilities and ranks from the raw logits; mask; biases; bans; " +

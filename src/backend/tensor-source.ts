@@ -37,8 +37,8 @@ export interface MatrixSource {
 
 export interface TensorSource extends MatrixSource {
   has(name: string): boolean;
-  /** A small tensor's values, f32 [length]. Throws unless the source has the tensor with that length. */
-  values(name: string, length: number): Float32Array;
+  /** A small tensor's values, f32 [length], or [count, length] where it has a vector for each expert. Throws unless the source has it in that shape. */
+  values(name: string, length: number, count?: number): Float32Array;
   /**
    * Throws where the source has other tensors of the language model than these: nothing would compute them, and the answers would be those of
    * another model.

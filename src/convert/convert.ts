@@ -211,7 +211,9 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
     queryScaling: model.queryScaling && { ...model.queryScaling, beta: Math.fround(model.queryScaling.beta) },
     activation: model.activation,
     pooling: model.pooling,
-    normalisesExperts: model.normalisesExperts,
+    routing: { ...model.routing, scale: Math.fround(model.routing.scale) },
+    hasSinks: model.hasSinks,
+    hasExpertBiases: model.hasExpertBiases,
     layers: layers.map(({ mixer, feedForward }) => ({ ...mixer, ...feedForward })),
     ropes: ropes.map((rope) => {
       const { dim, base, scaling, factor, attentionFactor, originalContextLength, betaFast, betaSlow } = rope;
@@ -224,7 +226,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
         attentionFactor.toPrecision(5),
         ...(isYarn || scaling === "linear" ? [Math.fround(factor)] : []),
         ...(isYarn || hasLongRope ? [originalContextLength] : []),
-        ...(isYarn ? [Math.fround(betaFast), Math.fround(betaSlow)] : []),
+        ...(isYarn ? [Math.fround(betaFast), Math.fround(betaSlow), rope.roundsYarnRange] : []),
       ];
     }),
   });

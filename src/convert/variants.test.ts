@@ -89,6 +89,9 @@ describe("a folder", () => {
     ["qwen3moe", { mlp_only_layers: [] }, [/scales the weights of a token's experts to a sum of one for qwen3moe/]],
     ["qwen3moe", { mlp_only_layers: [], norm_topk_prob: true }, []],
     ["mixtral", {}, []],
+    ["glm4_moe", { norm_topk_prob: false }, []],
+    ["gptoss", {}, [/rounds YaRN's range to whole frequencies for gpt-oss/]],
+    ["gptoss", { rope_scaling: { rope_type: "default" } }, []],
     ["olmo3", {}, []],
     ["olmo3", { rope_parameters: { full_attention: { rope_theta: 1e4 } } }, [/gives windows the model's rope base/]],
   ] as const)("of %s with %j is noted where llama.cpp computes its file otherwise", (name, settings, notes) => {

@@ -77,6 +77,8 @@ const ARCHITECTURES: readonly RandomArchitecture[] = [
   "mistral3",
   "olmo2",
   "qwen3moe",
+  "gpt-oss",
+  "glm4moe",
 ];
 
 it.each(

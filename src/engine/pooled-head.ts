@@ -7,7 +7,7 @@ import type {
   HeadActivation,
   PooledHead as HeadDescription,
   HeadLayer,
-  Scoring,
+  HeadScoring,
 } from "../model/description/pooling.js";
 import { readRows } from "../model/description/read-rows.js";
 
@@ -16,7 +16,7 @@ type Layer = (x: Float64Array) => Float64Array;
 export class PooledHead {
   private constructor(
     private readonly layers: readonly Layer[],
-    private readonly scoring: Scoring | undefined,
+    private readonly scoring: HeadScoring | undefined,
     /** Values of a result. */
     readonly width: number,
   ) {}
@@ -41,7 +41,7 @@ export class PooledHead {
   }
 }
 
-function scored(x: Float64Array, scoring: Scoring | undefined): Float64Array {
+function scored(x: Float64Array, scoring: HeadScoring | undefined): Float64Array {
   if (scoring === "sigmoid") return x.map(sigmoid);
   // The share of the last of two is the sigmoid of their distance.
   if (scoring === "softmax") return Float64Array.of(sigmoid(x[1]! - x[0]!));

@@ -41,7 +41,7 @@ function openGguf(gguf: GgufFile): OpenModel {
     config,
     summary: summarizeGguf(gguf),
     files: gguf.shards.map((shard) => shard.path),
-    tensors: () => new GgufSource(gguf, config.architecture),
+    tensors: () => new GgufSource(gguf, config),
   };
 }
 

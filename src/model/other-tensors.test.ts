@@ -4,12 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { bias, changedFolder } from "../../test/helpers/changed-folder.js";
-import { completionsOf } from "../../test/helpers/converted.js";
+import { completionsOf, weightsOnly } from "../../test/helpers/converted.js";
 import { writeEncoderGguf } from "../../test/helpers/encoder-gguf.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { vectorsOf } from "../../test/helpers/pooled-vectors.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { readGguf } from "../formats/gguf/read.js";
 import { u32 } from "../formats/gguf/write.js";
+import { openModel } from "./open-model.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-other-tensors-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -35,6 +37,12 @@ describe("a folder", () => {
     ["llama", "model.layers.2.input_layernorm.weight"],
     ["olmo2", "model.layers.0.input_layernorm.weight"],
     ["mistral3", "language_model.model.layers.0.self_attn.q_norm.bias"],
+    ["gptoss", "model.layers.0.mlp.experts.gate_up_proj"],
+    ["gptoss", "model.layers.0.mlp.experts.up_proj_bias"],
+    ["gptoss_plain", "model.layers.0.mlp.experts.down_proj_scales"],
+    ["glm4_moe", "model.layers.1.mlp.gate.bias"],
+    ["glm4_moe", "model.layers.1.mlp.shared_expert_gate.weight"],
+    ["glm4_moe", "model.layers.0.mlp.gate.e_score_correction_bias"],
   ])("of %s with %s is refused", async (model, name) => {
     await expect(completionsOf(withTensor(model, name))).rejects.toEqual(refusal("model_tensor", name));
   });
@@ -50,6 +58,42 @@ describe("a folder", () => {
   test("with a bias of zeros, which some quantisers give every layer, is served as without it", async () => {
     const folder = withTensor("qwen3moe", "model.layers.0.mlp.experts.0.up_proj.bias", 0);
     expect(await completionsOf(folder)).toEqual(await completionsOf(fixture("hf/qwen3moe")));
+  });
+});
+
+describe("blocks behind the layers that draft later tokens", () => {
+  const drafting = (model: string, numDrafting: number, layer: number) =>
+    changedFolder(fixture(`hf/${model}`), place(), {
+      settings: { num_nextn_predict_layers: numDrafting },
+      tensors: (stored) => ({ ...stored, [`model.layers.${layer}.enorm.weight`]: bias(7) }),
+    });
+
+  test("change nothing in a folder that says how many there are", async () => {
+    expect(await completionsOf(drafting("glm4_moe", 1, 3))).toEqual(await completionsOf(fixture("hf/glm4_moe")));
+  });
+
+  test.each([
+    ["glm4_moe", 0, 3],
+    ["glm4_moe", 1, 4],
+    ["glm4_moe", 1, 2],
+    ["llama", 1, 2],
+  ])("are refused in a folder of %s that says there are %i, with layer %i", async (model, numDrafting, layer) => {
+    const name = `model.layers.${layer}.enorm.weight`;
+    await expect(completionsOf(drafting(model, numDrafting, layer))).rejects.toEqual(refusal("model_tensor", name));
+  });
+
+  test("change nothing in a GGUF file of an architecture that has them, and are refused in others", async () => {
+    const written = (architecture: "glm4moe" | "llama", layers: number, numDrafting: number) => {
+      const path = place(".gguf");
+      const metadata = { [`${architecture}.nextn_predict_layers`]: u32(numDrafting) };
+      writeRandomModel(path, { architecture, seed: 1, layers, metadata });
+      return path;
+    };
+    const [longer, shorter] = [written("glm4moe", 3, 1), place(".gguf")];
+    weightsOnly(longer, shorter);
+    expect(readGguf(shorter).metadata.number("glm4moe.block_count")).toBe(2);
+    expect(await completionsOf(longer)).toEqual(await completionsOf(shorter));
+    expect(() => openModel(written("llama", 3, 1))).toThrow(/expected no llama\.nextn_predict_layers, got 1/);
   });
 });
 

@@ -1,7 +1,7 @@
 /** Well-known models by name, ours or the hub's. */
 import { MillraceError } from "../core/errors.js";
 import { refusalOf, servableLayers } from "../model/description/servable.js";
-import { servedModelType } from "../model/hf/model-types.js";
+import { architectureOf, servedModelType } from "../model/hf/model-types.js";
 import { KNOWN_MODELS, type KnownModel } from "./data/models.js";
 import type { PlannedModel } from "./planned-model.js";
 
@@ -10,8 +10,7 @@ export const KNOWN_NAMES: readonly string[] = KNOWN_MODELS.map(({ name }) => nam
 export function plannedModelOf(known: KnownModel): PlannedModel {
   const { repo, publishedParameters: _, publishedActiveParameters: __, checkpoints = {}, ...rest } = known;
   const embeddedRefusal = refusalOf(() => {
-    servedModelType(rest.modelType);
-    servableLayers(rest);
+    servableLayers(rest, architectureOf(servedModelType(rest.modelType)));
   });
   return { ...rest, checkpoints, embeddedRefusal, location: repo, source: `config.json of ${repo}` };
 }

@@ -195,17 +195,20 @@ test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a r
   expect(simple.suggestions.join()).toMatch(/llama-3\.1-8b/);
 });
 
-test.each(["gpt-oss-20b"])("%s, which the embedded engine does not load, is planned for one that does", (name) => {
-  expect(() => servedModelType(knownModel(name).modelType)).toThrow(/to be one of llama/);
-  expect(best(makePlan(request(name, "cpu-32")))).toMatchObject({ engine: "llama-server" });
-  expect(() => makePlan(request(name, "cpu-32", { engine: "millrace" }))).toThrow(
-    /expected a model that millrace loads/,
-  );
-  expect(best(makePlan(request(name, "h100x2"))).engine).toBe("vllm");
+test("a model that the embedded engine does not load is planned for one that does", () => {
+  expect(() => servedModelType(knownModel("deepseek-v3").modelType)).toThrow(/to be one of llama/);
+  const model = { ...knownModel("gpt-oss-20b"), embeddedRefusal: "expected another" };
+  const on = (machine: string, more: Parameters<typeof request>[2] = {}) => ({
+    ...request("gpt-oss-20b", machine, more),
+    model,
+  });
+  expect(best(makePlan(on("cpu-32")))).toMatchObject({ engine: "llama-server" });
+  expect(() => makePlan(on("cpu-32", { engine: "millrace" }))).toThrow(/expected a model that millrace loads/);
+  expect(best(makePlan(on("h100x2"))).engine).toBe("vllm");
 });
 
-test("gemma-2-9b, which the embedded engine loads, is planned for it", () => {
-  expect(best(makePlan(request("gemma-2-9b", "cpu-32"))).engine).toBe("millrace");
+test.each(["gemma-2-9b", "gpt-oss-20b"])("%s, which the embedded engine loads, is planned for it", (name) => {
+  expect(best(makePlan(request(name, "cpu-32"))).engine).toBe("millrace");
 });
 
 test("an engine that does not list a kind of model is refused, with those that do", () => {

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { writeEncoderGguf } from "../../test/helpers/encoder-gguf.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
@@ -42,6 +43,18 @@ test.each([
   const numValues = tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((product, dim) => product * dim, 1), 0);
   expect(totalParameters(model) / numValues).toBeGreaterThan(0.98);
   expect(totalParameters(model) / numValues).toBeLessThanOrEqual(1);
+});
+
+test("an encoder is refused, as a folder and as a file", async () => {
+  const bert = fixture("hf-encoders/bert_rank");
+  const path = join(folder, "bert.gguf");
+  writeEncoderGguf(bert, path);
+  for (const spec of [bert, path]) {
+    await expect(readPlannedModel(spec)).rejects.toMatchObject({
+      code: "architecture_unsupported",
+      message: "expected a model that generates text, got an encoder (bert)",
+    });
+  }
 });
 
 test("a GGUF file that lists a number per layer, with none where a layer keeps nothing", async () => {

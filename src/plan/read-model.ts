@@ -7,12 +7,14 @@ import type { GgufFile } from "../formats/gguf/types.js";
 import { type HfFolder, isHfFolder, readHfFolder } from "../formats/hf/folder.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { fetchHubConfig, type ResolveOptions } from "../formats/hub.js";
+import { isEncoder } from "../model/description/architectures.js";
 import { refusalOf } from "../model/description/servable.js";
 import type { WeightSummary } from "../model/description/weight-summary.js";
 import { describeGguf } from "../model/gguf/describe.js";
 import { servableGguf } from "../model/gguf/servable.js";
 import { summarizeGguf } from "../model/gguf/summary.js";
 import { describeConfig, weightFacts } from "../model/hf/describe.js";
+import { traitsOf } from "../model/hf/model-types.js";
 import { servableConfig } from "../model/hf/servable.js";
 import { PACKED_LABEL, summarizeHf } from "../model/hf/summary.js";
 import { findKnownModel, knownModel } from "./known-model.js";
@@ -50,7 +52,18 @@ function quantizedFolder(summary: WeightSummary): StoredWeights {
   return stored.label === PACKED_LABEL ? { ...stored, label: "INT4" } : stored;
 }
 
+/** @throws architecture_unsupported for an encoder, of whose steps the cost model knows nothing */
+function assertGenerates(architecture: string | undefined): void {
+  if (architecture === undefined || !isEncoder(architecture)) return;
+  throw new MillraceError(
+    "architecture_unsupported",
+    `expected a model that generates text, got an encoder (${architecture})`,
+    { hint: "plans are for generation; millrace serve runs an encoder with its defaults" },
+  );
+}
+
 function modelOfGguf(gguf: GgufFile, path: string): PlannedModel {
+  assertGenerates(gguf.metadata.string("general.architecture"));
   return {
     ...describeGguf(gguf),
     name: basename(path).replace(/(-\d{5}-of-\d{5})?\.gguf$/i, ""),
@@ -64,6 +77,7 @@ function modelOfGguf(gguf: GgufFile, path: string): PlannedModel {
 
 function modelOfFolder(folder: HfFolder): PlannedModel {
   const { config, name } = folder;
+  assertGenerates(traitsOf(config).architecture);
   const weights = weightFacts(folder);
   return {
     ...describeConfig(config, name, weights),
@@ -76,6 +90,7 @@ function modelOfFolder(folder: HfFolder): PlannedModel {
 
 function modelOfRepository(config: JsonObject, repo: string): PlannedModel {
   const name = repo.split("/").at(-1)!;
+  assertGenerates(traitsOf(config).architecture);
   return {
     ...describeConfig(config, name),
     ...modelOfConfig(config, name, repo),

@@ -30,3 +30,20 @@ export const thinkingTemplate = new ChatTemplate(
   `${HERMES}${TOOLS}${TURNS}{{- reasoning_effort | default('') }}
   {%- if enable_thinking is defined and not enable_thinking %}{{- '<think></think>' }}{% else %}{{- '<think>\\n' }}{% endif %}`,
 );
+
+/** Harmony's messages; of earlier turns' thoughts only those since the last answer. */
+export const harmonyTemplate =
+  new ChatTemplate(`{{- '<|start|>system<|message|>Reasoning: ' + (reasoning_effort | default('medium')) + '<|end|>' }}
+{%- if tools %}{{- '<|start|>developer<|message|>' }}{% for tool in tools %}{{- '// ' + tool.function.description + ' ' + tool.function.name + ';' }}{% endfor %}{{- '<|end|>' }}{% endif %}
+{%- for message in messages %}
+{%- if message.role == 'assistant' and 'tool_calls' in message %}
+{%- if message.content and message.thinking %}{{- raise_exception('content beside thinking') }}{% endif %}
+{%- set later = namespace(answer=false) %}
+{%- for other in messages[loop.index:] %}{% if other.role == 'assistant' and 'tool_calls' not in other %}{% set later.answer = true %}{% endif %}{% endfor %}
+{%- if message.thinking and not later.answer %}{{- '<|start|>assistant<|channel|>analysis<|message|>' + message.thinking + '<|end|>' }}{% endif %}
+{%- set call = message.tool_calls[0].function %}
+{{- '<|start|>assistant to=functions.' + call.name + '<|channel|>commentary json<|message|>' + (call.arguments | tojson) + '<|call|>' }}
+{%- elif message.role == 'assistant' %}{{- '<|start|>assistant<|channel|>final<|message|>' + message.content + '<|end|>' }}
+{%- else %}{{- '<|start|>' + message.role + '<|message|>' + message.content + '<|end|>' }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start|>assistant' }}{% endif %}`);

@@ -32,7 +32,7 @@ export interface RandomModelOptions {
   readonly headDim?: number;
   /** 256. */
   readonly ff?: number;
-  /** Of `ff` each. None; qwen3moe: 3 of 8. */
+  /** Of `ff` each. None; qwen3moe, gpt-oss and glm4moe: 3 of 8. */
   readonly experts?: { readonly count: number; readonly active: number };
   /** stacked; in one tensor for each expert; gate and up fused. */
   readonly expertLayout?: "stacked" | "apart" | "fused";
@@ -67,6 +67,8 @@ export interface RandomModel {
 const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma2", "gemma3", "smollm3"];
 const LAYERS: Partial<Record<RandomArchitecture, number>> = { gemma3: 6, smollm3: 4, olmo2: 4 };
 const SLIDING_WINDOW = 24;
+/** With experts in every layer. */
+const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3moe", "gpt-oss", "glm4moe"];
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
 export function writeRandomModel(path: string, options: RandomModelOptions): RandomModel {
@@ -134,8 +136,8 @@ function completed(options: RandomModelOptions): Dimensions {
     layers: LAYERS[options.architecture] ?? 2,
     kvHeads: 2,
     headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
-    ff: options.architecture === "qwen3moe" ? 64 : 256,
-    experts: options.architecture === "qwen3moe" ? { count: 8, active: 3 } : { count: 0, active: 0 },
+    ff: EXPERT_ARCHITECTURES.includes(options.architecture) ? 64 : 256,
+    experts: EXPERT_ARCHITECTURES.includes(options.architecture) ? { count: 8, active: 3 } : { count: 0, active: 0 },
     expertLayout: "stacked",
     vocab: 384,
     contextLength: 512,
@@ -171,7 +173,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     ...(experts.count === 0
       ? {}
       : { [key("expert_count")]: u32(experts.count), [key("expert_used_count")]: u32(experts.active) }),
-    ...(architecture === "qwen3moe" ? { [key("expert_feed_forward_length")]: u32(ff) } : {}),
+    ...(EXPERT_ARCHITECTURES.includes(architecture) ? { [key("expert_feed_forward_length")]: u32(ff) } : {}),
     ...(poolingType === 0 ? {} : { [key("pooling_type")]: u32(poolingType) }),
     ...(hasOwnHeadDim
       ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
@@ -181,7 +183,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
 }
 
 /** What sets the architecture apart, so that it shows within some dozens of tokens. */
-function ownMetadata({ architecture }: Dimensions): Record<string, WritableValue> {
+function ownMetadata({ architecture, headDim }: Dimensions): Record<string, WritableValue> {
   const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
   const yarn = {
     "rope.scaling.type": str("yarn"),
@@ -193,8 +195,20 @@ function ownMetadata({ architecture }: Dimensions): Record<string, WritableValue
       return { ...window, attn_logit_softcapping: f32(3), final_logit_softcapping: f32(6) };
     case "gemma3":
       return { ...window, "rope.freq_base_swa": f32(1e4) };
+    case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
+    case "glm4moe":
+      return {
+        "rope.dimension_count": u32(headDim / 2),
+        leading_dense_block_count: u32(1),
+        expert_shared_count: u32(2),
+        expert_gating_func: u32(2),
+        expert_weights_norm: bool(true),
+        expert_weights_scale: f32(1.7),
+        expert_group_count: u32(4),
+        expert_group_used_count: u32(2),
+      };
     case "granite":
       return {
         "attention.scale": f32(0.1),
@@ -291,10 +305,15 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const name = (part: string) => `blk.${layer}.${part}`;
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
-  const hasExperts = experts.count > 0;
+  const isGlm = architecture === "glm4moe";
+  const hasExperts = experts.count > 0 && !(isGlm && layer === 0);
+  const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
   const isPostNormed = architecture === "olmo2";
-  const normBeforeFf = architecture === "seed_oss" ? "post_attention_norm" : "ffn_norm";
+  const isGptOss = architecture === "gpt-oss";
+  // Some values are beyond the bounds of gpt-oss's activation.
+  const gain = isGptOss ? 4 : 1;
+  const normBeforeFf = architecture === "seed_oss" || isGptOss || isGlm ? "post_attention_norm" : "ffn_norm";
   const tensors = isPostNormed
     ? []
     : ["attn_norm", normBeforeFf].map((part) => create.norm(name(`${part}.weight`), width));
@@ -306,10 +325,24 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
     tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
-    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, experts.count));
-    tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, experts.count));
+    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
+    tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
-  if (architecture === "qwen2" || architecture === "seed_oss") {
+  if (isGlm && hasExperts) {
+    tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
+    tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
+    tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
+    tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));
+  }
+  if (isGptOss) {
+    tensors.push(create.bias(name("attn_sinks.weight"), heads), create.bias(name("attn_output.bias"), width));
+    tensors.push(create.bias(name("ffn_gate_inp.bias"), experts.count));
+    const widths = { ffn_gate: ff, ffn_up: ff, ffn_down: width };
+    for (const [part, size] of Object.entries(widths)) {
+      tensors.push(create.bias(name(`${part}_exps.bias`), size, experts.count));
+    }
+  }
+  if (architecture === "qwen2" || architecture === "seed_oss" || isGptOss || isGlm) {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
@@ -325,7 +358,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }
   tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
-  tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, experts.count));
+  tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, numExperts));
   return tensors;
 }
 
@@ -373,10 +406,10 @@ class TensorFactory {
   }
 
   /** @param count of matrices in one tensor; 0: it is no stack */
-  matrix(name: string, numColumns: number, numRows: number, count = 0): WritableTensor {
+  matrix(name: string, numColumns: number, numRows: number, count = 0, gain = 1): WritableTensor {
     const shape = count === 0 ? [numColumns, numRows] : [numColumns, numRows, count];
     const type = name.includes("ffn_down") ? this.#downType : this.#type;
-    return this.#tensor(name, type, shape, 0, SHARPNESS / Math.sqrt(numColumns));
+    return this.#tensor(name, type, shape, 0, (gain * SHARPNESS) / Math.sqrt(numColumns));
   }
 
   router(name: string, numColumns: number, numRows: number): WritableTensor {
@@ -387,8 +420,9 @@ class TensorFactory {
     return this.#tensor(name, "F32", [numValues], 1, 0.1);
   }
 
-  bias(name: string, numValues: number): WritableTensor {
-    return this.#tensor(name, "F32", [numValues], 0, 0.2);
+  /** @param count of vectors in one tensor; 0: it is one */
+  bias(name: string, numValues: number, count = 0): WritableTensor {
+    return this.#tensor(name, "F32", count === 0 ? [numValues] : [numValues, count], 0, 0.2);
   }
 
   #tensor(name: string, type: TensorType, shape: readonly number[], mean: number, deviation: number): WritableTensor {

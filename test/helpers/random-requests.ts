@@ -27,6 +27,8 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "llama", seed: 22, type: "Q8_0", ff: 96, experts: { count: 4, active: 2 } },
   { architecture: "qwen3", seed: 23, type: "BF16" },
   { architecture: "qwen3moe", seed: 24, type: "BF16" },
+  { architecture: "gpt-oss", seed: 23, type: "MXFP4" },
+  { architecture: "glm4moe", seed: 24, type: "Q5_0" },
 ];
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(

@@ -14,6 +14,8 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
   if (cap < 0) operands.refuse("cap", "at least 0", cap);
   const q = operands.f32("q", numRows * numHeads * headDim);
   const out = operands.f32("out", numRows * numHeads * headDim);
+  const sinks = operands.optionalF32("sinks", numHeads);
+  if (sinks !== undefined) operands.requireApart("out", "sinks");
   const keyCache = operands.kvCache("keyCache", shape);
   const valueCache = operands.kvCache("valueCache", shape);
   const numBlocks = Math.min(keyCache.numBlocks, valueCache.numBlocks);
@@ -50,13 +52,13 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
         const kvHead = Math.floor(head / (numHeads / numKvHeads));
         const from = (m * numHeads + head) * headDim;
         const query = q.slice(from, from + headDim);
-        out.set(attendOneHead(query, keyCache, valueCache, slots, kvHead, scale, cap), from);
+        out.set(attendOneHead(query, keyCache, valueCache, slots, kvHead, scale, cap, sinks?.[head]), from);
       }
     }
   };
 }
 
-/** query: [headDim]; slots: where the visible entries lie, in order. No entries give zeros. */
+/** query: [headDim]; slots: where the visible entries lie, in order. No entries give zeros. sink: one more score, without a value. */
 function attendOneHead(
   query: Float32Array,
   keyCache: KvCacheView,
@@ -65,11 +67,12 @@ function attendOneHead(
   kvHead: number,
   scale: number,
   cap: number,
+  sink = Number.NEGATIVE_INFINITY,
 ): Float64Array {
   const scores = slots.map((slot) => capped(dot(query, loadEntry(keyCache, "key", slot, kvHead)) * scale, cap));
-  const max = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  const max = scores.reduce((a, b) => Math.max(a, b), sink);
   const weights = scores.map((score) => Math.exp(score - max));
-  const total = weights.reduce((a, b) => a + b, 0);
+  const total = weights.reduce((a, b) => a + b, sink === Number.NEGATIVE_INFINITY ? 0 : Math.exp(sink - max));
   const out = new Float64Array(query.length);
   slots.forEach((slot, j) => {
     const share = weights[j]! / total;

@@ -6,7 +6,7 @@
 
 import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
-import type { Activation, KvType, OpName } from "../../src/backend/ops.js";
+import type { KvType, OpName } from "../../src/backend/ops.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
@@ -123,7 +123,7 @@ function scaleByPositionCases(): OpCase[] {
   }));
 }
 
-const KINDS: readonly Activation[] = ["silu", "geluTanh", "gelu"];
+const KINDS = ["silu", "geluTanh", "gelu"] as const;
 
 function activateCases(): OpCase[] {
   return KINDS.flatMap((kind) =>
@@ -143,7 +143,7 @@ function activateCases(): OpCase[] {
 
 /** Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to err. */
 function gatedLinearCases(): OpCase[] {
-  const activations = KINDS.flatMap((kind) =>
+  const activations = [...KINDS, "clampedSwiglu" as const].flatMap((kind) =>
     [1, 3, 8, 33, 1000].map(
       (width): OpCase => ({
         op: "gatedLinear",
@@ -156,7 +156,9 @@ function gatedLinearCases(): OpCase[] {
             bias: NO_BUFFER,
             weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
           });
-          const operands = gatedOperands(layer(gate), layer(normals(width, 9)));
+          // Some beyond the bounds of clampedSwiglu.
+          const up = normals(width, 9).map((value, i) => (i % 3 === 0 ? value * 9 : value));
+          const operands = gatedOperands(layer(gate), layer(up));
           bench.program.record("gatedLinear", { ...operands, out, scratch: bench.unwritten(width), numRows: 1, kind });
           // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
           return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
@@ -344,13 +346,13 @@ function pagedAttentionCases(): OpCase[] {
   const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
   const sequences = [{ keys: normals(40, 18), values: normals(40, 19) }];
   const rows = [9, 10].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, kvLength) }));
-  const causal = [undefined, 0.7].map(
-    (cap): OpCase => ({
+  const causal = [{}, { cap: 0.7 }, { sinks: Float32Array.of(0.5, -2) }].map(
+    (each): OpCase => ({
       op: "pagedAttention",
-      label: `two rows of one sequence${cap === undefined ? "" : `, capped at ${cap}`}`,
+      label: `two rows of one sequence ${JSON.stringify(each)}`,
       record: (bench) => {
         const stored = storeSequences(bench, shape, sequences, 1);
-        const out = recordAttention(bench, stored, rows, { scale: 0.5, window: 0, cap });
+        const out = recordAttention(bench, stored, rows, { scale: 0.5, window: 0, ...each });
         return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
       },
     }),
@@ -358,7 +360,7 @@ function pagedAttentionCases(): OpCase[] {
   // An encoder's windows: each row sees entries on both sides of its own, rows of one sequence see nothing in common, and one sees nothing.
   const bothSides: OpCase = {
     op: "pagedAttention",
-    label: "rows with windows to both sides",
+    label: "rows with windows to both sides, and sinks",
     record: (bench) => {
       const numEntries = 300;
       const text = { keys: normals(numEntries * 4, 18), values: normals(numEntries * 4, 19) };
@@ -370,7 +372,8 @@ function pagedAttentionCases(): OpCase[] {
         q: normals(8, position),
       }));
       const windowed = [...wide, { sequence: 0, begin: 5, kvLength: 5, q: normals(8, 500) }];
-      const out = recordAttention(bench, stored, windowed, { scale: 0.5, window: 0 });
+      const sinks = Float32Array.of(0.5, -2);
+      const out = recordAttention(bench, stored, windowed, { scale: 0.5, window: 0, sinks });
       return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
     },
   };

@@ -20,15 +20,39 @@ function stackOf(bench: Bench, rows: number, cols: number, seed: number): Weight
   return bench.device.createWeightStack(weights);
 }
 
+/** How routers differ. */
+const ROUTERS = [
+  { normalises: true },
+  { normalises: false },
+  { normalises: false, scale: 2.5, numExperts: 6, numGroups: 3, numUsedGroups: 2 },
+  { scoring: "sigmoid", normalises: false, scale: 0.5 },
+  { scoring: "sigmoid", normalises: true, hasBias: true, scale: 1.5 },
+  { scoring: "sigmoid", normalises: true, hasBias: true, numExperts: 8, numGroups: 4, numUsedGroups: 1 },
+  { scoring: "sigmoid", normalises: true, hasBias: true, numExperts: 6, numGroups: 2, numUsedGroups: 2 },
+] as const;
+
 function routeCases(): OpCase[] {
-  return [true, false].map((normalises) => ({
+  return ROUTERS.map((router) => ({
     op: "routeExperts",
-    label: normalises ? "weights of the chosen" : "weights of all",
+    label: JSON.stringify(router),
     record: (bench) => {
-      const logits = normals(15, 60).map((value, i) => (i < 5 ? 1 : value));
+      const { hasBias, ...settings } = { ...CHOICE, hasBias: false, ...router };
+      const { numExperts } = settings;
+      // The first row's experts are equal but for a bias.
+      const logits = normals(3 * numExperts, 60).map((value, i) => (i < numExperts ? 1 : value));
       const experts = bench.i32([-1, -1, -1, -1, -1, -1]);
       const weights = bench.unwritten(6);
-      bench.program.record("routeExperts", { ...CHOICE, experts, weights, logits: bench.f32(logits), normalises });
+      bench.program.record("routeExperts", {
+        scoring: "softmax",
+        scale: 1,
+        numGroups: 1,
+        numUsedGroups: 1,
+        ...settings,
+        experts,
+        weights,
+        logits: bench.f32(logits),
+        bias: hasBias ? bench.f32(normals(numExperts, 59)) : undefined,
+      });
       return [
         { name: "experts", handle: experts, as: "i32" },
         { name: "weights", handle: weights, as: "f32", tolerance: { relative: 1e-6, absolute: 0 } },
@@ -66,40 +90,40 @@ function dispatchCases(): OpCase[] {
   }));
 }
 
-const gatedCases: readonly OpCase[] = [
-  {
-    op: "expertGatedLinear",
-    label: "F32 [5, 19, 12] on six places",
-    record: (bench) => {
-      const out = bench.unwritten(6 * 19);
-      bench.program.record("expertGatedLinear", {
-        out,
-        scratch: bench.unwritten(6 * 19),
-        gateX: bench.f32(normals(72, 62)),
-        gateWeights: stackOf(bench, 19, 12, 70),
-        upX: bench.f32(normals(72, 63)),
-        upWeights: stackOf(bench, 19, 12, 80),
-        groups: bench.i32(GROUPS),
-        numSlots: 6,
-        kind: "silu",
-      });
-      return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
-    },
+const gatedCases: readonly OpCase[] = (["silu", "clampedSwiglu"] as const).map((kind) => ({
+  op: "expertGatedLinear",
+  label: `F32 [5, 19, 12] on six places, ${kind}`,
+  record: (bench) => {
+    const out = bench.unwritten(6 * 19);
+    const biases = (seed: number) => (kind === "silu" ? undefined : bench.f32(normals(5 * 19, seed)));
+    bench.program.record("expertGatedLinear", {
+      out,
+      scratch: bench.unwritten(6 * 19),
+      gateX: bench.f32(normals(72, 62)),
+      gateWeights: stackOf(bench, 19, 12, 70),
+      upX: bench.f32(normals(72, 63)),
+      upWeights: stackOf(bench, 19, 12, 80),
+      gateBiases: biases(67),
+      upBiases: biases(68),
+      groups: bench.i32(GROUPS),
+      numSlots: 6,
+      kind,
+    });
+    return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
   },
-];
+}));
 
-const linearCases: readonly OpCase[] = [
-  {
-    op: "expertLinear",
-    label: "F32 [5, 19, 12] on six places",
-    record: (bench) => {
-      const out = bench.unwritten(6 * 19);
-      const [x, groups] = [bench.f32(normals(72, 64)), bench.i32(GROUPS)];
-      bench.program.record("expertLinear", { out, x, weights: stackOf(bench, 19, 12, 90), groups, numSlots: 6 });
-      return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
-    },
+const linearCases: readonly OpCase[] = [false, true].map((hasBiases) => ({
+  op: "expertLinear",
+  label: `F32 [5, 19, 12] on six places${hasBiases ? ", with biases" : ""}`,
+  record: (bench) => {
+    const out = bench.unwritten(6 * 19);
+    const [x, groups] = [bench.f32(normals(72, 64)), bench.i32(GROUPS)];
+    const biases = hasBiases ? bench.f32(normals(5 * 19, 69)) : undefined;
+    bench.program.record("expertLinear", { out, x, weights: stackOf(bench, 19, 12, 90), biases, groups, numSlots: 6 });
+    return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
   },
-];
+}));
 
 const combineCases: readonly OpCase[] = [
   {

@@ -19,18 +19,50 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
   const weights = operands.f32("weights", numRows * numChosen);
   const logits = operands.f32("logits", numRows * numExperts);
   const normalises = operands.flag("normalises");
+  const isSigmoid = operands.code("scoring") === "sigmoid";
+  const scale = operands.number("scale");
+  const numGroups = operands.integer("numGroups", 1, numExperts);
+  const numUsedGroups = operands.integer("numUsedGroups", 1, numGroups);
+  const bias = operands.optionalF32("bias", numExperts);
+  if (bias !== undefined && !isSigmoid) operands.refuse("bias", "none beside a softmax", "one");
+  const perGroup = numExperts / numGroups;
+  if (numGroups > 1 && (!Number.isInteger(perGroup) || perGroup < 2)) {
+    operands.refuse("numGroups", `such that ${numExperts} experts make whole groups of two or more`, numGroups);
+  }
+  if (Math.floor(perGroup) * numUsedGroups < numChosen) {
+    operands.refuse("numUsedGroups", `enough for ${numChosen} experts`, numUsedGroups);
+  }
+  /** Indices, largest first; the sort is stable: equal ones stay in order of their index. */
+  const orderOf = (values: readonly number[]) =>
+    values.map((_, i) => i).sort((a, b) => (values[a] === values[b] ? 0 : values[b]! - values[a]!));
   return () => {
     for (let m = 0; m < numRows; m++) {
       const row = Array.from(logits.subarray(m * numExperts, (m + 1) * numExperts));
-      const keyOf = (e: number) => (Number.isNaN(row[e]!) ? Number.NEGATIVE_INFINITY : row[e]!);
-      // The sort is stable: equal ones stay in order of their index.
-      const order = row.map((_, e) => e).sort((a, b) => (keyOf(a) === keyOf(b) ? 0 : keyOf(b) - keyOf(a)));
-      const chosen = order.slice(0, numChosen);
-      const power = (e: number) => Math.exp(keyOf(e) - keyOf(chosen[0]!));
-      const sum = (normalises ? chosen : order).reduce((total, e) => total + power(e), 0);
+      const lowest = Number.NEGATIVE_INFINITY;
+      const sigmoid = (e: number) => (Number.isNaN(row[e]!) ? 0 : 1 / (1 + Math.exp(-row[e]!)));
+      const scores = row.map((logit, e) => {
+        if (Number.isNaN(logit)) return lowest;
+        return isSigmoid ? Math.fround(Math.fround(sigmoid(e)) + (bias?.[e] ?? 0)) : logit;
+      });
+      if (numUsedGroups < numGroups) {
+        const sums = Array.from({ length: numGroups }, (_, g) => {
+          const [first, second] = scores.slice(g * perGroup, (g + 1) * perGroup).sort((a, b) => b - a);
+          return Math.fround(first! + second!);
+        });
+        const used = orderOf(sums).slice(0, numUsedGroups);
+        scores.forEach((_, e) => {
+          if (!used.includes(Math.floor(e / perGroup))) scores[e] = lowest;
+        });
+      }
+      const chosen = orderOf(scores).slice(0, numChosen);
+      const keyOf = (e: number) => (Number.isNaN(row[e]!) ? lowest : row[e]!);
+      const power = (e: number) => (isSigmoid ? sigmoid(e) : Math.exp(keyOf(e) - keyOf(chosen[0]!)));
+      const all = isSigmoid || normalises ? chosen : row.map((_, e) => e);
+      const sum =
+        isSigmoid && !normalises ? 1 : all.reduce((total, e) => total + power(e), 0) + (isSigmoid ? 1e-20 : 0);
       experts.set(chosen, m * numChosen);
       weights.set(
-        chosen.map((e) => power(e) / sum),
+        chosen.map((e) => (power(e) / sum) * scale),
         m * numChosen,
       );
     }
@@ -108,6 +140,7 @@ interface LayerNames<Name extends "expertLinear" | "expertGatedLinear"> {
   readonly out: OperandName<Name, "f32">;
   readonly x: OperandName<Name, "activations">;
   readonly weights: OperandName<Name, "weights">;
+  readonly biases: OperandName<Name, "f32">;
 }
 
 /** Checks one matrix of each expert; `each` calls back with the place of every output and its sum. */
@@ -123,6 +156,7 @@ function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
   const isRounded = activationsOf(first.type, first.isPacked) !== "f32";
   const left = isRounded ? undefined : operands.f32(names.x, numSlots * cols);
   const readLeft = left === undefined ? readActivations(operands, names.x, first, numSlots) : () => left;
+  const biases = operands.optionalF32(names.biases, weights.length * rows);
   const out = operands.f32(names.out, numSlots * rows);
   operands.requireApart(names.out, names.x);
   const each = (groups: Int32Array, use: (at: number, sum: number) => void) => {
@@ -135,7 +169,7 @@ function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
         const row = weightRow(weight, n);
         for (let place = start; place < start + count; place++) {
           const sum = row.reduce((total, value, k) => total + value * x[place * cols + k]!, 0);
-          use(place * rows + n, sum);
+          use(place * rows + n, sum + (biases?.[expert * rows + n] ?? 0));
         }
       }
     }
@@ -143,9 +177,9 @@ function expertLayer<Name extends "expertLinear" | "expertGatedLinear">(
   return { weights, rows, out, each };
 }
 
-const LINEAR = { out: "out", x: "x", weights: "weights" } as const;
-const GATE = { out: "out", x: "gateX", weights: "gateWeights" } as const;
-const UP = { out: "scratch", x: "upX", weights: "upWeights" } as const;
+const LINEAR = { out: "out", x: "x", weights: "weights", biases: "biases" } as const;
+const GATE = { out: "out", x: "gateX", weights: "gateWeights", biases: "gateBiases" } as const;
+const UP = { out: "scratch", x: "upX", weights: "upWeights", biases: "upBiases" } as const;
 
 export function expertLinear(operands: Operands<"expertLinear">, readActivations: ReadActivations): Work {
   const { out, weights, each } = expertLayer(operands, LINEAR, operands.integer("numSlots"), readActivations);
@@ -175,7 +209,7 @@ export function expertGatedLinear(operands: Operands<"expertGatedLinear">, readA
       gates[at] = sum;
     });
     up.each(groups, (at, sum) => {
-      gate.out[at] = activate(gates[at]!) * sum;
+      gate.out[at] = activate(gates[at]!, sum);
     });
   };
 }

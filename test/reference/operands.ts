@@ -81,7 +81,7 @@ export class Operands<Name extends OpName> {
   code<Operand extends OperandName<Name, "code">>(operand: Operand): CodeOf<Name, Operand> {
     const spec = operandsIn(this.#op).find(([name]) => name === operand)![1] as CodeSpec;
     const names: readonly string[] = CODES[spec.of];
-    return names[this.#integer(operand, spec.min ?? 0, names.length - 1)] as CodeOf<Name, Operand>;
+    return names[this.#integer(operand, spec.min ?? 0, spec.max ?? names.length - 1)] as CodeOf<Name, Operand>;
   }
 
   /** A finite number. */

@@ -148,7 +148,7 @@ export function gatedLinear(operands: Operands<"gatedLinear">, readActivations: 
       gates[at] = sum;
     });
     up.each((at, sum) => {
-      gate.out[at] = activate(gates[at]!) * sum;
+      gate.out[at] = activate(gates[at]!, sum);
     });
   };
 }
@@ -223,11 +223,29 @@ function normalTail(a: number): number {
   return 0.5 - density * sum;
 }
 
-export const ACTIVATIONS: Readonly<Record<Activation, (x: number) => number>> = { silu, geluTanh, gelu };
+/** Of one value. */
+const PLAIN_ACTIVATIONS: Readonly<Record<Exclude<Activation, "clampedSwiglu">, (x: number) => number>> = {
+  silu,
+  geluTanh,
+  gelu,
+};
+
+function clampedSwiglu(gate: number, up: number): number {
+  const bounded = Math.min(gate, 7);
+  return (bounded / (1 + Math.exp(-1.702 * bounded))) * (Math.min(Math.max(up, -7), 7) + 1);
+}
+
+/** Of a gate and an up. */
+export const ACTIVATIONS: Readonly<Record<Activation, (gate: number, up: number) => number>> = {
+  silu: (gate, up) => silu(gate) * up,
+  geluTanh: (gate, up) => geluTanh(gate) * up,
+  gelu: (gate, up) => gelu(gate) * up,
+  clampedSwiglu,
+};
 
 export function activate(operands: Operands<"activate">): Work {
   const x = operands.f32("x", operands.integer("numRows") * operands.integer("width"));
-  const kind = ACTIVATIONS[operands.code("kind")];
+  const kind = PLAIN_ACTIVATIONS[operands.code("kind") as keyof typeof PLAIN_ACTIVATIONS];
   return () => {
     x.forEach((value, i) => {
       x[i] = kind(value);

@@ -68,12 +68,20 @@ export function storeSequences(
   };
 }
 
+interface AttentionSettings {
+  readonly scale: number;
+  readonly window: number;
+  readonly cap?: number | undefined;
+  /** [Hq] */
+  readonly sinks?: Float32Array | undefined;
+}
+
 /** Returns `out` [M, Hq, D]. */
 export function recordAttention(
   bench: Bench,
   stored: StoredKv,
   rows: readonly AttentionRow[],
-  { scale, window, cap }: { readonly scale: number; readonly window: number; readonly cap?: number | undefined },
+  { scale, window, cap, sinks }: AttentionSettings,
 ): BufferHandle {
   const { shape, keyCache, valueCache, blockTables, tableStride } = stored;
   const out = bench.unwritten(rows.length * shape.numHeads * shape.headDim);
@@ -91,6 +99,7 @@ export function recordAttention(
     scale,
     window,
     cap,
+    sinks: sinks === undefined ? undefined : bench.f32(sinks),
     begins: rows[0]?.begin === undefined ? NO_BUFFER : bench.i32(rows.map((row) => row.begin!)),
   });
   return out;

@@ -33,7 +33,9 @@ void activateKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
   const ActivateArgs& args = op.args<ActivateArgs>();
   const int64_t first = begin * kUnitValues;
   const int64_t count = minOf(end * kUnitValues, args.numValues) - first;
-  withActivation(args.activation, [&](auto kind) { activateValues<kind, false>(args.x + first, nullptr, count); });
+  withActivation(args.activation, [&](auto kind) {
+    if constexpr (kind != Activation::clampedSwiglu) activateValues<kind, false>(args.x + first, nullptr, count);
+  });
 }
 
 }  // namespace millrace::MILLRACE_ISA

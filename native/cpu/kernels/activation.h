@@ -1,6 +1,7 @@
 // The activations of feed-forward layers, of runs of values.
 //
-// SiLU and tanh-GELU are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 = sigmoid(2u), y = 2 · √(2/π) · (x + 0.044715 x³) for GELU.
+// All but the erf-GELU are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 = sigmoid(2u), y = 2 · √(2/π) · (x + 0.044715 x³) for
+// tanh-GELU. The clamped SwiGLU of gpt-oss has a bounded x, y = 1.702 x, and multiplies by one more than a bounded up.
 #pragma once
 #include <type_traits>
 
@@ -9,12 +10,25 @@
 
 namespace millrace::MILLRACE_ISA {
 
+constexpr float kSwigluAlpha = 1.702f;
+constexpr float kSwigluLimit = 7.0f;
+
 // Calls body with the activation as a constant.
 template <class Body>
 MILLRACE_INLINE void withActivation(Activation kind, Body body) {
   if (kind == Activation::geluTanh) return body(std::integral_constant<Activation, Activation::geluTanh>{});
   if (kind == Activation::gelu) return body(std::integral_constant<Activation, Activation::gelu>{});
+  if (kind == Activation::clampedSwiglu) return body(std::integral_constant<Activation, Activation::clampedSwiglu>{});
   body(std::integral_constant<Activation, Activation::silu>{});
+}
+
+// The operand that a NaN must come through stands second: min8 and max8 give their second one then.
+MILLRACE_INLINE f32x8 boundedAbove(f32x8 value) { return min8(splat8(kSwigluLimit), value); }
+
+// The factor of an activated gate.
+template <Activation kKind>
+MILLRACE_INLINE f32x8 factorOf(f32x8 up) {
+  return kKind == Activation::clampedSwiglu ? max8(splat8(-kSwigluLimit), boundedAbove(up)) + splat8(1.0f) : up;
 }
 
 template <Activation kKind, int kVectors>
@@ -26,14 +40,15 @@ MILLRACE_INLINE void activateVectors(f32x8 (&x)[kVectors]) {
     f32x8 y[kVectors];
     MILLRACE_UNROLL
     for (int j = 0; j < kVectors; j++) {
-      y[j] = x[j];
+      if (kKind == Activation::clampedSwiglu) x[j] = boundedAbove(x[j]);
+      y[j] = kKind == Activation::clampedSwiglu ? x[j] * splat8(kSwigluAlpha) : x[j];
       if (kKind == Activation::geluTanh) y[j] = x[j] * fma8(x[j] * x[j], splat8(0.044715f), splat8(1.0f)) * splat8(1.5957691216057308f);
     }
     divideByOnePlusExpOfMinus(x, y);
   }
 }
 
-// x = activation(x), times up when kHasUp; a value's bits do not depend on its place.
+// x = activation(x), times the factor of up when kHasUp, without which the kind is none of two values; a value's bits do not depend on its place.
 template <Activation kKind, bool kHasUp>
 void activateValues(float* values, const float* up, int64_t count) {
   constexpr int kVectors = 4;
@@ -44,7 +59,7 @@ void activateValues(float* values, const float* up, int64_t count) {
     for (int j = 0; j < kVectors; j++) x[j] = load8(values + i + 8 * j);
     activateVectors<kKind>(x);
     MILLRACE_UNROLL
-    for (int j = 0; j < kVectors; j++) store8(values + i + 8 * j, kHasUp ? x[j] * load8(up + i + 8 * j) : x[j]);
+    for (int j = 0; j < kVectors; j++) store8(values + i + 8 * j, kHasUp ? x[j] * factorOf<kKind>(load8(up + i + 8 * j)) : x[j]);
   }
   if (i == count) return;
   int64_t counts[kVectors];
@@ -55,7 +70,7 @@ void activateValues(float* values, const float* up, int64_t count) {
   activateVectors<kKind>(x);
   for (int j = 0; j < kVectors; j++) {
     const int64_t at = i + 8 * j;
-    storePartial8(values + at, kHasUp ? x[j] * loadPartial8(up + at, counts[j]) : x[j], counts[j]);
+    storePartial8(values + at, kHasUp ? x[j] * factorOf<kKind>(loadPartial8(up + at, counts[j])) : x[j], counts[j]);
   }
 }
 

@@ -15,6 +15,7 @@ struct ExpertLayer {
   float* out;     // [P, N], P places
   const float* x; // [P, K], or rows of the packed weights' activation format
   const WeightRef* weights;
+  const float* biases;  // [E, N] or null
   int64_t xRowBytes;
 };
 
@@ -38,12 +39,13 @@ struct ExpertGatedLinearArgs {
 namespace {
 template <typename Name>
 ExpertLayer readLayer(const Operands<Name>& in, const operand::Buffer<Name, float>& out, const operand::Activations<Name>& x,
-                      const operand::Weights<Name>& weights, int64_t numPlaces) {
+                      const operand::Weights<Name>& weights, const operand::OptionalBuffer<Name, const float>& biases, int64_t numPlaces) {
   const WeightRef& first = in.weights(weights)[0];
+  const int64_t numExperts = static_cast<int64_t>(in.weights(weights).size());
   const ActivationFormat format = activationsOf(first.type, first.isPacked);
   in.requireApart(out, x);
   return {in.buffer(out, saturatedProduct(numPlaces, first.rows)), in.activations(x, numPlaces, format, first.cols), &first,
-          activationRowBytes(format, first.cols)};
+          in.optionalBuffer(biases, saturatedProduct(numExperts, first.rows)), activationRowBytes(format, first.cols)};
 }
 
 double nanosPerUnit(const WeightRef& weight, int64_t numGroups, int64_t numPlaces) {
@@ -68,7 +70,7 @@ Op decode(const Operands<ops::expertLinear>& in, DecodeMemo&) {
   ExpertLinearArgs args{};
   args.numPlaces = in.integer(expertLinear::numSlots);
   args.numExperts = static_cast<int64_t>(in.weights(expertLinear::weights).size());
-  args.layer = readLayer(in, expertLinear::out, expertLinear::x, expertLinear::weights, args.numPlaces);
+  args.layer = readLayer(in, expertLinear::out, expertLinear::x, expertLinear::weights, expertLinear::biases, args.numPlaces);
   args.groups = in.buffer(expertLinear::groups, saturatedProduct(args.numExperts, 3));
   return makeExpertsOp(OpCode::expertLinear, args, 1, args);
 }
@@ -78,8 +80,10 @@ Op decode(const Operands<ops::expertGatedLinear>& in, DecodeMemo&) {
   ExpertGatedLinearArgs args{};
   args.gate.numPlaces = in.integer(expertGatedLinear::numSlots);
   args.gate.numExperts = static_cast<int64_t>(in.weights(expertGatedLinear::gateWeights).size());
-  args.gate.layer = readLayer(in, expertGatedLinear::out, expertGatedLinear::gateX, expertGatedLinear::gateWeights, args.gate.numPlaces);
-  args.up = readLayer(in, expertGatedLinear::scratch, expertGatedLinear::upX, expertGatedLinear::upWeights, args.gate.numPlaces);
+  args.gate.layer = readLayer(in, expertGatedLinear::out, expertGatedLinear::gateX, expertGatedLinear::gateWeights,
+                              expertGatedLinear::gateBiases, args.gate.numPlaces);
+  args.up = readLayer(in, expertGatedLinear::scratch, expertGatedLinear::upX, expertGatedLinear::upWeights, expertGatedLinear::upBiases,
+                      args.gate.numPlaces);
   args.gate.groups = in.buffer(expertGatedLinear::groups, saturatedProduct(args.gate.numExperts, 3));
   args.activation = in.code(expertGatedLinear::kind);
   const std::vector<WeightRef>& ups = in.weights(expertGatedLinear::upWeights);
@@ -118,7 +122,8 @@ static Group groupAt(const ExpertLinearArgs& args, int64_t index) {
 static LinearArgs productOf(const ExpertLayer& layer, const Group& group) {
   const WeightRef& weight = layer.weights[group.expert];
   const float* x = reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(layer.x) + group.first * layer.xRowBytes);
-  return {layer.out + group.first * weight.rows, x, nullptr, group.numRows, weight, false};
+  const float* bias = layer.biases == nullptr ? nullptr : layer.biases + group.expert * weight.rows;
+  return {layer.out + group.first * weight.rows, x, bias, group.numRows, weight, false};
 }
 
 // Calls run(group, begin, end) with the units of each group among units [begin, end).

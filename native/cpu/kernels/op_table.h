@@ -98,19 +98,19 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "gatedLinear(out, scratch, gateX, gateWeight, gateBias, upX, upWeight, upBias, numRows, kind)",
     "ropeTable(out, positions, invFreq, numRows, half, magnitude)",
     "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
-    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, begins)",
+    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, sinks, begins)",
     "gatherRows(out, x, rows, numRows, width)",
     "spreadColumns(out, x, columns, numRows, width, outWidth)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
     "pack(out, byteOffset, weight)",
-    "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises)",
+    "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises, scoring, scale, numGroups, numUsedGroups, bias)",
     "groupExperts(groups, places, experts, numRows, numExperts, numChosen)",
     "dispatchRows(out, x, places, numRows, numChosen, width, format)",
-    "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, groups, numSlots, kind)",
-    "expertLinear(out, x, weights, groups, numSlots)",
+    "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
+    "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 18, 5, 6, 15, 3, 7, 6, 7, 9, 5, 7};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -119,8 +119,10 @@ constexpr int64_t kKvOctet = 8;
 
 enum class KvType : uint8_t { f16, f32, int8 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8"};
-enum class Activation : uint8_t { silu, geluTanh, gelu };
-constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu"};
+enum class Scoring : uint8_t { softmax, sigmoid };
+constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
+enum class Activation : uint8_t { silu, geluTanh, gelu, clampedSwiglu };
+constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "clampedSwiglu"};
 enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16 };
 constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16"};
 
@@ -271,7 +273,7 @@ struct gatedLinear {
   static constexpr operand::Weight<gatedLinear> upWeight{{6, "upWeight"}};
   static constexpr operand::OptionalBuffer<gatedLinear, const float> upBias{{7, "upBias"}};
   static constexpr operand::Integer<gatedLinear> numRows{{8, "numRows"}};
-  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 2};
+  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 3};
 };
 
 struct ropeTable {
@@ -322,7 +324,8 @@ struct pagedAttention {
   static constexpr operand::Number<pagedAttention> scale{{14, "scale"}};
   static constexpr operand::Integer<pagedAttention> window{{15, "window"}};
   static constexpr operand::Number<pagedAttention> cap{{16, "cap"}};
-  static constexpr operand::OptionalBuffer<pagedAttention, const int32_t> begins{{17, "begins"}};
+  static constexpr operand::OptionalBuffer<pagedAttention, const float> sinks{{17, "sinks"}};
+  static constexpr operand::OptionalBuffer<pagedAttention, const int32_t> begins{{18, "begins"}};
 };
 
 struct gatherRows {
@@ -379,6 +382,11 @@ struct routeExperts {
   static constexpr operand::Integer<routeExperts> numExperts{{4, "numExperts"}};
   static constexpr operand::Integer<routeExperts> numChosen{{5, "numChosen"}};
   static constexpr operand::Flag<routeExperts> normalises{{6, "normalises"}};
+  static constexpr operand::Code<routeExperts, Scoring> scoring{{7, "scoring"}, 0, 1};
+  static constexpr operand::Number<routeExperts> scale{{8, "scale"}};
+  static constexpr operand::Integer<routeExperts> numGroups{{9, "numGroups"}};
+  static constexpr operand::Integer<routeExperts> numUsedGroups{{10, "numUsedGroups"}};
+  static constexpr operand::OptionalBuffer<routeExperts, const float> bias{{11, "bias"}};
 };
 
 struct groupExperts {
@@ -410,9 +418,11 @@ struct expertGatedLinear {
   static constexpr operand::Weights<expertGatedLinear> gateWeights{{3, "gateWeights"}};
   static constexpr operand::Activations<expertGatedLinear> upX{{4, "upX"}};
   static constexpr operand::Weights<expertGatedLinear> upWeights{{5, "upWeights"}};
-  static constexpr operand::Buffer<expertGatedLinear, const int32_t> groups{{6, "groups"}};
-  static constexpr operand::Integer<expertGatedLinear> numSlots{{7, "numSlots"}};
-  static constexpr operand::Code<expertGatedLinear, Activation> kind{{8, "kind"}, 0, 2};
+  static constexpr operand::OptionalBuffer<expertGatedLinear, const float> gateBiases{{6, "gateBiases"}};
+  static constexpr operand::OptionalBuffer<expertGatedLinear, const float> upBiases{{7, "upBiases"}};
+  static constexpr operand::Buffer<expertGatedLinear, const int32_t> groups{{8, "groups"}};
+  static constexpr operand::Integer<expertGatedLinear> numSlots{{9, "numSlots"}};
+  static constexpr operand::Code<expertGatedLinear, Activation> kind{{10, "kind"}, 0, 3};
 };
 
 struct expertLinear {
@@ -420,8 +430,9 @@ struct expertLinear {
   static constexpr operand::Buffer<expertLinear, float> out{{0, "out"}};
   static constexpr operand::Activations<expertLinear> x{{1, "x"}};
   static constexpr operand::Weights<expertLinear> weights{{2, "weights"}};
-  static constexpr operand::Buffer<expertLinear, const int32_t> groups{{3, "groups"}};
-  static constexpr operand::Integer<expertLinear> numSlots{{4, "numSlots"}};
+  static constexpr operand::OptionalBuffer<expertLinear, const float> biases{{3, "biases"}};
+  static constexpr operand::Buffer<expertLinear, const int32_t> groups{{4, "groups"}};
+  static constexpr operand::Integer<expertLinear> numSlots{{5, "numSlots"}};
 };
 
 struct combineExperts {

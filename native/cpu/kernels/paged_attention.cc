@@ -359,10 +359,18 @@ void mergePart(State& state, float* out, const State& part, const float* partOut
   state.maximum = maximum;
 }
 
-// out: [headDim] of one row and head.
-void finish(const State& state, const float* merged, int64_t headDim, float* out) {
+// Row m's result for a head, once all parts are merged. A sink is one more score, which has no value: it is counted here, for every row once,
+// however its parts were cut. One far above all scores leaves nothing of the values.
+void finish(const PagedAttentionArgs& args, const State& state, const float* merged, int64_t m, int64_t head) {
+  const int64_t headDim = args.kv.headDim;
+  float* out = args.out + (m * args.kv.numHeads + head) * headDim;
   const bool isEmpty = state.maximum == kMinusInfinity;
-  for (int64_t d = 0; d < headDim; d++) out[d] = isEmpty ? 0.0f : merged[d] / state.sum;
+  float sum = state.sum;
+  if (args.sinks != nullptr && !isEmpty) {
+    const double distance = static_cast<double>(args.sinks[head]) - static_cast<double>(state.maximum);
+    sum = static_cast<float>(static_cast<double>(sum) + expDouble(distance));
+  }
+  for (int64_t d = 0; d < headDim; d++) out[d] = isEmpty ? 0.0f : merged[d] / sum;
 }
 
 // The place of one head's result in a slot: maximum, sum, then the output from the eighth float on.
@@ -388,7 +396,7 @@ void mergeSlots(const PagedAttentionArgs& args, const AttentionSplit& split, int
       const float* part = slotOf(*args.work, kv, slot, head);
       mergePart(state, merged + 8, {part[0], part[1]}, part + 8, paddedDim);
     }
-    finish(state, merged + 8, kv.headDim, args.out + (m * kv.numHeads + head) * kv.headDim);
+    finish(args, state, merged + 8, m, head);
   }
 }
 
@@ -441,7 +449,7 @@ void attend(const PagedAttentionArgs& args, const AttentionTask& task, int64_t k
     const int64_t head = kvHead * perRow + i % perRow;
     const float* merged = work.out + i * work.paddedDim;
     const State& state = work.queries[i].state;
-    if (cut.splitOfRow[m] < 0) finish(state, merged, kv.headDim, args.out + (m * kv.numHeads + head) * kv.headDim);
+    if (cut.splitOfRow[m] < 0) finish(args, state, merged, m, head);
     else keep(slotOf(cut, kv, cut.splits[cut.splitOfRow[m]].firstSlot, head), state, merged, work.paddedDim);
   }
   for (int64_t i = 0; i < task.numRows; i++) {

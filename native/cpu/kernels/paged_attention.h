@@ -49,6 +49,7 @@ struct PagedAttentionArgs {
   KvGeometry kv;
   float scale;
   float cap;       // of scores; 0 = none
+  const float* sinks;  // [numHeads] or null
   int64_t window;  // 0 = unlimited
   const int32_t* begins;  // [M] first visible entries; null: as the window says
   const AttentionWork* work;

@@ -15,8 +15,13 @@ struct RouteExpertsArgs {
   int32_t* experts;     // [M, k]
   float* weights;       // [M, k]
   const float* logits;  // [M, E]
+  const float* bias;    // [E] or null; of scores alone
   int64_t numExperts;
   int64_t numChosen;
+  int64_t numGroups;
+  int64_t numUsedGroups;
+  double scale;
+  Scoring scoring;
   bool normalises;
 };
 
@@ -80,8 +85,23 @@ Op decode(const Operands<ops::routeExperts>& in, DecodeMemo&) {
   args.weights = in.buffer(routeExperts::weights, choice.numSlots);
   args.logits = in.buffer(routeExperts::logits, saturatedProduct(choice.numRows, choice.numExperts));
   args.normalises = in.flag(routeExperts::normalises);
-  const double nanos = static_cast<double>(choice.numExperts) * (args.normalises ? 1.5 : 6) + static_cast<double>(choice.numChosen) * 30;
-  return makeOp(OpCode::routeExperts, args, choice.numRows, nanos);
+  args.scoring = in.code(routeExperts::scoring);
+  args.scale = in.number(routeExperts::scale);
+  args.numGroups = in.integer(routeExperts::numGroups, 1, choice.numExperts);
+  args.numUsedGroups = in.integer(routeExperts::numUsedGroups, 1, args.numGroups);
+  args.bias = in.optionalBuffer(routeExperts::bias, choice.numExperts);
+  if (args.bias != nullptr && args.scoring != Scoring::sigmoid) in.refuse(routeExperts::bias, "none beside a softmax", "one");
+  const int64_t perGroup = choice.numExperts / args.numGroups;
+  if (args.numGroups > 1 && (choice.numExperts % args.numGroups != 0 || perGroup < 2)) {
+    in.refuse(routeExperts::numGroups, "such that " + std::to_string(choice.numExperts) + " experts make whole groups of two or more", static_cast<double>(args.numGroups));
+  }
+  if (perGroup * args.numUsedGroups < choice.numChosen) {
+    in.refuse(routeExperts::numUsedGroups, "enough for " + std::to_string(choice.numChosen) + " experts", static_cast<double>(args.numUsedGroups));
+  }
+  const bool isPlain = args.scoring == Scoring::softmax && args.normalises;
+  const double nanos = static_cast<double>(choice.numExperts) * (isPlain ? 1.5 : 6) + static_cast<double>(choice.numChosen) * 30;
+  const int64_t scratchBytes = (choice.numExperts + 2 * args.numGroups) * static_cast<int64_t>(sizeof(float));
+  return makeOp(OpCode::routeExperts, args, choice.numRows, nanos, scratchBytes);
 }
 
 Op decode(const Operands<ops::groupExperts>& in, DecodeMemo&) {
@@ -134,7 +154,7 @@ Op decode(const Operands<ops::combineExperts>& in, DecodeMemo&) {
 namespace millrace::MILLRACE_ISA {
 
 // The k largest are kept in order, in the row's own results, while the logits go by.
-static void chooseExperts(const float* logits, int64_t numExperts, int64_t numChosen, int32_t* experts, float* values) {
+static void chooseLargest(const float* logits, int64_t numExperts, int64_t numChosen, int32_t* experts, float* values) {
   int64_t numKept = 0;
   for (int64_t e = 0; e < numExperts; e++) {
     const float value = logits[e] == logits[e] ? logits[e] : -__builtin_inff();
@@ -151,14 +171,75 @@ static void chooseExperts(const float* logits, int64_t numExperts, int64_t numCh
   }
 }
 
+static double sigmoidDouble(float logit) { return logit == logit ? 1.0 / (1.0 + expDouble(-static_cast<double>(logit))) : 0.0; }
+
+// Leaves the scores of the best groups, and minus infinity in the place of the others'. sums: [numGroups] and as many indices.
+static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* sums) {
+  const int64_t perGroup = args.numExperts / args.numGroups;
+  int32_t* best = reinterpret_cast<int32_t*>(sums + args.numGroups);
+  for (int64_t g = 0; g < args.numGroups; g++) {
+    float first = -__builtin_inff();
+    float second = first;
+    for (int64_t e = g * perGroup; e < (g + 1) * perGroup; e++) {
+      if (scores[e] > first) {
+        second = first;
+        first = scores[e];
+      } else if (scores[e] > second) {
+        second = scores[e];
+      }
+    }
+    sums[g] = first + second;
+  }
+  for (int64_t kept = 0; kept < args.numUsedGroups; kept++) {
+    int64_t largest = -1;
+    for (int64_t g = 0; g < args.numGroups; g++) {
+      bool isKept = false;
+      for (int64_t i = 0; i < kept; i++) isKept = isKept || best[i] == g;
+      if (!isKept && (largest < 0 || sums[g] > sums[largest])) largest = g;
+    }
+    best[kept] = static_cast<int32_t>(largest);
+  }
+  for (int64_t g = 0; g < args.numGroups; g++) {
+    bool isKept = false;
+    for (int64_t i = 0; i < args.numUsedGroups; i++) isKept = isKept || best[i] == g;
+    for (int64_t e = g * perGroup; e < (g + 1) * perGroup && !isKept; e++) scores[e] = -__builtin_inff();
+  }
+}
+
+// Of a row: scores are rounded to float before they are compared, and are the same everywhere.
+static void chooseExperts(const RouteExpertsArgs& args, const float* logits, float* scratch, int32_t* experts, float* values) {
+  if (args.scoring == Scoring::softmax && args.numUsedGroups == args.numGroups) {
+    return chooseLargest(logits, args.numExperts, args.numChosen, experts, values);
+  }
+  for (int64_t e = 0; e < args.numExperts; e++) {
+    const float bias = args.bias == nullptr ? 0.0f : args.bias[e];
+    const float score = args.scoring == Scoring::softmax ? logits[e] : static_cast<float>(sigmoidDouble(logits[e])) + bias;
+    scratch[e] = logits[e] == logits[e] && score == score ? score : -__builtin_inff();
+  }
+  if (args.numUsedGroups < args.numGroups) keepBestGroups(args, scratch, scratch + args.numExperts);
+  chooseLargest(scratch, args.numExperts, args.numChosen, experts, values);
+}
+
+static void weighBySigmoid(const RouteExpertsArgs& args, const float* logits, const int32_t* experts, float* weights) {
+  double sum = 0;
+  for (int64_t s = 0; s < args.numChosen; s++) sum += sigmoidDouble(logits[experts[s]]);
+  // What keeps weights finite where all are zero.
+  const double divisor = args.normalises ? sum + 1e-20 : 1.0;
+  for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(sigmoidDouble(logits[experts[s]]) / divisor * args.scale);
+}
+
 // Exponentials and sums in double, one after the other: the same bits everywhere.
-void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
+void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const RouteExpertsArgs& args = op.args<RouteExpertsArgs>();
   for (int64_t m = begin; m < end; m++) {
     const float* logits = args.logits + m * args.numExperts;
     int32_t* experts = args.experts + m * args.numChosen;
     float* weights = args.weights + m * args.numChosen;
-    chooseExperts(logits, args.numExperts, args.numChosen, experts, weights);
+    chooseExperts(args, logits, reinterpret_cast<float*>(scratch), experts, weights);
+    if (args.scoring == Scoring::sigmoid) {
+      weighBySigmoid(args, logits, experts, weights);
+      continue;
+    }
     const double largest = static_cast<double>(weights[0]);
     const auto power = [&](float logit) { return expDouble(static_cast<double>(logit) - largest); };
     double sum = 0;
@@ -167,7 +248,7 @@ void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
     } else {
       for (int64_t e = 0; e < args.numExperts; e++) sum += power(logits[e]);
     }
-    for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(power(weights[s]) / sum);
+    for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(power(weights[s]) / sum * args.scale);
   }
 }
 

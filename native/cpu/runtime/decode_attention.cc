@@ -79,6 +79,7 @@ Op decode(const Operands<ops::pagedAttention>& in, DecodeMemo& memo) {
   const int64_t numValues = saturatedProduct(args.numRows, args.kv.numHeads, args.kv.headDim);
   args.out = in.buffer(pagedAttention::out, numValues);
   args.q = in.buffer(pagedAttention::q, numValues);
+  args.sinks = in.optionalBuffer(pagedAttention::sinks, args.kv.numHeads);
   int64_t numBlocks = INT64_MAX;
   args.keyCache = in.kvCache(pagedAttention::keyCache, args.kv, &numBlocks);
   args.valueCache = in.kvCache(pagedAttention::valueCache, args.kv, &numBlocks);
@@ -91,6 +92,7 @@ Op decode(const Operands<ops::pagedAttention>& in, DecodeMemo& memo) {
   if (args.begins != nullptr) in.requireApart(pagedAttention::out, pagedAttention::begins);
   in.requireApart(pagedAttention::out, pagedAttention::sequenceIndex);
   in.requireApart(pagedAttention::out, pagedAttention::blockTables);
+  if (args.sinks != nullptr) in.requireApart(pagedAttention::out, pagedAttention::sinks);
   const AttentionSchedule& schedule = scheduleFor(in, args, numTableEntries / args.tableStride, numBlocks, memo);
   memo.kvBytesRead += schedule.kvBytesRead();
   memo.kvBytesUnshared += schedule.kvBytesUnshared();

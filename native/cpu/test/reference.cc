@@ -176,16 +176,16 @@ std::vector<double> referenceLinear(const std::vector<float>& x, const std::vect
 }
 
 std::vector<double> referenceAttention(const float* q, const std::vector<const float*>& keys, const std::vector<const float*>& values,
-                                       int64_t headDim, double scale, double cap) {
+                                       int64_t headDim, double scale, double cap, double sink) {
   std::vector<double> scores;
-  double maximum = -HUGE_VAL;
+  double maximum = sink;
   for (const float* key : keys) {
     double dot = 0;
     for (int64_t d = 0; d < headDim; d++) dot += static_cast<double>(q[d]) * key[d];
     scores.push_back(cap > 0 ? cap * std::tanh(dot * scale / cap) : dot * scale);
     maximum = std::fmax(maximum, scores.back());
   }
-  double sum = 0;
+  double sum = keys.empty() || sink == -HUGE_VAL ? 0 : std::exp(sink - maximum);
   std::vector<double> out(static_cast<size_t>(headDim), 0.0);
   for (size_t j = 0; j < keys.size(); j++) {
     const double weight = std::exp(scores[j] - maximum);

@@ -15,6 +15,7 @@ struct Shape {
   KvType type;
   int64_t window;
   double cap = 0;
+  bool hasSinks = false;
 };
 
 // Sequences of K and V, [position][kvHead][headDim], and the rows that ask.
@@ -29,6 +30,13 @@ struct Scene {
   // Leading entries that every sequence has in common with the first.
   int64_t numShared = 0;
 };
+
+// Some far below all scores, some above them.
+std::vector<float> sinksOf(const Shape& shape) {
+  std::vector<float> sinks;
+  for (int64_t head = 0; head < shape.numHeads; head++) sinks.push_back(static_cast<float>(head % 3) * 4.0f - 3.5f);
+  return sinks;
+}
 
 // How a scene is laid out and run.
 struct Setting {
@@ -143,7 +151,7 @@ Outcome runSetting(const char* isa, const Setting& setting, const Scene& scene, 
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   bench.record(OpCode::pagedAttention, {out, bench.put(q), bench.put(keyCache), bench.put(valueCache), bench.put(lengths), bench.put(sequences), bench.put(tables),
                                         number(stride), number(static_cast<int64_t>(order.size())), number(shape.numHeads), number(shape.numKvHeads),
-                                        number(shape.headDim), number(blockSize), static_cast<double>(shape.type), scene.scale, number(shape.window), shape.cap, 0});
+                                        number(shape.headDim), number(blockSize), static_cast<double>(shape.type), scene.scale, number(shape.window), shape.cap, shape.hasSinks ? bench.put(sinksOf(shape)) : 0, 0});
   bench.run();
   return {bench.get<float>(out, static_cast<int64_t>(q.size())), bench.device.kvBytesRead(), bench.device.kvBytesUnshared()};
 }
@@ -176,7 +184,7 @@ std::vector<double> expectedScene(const Scene& scene) {
         valueRows.push_back(&values[static_cast<size_t>((j * shape.numKvHeads + kvHead) * shape.headDim)]);
       }
       const float* q = &scene.q[(m * static_cast<size_t>(shape.numHeads) + static_cast<size_t>(head)) * static_cast<size_t>(shape.headDim)];
-      const std::vector<double> one = referenceAttention(q, keyRows, valueRows, shape.headDim, scene.scale, shape.cap);
+      const std::vector<double> one = referenceAttention(q, keyRows, valueRows, shape.headDim, scene.scale, shape.cap, shape.hasSinks ? static_cast<double>(sinksOf(shape)[static_cast<size_t>(head)]) : -HUGE_VAL);
       result.insert(result.end(), one.begin(), one.end());
     }
   }
@@ -238,7 +246,7 @@ void checkShared(const char* isa, const Shape& shape, Random& random) {
 
 void testAttention() {
   Random random(4);
-  const Shape shapes[] = {{4, 2, 16, KvType::f16, 0}, {3, 3, 7, KvType::f32, 0}, {6, 1, 24, KvType::f16, 20}, {2, 1, 64, KvType::f32, 300}, {8, 2, 80, KvType::f16, 0}, {2, 1, 256, KvType::f16, 0}, {4, 2, 40, KvType::int8, 0}, {3, 1, 7, KvType::int8, 30}, {4, 2, 16, KvType::f16, 0, 1.5}, {3, 1, 7, KvType::f32, 300, 0.5}};
+  const Shape shapes[] = {{4, 2, 16, KvType::f16, 0}, {3, 3, 7, KvType::f32, 0}, {6, 1, 24, KvType::f16, 20}, {2, 1, 64, KvType::f32, 300}, {8, 2, 80, KvType::f16, 0}, {2, 1, 256, KvType::f16, 0}, {4, 2, 40, KvType::int8, 0}, {3, 1, 7, KvType::int8, 30}, {4, 2, 16, KvType::f16, 0, 1.5}, {3, 1, 7, KvType::f32, 300, 0.5}, {4, 2, 16, KvType::f16, 0, 0, true}, {3, 1, 7, KvType::int8, 300, 0, true}};
   for (const char* isa : isas()) {
     for (const Shape& shape : shapes) {
       const std::string name = std::string("attention ") + isa + " " + std::to_string(shape.numHeads) + "/" + std::to_string(shape.numKvHeads) + " heads of " + std::to_string(shape.headDim) + " of type " + std::to_string(static_cast<int>(shape.type));
@@ -253,7 +261,7 @@ void testAttention() {
       checkScene(isa, makeScene(shape, {5, 266}, lengths, sequences, random), name + ", a prompt");
     }
     // The rows that check a draft: up to twice a tile's queries, across the end of a part.
-    for (const Shape& shape : {Shape{2, 2, 64, KvType::f16, 0}, Shape{2, 2, 32, KvType::f32, 9}, Shape{1, 1, 64, KvType::int8, 0}, Shape{4, 2, 16, KvType::int8, 40}}) {
+    for (const Shape& shape : {Shape{2, 2, 64, KvType::f16, 0}, Shape{2, 2, 32, KvType::f32, 9}, Shape{1, 1, 64, KvType::int8, 0}, Shape{4, 2, 16, KvType::int8, 40}, Shape{4, 2, 64, KvType::f16, 0, 0, true}}) {
       for (int32_t numRows = 1; numRows <= 9; numRows++) {
         std::vector<int32_t> lengths = {5};
         for (int32_t i = 0; i < numRows; i++) lengths.push_back(253 + i);
@@ -263,7 +271,7 @@ void testAttention() {
         checkScene(isa, makeScene(shape, {5, 262}, lengths, sequences, random), name);
       }
     }
-    for (const Shape& shape : {Shape{8, 2, 16, KvType::f16, 0, 2}, Shape{2, 2, 40, KvType::f32, 0}, Shape{12, 1, 8, KvType::int8, 0}}) checkShared(isa, shape, random);
+    for (const Shape& shape : {Shape{8, 2, 16, KvType::f16, 0, 2}, Shape{2, 2, 40, KvType::f32, 0}, Shape{12, 1, 8, KvType::int8, 0}, Shape{8, 2, 16, KvType::f16, 0, 0, true}}) checkShared(isa, shape, random);
     // A later token's broken value must not reach the rows before it.
     Scene scene = makeScene({2, 1, 8, KvType::f32, 0}, {20}, {}, {}, random);
     for (int32_t i = 1; i <= 20; i++) {

@@ -65,7 +65,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--tool-call-parser <format>",
-        "format of tool calls in answers: auto (by the chat template), hermes, llama3_json, mistral",
+        "format of tool calls in answers: auto (by the chat template), harmony, hermes, llama3_json, mistral",
         oneOf("--tool-call-parser", TOOL_CALL_PARSERS),
         "auto",
       ),
@@ -73,7 +73,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--reasoning-parser <format>",
-        "reasoning to split from answers: auto (if the model has <think>), none, think",
+        "reasoning to split from answers: auto (if the model has <think> or Harmony's channels), none, think",
         oneOf("--reasoning-parser", REASONING_PARSERS),
         "auto",
       ),

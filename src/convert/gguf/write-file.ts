@@ -111,7 +111,7 @@ function architectureOf({ architecture, layers }: ServableModel): Architecture {
 
 /** What llama.cpp computes otherwise, for which no key of its files is read. */
 function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
-  const { layers, ropes, normalisesExperts } = config;
+  const { layers, ropes, routing } = config;
   const window = Math.max(...layers.map(({ mixer }) => mixer.window));
   if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
@@ -124,7 +124,9 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
     "has a window in other layers": windowPattern(config)?.type === "array",
     "gives windows the model's rope base":
       architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
-    "scales the weights of a token's experts to a sum of one": !normalisesExperts,
+    "rounds YaRN's range to whole frequencies":
+      ropes[0]!.scaling === "yarn" && factsOf(architecture).keepsYarnRange === true,
+    "scales the weights of a token's experts to a sum of one": routing.scoring === "softmax" && !routing.normalises,
   };
   for (const [what, differs] of Object.entries(differences)) {
     if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);
@@ -158,12 +160,18 @@ function writable(
   // Routers too stay F32, as llama.cpp has them.
   const isSmall = cols === undefined || tensor.name.endsWith("ffn_gate_inp.weight");
   const storedType = isSmall ? ("F32" as const) : type;
-  const { stack } = tensor;
+  const { stack, count = 1 } = tensor;
   const shape =
-    cols === undefined ? [rows] : stack === undefined ? [cols, rows] : [cols, rows / stack.count, stack.count];
+    cols === undefined
+      ? tensor.count === undefined
+        ? [rows]
+        : [rows, count]
+      : stack === undefined
+        ? [cols, rows]
+        : [cols, rows / stack.count, stack.count];
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
   const written: WritableTensor = { name, type: storedType, shape };
-  const numBytes = rows * (cols ?? 1) * PLAIN_BYTES[storedType];
+  const numBytes = count * rows * (cols ?? 1) * PLAIN_BYTES[storedType];
   return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType) };
 }
 
@@ -187,13 +195,25 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     "rope.freq_base": f32(rope!.base),
   };
   if (experts !== undefined) {
-    if (config.layers.some(({ feedForward }) => feedForward.kind === "dense")) {
+    const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
+    const kinds = config.layers.map(({ feedForward }) => feedForward.kind);
+    const numDense = kinds.lastIndexOf("dense") + 1;
+    if (numDense > kinds.indexOf("experts") || (numDense > 0 && factsOf(architecture).experts?.mayShare !== true)) {
       throw unservedVariant("expected experts in every layer, got some without");
     }
+    if (numDense > 0) own.leading_dense_block_count = u32(numDense);
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
-    if (!config.normalisesExperts) own.expert_weights_norm = bool(false);
+    if (!normalises) own.expert_weights_norm = bool(false);
+    if (scoring === "sigmoid") {
+      own.expert_gating_func = u32(2);
+      own.expert_weights_norm = bool(normalises);
+      own.expert_weights_scale = f32(scale);
+      own.expert_group_count = u32(numGroups);
+      own.expert_group_used_count = u32(numUsedGroups);
+    }
+    if (experts.sharedWidth > 0) own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A rope of its own without a window, or a window that silent files have: the window is as long as the context.

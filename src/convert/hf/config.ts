@@ -6,6 +6,7 @@ import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/descri
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
+import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
 import { denseWidthOf, tensorsOf } from "../weights/tensors.js";
 import { ropeOf } from "./rope.js";
@@ -17,7 +18,7 @@ const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16:
 
 /** A class of transformers' configurations. */
 interface HfClass {
-  readonly modelType: string;
+  readonly modelType: ModelType;
   readonly className: string;
   /** What it says of windows: nothing; one for all layers; which layers have one; or that, where the window is switched on. */
   readonly windows: "none" | "all" | "listed" | "switched";
@@ -35,7 +36,7 @@ const SEED_BIAS = { ...BIAS, attention_bias: QKV, attention_out_bias: ["attn_out
 
 /** @param name of the class, before ForCausalLM */
 const hfClass = (
-  modelType: string,
+  modelType: ModelType,
   name: string,
   windows: HfClass["windows"],
   biases: HfClass["biases"] = NO_BIAS,
@@ -55,6 +56,8 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   granite: hfClass("granite", "Granite", "none", BIAS),
   olmo2: hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
+  "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
+  glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
 };
 const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
@@ -72,7 +75,33 @@ function classOf(model: ServableModel): HfClass {
 
 const hasLocalRope = ({ layers }: ServableModel): boolean => layers.some(({ mixer }) => mixer.rope === 1);
 
-function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeedForward): Json {
+function sharingExpertsJson(
+  { routing, layers }: ServableModel,
+  source: TensorSource,
+  experts: ExpertsFeedForward,
+): Json {
+  const numDense = layers.findIndex(({ feedForward }) => feedForward.kind === "experts");
+  if (layers.slice(numDense).some(({ feedForward }) => feedForward.kind === "dense")) {
+    throw unservedVariant("expected layers without experts at the beginning only");
+  }
+  return {
+    n_routed_experts: experts.count,
+    num_experts_per_tok: experts.active,
+    moe_intermediate_size: experts.width,
+    n_shared_experts: experts.sharedWidth / experts.width,
+    first_k_dense_replace: numDense,
+    norm_topk_prob: routing.normalises,
+    routed_scaling_factor: shortest(routing.scale),
+    n_group: routing.numGroups,
+    topk_group: routing.numUsedGroups,
+    use_qk_norm: source.has("blk.0.attn_q_norm.weight"),
+    num_nextn_predict_layers: 0,
+  };
+}
+
+function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
+  if (factsOf(model.architecture).experts?.mayShare) return sharingExpertsJson(model, source, experts);
+  const { count, active, width } = experts;
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
   if (model.architecture === "qwen3moe") {
     return {
@@ -80,12 +109,12 @@ function expertsJson(model: ServableModel, { count, active, width }: ExpertsFeed
       num_experts: count,
       num_experts_per_tok: active,
       moe_intermediate_size: width,
-      norm_topk_prob: model.normalisesExperts,
+      norm_topk_prob: model.routing.normalises,
       mlp_only_layers: denseLayers,
     };
   }
-  if (denseLayers.length > 0 || !model.normalisesExperts) {
-    throw unservedVariant("expected a mixtral with experts in every layer, whose weights are relative to one another");
+  if (denseLayers.length > 0 || !model.routing.normalises) {
+    throw unservedVariant("expected experts in every layer, whose weights are relative to one another");
   }
   return { num_local_experts: count, num_experts_per_tok: active };
 }
@@ -125,9 +154,9 @@ export function hfConfigOf(
     max_position_embeddings: model.contextLength,
     rms_norm_eps: shortest(model.rmsEps),
     tie_word_embeddings: !source.has("output.weight"),
-    ...ropeOf(model, source),
+    ...ropeOf(model, source, rotatedShareOf(ofModel.modelType)),
     ...windowsOf(model, ofModel),
-    ...(experts === undefined ? {} : expertsJson(model, experts)),
+    ...(experts === undefined ? {} : expertsJson(model, source, experts)),
     ...partsOf(model),
     ...biasesOf(ofModel, model, source),
   };
@@ -171,6 +200,9 @@ function partsOf(model: ServableModel): Json {
   return parts;
 }
 
+/** Of experts, in models alone whose architecture has them. */
+const EXPERT_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
+
 /** @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others */
 function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: ServableModel, source: TensorSource): Json {
   const numBiased = new Map<string, number>();
@@ -178,7 +210,7 @@ function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: Serv
     const part = /^(?:blk\.\d+\.)?(\w+)\.bias$/.exec(name)?.[1];
     if (part !== undefined) numBiased.set(part, (numBiased.get(part) ?? 0) + 1);
   }
-  const known = [...Object.values(biases).flat(), ...alwaysBiased];
+  const known = [...Object.values(biases).flat(), ...alwaysBiased, ...EXPERT_BIASES];
   const unknown = [...numBiased.keys()].find((part) => !known.includes(part));
   if (unknown !== undefined) throw unservedVariant(`expected no biases that ${className} has not, got ${unknown}.bias`);
   const isOn = (parts: readonly string[]): boolean => {

@@ -9,13 +9,14 @@ import { shortest } from "./shortest.js";
 
 type Json = Record<string, unknown>;
 
-export function ropeOf(model: ServableModel, source: TensorSource): Json {
+/** @param classShare of a head that is rotated where a config.json does not say */
+export function ropeOf(model: ServableModel, source: TensorSource, classShare: number): Json {
   const [rope, local] = model.ropes;
   const { dim, base } = rope!;
   const { headDim } = model.layers[0]!.mixer;
   const scaling = scalingByFactors(model, source) ?? scalingOf(rope!);
   const json: Json = { rope_theta: base };
-  if (dim !== headDim) json.partial_rotary_factor = dim / headDim;
+  if (dim !== headDim || classShare !== 1) json.partial_rotary_factor = dim / headDim;
   if (scaling?.type === "longrope") json.original_max_position_embeddings = rope!.originalContextLength;
   if (model.queryScaling !== undefined) {
     const { beta, length } = model.queryScaling;
@@ -50,6 +51,7 @@ function scalingOf({ scaling, attentionFactor, ...rope }: RopeConfig): Json | un
     original_max_position_embeddings: originalContextLength,
     beta_fast: betaFast,
     beta_slow: betaSlow,
+    ...(rope.roundsYarnRange ? {} : { truncate: false }),
     // The whole magnitude: ropeFrequencies multiplies with YaRN's own part of it.
     attention_factor: attentionFactor * (1 + 0.1 * Math.log(factor)),
   };

@@ -27,6 +27,7 @@ import {
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { configJson } from "./config-json.js";
+import { splitStacked, stackedTensor } from "./stacked-experts.js";
 import { tokenizerFiles } from "./tokenizer.js";
 
 const PREFIXES = { model: "model.", head: "" };
@@ -104,21 +105,21 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
       `expected a rope over all ${order.headDim} values of a head, got one over ${config.ropes[0]!.dim}`,
     );
   }
-  return tensorsOf(config, source)
-    .filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name))
-    .flatMap(unstackedTensors)
-    .map((tensor) => {
-      const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
-      if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
-      const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
-      const isVector = tensor.shape.length === 1;
-      const values = isOffsetNorm(tensor.name, config.architecture) ? distanceFromOne(source) : source;
-      const storedType = isVector ? ("F32" as const) : type;
-      return { name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) };
-    });
+  const tensors = tensorsOf(config, source).filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name));
+  const { stacked, others } = splitStacked(tensors, config.architecture, PREFIXES.model);
+  const single = others.flatMap(unstackedTensors).map((tensor) => {
+    const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
+    if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
+    const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
+    const isVector = tensor.shape.length === 1;
+    const values = isOffsetNorm(tensor.name, config.architecture) ? distanceFromOne(source) : source;
+    const storedType = isVector ? ("F32" as const) : type;
+    return { name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) };
+  });
+  return [...single, ...stacked.map((parts) => stackedTensor(source, parts, type))];
 }
 
 const distanceFromOne = (source: TensorSource): ValueSource => ({
   matrix: (spec) => source.matrix(spec),
-  values: (name, length) => source.values(name, length).map((value) => value - 1),
+  values: (name, length, count) => source.values(name, length, count).map((value) => value - 1),
 });

@@ -35,6 +35,8 @@ export interface ModelTensor {
     readonly start: number;
     readonly within?: WiderStack;
   };
+  /** Of vectors that each expert has one of: how many. */
+  readonly count?: number;
   /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
   readonly order?: RowOrder;
 }
@@ -91,6 +93,7 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     const totalRows = count * rows;
     const parts = { count, totalRows, start: 0, ...(within && { within }) };
     tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
+    if (model.hasExpertBiases) tensors.push({ name: `${name}.bias`, shape: [rows], count });
   };
   table("token_embd", vocabSize, width);
   vector("output_norm.weight", width);
@@ -110,6 +113,7 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     }
     vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
     vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
+    if (model.hasSinks) vector(`${layer}attn_sinks.weight`, mixer.numHeads);
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
     if (!model.isPostNormed) vector(`${layer}ffn_norm.weight`, width);
@@ -117,12 +121,20 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     if (feedForward.kind === "experts") {
       const { count } = feedForward;
       table(`${layer}ffn_gate_inp`, count, width);
+      if (model.hasExpertBiases) vector(`${layer}ffn_gate_inp.bias`, count);
       // Gate above up of each expert; copies have them apart, as most readers know them.
       const fused = `${layer}ffn_gate_up_exps.weight`;
       const within = (offset: number) => (source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
       stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
       stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
       stack(`${layer}ffn_down_exps`, count, width, inner);
+      if (model.routing.hasBias) vector(`${layer}exp_probs_b.bias`, count);
+      const { sharedWidth } = feedForward;
+      if (sharedWidth > 0) {
+        matrix(`${layer}ffn_gate_shexp`, sharedWidth, width);
+        matrix(`${layer}ffn_up_shexp`, sharedWidth, width);
+        matrix(`${layer}ffn_down_shexp`, width, sharedWidth);
+      }
     } else {
       matrix(`${layer}ffn_gate`, inner, width);
       matrix(`${layer}ffn_up`, isGateFused ? 2 * inner : inner, width);
@@ -166,10 +178,10 @@ export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$
  * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
 export function* bytesOf(source: ValueSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
-  const { name, shape, order, stack } = tensor;
+  const { name, shape, order, stack, count: numVectors } = tensor;
   const [numRows, cols] = shape;
   if (cols === undefined) {
-    const values = source.values(name, numRows);
+    const values = source.values(name, numRows, numVectors);
     yield encoded(name, type, order === undefined ? values.slice() : reordered(values, 1, order));
     return;
   }
@@ -200,7 +212,8 @@ function specOf(spec: MatrixSpec, rowsOfOne: number, { count, within }: NonNulla
   return { ...spec, name, start, totalRows: count * rows, numStacked: count };
 }
 
-function encoded(name: string, type: PlainType, values: Float32Array): Uint8Array {
+/** @throws model_tensor for a value beyond the range of `type` */
+export function encoded(name: string, type: PlainType, values: Float32Array): Uint8Array {
   const large =
     type === "F16" ? values.find((value) => Math.abs(value) >= F16_INFINITE && Number.isFinite(value)) : undefined;
   if (large === undefined) return encodeValues(type, values);
@@ -232,9 +245,10 @@ function reordered(values: Float32Array, cols: number, { headDim, rowOf }: RowOr
 
 /**
  * The type in which the model's matrices lose the least at two bytes a value: GGML's quantised blocks have halves as scales, so halves hold
- * their values closest. Matrices of F32 stay F32.
+ * their values closest. The scales of MXFP4 are powers of two beyond the range of halves. Matrices of F32 stay F32.
  */
+const IN_BF16: readonly WeightType[] = ["BF16", "F8_E4M3", "I8", "MXFP4"];
 export function plainTypeOf(stored: WeightType | undefined): PlainType {
   if (stored === "F32") return "F32";
-  return stored === undefined || stored === "BF16" || stored === "F8_E4M3" || stored === "I8" ? "BF16" : "F16";
+  return stored === undefined || IN_BF16.includes(stored) ? "BF16" : "F16";
 }

@@ -130,6 +130,7 @@ export class Attention {
       window: seesBothSides ? 0 : window,
       begins: seesBothSides ? windowBegins.buffer : NO_BUFFER,
       cap: attentionCap,
+      sinks: this.weights.sinks,
       ...shape,
     });
     const { attentionOutput, attentionPostNorm, attentionSumNorm } = this.weights;

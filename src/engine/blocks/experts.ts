@@ -1,15 +1,15 @@
 /**
  * A layer's mixture of experts: hidden += the weighted sum of down(activation(gate(x)) · up(x)) of the experts that a router chooses for
- * each row, x the normed residual stream. Rows are brought together by expert, and back; the lists that say how never leave the device.
+ * each row, x the normed residual stream, and of a part that all rows pass. Rows are brought together by expert, and back; the lists that say how never leave the device.
  */
 import type { Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
-import type { Program } from "../../backend/program.js";
+import { gatedOperands, type Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import type { FeedForwardScratch } from "./feed-forward.js";
 import type { Rows } from "./last-rows.js";
-import { recordNorm } from "./products.js";
+import { ADDED, type Products, recordNorm } from "./products.js";
 import type { ExpertWeights, LayerWeights } from "./weights.js";
 
 /** Scratch of a step's rows, M = maxRows, k experts of each; all layers share it. */
@@ -58,34 +58,54 @@ export class Experts {
     private readonly weights: ExpertWeights,
     private readonly norms: Pick<LayerWeights, "ffNorm">,
     private readonly scratch: ExpertScratch,
+    private readonly products: Products,
   ) {}
 
   record(program: Program, { hidden, numRows }: Rows): void {
-    const { width, rmsEps, activation, normalisesExperts } = this.config;
-    const { part, router, gates, ups, downs } = this.weights;
+    const { width, rmsEps, activation, routing } = this.config;
+    const { part, router, gates, ups, downs, scoreBias, shared } = this.weights;
     const { count: numExperts, active: numChosen, width: inner } = part;
     const { normed, logits, chosen, places, weights, groups, gate, up, out, inputs } = this.scratch;
     const choice = { numRows, numExperts, numChosen };
     const numSlots = numRows * numChosen;
     const input = recordNorm(program, normed, hidden, numRows, { weights: this.norms.ffNorm, width, eps: rmsEps });
-    program.record("linear", { out: logits, x: input, weight: router, numRows });
-    program.record("routeExperts", { ...choice, experts: chosen, weights, logits, normalises: normalisesExperts });
+    program.record("linear", { out: logits, x: input, ...router, numRows });
+    const { scoring, scale, normalises, numGroups, numUsedGroups } = routing;
+    program.record("routeExperts", {
+      ...choice,
+      experts: chosen,
+      weights,
+      logits,
+      normalises,
+      scoring,
+      scale,
+      numGroups,
+      numUsedGroups,
+      bias: scoreBias,
+    });
     program.record("groupExperts", { ...choice, groups, places, experts: chosen });
     const dispatch = { places, numRows, numChosen };
-    const [gateX, upX] = inputs.dispatch(program, input, [gates, ups], dispatch, width);
+    const [gateX, upX] = inputs.dispatch(program, input, [gates.weights, ups.weights], dispatch, width);
     program.record("expertGatedLinear", {
       out: gate,
       scratch: up,
       gateX: gateX!,
-      gateWeights: gates,
+      gateWeights: gates.weights,
       upX: upX!,
-      upWeights: ups,
+      upWeights: ups.weights,
+      gateBiases: gates.biases,
+      upBiases: ups.biases,
       groups,
       numSlots,
       kind: activation,
     });
-    const [downX] = inputs.prepare(program, gate, [downs], numSlots, inner);
-    program.record("expertLinear", { out, x: downX!, weights: downs, groups, numSlots });
+    const [downX] = inputs.prepare(program, gate, [downs.weights], numSlots, inner);
+    program.record("expertLinear", { out, x: downX!, ...downs, groups, numSlots });
     program.record("combineExperts", { out: hidden, x: out, places, weights, numRows, numChosen, width });
+    if (shared === undefined) return;
+    const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
+    const linears = gatedOperands(toGate!, toUp!);
+    program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+    this.products.multiply(program, hidden, gate, shared.down, numRows, shared.width, ADDED);
   }
 }

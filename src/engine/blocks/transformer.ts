@@ -69,7 +69,7 @@ export class Transformer {
     const ofExperts = allocateExpertScratch(config, backend, maxRows, ofFeedForward);
     const feedForwardOf = (layer: LayerWeights) =>
       layer.feedForward.kind === "experts"
-        ? new Experts(config, layer.feedForward, layer, ofExperts!)
+        ? new Experts(config, layer.feedForward, layer, ofExperts!, products)
         : new FeedForward(config, layer.feedForward, layer, ofFeedForward, products);
     this.#hidden = backend.allocate(maxRows * config.width * 4);
     this.#query = ofAttention.query;

@@ -14,6 +14,14 @@ export interface Linear {
   readonly bias: BufferHandle;
 }
 
+/** A linear layer of each expert. */
+interface LinearStack {
+  /** [experts, outputs, inputs] */
+  readonly weights: WeightStackHandle;
+  /** f32 [experts, outputs] or NO_BUFFER */
+  readonly biases: BufferHandle;
+}
+
 /** A norm's parameters, f32 [width]. */
 export interface NormWeights {
   readonly gain: BufferHandle;
@@ -30,14 +38,22 @@ export interface DenseWeights {
   readonly down: Linear;
 }
 
+interface GatedWeights extends DenseWeights {
+  readonly gate: Linear;
+}
+
 export interface ExpertWeights {
   readonly kind: "experts";
   readonly part: ExpertsFeedForward;
   /** [experts, width]; keeps its values */
-  readonly router: WeightHandle;
-  readonly gates: WeightStackHandle;
-  readonly ups: WeightStackHandle;
-  readonly downs: WeightStackHandle;
+  readonly router: Linear;
+  readonly gates: LinearStack;
+  readonly ups: LinearStack;
+  readonly downs: LinearStack;
+  /** Of the router's scores, f32 [experts]. */
+  readonly scoreBias: BufferHandle | undefined;
+  /** The part that every token passes. */
+  readonly shared: GatedWeights | undefined;
 }
 
 export interface LayerWeights {
@@ -51,6 +67,8 @@ export interface LayerWeights {
   /** Norms of queries and keys: of each head, f32 [headDim] (qwen3, gemma3), or of all together (olmo2). */
   readonly queryNorm: NormWeights | undefined;
   readonly keyNorm: NormWeights | undefined;
+  /** f32 [numHeads] */
+  readonly sinks: BufferHandle | undefined;
   readonly attentionOutput: Linear;
   /** Norms after a sub-layer, before its residual is added (gemma2, gemma3, olmo2). */
   readonly attentionPostNorm: NormWeights | undefined;
@@ -145,7 +163,7 @@ function bindNorm(binder: Binder, name: string, width: number, { isLayerNormed }
 
 /** @param prefix of the layer's tensor names */
 function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, prefix: string): LayerWeights {
-  const { width, isPostNormed, normsSums, isLayerNormed } = config;
+  const { width, isPostNormed, normsSums, isLayerNormed, hasSinks } = config;
   const { headDim } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
@@ -171,6 +189,7 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
     value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
     queryNorm: normOf("attn_q_norm", isPostNormed ? numQueryRows : headDim),
     keyNorm: normOf("attn_k_norm", isPostNormed ? numKeyRows : headDim),
+    sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: normOf("post_attention_norm", width),
     attentionSumNorm: normOfSum("attn_output_norm"),
@@ -178,7 +197,7 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
     feedForward:
       layer.feedForward.kind === "dense"
         ? bindDense(binder, layer.feedForward, width, prefix)
-        : bindExperts(binder, layer.feedForward, width, prefix),
+        : bindExperts(binder, layer.feedForward, config, prefix),
     ffPostNorm: normOf("post_ffw_norm", width),
     ffSumNorm: normOfSum("layer_output_norm"),
   };
@@ -202,23 +221,51 @@ function bindDense(binder: Binder, part: DenseFeedForward, width: number, prefix
   };
 }
 
-/** @throws architecture_unsupported for tensors beside the experts that no operation reads */
-function bindExperts(binder: Binder, part: ExpertsFeedForward, width: number, prefix: string): ExpertWeights {
-  const { count, width: ffWidth } = part;
+function bindExperts(
+  binder: Binder,
+  part: ExpertsFeedForward,
+  { width, hasExpertBiases: isBiased, routing }: ServableModel,
+  prefix: string,
+): ExpertWeights {
+  const { count, width: ffWidth, sharedWidth } = part;
+  const shared = (name: string, rows: number, cols: number) => binder.linear(`${prefix}ffn_${name}_shexp`, rows, cols);
+  const inputs = { count, cols: width, isBiased };
   // Newer files fuse each expert's gate and up.
   const isFused = binder.has(`${prefix}ffn_gate_up_exps.weight`);
   const up = (start: number) =>
     isFused
-      ? binder.stack(`${prefix}ffn_gate_up_exps`, count, 2 * ffWidth, width, start, ffWidth)
-      : binder.stack(`${prefix}${start === 0 ? "ffn_gate_exps" : "ffn_up_exps"}`, count, ffWidth, width);
+      ? binder.stack(`${prefix}ffn_gate_up_exps`, { ...inputs, totalRows: 2 * ffWidth, start, rows: ffWidth })
+      : binder.stack(`${prefix}${start === 0 ? "ffn_gate_exps" : "ffn_up_exps"}`, { ...inputs, totalRows: ffWidth });
   return {
     kind: "experts",
     part,
-    router: binder.rows(`${prefix}ffn_gate_inp`, count, width),
+    router: binder.exact(`${prefix}ffn_gate_inp`, count, width, isBiased),
     gates: up(0),
     ups: up(ffWidth),
-    downs: binder.stack(`${prefix}ffn_down_exps`, count, width, ffWidth),
+    downs: binder.stack(`${prefix}ffn_down_exps`, { count, totalRows: width, cols: ffWidth, isBiased }),
+    scoreBias: routing.hasBias ? binder.vector(`${prefix}exp_probs_b.bias`, count) : undefined,
+    shared:
+      sharedWidth === 0
+        ? undefined
+        : {
+            kind: "dense",
+            width: sharedWidth,
+            gate: shared("gate", sharedWidth, width),
+            up: shared("up", sharedWidth, width),
+            down: shared("down", width, sharedWidth),
+          },
   };
+}
+
+/** Rows [start, start + rows) of each of `count` matrices [totalRows, cols]; without start and rows: all of them. */
+interface StackPart {
+  readonly count: number;
+  readonly totalRows: number;
+  readonly cols: number;
+  readonly start?: number;
+  readonly rows?: number;
+  /** Each has a bias. */
+  readonly isBiased: boolean;
 }
 
 /** Takes tensors one by one, in the order of the forward pass. */
@@ -226,9 +273,11 @@ export interface Binder {
   has(name: string): boolean;
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], and the same part of `<name>.bias` if it exists. */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
-  /** Rows [start, start + rows) of each of `count` matrices [totalRows, cols] that `<name>.weight` stacks. */
-  stack(name: string, count: number, totalRows: number, cols: number, start?: number, rows?: number): WeightStackHandle;
-  /** Rows [start, start + rows) of a matrix that keep their stored values: for row look-ups or exact products. */
+  /** A part of the matrices that `<name>.weight` stacks, and the same part of `<name>.bias` where they are biased. */
+  stack(name: string, part: StackPart): LinearStack;
+  /** For exact products: the matrix keeps its stored values. @param isBiased it has a bias */
+  exact(name: string, rows: number, cols: number, isBiased: boolean): Linear;
+  /** Rows [start, start + rows) of a matrix that keep their stored values: for row look-ups. */
   rows(name: string, rows: number, cols: number, start?: number, totalRows?: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
   optionalVector(name: string, length: number): BufferHandle | undefined;
@@ -253,12 +302,18 @@ class MatrixPlan implements Binder {
     return { weight: 0 as WeightHandle, bias: NO_BUFFER };
   }
 
-  stack(name: string, count: number, totalRows: number, cols: number, start = 0, rows = totalRows): WeightStackHandle {
+  stack(name: string, { count, totalRows, cols, start = 0, rows = totalRows, isBiased }: StackPart): LinearStack {
     for (let e = 0; e < count; e++) {
       const spec = { name: `${name}.weight`, totalRows: count * totalRows, cols, start: e * totalRows + start, rows };
       this.#add({ ...spec, numStacked: count });
     }
-    return 0 as WeightStackHandle;
+    if (isBiased) this.names.add(`${name}.bias`);
+    return { weights: 0 as WeightStackHandle, biases: NO_BUFFER };
+  }
+
+  exact(name: string, rows: number, cols: number, isBiased: boolean): Linear {
+    if (isBiased) this.names.add(`${name}.bias`);
+    return { weight: this.rows(name, rows, cols), bias: NO_BUFFER };
   }
 
   rows(name: string, rows: number, cols: number, start = 0, totalRows = rows): WeightHandle {
@@ -302,13 +357,34 @@ class PlacedBinder implements Binder {
   }
 
   linear(name: string, totalRows: number, _cols: number, start = 0, rows = totalRows): Linear {
-    const weight = this.rows();
-    if (!this.has(`${name}.bias`)) return { weight, bias: NO_BUFFER };
-    return { weight, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
+    return { weight: this.rows(), bias: this.#biases(name, this.has(`${name}.bias`), totalRows, start, rows) };
   }
 
-  stack(_name: string, count: number): WeightStackHandle {
-    return this.backend.stack(Array.from({ length: count }, () => this.rows()));
+  exact(name: string, rows: number, _cols: number, isBiased: boolean): Linear {
+    return { weight: this.rows(), bias: this.#biases(name, isBiased, rows, 0, rows) };
+  }
+
+  stack(name: string, { count, totalRows, start = 0, rows = totalRows, isBiased }: StackPart): LinearStack {
+    const weights = this.backend.stack(Array.from({ length: count }, () => this.rows()));
+    return { weights, biases: this.#biases(name, isBiased, totalRows, start, rows, count) };
+  }
+
+  /** Values [start, start + rows) of each of `count` vectors; undefined: of one that is no stack. */
+  #biases(
+    name: string,
+    isBiased: boolean,
+    totalRows: number,
+    start: number,
+    rows: number,
+    count?: number,
+  ): BufferHandle {
+    if (!isBiased) return NO_BUFFER;
+    const all = this.source.values(`${name}.bias`, totalRows, count);
+    const wanted = Float32Array.from({ length: rows * (count ?? 1) }, (_, i) => {
+      const index = Math.floor(i / rows);
+      return all[index * totalRows + start + (i % rows)]!;
+    });
+    return this.#upload(wanted);
   }
 
   rows(): WeightHandle {

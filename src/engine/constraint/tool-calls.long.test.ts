@@ -10,11 +10,13 @@ import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.
 import {
   type CallGrammarOptions,
   callOrFormGrammar,
+  channelGrammar,
   forcedCallGrammar,
   freeCallGrammar,
   type GrammarFunction,
   type ReasoningStart,
 } from "../../text/answer/call-grammar.js";
+import { HarmonyReader, harmony } from "../../text/answer/harmony.js";
 import { hermes } from "../../text/answer/hermes.js";
 import { llama3Json } from "../../text/answer/llama3-json.js";
 import { mistral } from "../../text/answer/mistral.js";
@@ -133,4 +135,62 @@ test.each(
   });
   console.log(`calls: ${JSON.stringify({ format: format.name, areSpecial, numCalls, numInForm, numCut })}`);
   for (const call of kinds) expect(numCalls[call]).toBeGreaterThan(TASKS_PER_KIND / 5);
+}, 120_000);
+
+test("Harmony's calls and forms are valid, after thoughts and without", async () => {
+  const texts = harmony.markers;
+  const biases = { '"': 5, "}": 5, "{": 3, ...Object.fromEntries(texts.map((text) => [text, 4])) };
+  await using writer = await RandomWriter.create({
+    seed: 6,
+    maxTokens: 500,
+    markers: { texts, areSpecial: true },
+    biases,
+  });
+  const rng = new TestRng(13);
+  const tasks = (["named", "any", "free", "form"] as const).flatMap((call) =>
+    Array.from({ length: 12 }, () => {
+      const functions = NAMES.slice(0, call === "named" ? 1 : rng.int(1, 3)).map(
+        (name, i): GrammarFunction => ({
+          name,
+          parameters: randomParameters(rng),
+          isStrict: true,
+          param: `tools[${i}]`,
+        }),
+      );
+      const format = { openers: [], startOpeners: [], spelling: harmony.spelling };
+      const options = { format, functions, isSingle: rng.chance(0.5), specialTexts: texts };
+      const form = call === "form" ? ({ kind: "schema", schema: FORM, param: "form" } as const) : undefined;
+      const isForced = call === "named" || call === "any";
+      const grammar = isForced ? forcedCallGrammar(options, call === "named") : channelGrammar(options, form);
+      const opening = isForced ? callOpening(harmony, call === "named" ? functions[0]!.name : undefined) : "";
+      return { call, functions, isSingle: options.isSingle, grammar, opening };
+    }),
+  );
+  const ajv = new Ajv2020.default({ strict: false });
+  const numSeen = { named: 0, any: 0, free: 0, form: 0, content: 0, reasoning: 0 };
+  (await writer.write(tasks.map(({ grammar }, seed) => ({ grammar, seed })))).forEach(({ text, isCut }, i) => {
+    if (isCut) return;
+    const { call, functions, isSingle, opening } = tasks[i]!;
+    const toolNames = new Set(functions.map(({ name }) => name));
+    const reader = new HarmonyReader({ toolNames, isSingle, hasReasoning: true, opening });
+    const parts: AnswerPart[] = [];
+    for (const part of [...reader.push(text), ...reader.flush()]) appendPart(parts, part);
+    const { calls } = show(parts);
+    numSeen[call] += calls.length;
+    numSeen.reasoning += parts.some(({ kind }) => kind === "reasoning") ? 1 : 0;
+    if (calls.length === 0) {
+      expect(["free", "form"]).toContain(call);
+      const { text: last } = parts.at(-1) as { text: string };
+      // Its last paragraph, where remarks come before it.
+      if (call === "form")
+        expect(ajv.validate(FORM, JSON.parse(last.slice(last.lastIndexOf("\n\n{") + 1))), text).toBe(true);
+      numSeen.content++;
+    }
+    for (const [name, args] of calls) {
+      const { parameters } = functions.find((each) => each.name === name)!;
+      expect(ajv.validate(parameters as object, JSON.parse(args)), `${name} ${args}`).toBe(true);
+    }
+  });
+  console.log(`harmony: ${JSON.stringify(numSeen)}`);
+  for (const count of Object.values(numSeen)) expect(count).toBeGreaterThan(2);
 }, 120_000);

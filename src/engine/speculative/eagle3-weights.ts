@@ -77,6 +77,7 @@ function bindHead(
     besides: { input: besides, ...projections("_embd") },
     queryNorm: undefined,
     keyNorm: undefined,
+    sinks: undefined,
     attentionOutput: binder.linear("attn_output", width, query),
     attentionPostNorm: undefined,
     attentionSumNorm: undefined,

@@ -19,6 +19,8 @@ export const DECODERS = [
   "granite",
   "olmo2",
   "seed_oss",
+  "gpt-oss",
+  "glm4moe",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "modern-bert", "gemma-embedding"] as const;
@@ -51,7 +53,9 @@ interface ArchitectureFacts {
   /** Feed-forward parts are two matrices. */
   readonly isGateless?: true;
   /** Models of it may have experts. */
-  readonly hasExperts?: true;
+  readonly experts?: ExpertFacts;
+  /** Each head has one more attention score, without a value. */
+  readonly hasSinks?: true;
   /** Embeddings, residuals, scores and logits have factors. */
   readonly hasFactors?: true;
   /** A GGUF file's `rope.scaling.finetuned` switches the rope off. */
@@ -63,10 +67,26 @@ interface ArchitectureFacts {
   /** Every so-many-th layer has no rope, where a file is silent. */
   readonly noRopePeriod?: number;
   readonly windows?: WindowFacts;
+  /** YaRN goes over from kept to stretched frequencies where its formula says, not from whole pairs to whole pairs; GGUF files do not say it. */
+  readonly keepsYarnRange?: true;
+  /** Blocks behind the layers may draft later tokens. */
+  readonly hasDraftBlocks?: true;
   /** Base of the rope in a GGUF file that does not say; absent: 10,000. */
   readonly ropeBaseInFiles?: number;
   /** Layers of the size that divides scores by √(width / heads) instead of √headDim; GGUF files do not say it, as in llama.cpp. */
   readonly numLayersOf27b?: number;
+}
+
+interface ExpertFacts {
+  /**
+   * What weighs a token's experts: the softmax of their logits, over all experts or over the chosen ones as files say, or always over the
+   * chosen ones; or the sigmoid of each one's logit, to which a bias is added for the choice, in groups of experts.
+   */
+  readonly weighedBy: "softmax" | "softmaxOfChosen" | "sigmoid";
+  /** Routers and experts add biases. */
+  readonly hasBiases?: true;
+  /** The first layers may do without, and the others may have a part that every token passes, added as it is. */
+  readonly mayShare?: true;
 }
 
 /** Which layers have a sliding window, where a file is silent. */
@@ -83,6 +103,7 @@ export interface WindowFacts {
 
 const LLAMA: ArchitectureFacts = { activation: "silu" };
 const NEOX: ArchitectureFacts = { ...LLAMA, isNeoxInFiles: true };
+const SOFTMAX: ExpertFacts = { weighedBy: "softmax" };
 const BERT: ArchitectureFacts = {
   activation: "gelu",
   isNeoxInFiles: true,
@@ -93,12 +114,12 @@ const GEMMA: ArchitectureFacts = { activation: "geluTanh", isNeoxInFiles: true, 
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // Mixtral is one.
-  llama: { ...LLAMA, hasExperts: true },
+  llama: { ...LLAMA, experts: SOFTMAX },
   mistral: { ...LLAMA, windows: { period: 0 } },
   mistral3: { ...LLAMA, scalesQueries: true },
   qwen2: NEOX,
   qwen3: NEOX,
-  qwen3moe: { ...NEOX, hasExperts: true },
+  qwen3moe: { ...NEOX, experts: SOFTMAX },
   gemma2: {
     ...GEMMA,
     caps: { attention: 50, logits: 30 },
@@ -112,6 +133,16 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // OLMo 3 is one with windows.
   olmo2: { ...NEOX, isPostNormed: true, windows: { period: 4, localRope: {} } },
   seed_oss: NEOX,
+  "gpt-oss": {
+    activation: "clampedSwiglu",
+    isNeoxInFiles: true,
+    experts: { weighedBy: "softmaxOfChosen", hasBiases: true },
+    hasSinks: true,
+    windows: { period: 2, widthInFiles: 128 },
+    keepsYarnRange: true,
+  },
+  // GLM-4.5 to 4.7.
+  glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
   // RoBERTa is one.
   bert: { ...BERT, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

@@ -21,13 +21,13 @@ export type HeadLayer =
   | { readonly kind: "norm"; readonly name: string; readonly width: number; readonly eps: number };
 
 /** How a rank head's outputs become a score: as they are, by the sigmoid of the only one, or as the share of the last among two. */
-export type Scoring = "raw" | "sigmoid" | "softmax";
+export type HeadScoring = "raw" | "sigmoid" | "softmax";
 
 /** What follows the pooling. */
 export interface PooledHead {
   readonly layers: readonly HeadLayer[];
   /** Of rerankers; undefined: the outputs are an embedding. */
-  readonly scoring: Scoring | undefined;
+  readonly scoring: HeadScoring | undefined;
 }
 
 /** Names of the tensors that a head may have. */

@@ -11,6 +11,7 @@ const PLAIN: RopeConfig = {
   originalContextLength: 4096,
   betaFast: 32,
   betaSlow: 1,
+  roundsYarnRange: true,
   attentionFactor: 1,
 };
 
@@ -42,6 +43,26 @@ describe("rope frequencies", () => {
     expect([...invFreq.subarray(40)]).toEqual([...plain.subarray(40)].map((f) => Math.fround(f / 4)));
     expect(invFreq[31]! / plain[31]!).toBeCloseTo(1 - (8 / 17) * 0.75, 6);
     expect(magnitude).toBeCloseTo(1 + 0.1 * Math.log(4), 12);
+  });
+
+  test("YaRN's range is whole pairs, or what the formula says (gpt-oss)", () => {
+    const rope: RopeConfig = {
+      ...PLAIN,
+      dim: 64,
+      base: 150_000,
+      scaling: "yarn",
+      factor: 32,
+      originalContextLength: 4096,
+    };
+    const scale = (roundsYarnRange: boolean, pair: number) =>
+      ropeFrequencies({ ...rope, roundsYarnRange }, undefined).invFreq[pair]! * 150_000 ** ((2 * pair) / 64);
+    // 64·ln(4096/(32·2π))/(2·ln 150000) = 8.0928, 64·ln(4096/2π)/(2·ln 150000) = 17.3980.
+    const at = (low: number, high: number, pair: number) => 1 - ((pair - low) / (high - low)) * (31 / 32);
+    expect(scale(true, 9)).toBeCloseTo(at(8, 18, 9), 5);
+    expect(scale(false, 9)).toBeCloseTo(at(8.0928, 17.398, 9), 4);
+    expect(scale(false, 8)).toBeCloseTo(1, 6);
+    expect(scale(false, 17)).toBeCloseTo(at(8.0928, 17.398, 17), 4);
+    expect(scale(false, 18)).toBeCloseTo(1 / 32, 6);
   });
 
   test("factors of the wrong length or sign are refused", () => {

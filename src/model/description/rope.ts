@@ -17,6 +17,8 @@ export interface RopeConfig {
   readonly originalContextLength: number;
   readonly betaFast: number;
   readonly betaSlow: number;
+  /** The pairs between which YaRN goes over from kept to stretched are rounded outwards to whole ones. */
+  readonly roundsYarnRange: boolean;
   readonly attentionFactor: number;
 }
 
@@ -47,8 +49,9 @@ export function ropeFrequencies(
 function frequencyScale(rope: RopeConfig, pair: number): number {
   if (rope.scaling === "linear") return 1 / rope.factor;
   if (rope.scaling !== "yarn") return 1;
-  const low = Math.max(0, Math.floor(correctionDim(rope, rope.betaFast)));
-  const high = Math.min(rope.dim - 1, Math.ceil(correctionDim(rope, rope.betaSlow)));
+  const [first, last] = [correctionDim(rope, rope.betaFast), correctionDim(rope, rope.betaSlow)];
+  const low = Math.max(0, rope.roundsYarnRange ? Math.floor(first) : first);
+  const high = Math.min(rope.dim - 1, rope.roundsYarnRange ? Math.ceil(last) : last);
   const ramp = Math.min(1, Math.max(0, (pair - low) / Math.max(0.001, high - low)));
   // ramp 0: fast pair, kept as trained; ramp 1: slow pair, interpolated.
   return (1 - ramp) * 1 + ramp / rope.factor;

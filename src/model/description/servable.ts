@@ -1,5 +1,5 @@
 /** The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values are computed. */
-import type { Activation } from "../../backend/ops.js";
+import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
 import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
@@ -9,9 +9,31 @@ import { expertsOf } from "./sizes.js";
 
 export interface ServableLayer {
   readonly mixer: AttentionMixer;
-  /** Experts without a shared part. */
   readonly feedForward: FeedForward;
 }
+
+/** How a router's logits become a choice of experts and their weights. */
+export interface ExpertRouting {
+  readonly scoring: Scoring;
+  /** The weights of a token's experts are relative to one another, not to those of all experts. */
+  readonly normalises: boolean;
+  /** Factor on the weights. */
+  readonly scale: number;
+  /** Experts lie in groups, of which a token uses the best few; 1 of 1: there are none. */
+  readonly numGroups: number;
+  readonly numUsedGroups: number;
+  /** Scores have biases, which weights do not have. */
+  readonly hasBias: boolean;
+}
+
+export const PLAIN_ROUTING: ExpertRouting = {
+  scoring: "softmax",
+  normalises: true,
+  scale: 1,
+  numGroups: 1,
+  numUsedGroups: 1,
+  hasBias: false,
+};
 
 /** Queries are multiplied by 1 + beta · ln(1 + floor(position / length)). */
 export interface QueryScaling {
@@ -40,6 +62,10 @@ export interface ServableModel extends ModelDescription {
   readonly attentionCap: number;
   readonly logitCap: number;
   readonly queryScaling: QueryScaling | undefined;
+  /** Each head has one more attention score, which has no value: it takes a share of the sum (gpt-oss). */
+  readonly hasSinks: boolean;
+  /** The router and the experts add biases, without which the model is another one. */
+  readonly hasExpertBiases: boolean;
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
@@ -53,8 +79,7 @@ export interface ServableModel extends ModelDescription {
   readonly numTokenTypes: number;
   readonly hasEmbeddingNorm: boolean;
   readonly activation: Activation;
-  /** The weights of a token's experts are the softmax of their own scores, not of all experts'. */
-  readonly normalisesExperts: boolean;
+  readonly routing: ExpertRouting;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxRope: boolean;
   readonly ropes: readonly RopeConfig[];
@@ -73,6 +98,8 @@ export function fixedBy(architecture: Architecture, width: number) {
     isLayerNormed: facts.isLayerNormed ?? false,
     normsSums: facts.normsSums ?? false,
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
+    hasSinks: facts.hasSinks ?? false,
+    hasExpertBiases: facts.experts?.hasBiases ?? false,
     embeddingScale: facts.isGemma ? Math.fround(Math.sqrt(width)) : 1,
     positionTable: undefined,
     numTokenTypes: 0,
@@ -95,12 +122,15 @@ export function tasksOf({ isCausal, head }: Pick<ServableModel, "isCausal" | "he
 }
 
 /** @throws architecture_unsupported, where the engine does not compute the layers */
-export function servableLayers({ layers }: Pick<ModelDescription, "layers">): readonly ServableLayer[] {
+export function servableLayers(
+  { layers }: Pick<ModelDescription, "layers">,
+  architecture: Architecture,
+): readonly ServableLayer[] {
   if (!layers.every(hasAttention)) {
     throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
   }
   const { sharedWidth = 0, count = 0 } = expertsOf({ layers }) ?? {};
-  if (sharedWidth > 0) {
+  if (sharedWidth > 0 && factsOf(architecture).experts?.mayShare !== true) {
     throw unservedVariant(`expected experts without a part that every token passes, got one of width ${sharedWidth}`);
   }
   const numExperts = count * layers.filter(({ feedForward }) => feedForward.kind === "experts").length;
@@ -126,6 +156,21 @@ const SAME_IN_ALL_LAYERS: readonly (readonly [string, (layer: ServableLayer) => 
   ["number of query heads", ({ mixer }) => mixer.numHeads],
   ["number of key/value heads", ({ mixer }) => mixer.numKvHeads],
 ];
+
+/** @throws architecture_unsupported for groups that do not hold the experts, or too few of them */
+export function assertGroups({ layers }: Pick<ModelDescription, "layers">, routing: ExpertRouting): void {
+  const { numGroups, numUsedGroups } = routing;
+  for (const { feedForward } of layers) {
+    if (feedForward.kind !== "experts") continue;
+    const { count, active } = feedForward;
+    const perGroup = count / numGroups;
+    const isWhole = numGroups === 1 || (Number.isInteger(perGroup) && perGroup >= 2);
+    if (isWhole && numUsedGroups <= numGroups && perGroup * numUsedGroups >= active) continue;
+    throw unservedVariant(
+      `expected ${count} experts in whole groups, with ${active} in those that a token uses, got ${numUsedGroups} of ${numGroups} groups`,
+    );
+  }
+}
 
 export const unservedArchitecture = (message: string): MillraceError =>
   new MillraceError("architecture_unsupported", message, {

@@ -15,6 +15,9 @@ import {
 } from "../description/model-description.js";
 import { MetadataReader } from "./metadata-reader.js";
 
+/** How many of the last blocks draft later tokens: they are no layers of the model. */
+export const DRAFT_BLOCKS = "nextn_predict_layers";
+
 /** @throws gguf_metadata, where a number is missing or beyond MODEL_LIMITS */
 export function describeGguf(gguf: GgufFile): ModelDescription {
   const { metadata } = gguf;
@@ -23,12 +26,13 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
     throw new MillraceError("gguf_metadata", "expected a general.architecture, got none");
   }
   const read = new MetadataReader(metadata, architecture);
-  const numLayers = read.size("block_count", MODEL_LIMITS.layers);
+  const numBlocks = read.size("block_count", MODEL_LIMITS.layers);
+  const numLayers = numBlocks - read.optionalSize(DRAFT_BLOCKS, numBlocks - 1);
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
-  const windowOf = readWindows(read, architecture, { numLayers, contextLength });
-  const mixerOf = readMixers(read, { numLayers, width, windowOf });
-  const feedForwardOf = readFeedForwards(read, architecture, numLayers);
+  const windowOf = readWindows(read, architecture, { numBlocks, contextLength });
+  const mixerOf = readMixers(read, { numBlocks, width, windowOf });
+  const feedForwardOf = readFeedForwards(read, architecture, numBlocks);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
     width,
@@ -49,7 +53,8 @@ function readVocabSize(read: MetadataReader, { tensors }: GgufFile): number {
 }
 
 interface LayerContext {
-  readonly numLayers: number;
+  /** Entries of lists by layer. */
+  readonly numBlocks: number;
   readonly width: number;
   readonly windowOf: (index: number) => Window;
 }
@@ -66,7 +71,7 @@ export const WINDOW_PATTERN = "attention.sliding_window_pattern";
 function readWindows(
   read: MetadataReader,
   architecture: string,
-  { numLayers, contextLength }: { readonly numLayers: number; readonly contextLength: number },
+  { numBlocks, contextLength }: { readonly numBlocks: number; readonly contextLength: number },
 ): (index: number) => Window {
   const all: Window = { window: 0, rope: 0 };
   const { windows, noRopePeriod = 0, hasPositionTable } = knownFacts(architecture) ?? {};
@@ -81,18 +86,18 @@ function readWindows(
   const local: Window = { window, rope };
   const { period, isFromFirst } = windows;
   const isLocal =
-    read.layers(WINDOW_PATTERN, numLayers, isFromFirst) ?? ((index: number) => !seesAll(index, period, isFromFirst));
+    read.layers(WINDOW_PATTERN, numBlocks, isFromFirst) ?? ((index: number) => !seesAll(index, period, isFromFirst));
   return (index) => (isLocal(index) ? local : all);
 }
 
-function readMixers(read: MetadataReader, { numLayers, width, windowOf }: LayerContext): (index: number) => Mixer {
-  const numHeads = read.perLayer("attention.head_count", numLayers, MODEL_LIMITS.heads);
+function readMixers(read: MetadataReader, { numBlocks, width, windowOf }: LayerContext): (index: number) => Mixer {
+  const numHeads = read.perLayer("attention.head_count", numBlocks, MODEL_LIMITS.heads);
   if (read.has("attention.kv_lora_rank")) {
     const latent = readLatent(read);
     return (index) => ({ ...latent, numHeads: numHeads[index]! });
   }
   const numKvHeads = read.has("attention.head_count_kv")
-    ? read.perLayer("attention.head_count_kv", numLayers, MODEL_LIMITS.heads)
+    ? read.perLayer("attention.head_count_kv", numBlocks, MODEL_LIMITS.heads)
     : numHeads;
   const headDim = read.size("attention.key_length", MODEL_LIMITS.headDim, Math.floor(width / Math.max(...numHeads)));
   const valueDim = read.size("attention.value_length", MODEL_LIMITS.headDim, headDim);
@@ -126,11 +131,11 @@ function readLatent(read: MetadataReader): Omit<LatentMixer, "numHeads"> {
 function readFeedForwards(
   read: MetadataReader,
   architecture: string,
-  numLayers: number,
+  numBlocks: number,
 ): (index: number) => FeedForward {
   const experts = readExperts(read);
-  const numDense = experts === undefined ? numLayers : read.optionalSize("leading_dense_block_count", numLayers);
-  const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numLayers, MODEL_LIMITS.ff);
+  const numDense = experts === undefined ? numBlocks : read.optionalSize("leading_dense_block_count", numBlocks);
+  const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
   const gate = knownFacts(architecture)?.isGateless ? { isGated: false as const } : {};
   return (index) =>
     experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]!, ...gate };

@@ -4,7 +4,13 @@ import type { GgufFile } from "../../formats/gguf/types.js";
 import { type EncoderArchitecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import type { HeadActivation, HeadLayer, PooledHead, Pooling } from "../description/pooling.js";
-import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import {
+  fixedBy,
+  PLAIN_ROUTING,
+  type ServableModel,
+  servableLayers,
+  unservedVariant,
+} from "../description/servable.js";
 import { describeGguf } from "./describe.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { ropesFromMetadata } from "./rope.js";
@@ -26,7 +32,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
   }
   const { activation, hasPositionTable, isLayerNormed, normsSums, isNeoxInFiles = false } = factsOf(architecture);
   const description = describeGguf(gguf);
-  const layers = servableLayers(description);
+  const layers = servableLayers(description, architecture);
   const { headDim, valueDim } = layers[0]!.mixer;
   if (valueDim !== headDim) {
     throw new MillraceError("gguf_metadata", `expected value heads as wide as key heads (${headDim}), got ${valueDim}`);
@@ -49,7 +55,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
       ? (rowsOf(gguf, "token_types.weight", MODEL_LIMITS.heads) ?? 0)
       : 0,
     activation,
-    normalisesExperts: false,
+    routing: PLAIN_ROUTING,
     isNeoxRope: isNeoxInFiles,
     ropes: hasPositionTable ? [] : ropesFromMetadata(metadata, architecture, layers),
     ...pooledParts(gguf, architecture, description.width),

@@ -1,12 +1,15 @@
-/** From the loader's tensor names to those of GGUF files, which differ in one architecture. */
+/** From the loader's tensor names to those of GGUF files, which differ in some architectures. */
 import type { Architecture } from "../description/architectures.js";
+
+/** What stands before the feed-forward part has the name of what others have after attention. */
+const RENAMED: readonly Architecture[] = ["seed_oss", "gpt-oss", "glm4moe"];
 
 /**
  * @example ggufNameOf("blk.3.ffn_norm.weight", "seed_oss") // "blk.3.post_attention_norm.weight"
  * @returns undefined for tensors that such files do not have
  */
 export function ggufNameOf(name: string, architecture: Architecture | undefined): string | undefined {
-  if (architecture !== "seed_oss") return name;
+  if (architecture === undefined || !RENAMED.includes(architecture)) return name;
   if (/\.post_attention_norm\.weight$/.test(name)) return undefined;
   return name.replace(/\.ffn_norm\.weight$/, ".post_attention_norm.weight");
 }

@@ -1,12 +1,12 @@
 /** The rope that a GGUF file states. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
-import { type Architecture, factsOf, knownFacts } from "../description/architectures.js";
+import { type Architecture, factsOf } from "../description/architectures.js";
 import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
 import type { ServableLayer } from "../description/servable.js";
 import { MetadataReader } from "./metadata-reader.js";
 
-function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim: number): RopeConfig {
+function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, headDim: number): RopeConfig {
   const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
   const dim = number("dimension_count") ?? headDim;
   if (!Number.isInteger(dim) || dim < 2 || dim % 2 !== 0 || dim > headDim) {
@@ -15,7 +15,7 @@ function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim:
       `expected ${architecture}.rope.dimension_count even and in [2, ${headDim}], got ${dim}`,
     );
   }
-  const base = number("freq_base") ?? knownFacts(architecture)?.ropeBaseInFiles ?? 10_000;
+  const base = number("freq_base") ?? factsOf(architecture).ropeBaseInFiles ?? 10_000;
   const factor = number("scaling.factor") ?? number("scale_linear") ?? 1;
   if (!(base > 0 && Number.isFinite(base) && factor > 0 && Number.isFinite(factor))) {
     throw new MillraceError("gguf_metadata", `expected positive rope base and factor, got ${base} and ${factor}`);
@@ -43,6 +43,7 @@ function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim:
       number("scaling.original_context_length") ?? metadata.number(`${architecture}.context_length`) ?? 0,
     betaFast: number("scaling.yarn_beta_fast") ?? 32,
     betaSlow: number("scaling.yarn_beta_slow") ?? 1,
+    roundsYarnRange: factsOf(architecture).keepsYarnRange !== true,
     attentionFactor: (number("scaling.attn_factor") ?? 1) / withheld,
   };
 }

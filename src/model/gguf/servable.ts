@@ -5,19 +5,23 @@ import { ARCHITECTURES, type Architecture, factsOf, isEncoder } from "../descrip
 import { MODEL_LIMITS } from "../description/model-description.js";
 import type { Pooling } from "../description/pooling.js";
 import {
+  assertGroups,
+  type ExpertRouting,
   fixedBy,
+  PLAIN_ROUTING,
   type ServableLayer,
   type ServableModel,
   servableLayers,
   unservedArchitecture,
   unservedVariant,
 } from "../description/servable.js";
-import { describeGguf } from "./describe.js";
+import { DRAFT_BLOCKS, describeGguf } from "./describe.js";
 import { servableEncoder } from "./encoder.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { ropesFromMetadata } from "./rope.js";
 
-/** Code of `<architecture>.expert_gating_func`. */
+/** Codes of `<architecture>.expert_gating_func`. */
+const SIGMOID = 2;
 const SOFTMAX_OF_CHOSEN = 3;
 
 /** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
@@ -48,7 +52,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   if (isEncoder(architecture)) return servableEncoder(gguf, architecture);
   const description = describeGguf(gguf);
   const { width } = description;
-  const layers = servableLayers(description);
+  const layers = servableLayers(description, architecture);
   const { headDim, valueDim } = layers[0]!.mixer;
   if (valueDim !== headDim) {
     const message = `expected value heads as wide as key heads (${headDim}), got ${valueDim}`;
@@ -56,6 +60,8 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   }
   const { activation, isNeoxInFiles = false } = factsOf(architecture);
   const read = new MetadataReader(metadata, architecture);
+  const routing = readRouting(read, metadata, architecture);
+  assertGroups(description, routing);
   return Object.freeze({
     ...description,
     layers,
@@ -64,7 +70,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     attentionScale: attentionScaleOf(architecture, layers, width),
     ...scalesOf(read, architecture, description.contextLength),
     activation,
-    normalisesExperts: readExpertWeights(metadata, architecture),
+    routing,
     isNeoxRope: isNeoxInFiles,
     ropes: ropesFromMetadata(metadata, architecture, layers),
     ...pooledParts(gguf, architecture, width),
@@ -129,12 +135,13 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
-  const { hasExperts, caps, hasRopeSwitch, scalesQueries } = factsOf(known);
+  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks } = factsOf(known);
   const unserved = [
     ...UNSERVED_KEYS,
-    ...(hasExperts ? [] : ["expert_count"]),
+    ...(experts === undefined ? ["expert_count"] : []),
     ...(caps === undefined ? CAPS : []),
     ...(scalesQueries ? [] : [QUERY_SCALE]),
+    ...(hasDraftBlocks ? [] : [DRAFT_BLOCKS]),
   ];
   for (const key of unserved) {
     const value = metadata.number(`${known}.${key}`);
@@ -154,13 +161,32 @@ const SERVED_EXPERTS: Readonly<Record<string, readonly number[]>> = {
   expert_group_count: [0, 1],
 };
 
-/** @returns whether the weights of a token's experts are relative to one another */
-function readExpertWeights(metadata: GgufMetadata, architecture: Architecture): boolean {
+function readRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
+  const weighedBy = factsOf(architecture).experts?.weighedBy;
+  if (weighedBy === "sigmoid") return readSigmoidRouting(read, metadata, architecture);
   for (const [key, served] of Object.entries(SERVED_EXPERTS)) {
     const value = metadata.number(`${architecture}.${key}`);
     if (value === undefined || served.includes(value)) continue;
     throw unservedVariant(`expected ${architecture}.${key} to be one of ${served.join(", ")}, got ${value}`);
   }
-  const isOfChosen = metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
-  return isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? true);
+  const isOfChosen =
+    weighedBy === "softmaxOfChosen" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
+  const normalises = isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? true);
+  return { ...PLAIN_ROUTING, normalises };
+}
+
+function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
+  const gating = metadata.number(`${architecture}.expert_gating_func`) ?? 0;
+  if (gating !== 0 && gating !== SIGMOID) {
+    throw unservedVariant(`expected ${architecture}.expert_gating_func to be 0 or ${SIGMOID}, got ${gating}`);
+  }
+  const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
+  return {
+    scoring: "sigmoid",
+    normalises: metadata.boolean(`${architecture}.expert_weights_norm`) ?? false,
+    scale: read.optionalPositive("expert_weights_scale", 1),
+    numGroups,
+    numUsedGroups: read.optionalSize("expert_group_used_count", numGroups) || numGroups,
+    hasBias: true,
+  };
 }

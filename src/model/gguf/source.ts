@@ -5,6 +5,7 @@ import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
 import type { Architecture } from "../description/architectures.js";
+import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { ggufNameOf } from "./names.js";
 
@@ -12,10 +13,15 @@ import { ggufNameOf } from "./names.js";
 const IGNORED = /^(?:v|a|mm)\.|^cls\.|\.attn_rot_embd\.weight$/;
 
 export class GgufSource implements TensorSource {
+  readonly #architecture: Architecture | undefined;
+
+  /** @param model undefined: the file is not of a model, and its tensors have the loader's names */
   constructor(
     private readonly gguf: GgufFile,
-    private readonly architecture?: Architecture,
-  ) {}
+    private readonly model?: Pick<ServableModel, "architecture" | "layers">,
+  ) {
+    this.#architecture = model?.architecture;
+  }
 
   has(name: string): boolean {
     return this.#find(name) !== undefined;
@@ -31,23 +37,35 @@ export class GgufSource implements TensorSource {
     return { type: tensor.type, path: this.gguf.shards[tensor.shard]!.path, byteOffset };
   }
 
-  values(name: string, length: number): Float32Array {
-    const tensor = this.#tensor(name, [length]);
+  values(name: string, length: number, count?: number): Float32Array {
+    const tensor = this.#tensor(name, count === undefined ? [length] : [length, count]);
     using file = openFile(this.gguf.shards[tensor.shard]!.path);
-    return dequantizeRow(tensor.type, readExactly(file, tensor.byteOffset, tensor.byteLength), length);
+    const bytes = readExactly(file, tensor.byteOffset, tensor.byteLength);
+    return dequantizeRow(tensor.type, bytes, length * (count ?? 1));
   }
 
   expectNoOthers(names: ReadonlySet<string>): void {
-    const stored = new Set(Array.from(names, (name) => ggufNameOf(name, this.architecture)));
-    const others = [...this.gguf.tensors.keys()].filter((name) => !stored.has(name) && !IGNORED.test(name));
+    const stored = new Set(Array.from(names, (name) => ggufNameOf(name, this.#architecture)));
+    const others = [...this.gguf.tensors.keys()].filter(
+      (name) => !stored.has(name) && !IGNORED.test(name) && !this.#isDraft(name),
+    );
     if (others.length === 0) return;
     throw new MillraceError("gguf_tensor", `expected tensors that are computed, got ${shownNames(others)} too`, {
       hint: "The file is of a variant that is not served: without these tensors its answers would be others.",
     });
   }
 
+  /** Of a block behind the layers, which the header says to draft later tokens. */
+  #isDraft(name: string): boolean {
+    if (this.model === undefined) return false;
+    const { architecture, layers } = this.model;
+    const index = Number(/^blk\.(\d+)\./.exec(name)?.[1]);
+    const numBlocks = this.gguf.metadata.number(`${architecture}.block_count`) ?? layers.length;
+    return index >= layers.length && index < numBlocks;
+  }
+
   #find(name: string): GgufTensor | undefined {
-    const stored = ggufNameOf(name, this.architecture);
+    const stored = ggufNameOf(name, this.#architecture);
     return stored === undefined ? undefined : this.gguf.tensors.get(stored);
   }
 

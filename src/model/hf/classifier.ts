@@ -1,6 +1,6 @@
 /** The classification head of a model that scores pairs of texts: of an encoder (a cross-encoder), or behind the last token of a qwen3. */
 import type { JsonObject } from "../../formats/files/json.js";
-import type { HeadActivation, HeadLayer, PooledHead, Pooling, Scoring } from "../description/pooling.js";
+import type { HeadActivation, HeadLayer, HeadScoring, PooledHead, Pooling } from "../description/pooling.js";
 import { unservedVariant } from "../description/servable.js";
 import { ConfigReader } from "./config-reader.js";
 import type { TypeTraits } from "./model-types.js";
@@ -60,13 +60,13 @@ function numLabelsOf(text: JsonObject): number {
   return text.number("num_labels") ?? (names === undefined ? 2 : Object.keys(names.raw).length);
 }
 
-const ACTIVATIONS: Readonly<Record<string, Scoring>> = {
+const ACTIVATIONS: Readonly<Record<string, HeadScoring>> = {
   "torch.nn.modules.linear.Identity": "raw",
   "torch.nn.modules.activation.Sigmoid": "sigmoid",
 };
 
 /** The activation that sentence-transformers applies: the sigmoid of one label, unless the file names another. */
-function scoringOf(text: JsonObject): Scoring {
+function scoringOf(text: JsonObject): HeadScoring {
   const nested = text.object("sentence_transformers");
   const stated = nested?.string("activation_fn") ?? text.string("sbert_ce_default_activation_function");
   if (stated === undefined) return "sigmoid";

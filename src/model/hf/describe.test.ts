@@ -120,6 +120,8 @@ describe("rope", () => {
     expect(ropeFrequencies(stated, undefined).magnitude).toBeCloseTo(1.5, 12);
     const both = rope({ ...yarn, mscale: 1, mscale_all_dim: 1 }).model.ropes[0]!;
     expect(ropeFrequencies(both, undefined).magnitude).toBeCloseTo(1, 12);
+    expect(both.roundsYarnRange).toBe(true);
+    expect(rope({ ...yarn, truncate: false }).model.ropes[0]!.roundsYarnRange).toBe(false);
   });
 
   it("of Phi-3 takes part of a head and two sets of factors", () => {
@@ -137,7 +139,6 @@ describe("rope", () => {
 
   it.each([
     [{ rope_type: "dynamic", factor: 2 }, "architecture_unsupported"],
-    [{ rope_type: "yarn", factor: 2, truncate: false }, "architecture_unsupported"],
     [{ rope_type: "linear" }, "model_config"],
     [{ rope_type: "linear", factor: -1 }, "model_config"],
     [{ rope_type: "llama3", factor: 8 }, "model_config"],

@@ -171,7 +171,10 @@ function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: numbe
   const read = new ConfigReader(text);
   const experts = readExperts(read, traits.experts);
   if (experts !== undefined && traits.experts?.hasChoice === false) return () => experts;
-  const numDense = experts === undefined ? numLayers : read.optionalSize("first_k_dense_replace", numLayers);
+  const numDense =
+    experts === undefined
+      ? numLayers
+      : read.optionalSize("first_k_dense_replace", numLayers, traits.experts?.numDenseLayers);
   const period = experts === undefined ? 1 : read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   if (numDense === 0 && period === 1 && denseLayers.length === 0) return () => experts!;
@@ -190,7 +193,7 @@ function readExperts(read: ConfigReader, ofClass: ExpertTraits | undefined): Exp
   const widthKey = ofClass?.widthKey ?? read.firstOf(["moe_intermediate_size", "intermediate_size"]);
   const width = read.size(widthKey, MODEL_LIMITS.ff, ofClass?.width);
   const sharedKey = read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
-  const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff);
+  const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.numShared);
   return {
     kind: "experts",
     count,

@@ -44,14 +44,26 @@ it("layers have experts where the settings say so", () => {
 
 it.each([
   ["qwen3_moe", { count: 128, active: 8, width: 768 }, { numHeads: 32, numKvHeads: 4, window: 0 }, 32_768, 1e-6],
+  ["gpt_oss", { count: 128, active: 4, width: 2880 }, { numHeads: 64, numKvHeads: 8, headDim: 64 }, 131_072, 1e-5],
   ["mixtral", { count: 8, active: 2, width: 14_336 }, { numHeads: 32, numKvHeads: 8, window: 0 }, 131_072, 1e-5],
 ] as const)("a %s that says next to nothing has its class's experts", (model_type, experts, mixer, context, eps) => {
-  const json = { model_type, hidden_size: 4096, num_hidden_layers: 2 };
+  const json = { model_type, hidden_size: 4096, num_hidden_layers: 2, rope_scaling: { rope_type: "default" } };
   const { model } = servableConfig(new JsonObject(json, "config.json", ""), "m");
   expect(model).toMatchObject({ contextLength: context, rmsEps: eps });
   for (const layer of model.layers) {
     expect(layer).toMatchObject({ feedForward: { kind: "experts", sharedWidth: 0, ...experts }, mixer });
   }
+});
+
+it("a glm4_moe that says next to nothing has its class's experts behind a dense layer, and half of each head rotated", () => {
+  const json = { model_type: "glm4_moe", hidden_size: 4096, num_hidden_layers: 2, head_dim: 128 };
+  const { layers, routing, ropes } = servableConfig(new JsonObject(json, "config.json", ""), "m").model;
+  expect(layers.map(({ feedForward }) => feedForward)).toEqual([
+    { kind: "dense", width: 10_944 },
+    { kind: "experts", count: 128, active: 8, width: 1408, sharedWidth: 1408 },
+  ]);
+  expect(routing).toMatchObject({ scoring: "sigmoid", normalises: true, scale: 1, numGroups: 1, numUsedGroups: 1 });
+  expect(ropes[0]!.dim).toBe(64);
 });
 
 it("qwen3moe's number of experts has two names, and one of none is dense", () => {
@@ -91,7 +103,7 @@ it("a window that is switched on and not stated has the class's width", () => {
 });
 
 it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all layers, and mixtral has no choice", () => {
-  const weighs = (folder: string) => openModel(folder).config.normalisesExperts;
+  const weighs = (folder: string) => openModel(folder).config.routing.normalises;
   expect(weighs(changed("qwen3moe", { norm_topk_prob: true }))).toBe(true);
   expect(weighs(changed("qwen3moe", { norm_topk_prob: undefined }))).toBe(false);
   expect(weighs(changed("mixtral", { norm_topk_prob: false }))).toBe(true);
@@ -125,6 +137,13 @@ describe.each(["qwen3moe", "mixtral"])("fused experts of %s", (name) => {
 
 describe("a folder is refused", () => {
   it.each([
+    ["glm4_moe", { n_group: 3 }, "architecture_unsupported", /8 experts in whole groups/],
+    ["glm4_moe", { topk_group: 1 }, "architecture_unsupported", /with 3 in those that a token uses, got 1 of 4 groups/],
+    ["glm4_moe", { topk_group: 5 }, "model_config", /topk_group to be an integer in \[1, 4\], got 5/],
+    ["glm4_moe", { routed_scaling_factor: 0 }, "model_config", /routed_scaling_factor to be a positive number/],
+    ["gptoss", { swiglu_limit: 10 }, "architecture_unsupported", /swiglu_limit to be 7, got 10/],
+    ["gptoss", { swiglu_alpha: 1 }, "architecture_unsupported", /swiglu_alpha to be 1\.702, got 1/],
+    ["gptoss", { rope_scaling: undefined }, "model_config", /expected rope_parameters or rope_scaling, got neither/],
     ["qwen3moe", { num_experts_per_tok: 8 }, "model_config", /num_experts_per_tok to be an integer in \[1, 7\], got 8/],
     ["mixtral", { num_local_experts: 1e9 }, "model_config", /num_local_experts to be an integer in \[1, 16384\]/],
     ["qwen3moe", { moe_intermediate_size: 0 }, "model_config", /moe_intermediate_size to be an integer/],
@@ -137,6 +156,57 @@ describe("a folder is refused", () => {
   });
 
   it.each([
+    ["gptoss", { num_local_experts: 6 }, undefined, /mlp\.router\.weight of shape \[6,32\], got \[5,32\]/],
+    [
+      "gptoss",
+      { intermediate_size: 32 },
+      undefined,
+      /experts\.gate_up_proj_blocks as U8 \[5,64,1,16\], got U8 \[5,128/,
+    ],
+    [
+      "glm4_moe",
+      {},
+      ["model.layers.1.mlp.gate.e_score", "xodel.layers.1.mlp.gate.e_score"],
+      /e_score_correction_bias of shape \[8\], got none/,
+    ],
+    [
+      "glm4_moe",
+      { n_shared_experts: 1 },
+      undefined,
+      /shared_experts\.gate_proj\.weight of shape \[20,32\], got \[40,32\]/,
+    ],
+    ["gptoss", { intermediate_size: 48 }, undefined, /experts\.gate_up_proj_blocks as U8/],
+    [
+      "gptoss",
+      {},
+      ["model.layers.0.mlp.experts.down_proj_scales", "xodel.layers.0.mlp.experts.down_proj_scales"],
+      /down_proj_scales as U8.*none/,
+    ],
+    [
+      "gptoss",
+      {},
+      ["model.layers.1.self_attn.sinks", "xodel.layers.1.self_attn.sinks"],
+      /self_attn\.sinks of shape \[4\], got none/,
+    ],
+    [
+      "gptoss",
+      {},
+      ["model.layers.0.mlp.experts.down_proj_blocks", "xodel.layers.0.mlp.experts.down_proj_blocks"],
+      /computed, got model\.layers\.0\.mlp\.experts\.down_proj_scales too/,
+    ],
+    ["gptoss_plain", { intermediate_size: 32 }, undefined, /experts\.gate_up_proj as F32 or .* \[4,32,64\], got BF16/],
+    [
+      "gptoss_plain",
+      {},
+      ["model.layers.0.mlp.experts.gate_up_proj_bias", "xodel.layers.0.mlp.experts.gate_up_proj_bias"],
+      /gate_up_proj_bias as F32 or .* \[4,128\], got none/,
+    ],
+    [
+      "gptoss_plain",
+      {},
+      ["model.layers.0.mlp.router.bias", "xodel.layers.0.mlp.router.bias"],
+      /mlp\.router\.bias of shape \[4\], got none/,
+    ],
     ["qwen3moe", { moe_intermediate_size: 16 }, undefined, /experts\.0\.gate_proj\.weight of shape \[16,32\]/],
     ["mixtral", { num_local_experts: 5 }, undefined, /gate\.weight of shape \[5,32\], got \[4,32\]/],
     [

@@ -10,6 +10,8 @@ export interface TypeTraits {
   /** Which layers have the sliding window where `layer_types` does not say; period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
   readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   readonly isTied: boolean;
+  /** Without rope settings, the class has a rope of its own that is not assumed here. */
+  readonly hasOwnRope?: true;
   /** Names of activations that a file may choose; absent: it may name the architecture's alone. */
   readonly activations?: Readonly<Record<string, Activation>>;
   /** Of models that see whole texts, unless they are like a class of models that generate text. */
@@ -27,6 +29,8 @@ export interface TypeTraits {
     readonly window?: number;
     readonly vocabSize?: number;
     readonly attentionScalar?: number;
+    /** Share of a head that is rotated. */
+    readonly rotatedShare?: number;
   };
 }
 
@@ -39,6 +43,10 @@ export interface ExpertTraits {
   readonly widthKey: string;
   /** The config.json says which layers have them, and whether their weights are relative to one another. */
   readonly hasChoice: boolean;
+  /** Layers at the beginning that have none. */
+  readonly numDenseLayers?: number;
+  /** Width of the part that every token passes, in experts. */
+  readonly numShared?: number;
 }
 
 interface EncoderTraits {
@@ -155,6 +163,46 @@ const TRAITS = {
     architecture: "seed_oss",
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
   },
+  gpt_oss: {
+    ...LLAMA,
+    architecture: "gpt-oss",
+    windows: "period",
+    hasOwnRope: true,
+    experts: { count: 128, active: 4, width: 2880, widthKey: "intermediate_size", hasChoice: false },
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 150_000,
+      headDim: 64,
+      numHeads: 64,
+      numKvHeads: 8,
+      maxPositions: 131_072,
+      window: 128,
+      vocabSize: 201_088,
+    },
+  },
+  glm4_moe: {
+    ...LLAMA,
+    architecture: "glm4moe",
+    experts: {
+      count: 128,
+      active: 8,
+      width: 1408,
+      widthKey: "moe_intermediate_size",
+      hasChoice: true,
+      numDenseLayers: 1,
+      numShared: 1,
+    },
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 10_944,
+      numHeads: 96,
+      numKvHeads: 8,
+      maxPositions: 131_072,
+      vocabSize: 151_552,
+      rotatedShare: 0.5,
+    },
+  },
   bert: BERT,
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,
@@ -185,7 +233,12 @@ const TRAITS = {
     defaults: { rmsEps: 1e-5, ropeBase: 160_000, maxPositions: 8192, numHeads: 12, vocabSize: 50_368, window: 128 },
   },
 } as const satisfies Readonly<Record<string, ServedTraits>>;
-type ModelType = keyof typeof TRAITS;
+export type ModelType = keyof typeof TRAITS;
+
+export const architectureOf = (type: ModelType): Architecture => TRAITS[type].architecture;
+
+/** Share of a head that the class rotates where a config.json does not say. */
+export const rotatedShareOf = (type: ModelType): number => (TRAITS[type] as ServedTraits).defaults.rotatedShare ?? 1;
 
 /** Of models whose layers with a window repeat. */
 export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFacts | undefined =>

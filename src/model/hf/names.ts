@@ -49,6 +49,13 @@ const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
   "ffn_up.": "mlp.experts.#.up_proj",
   "ffn_down.": "mlp.experts.#.down_proj",
 };
+const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
+  ...QWEN3_MOE_PARTS,
+  exp_probs_b: "mlp.gate.e_score_correction_bias",
+  ffn_gate_shexp: "mlp.shared_experts.gate_proj",
+  ffn_up_shexp: "mlp.shared_experts.up_proj",
+  ffn_down_shexp: "mlp.shared_experts.down_proj",
+};
 /** Of Mixtral, whose architecture is llama's. */
 const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
@@ -57,6 +64,11 @@ const LLAMA_PARTS: Readonly<Record<string, string>> = {
   "ffn_gate.": "block_sparse_moe.experts.#.w1",
   "ffn_up.": "block_sparse_moe.experts.#.w3",
   "ffn_down.": "block_sparse_moe.experts.#.w2",
+};
+const GPT_OSS_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  attn_sinks: "self_attn.sinks",
+  ffn_gate_inp: "mlp.router",
 };
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
@@ -76,7 +88,11 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
+  "gpt-oss": GPT_OSS_PARTS,
+  glm4moe: GLM4_MOE_PARTS,
 };
+/** Tensors that have no kind at the end of their names. */
+const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b"]);
 
 /** Whether folders store the tensor as its distance from one. */
 export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
@@ -195,8 +211,41 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
   const stored = `${model}layers.${layer}.${parts[part]!.replace("#", expert)}`;
+  if (KINDLESS.has(part)) return stored;
   if (!Object.hasOwn(FUSED_EXPERTS, part)) return `${stored}.${kind}`;
   return kind === "weight" ? stored : undefined;
+}
+
+/** A part of a tensor that has a matrix for each expert. */
+export interface StackedPart {
+  /** Name of the layer's experts. */
+  readonly experts: string;
+  /** Of the tensor among them. */
+  readonly name: string;
+  /** Its rows are those from `phase` on, every `step`-th one. */
+  readonly step: number;
+  readonly phase: number;
+}
+
+const STACKED_PARTS: Partial<Record<Architecture, Readonly<Record<string, Omit<StackedPart, "experts">>>>> = {
+  "gpt-oss": {
+    ffn_gate_exps: { name: "gate_up_proj", step: 2, phase: 0 },
+    ffn_up_exps: { name: "gate_up_proj", step: 2, phase: 1 },
+    ffn_down_exps: { name: "down_proj", step: 1, phase: 0 },
+  },
+};
+
+/** @returns undefined for tensors that these checkpoints have one by one, or not at all */
+export function stackedPartOf(
+  name: string,
+  architecture: Architecture,
+  { model }: Pick<HfPrefixes, "model">,
+): StackedPart | undefined {
+  const parts = STACKED_PARTS[architecture];
+  if (parts === undefined) return undefined;
+  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)\.(?:weight|bias)$/.exec(name) ?? [];
+  if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
+  return { experts: `${model}layers.${layer}.mlp.experts`, ...parts[part]! };
 }
 
 /** Of Mixtral's routers beside fused experts. */
@@ -226,6 +275,16 @@ export class HfNames {
       `${head}lm_head.`,
     ];
     return own.some((start) => stored.startsWith(start));
+  }
+
+  /** Index of the layer whose part a stored tensor is; NaN: of none. */
+  layerOf(stored: string): number {
+    const start = `${this.#prefixes.model}layers.`;
+    return stored.startsWith(start) ? Number.parseInt(stored.slice(start.length), 10) : Number.NaN;
+  }
+
+  stackedOf(name: string, architecture: Architecture): StackedPart | undefined {
+    return stackedPartOf(name, architecture, this.#prefixes);
   }
 
   of(name: string, architecture: Architecture): string | undefined {

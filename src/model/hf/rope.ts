@@ -26,6 +26,8 @@ interface RopeContext {
   readonly headDim: number;
   readonly maxPositions: number;
   readonly defaultBase: number;
+  /** Share of a head that is rotated where the file does not say; absent: all. */
+  readonly defaultShare?: number | undefined;
   /** Of layers with a window, where they have their own; base: where the file does not say (absent: the model's). */
   readonly localRope: { readonly base?: number } | undefined;
 }
@@ -62,6 +64,11 @@ export function contextLengthOf(text: JsonObject, maxPositions: number): number 
   const original = originalLength(text, stated) ?? maxPositions;
   const stretched = Math.floor(original * yarnFactor(stated, maxPositions, original));
   return Math.min(MODEL_LIMITS.context, Math.max(maxPositions, stretched));
+}
+
+/** @throws model_config for a class whose own rope, where a file is silent, is none that is assumed here */
+export function assertRopeStated(text: JsonObject): void {
+  if (statedRopes(text).main === EMPTY) throw configError("expected rope_parameters or rope_scaling, got neither");
 }
 
 const QUERY_SCALING_KEY = "llama_4_scaling_beta";
@@ -126,6 +133,7 @@ function plainRope(dim: number, base: number, maxPositions: number): RopeConfig 
     originalContextLength: maxPositions,
     betaFast: 32,
     betaSlow: 1,
+    roundsYarnRange: true,
     attentionFactor: 1,
   };
 }
@@ -133,11 +141,11 @@ function plainRope(dim: number, base: number, maxPositions: number): RopeConfig 
 function readRope(
   text: JsonObject,
   stated: JsonObject,
-  { headDim, maxPositions }: RopeContext,
+  { headDim, maxPositions, defaultShare = 1 }: RopeContext,
   defaultBase: number,
 ): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
   const either = (key: string) => positive(stated, key) ?? positive(text, key);
-  const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? 1));
+  const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? defaultShare));
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
     throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
   }
@@ -167,7 +175,6 @@ function typeOf(stated: JsonObject): string {
 }
 
 function yarnRope(stated: JsonObject, base: RopeConfig, factor: number): RopeConfig {
-  if (stated.value("truncate") === false) throw unsupported(stated, "yarn without truncate");
   const magnitude = (mscale: number) => (factor <= 1 ? 1 : 0.1 * mscale * Math.log(factor) + 1);
   const [mscale, mscaleAll] = [stated.number("mscale"), stated.number("mscale_all_dim")];
   const inferred = mscale && mscaleAll ? magnitude(mscale) / magnitude(mscaleAll) : magnitude(1);
@@ -177,6 +184,7 @@ function yarnRope(stated: JsonObject, base: RopeConfig, factor: number): RopeCon
     factor,
     betaFast: positive(stated, "beta_fast") ?? 32,
     betaSlow: positive(stated, "beta_slow") ?? 1,
+    roundsYarnRange: stated.boolean("truncate") !== false,
     // ropeFrequencies multiplies with YaRN's own magnitude, which is part of the number here.
     attentionFactor: (positive(stated, "attention_factor") ?? inferred) / (1 + 0.1 * Math.log(factor)),
   };

@@ -2,14 +2,22 @@
 import type { Activation } from "../../backend/ops.js";
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder } from "../description/architectures.js";
-import type { ModelDescription } from "../description/model-description.js";
-import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import { MODEL_LIMITS, type ModelDescription } from "../description/model-description.js";
+import {
+  assertGroups,
+  type ExpertRouting,
+  fixedBy,
+  PLAIN_ROUTING,
+  type ServableModel,
+  servableLayers,
+  unservedVariant,
+} from "../description/servable.js";
 import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } from "./describe.js";
-import { periodicWindows, type ServedTraits, servedTraitsOf, textConfig } from "./model-types.js";
+import { periodicWindows, type ServedTraits, servedTraitsOf, type TypeTraits, textConfig } from "./model-types.js";
 import { type FolderModules, NO_MODULES } from "./modules.js";
-import { queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
+import { assertRopeStated, queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
@@ -34,11 +42,12 @@ export function servableConfig(
   const { architecture } = traits;
   const facts = factsOf(architecture);
   const description = describeConfig(config, name, weights);
-  const layers = servableLayers(description);
+  const layers = servableLayers(description, architecture);
   if (traits.experts === undefined && layers.some(({ feedForward }) => feedForward.kind === "experts")) {
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
   }
   const text = textConfig(config);
+  if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
   const { headDim } = layers[0]!.mixer;
   const { ropes, factors } = facts.hasPositionTable
@@ -47,9 +56,12 @@ export function servableConfig(
         headDim,
         maxPositions: maxPositionsOf(text, traits),
         defaultBase: traits.defaults.ropeBase,
+        defaultShare: traits.defaults.rotatedShare,
         localRope: periodicWindows(traits)?.localRope,
       });
   const { attentionScalar } = traits.defaults;
+  const routing = routingOf(text, architecture, traits);
+  assertGroups(description, routing);
   const model: ServableModel = {
     ...description,
     layers,
@@ -60,7 +72,7 @@ export function servableConfig(
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
     ...scalesOf(text, architecture, traits),
     activation: readActivation(text, facts.activation, traits.activations),
-    normalisesExperts: traits.experts?.hasChoice !== true || text.boolean("norm_topk_prob") === true,
+    routing,
     isNeoxRope: true,
     ropes,
     ...pooledParts(text, traits, description, modules),
@@ -159,11 +171,29 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: ServedTr
   return {};
 }
 
-/** An activation's name in transformers. */
+function routingOf(text: JsonObject, architecture: Architecture, { experts }: TypeTraits): ExpertRouting {
+  const stated = text.boolean("norm_topk_prob");
+  if (factsOf(architecture).experts?.weighedBy !== "sigmoid") {
+    return { ...PLAIN_ROUTING, normalises: experts?.hasChoice !== true || stated === true };
+  }
+  const read = new ConfigReader(text);
+  const numGroups = read.size("n_group", MODEL_LIMITS.experts, 1);
+  return {
+    scoring: "sigmoid",
+    normalises: stated ?? true,
+    scale: read.positive("routed_scaling_factor", 1),
+    numGroups,
+    numUsedGroups: read.size("topk_group", numGroups, 1),
+    hasBias: true,
+  };
+}
+
+/** An activation's name in transformers, which has none of its own for gpt-oss's. */
 export const ACTIVATION_NAMES: Readonly<Record<Activation, string>> = {
   silu: "silu",
   geluTanh: "gelu_pytorch_tanh",
   gelu: "gelu",
+  clampedSwiglu: "silu",
 };
 
 /** @param known by names that a file may have; absent: the architecture's alone */
@@ -172,10 +202,21 @@ function readActivation(
   ofArchitecture: Activation,
   known: ServedTraits["activations"] = { [ACTIVATION_NAMES[ofArchitecture]]: ofArchitecture },
 ): Activation {
+  if (ofArchitecture === "clampedSwiglu") assertClamped(text);
   const key = text.has("hidden_activation") ? "hidden_activation" : "hidden_act";
   const name = text.string(key);
   if (name === undefined) return ofArchitecture;
   const activation = Object.hasOwn(known, name) ? known[name] : undefined;
   if (activation !== undefined) return activation;
   throw unservedVariant(`expected ${text.nameOf(key)} to be ${Object.keys(known).join(", ")}, got ${name}`);
+}
+
+/** Numbers of gpt-oss's activation, by their keys; files that leave them out have these. */
+const CLAMPED_SWIGLU = { swiglu_alpha: 1.702, swiglu_limit: 7 } as const;
+
+function assertClamped(text: JsonObject): void {
+  for (const [key, served] of Object.entries(CLAMPED_SWIGLU)) {
+    const value = text.number(key) ?? served;
+    if (value !== served) throw unservedVariant(`expected ${text.nameOf(key)} to be ${served}, got ${value}`);
+  }
 }

@@ -7,14 +7,17 @@ import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { readSafetensors } from "../../formats/safetensors/read.js";
 import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
+import { factsOf } from "../description/architectures.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
+import { textConfig } from "./model-types.js";
 import { type HfNames, isOffsetNorm } from "./names.js";
 import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
+import { StackedExperts } from "./stacked-experts.js";
 
 /** What config.json says too, numbers in order that transformers keeps as tensors, and scales for quantised keys and values. */
 const IGNORED =
@@ -45,12 +48,16 @@ export class HfSource implements TensorSource {
 
   has(name: string): boolean {
     if (name === "output.weight" && this.#model.isTied) return false;
+    const stack = this.#stack(name);
+    if (stack !== undefined) return name.endsWith(".bias") ? stack.hasBiases : stack.hasMatrices;
     return this.#computed.has(name) || this.#find(name) !== undefined || this.#quantizedLayer(name) !== undefined;
   }
 
   matrix(spec: MatrixSpec): MatrixRows {
     const { name, totalRows, cols, start, rows, numStacked } = spec;
     if (numStacked !== undefined) {
+      const stack = this.#stack(name);
+      if (stack !== undefined) return stack.matrix(spec);
       if (this.#find(name) === undefined) return this.matrix(unstacked(spec));
       return this.#rows(spec, [numStacked, totalRows / numStacked, cols]);
     }
@@ -70,6 +77,12 @@ export class HfSource implements TensorSource {
     return { type: plainType(tensor), path: this.#filesOf(name).shards[tensor.shard]!.path, byteOffset };
   }
 
+  /** Undefined: the folder's experts have tensors of their own. */
+  #stack(name: string): StackedExperts | undefined {
+    const part = this.names.stackedOf(name, this.#model.architecture);
+    return part === undefined ? undefined : new StackedExperts(new LayerTensors(this.folder.files, part.experts), part);
+  }
+
   /** The layer's name where its weight is stored otherwise than as plain numbers. */
   #quantizedLayer(name: string): string | undefined {
     const stored = this.names.of(name, this.#model.architecture);
@@ -85,7 +98,9 @@ export class HfSource implements TensorSource {
     return isPacked || dtype === "F8_E4M3" || dtype === "I8";
   }
 
-  values(name: string, length: number): Float32Array {
+  values(name: string, length: number, count?: number): Float32Array {
+    const stack = this.#stack(name);
+    if (stack !== undefined) return stack.biases(length, count ?? 1);
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
     const tensor = this.#tensor(name, [length]);
@@ -96,10 +111,12 @@ export class HfSource implements TensorSource {
 
   expectNoOthers(names: ReadonlySet<string>): void {
     const { architecture, isTied } = this.#model;
-    const stored = new Set(Array.from(names, (name) => this.names.of(name, architecture)));
+    const stored = new Set([...names].flatMap((name) => this.#storedNames(name)));
     const others = [...this.folder.files.tensors.values()].filter((tensor) => {
       const { name } = tensor;
-      if (stored.has(name) || !this.names.isOfModel(name, architecture) || IGNORED.test(name)) return false;
+      if (stored.has(name) || !this.names.isOfModel(name, architecture) || this.#isDraft(name) || IGNORED.test(name)) {
+        return false;
+      }
       const [, layer, part] = /^(.*)\.(\w+)$/.exec(name)!;
       if (isTied && layer!.endsWith("lm_head")) return false;
       // Quantised forms have parts of their own beside the weight.
@@ -111,6 +128,22 @@ export class HfSource implements TensorSource {
     throw new MillraceError("model_tensor", `expected tensors that are computed, got ${got} too`, {
       hint: "The folder is of a variant that is not served: without these tensors its answers would be others.",
     });
+  }
+
+  #storedNames(name: string): readonly string[] {
+    const stack = this.#stack(name);
+    if (stack !== undefined) return name.endsWith(".bias") ? [stack.biasName] : stack.matrixNames;
+    const stored = this.names.of(name, this.#model.architecture);
+    return stored === undefined ? [] : [stored];
+  }
+
+  /** Of a layer behind the model's, which config.json says to draft later tokens. */
+  #isDraft(name: string): boolean {
+    const { architecture, layers } = this.#model;
+    if (factsOf(architecture).hasDraftBlocks !== true) return false;
+    const numDrafting = textConfig(this.folder.config).number("num_nextn_predict_layers") ?? 0;
+    const index = this.names.layerOf(name);
+    return index >= layers.length && index < layers.length + numDrafting;
   }
 
   /** Some quantisers give every layer a bias. */

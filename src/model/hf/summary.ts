@@ -5,6 +5,8 @@ import { type StoredTensor, summarizeWeights, type WeightSummary } from "../desc
 /** Weights of four bits in each 32-bit word of a packed tensor. Elements of other tensors count as weights, scales too. */
 const WEIGHTS_PER_WORD = 8;
 const PACKED_NAME = /\.(?:qweight|weight_packed)$/;
+/** Two codes a byte; the scales beside them are no weights, though GGUF files count them into the same bytes. */
+const MXFP4_NAME = /_proj_(?:blocks|scales)$/;
 
 /** Type of words that pack four-bit numbers. */
 export const PACKED_LABEL = "4 bit";
@@ -12,6 +14,9 @@ export const PACKED_LABEL = "4 bit";
 export function storedHfTensors({ files }: HfFolder): StoredTensor[] {
   return Array.from(files.tensors.values(), ({ name, dtype, shape, byteLength }) => {
     const numElements = shape.reduce((product, size) => product * size, 1);
+    if (dtype === "U8" && MXFP4_NAME.test(name)) {
+      return { type: "MXFP4", numParameters: name.endsWith("_blocks") ? 2 * numElements : 0, byteLength };
+    }
     const numParameters = PACKED_NAME.test(name) ? WEIGHTS_PER_WORD * numElements : numElements;
     return { type: PACKED_NAME.test(name) ? PACKED_LABEL : dtype, numParameters, byteLength };
   });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
 import { fixturesDir } from "../../../test/helpers/fixtures.js";
-import { callOpening } from "../../text/answer/call-format.js";
+import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
 import { ToolCallParser } from "../../text/answer/tool-call-parser.js";
 import { ChatTemplate } from "../../text/template/chat-template.js";
 import { readChatFormat } from "./chat-format.js";
@@ -44,7 +44,7 @@ describe.skipIf(!isPresent)("published templates (needs fixtures/templates)", ()
 
   it.each(FACTS.filter(([, takesTools]) => takesTools))("%s: its own calls are read back", (file) => {
     const chatTemplate = load(file);
-    const { toolCalls } = readChatFormat({ tokenizer: fakeTokenizer, chatTemplate });
+    const toolCalls = readChatFormat({ tokenizer: fakeTokenizer, chatTemplate }).toolCalls as ToolCallFormat;
     const call = { id: "abcdefghi", type: "function", function: { name: "weather", arguments: '{"city": "Paris"}' } };
     const messages = [
       { role: "user", content: "hi" },

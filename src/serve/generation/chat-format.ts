@@ -1,7 +1,8 @@
 /** How the model reasons and calls tools, as its chat template and vocabulary show. Read once, when the server is created. */
 
-import type { ToolCallFormat } from "../../text/answer/call-format.js";
+import type { CallSyntax, ToolCallFormat } from "../../text/answer/call-format.js";
 import { type ToolCallParserName, toolCallFormat } from "../../text/answer/call-formats.js";
+import { harmony } from "../../text/answer/harmony.js";
 import { mentionsReasoning, REASONING_MARKERS, type ReasoningParserName } from "../../text/answer/reasoning.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
@@ -9,7 +10,9 @@ export interface ChatFormat {
   /** The template prints the request's tools. */
   readonly takesTools: boolean;
   /** undefined: no parser knows the format of the model's calls. */
-  readonly toolCalls: ToolCallFormat | undefined;
+  readonly toolCalls: ToolCallFormat | CallSyntax | undefined;
+  /** Answers are messages on channels, one of which is reasoning. */
+  readonly isHarmony: boolean;
   readonly toolTokenIds: ReadonlySet<number>;
   readonly hasReasoning: boolean;
   readonly reasoningTokenIds: ReadonlySet<number>;
@@ -37,6 +40,7 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const source = model.chatTemplate?.source ?? "";
   const toolCalls = toolCallFormat(toolCallParser, source);
   const reasoningTokenIds = tokenIdsOf(tokenizer, REASONING_MARKERS);
+  const isHarmony = toolCalls === harmony;
   const markers = [...(toolCalls?.markers ?? []), ...REASONING_MARKERS];
   const isSpecial = (text: string): boolean => [...tokenIdsOf(tokenizer, [text])].some((id) => tokenizer.isSpecial(id));
   const knowsReasoning = mentionsReasoning(source) || reasoningTokenIds.size === REASONING_MARKERS.length;
@@ -44,7 +48,10 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
     takesTools: /\btools\b/.test(source),
     toolCalls,
     toolTokenIds: tokenIdsOf(tokenizer, toolCalls?.markers ?? []),
-    hasReasoning: reasoningParser === "think" || (reasoningParser === "auto" && knowsReasoning),
+    isHarmony,
+    hasReasoning: isHarmony
+      ? reasoningParser !== "none"
+      : reasoningParser === "think" || (reasoningParser === "auto" && knowsReasoning),
     reasoningTokenIds,
     specialMarkers: new Set(markers.filter(isSpecial)),
     hasThinkingSwitch: /\benable_thinking\b/.test(source),

@@ -7,7 +7,7 @@ import type { Engine, EngineHandle } from "../../engine/api/engine.js";
 import type { EngineOutput, TokenLogprob } from "../../engine/api/output.js";
 import type { EngineRequest } from "../../engine/api/request.js";
 import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
-import type { AnswerReader } from "../../text/answer/answer-reader.js";
+import type { PartReader } from "../../text/answer/answer-reader.js";
 import { StopStringMatcher } from "../../text/stop-strings.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
@@ -15,7 +15,7 @@ import { countCodePoints } from "./code-points.js";
 
 /** How an answer is split into reasoning, content and calls. */
 export interface AnswerReading {
-  readonly openReader: () => AnswerReader;
+  readonly openReader: () => PartReader;
   /** Special tokens whose text the reader needs. */
   readonly keptTokenIds: ReadonlySet<number>;
 }
@@ -84,7 +84,7 @@ export class Generation {
   readonly #listener: GenerationListener;
   readonly #decoder: StreamDecoder;
   readonly #matcher: StopStringMatcher | undefined;
-  readonly #reader: AnswerReader | undefined;
+  readonly #reader: PartReader | undefined;
   #handle: EngineHandle | undefined;
   #isOver = false;
   #numTokens = 0;

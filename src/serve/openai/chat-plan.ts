@@ -2,7 +2,9 @@
 import { MillraceError } from "../../core/errors.js";
 import { AnswerReader } from "../../text/answer/answer-reader.js";
 import { type AnswerRecipe, recipeText } from "../../text/answer/answer-recipe.js";
+import { isWithinText } from "../../text/answer/call-format.js";
 import type { CallGrammarOptions } from "../../text/answer/call-grammar.js";
+import { awaitsChannel, HARMONY, HarmonyReader, harmonyOpening } from "../../text/answer/harmony.js";
 import { endsInsideReasoning, REASONING_END } from "../../text/answer/reasoning.js";
 import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
 import type { AnswerReading } from "../generation/generation.js";
@@ -25,12 +27,35 @@ export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
 }
 
+/** The efforts that gpt-oss was trained with. */
+const HARMONY_EFFORTS: Readonly<Record<(typeof REASONING_EFFORTS)[number], string>> = {
+  none: "low",
+  minimal: "low",
+  low: "low",
+  medium: "medium",
+  high: "high",
+  xhigh: "high",
+};
+
 /** The template's arguments: the request's own take precedence over the argument derived from its reasoning_effort. */
 function templateKwargs(context: PromptContext, fields: ChatPlanFields): RenderFields["chat_template_kwargs"] {
   const { reasoning_effort: effort, chat_template_kwargs: kwargs } = fields;
   if (effort === undefined) return kwargs;
+  if (context.chatFormat.isHarmony) return { reasoning_effort: HARMONY_EFFORTS[effort], ...kwargs };
   const isOff = effort === "none" && context.chatFormat.hasThinkingSwitch;
   return { reasoning_effort: effort, ...(isOff ? { enable_thinking: false } : {}), ...kwargs };
+}
+
+/** @param prompt its text, of which an answer may be the continuation */
+function harmonyReading(context: PromptContext, toolUse: ToolUse | undefined, prompt: string): AnswerReading {
+  const { hasReasoning, toolTokenIds } = context.chatFormat;
+  const options = {
+    toolNames: new Set(toolUse?.functions.map(({ name }) => name)),
+    isSingle: toolUse?.isSingle === true,
+    hasReasoning,
+    opening: harmonyOpening(prompt),
+  };
+  return { openReader: () => new HarmonyReader(options), keptTokenIds: toolTokenIds };
 }
 
 function readingOf(
@@ -43,7 +68,7 @@ function readingOf(
   const { opening = "" } = toolUse ?? {};
   const reasoning = hasReasoning && opening === "" ? { startsInside } : undefined;
   const toolCalls =
-    toolUse === undefined
+    toolUse === undefined || !isWithinText(toolUse.format)
       ? undefined
       : {
           format: toolUse.format,
@@ -64,20 +89,28 @@ function readingOf(
  * The recipe for calls. The grammar enforces forced calls and calls next to a form; it enforces other calls only if a strict function may be called.
  */
 function callRecipe(
-  { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
+  { chatFormat: { hasReasoning, isHarmony, specialMarkers } }: PromptContext,
   toolUse: ToolUse,
   startsInside: boolean,
   form: AnswerForm | undefined,
 ): AnswerRecipe | undefined {
   const { forced, functions, isSingle } = toolUse;
-  const { openers, startOpeners, spelling } = toolUse.format;
+  const { spelling } = toolUse.format;
+  const { openers, startOpeners } = isWithinText(toolUse.format) ? toolUse.format : NO_OPENERS;
   const format = { openers, startOpeners, spelling };
   const options: CallGrammarOptions = { format, functions, isSingle, specialTexts: [...specialMarkers] };
   if (forced !== undefined) return { ...options, kind: "forcedCalls", isNamed: forced === "named" };
+  const hasStrict = functions.some(({ isStrict }) => isStrict);
+  if (isHarmony) {
+    if (form === undefined && !hasStrict) return undefined;
+    return { ...options, kind: "channels", form: form === undefined ? undefined : partForm(form) };
+  }
   const reasoning = startsInside ? "inside" : hasReasoning ? "possible" : "none";
   if (form !== undefined) return { ...options, kind: "callsOrForm", reasoning, form: partForm(form) };
-  return functions.some(({ isStrict }) => isStrict) ? { ...options, kind: "freeCalls", reasoning } : undefined;
+  return hasStrict ? { ...options, kind: "freeCalls", reasoning } : undefined;
 }
+
+const NO_OPENERS = { openers: [], startOpeners: [] } as const;
 
 function partForm(form: AnswerForm): PartForm {
   if (form.kind !== "grammar") return form;
@@ -98,12 +131,14 @@ export async function chatPrompt(
   const toolUse = toolUseOf(context, fields);
   const rendered = { ...fields, chat_template_kwargs: templateKwargs(context, fields) };
   const text = renderChat(context, messages, rendered, toolUse?.tools);
-  const startsInside = context.chatFormat.hasReasoning && endsInsideReasoning(text);
+  const { hasReasoning, isHarmony } = context.chatFormat;
+  const startsInside = hasReasoning && !isHarmony && endsInsideReasoning(text);
   const opening = toolUse?.opening ?? "";
   // A forced form replaces reasoning; it never appears inside it.
   const isForced = opening !== "" || (hasForm && toolUse === undefined);
-  const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}`;
-  return { promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside };
+  const formOpening = isHarmony && opening === "" && isForced && awaitsChannel(text) ? HARMONY.final : "";
+  const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}${formOpening}`;
+  return { prompt, promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside };
 }
 
 /** @param form the required form of an answer without calls; a forced call overrides it */
@@ -113,14 +148,16 @@ export async function planChat(
   fields: ChatPlanFields,
   form?: AnswerForm,
 ): Promise<ChatPlan> {
-  const { promptIds, toolUse, startsInside } = await chatPrompt(context, messages, fields, form !== undefined);
+  const { prompt, promptIds, toolUse, startsInside } = await chatPrompt(context, messages, fields, form !== undefined);
   if (toolUse === undefined && form !== undefined) {
     return { promptIds, reading: undefined, recipe: recipeText(form) };
   }
   const recipe = toolUse === undefined ? undefined : callRecipe(context, toolUse, startsInside, form);
   return {
     promptIds,
-    reading: readingOf(context, toolUse, startsInside),
+    reading: context.chatFormat.isHarmony
+      ? harmonyReading(context, toolUse, prompt)
+      : readingOf(context, toolUse, startsInside),
     recipe: recipe === undefined ? undefined : recipeText(recipe),
   };
 }

@@ -1,7 +1,7 @@
 /** The tool fields of a request: their schema and meaning. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
+import { type CallSyntax, callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
 import type { GrammarFunction } from "../../text/answer/call-grammar.js";
 import type { PromptContext } from "../http/context.js";
 import { describeValue } from "./describe-value.js";
@@ -67,7 +67,7 @@ export interface ToolFields {
 
 /** How a request uses tools. */
 export interface ToolUse {
-  readonly format: ToolCallFormat;
+  readonly format: ToolCallFormat | CallSyntax;
   /** Tools in the form that templates use. */
   readonly tools: readonly object[];
   /** Functions that may be called. */
@@ -119,7 +119,7 @@ export function templateTools(
   }));
 }
 
-function callFormat(context: PromptContext): ToolCallFormat {
+function callFormat(context: PromptContext): ToolUse["format"] {
   const { toolCalls } = context.chatFormat;
   if (toolCalls !== undefined) return toolCalls;
   throw new MillraceError(

@@ -4,6 +4,17 @@ import type { ToolCallFormat } from "./call-format.js";
 import { ReasoningSplitter } from "./reasoning.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
+/** Reads an answer's text as it arrives; the result does not depend on how the text is cut into pieces. */
+export interface PartReader {
+  /** The text that comes next is reasoning. */
+  readonly isReasoning: boolean;
+  /** The reader ignores all further text. */
+  readonly isComplete: boolean;
+  push(text: string): AnswerPart[];
+  /** The answer is over. */
+  flush(): AnswerPart[];
+}
+
 interface AnswerReaderOptions {
   /** Absent: the reader splits off no reasoning. */
   readonly reasoning?: { readonly startsInside: boolean } | undefined;
@@ -12,7 +23,7 @@ interface AnswerReaderOptions {
 }
 
 /** @example const reader = new AnswerReader({ reasoning: { startsInside: true } }); reader.push("hm</think>yes") */
-export class AnswerReader {
+export class AnswerReader implements PartReader {
   readonly #reasoning: ReasoningSplitter | undefined;
   readonly #calls: ToolCallParser | undefined;
 
@@ -25,7 +36,6 @@ export class AnswerReader {
     return this.#reasoning?.isReasoning === true;
   }
 
-  /** The reader ignores all further text. */
   get isComplete(): boolean {
     return this.#calls?.isComplete === true;
   }
@@ -35,7 +45,6 @@ export class AnswerReader {
     return this.#join(split.reasoning, this.#readCalls(split.content));
   }
 
-  /** The answer is over. */
   flush(): AnswerPart[] {
     const split = this.#reasoning?.flush() ?? { reasoning: "", content: "" };
     const parts = this.#readCalls(split.content);

@@ -8,17 +8,19 @@ import { assertCompilable } from "../grammar/ebnf-size.js";
 import {
   type CallGrammarOptions,
   callOrFormGrammar,
+  channelGrammar,
   forcedCallGrammar,
   freeCallGrammar,
   type ReasoningStart,
 } from "./call-grammar.js";
 
-/** Calls are forced (of a named function or of any), free, or an alternative to a form. */
+/** Calls are forced (of a named function or of any), free, or an alternative to a form; or a message on one of Harmony's channels. */
 type CallRecipe = CallGrammarOptions &
   (
     | { readonly kind: "forcedCalls"; readonly isNamed: boolean }
     | { readonly kind: "freeCalls"; readonly reasoning: ReasoningStart }
     | { readonly kind: "callsOrForm"; readonly reasoning: ReasoningStart; readonly form: PartForm }
+    | { readonly kind: "channels"; readonly form: PartForm | undefined }
   );
 
 export type AnswerRecipe = AnswerForm | CallRecipe;
@@ -71,6 +73,8 @@ function write(recipe: AnswerRecipe): string {
       return freeCallGrammar(recipe, recipe.reasoning);
     case "callsOrForm":
       return callOrFormGrammar(recipe, recipe.reasoning, recipe.form);
+    case "channels":
+      return channelGrammar(recipe, recipe.form);
     default:
       return grammarOfForm(recipe);
   }

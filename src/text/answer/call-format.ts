@@ -33,23 +33,31 @@ interface CallSpelling {
   readonly end: string;
 }
 
-export interface ToolCallFormat {
+/** How a format writes calls: what forced calls and grammars need. */
+export interface CallSyntax {
   readonly name: string;
-  /** Texts that begin calls at any place in the answer. */
-  readonly openers: readonly string[];
-  /** Texts that begin calls only at the start of the answer, after optional white space. */
-  readonly startOpeners: readonly string[];
   /** Texts of the format that may be special tokens; the decoder must keep them. */
   readonly markers: readonly string[];
-  /** The spelling that models are trained on; the parser also accepts others. */
+  /** The spelling that models are trained on; readers also accept others. */
   readonly spelling: CallSpelling;
-  startRegion(opener: string, sink: CallSink): CallRegion;
   /** Converts a call's id to the form that this format's templates require. Absent: they accept any id. */
   templateCallId?(id: string): string;
 }
 
+/** A format of calls that stand in an answer's text. */
+export interface ToolCallFormat extends CallSyntax {
+  /** Texts that begin calls at any place in the answer. */
+  readonly openers: readonly string[];
+  /** Texts that begin calls only at the start of the answer, after optional white space. */
+  readonly startOpeners: readonly string[];
+  startRegion(opener: string, sink: CallSink): CallRegion;
+}
+
+/** Whether calls stand in the text; otherwise the whole answer has the format's form, reasoning and content too. */
+export const isWithinText = (format: CallSyntax): format is ToolCallFormat => "startRegion" in format;
+
 /** The beginning of a turn that calls this function, or any function if no name is given. */
-export function callOpening({ spelling }: ToolCallFormat, functionName: string | undefined): string {
+export function callOpening({ spelling }: CallSyntax, functionName: string | undefined): string {
   const { start, beforeName, beforeArguments } = spelling;
   return `${start}${beforeName}${functionName === undefined ? "" : `${functionName}${beforeArguments}`}`;
 }

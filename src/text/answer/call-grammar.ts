@@ -5,9 +5,10 @@ import { bytesOfSet, characterSet, complement } from "../grammar/character-set.j
 import { EMPTY, GrammarWriter, literal, oneOf, repeat, sequence } from "../grammar/ebnf.js";
 import { schemaExpression } from "../grammar/json-schema.js";
 import { jsonSpace } from "../grammar/json-space.js";
-import { Markers } from "../grammar/markers.js";
+import { FREE_TEXT, Markers } from "../grammar/markers.js";
 import { heldToObjects } from "../grammar/object-schema.js";
 import type { ToolCallFormat } from "./call-format.js";
+import { HARMONY } from "./harmony.js";
 import { REASONING_CLOSE, REASONING_OPEN } from "./reasoning.js";
 
 export interface GrammarFunction {
@@ -63,13 +64,20 @@ export function callOrFormGrammar(options: CallGrammarOptions, reasoning: Reason
   return grammar.writer.text(grammar.callsOr(form, reasoning));
 }
 
+/** Harmony's answers: thoughts and remarks, then a call, or text of the given form. */
+export function channelGrammar(options: CallGrammarOptions, form: PartForm | undefined): string {
+  const grammar = new CallGrammar(options, form === undefined ? "whereStrict" : "whereverPossible");
+  return grammar.writer.text(grammar.channels(form));
+}
+
 class CallGrammar {
   readonly writer = new GrammarWriter();
   readonly #markers: Markers;
   readonly #options: CallGrammarOptions;
   /** A call from its name to the end of its arguments. */
   readonly #call: string;
-  readonly #argumentsOfFirst: string;
+  /** Of each function. */
+  readonly #argumentsOf: readonly string[];
 
   constructor(options: CallGrammarOptions, keepsSchemas: "whereverPossible" | "whereStrict") {
     const { format, functions, specialTexts } = options;
@@ -77,7 +85,7 @@ class CallGrammar {
     this.#markers = new Markers(new Set(specialTexts));
     const space = jsonSpace(this.writer);
     const argumentsOf = functions.map((each) => sequence(space, this.#arguments(each, keepsSchemas)));
-    this.#argumentsOfFirst = argumentsOf[0]!;
+    this.#argumentsOf = argumentsOf;
     const { beforeArguments } = format.spelling;
     const calls = functions.map(({ name }, i) => sequence(this.#spell(name + beforeArguments), argumentsOf[i]!));
     this.#call = this.writer.rule(oneOf(calls));
@@ -86,7 +94,7 @@ class CallGrammar {
   /** The only function's arguments and the end of the call. */
   arguments(): string {
     const { afterArguments, end } = this.#options.format.spelling;
-    return sequence(this.#argumentsOfFirst, this.#spell(afterArguments + end));
+    return sequence(this.#argumentsOf[0]!, this.#spell(afterArguments + end));
   }
 
   /** Calls from the first one's name to the end of the answer. */
@@ -96,6 +104,23 @@ class CallGrammar {
     const more = sequence(this.#spell(between + beforeName), this.#call, close);
     const others = this.#options.isSingle ? EMPTY : repeat(more, 0, undefined);
     return sequence(this.#call, close, others, this.#spell(end));
+  }
+
+  channels(form: PartForm | undefined): string {
+    const { thought, preamble, final, end, next, calls, types, message } = HARMONY;
+    const turn = this.writer.reserve();
+    const beyond = sequence(this.#spell(next), turn);
+    const aside = (header: string) => sequence(this.#spell(header), this.#markers.through(this.writer, end, beyond));
+    const type = this.writer.rule(oneOf(types.map((each) => this.#spell(each))));
+    const called = calls.flatMap(({ before, after }) =>
+      this.#options.functions.map(({ name }, i) =>
+        sequence(this.#spell(`${before}${name}${after}`), type, this.#spell(message), this.#argumentsOf[i]!),
+      ),
+    );
+    const said = form === undefined ? FREE_TEXT : formExpression(this.writer, form);
+    const last = sequence(this.#spell(final), said);
+    this.writer.define(turn, oneOf([aside(thought), aside(preamble), ...called, last]));
+    return turn;
   }
 
   answer(reasoning: ReasoningStart): string {

@@ -272,6 +272,7 @@ describe("the format of a template", () => {
   it.each([
     ["hermes", "within <tool_call></tool_call> XML tags"],
     ["mistral", "{{- '[TOOL_CALLS][' }}"],
+    ["harmony", "{{- '<|start|>assistant<|channel|>final<|message|>' }}"],
     [
       "llama3_json",
       `Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.`,

@@ -10,6 +10,8 @@ export const SPECIAL_BYTE = 0xff;
 
 const SPECIAL = "[\\xff\\xff]";
 const ORDINARY_TEXT = "[\\x00-\\xfe]*";
+/** Any text without a special token. */
+export const FREE_TEXT = ORDINARY_TEXT;
 
 export class Markers {
   /** @param specialTexts texts that are each a single special token */

@@ -1,5 +1,6 @@
 /** Tokenizers of every published kind give the same ids and texts as Hugging Face's packages (test/fixtures/make-hf-tokenizers.py). */
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
@@ -64,4 +65,26 @@ describe.each(readdirSync(root))("%s", (name) => {
     expect(rendered).toBe(text);
     expect(tokenizer.encode(rendered, { addSpecial: false, parseSpecial: true })).toEqual(ids);
   });
+});
+
+it("a model that writes Harmony ends its turn with a call too, whatever its configuration names", () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-harmony-"));
+  try {
+    const { added_tokens: tokens, ...rest } = JSON.parse(readFileSync(join(root, "gpt4o/tokenizer.json"), "utf8")) as {
+      added_tokens: { id: number }[];
+    };
+    const first = Math.max(...tokens.map(({ id }) => id)) + 1;
+    const own = ["<|return|>", "<|end|>", "<|call|>"].map((content, i) => ({ ...tokens[0], id: first + i, content }));
+    writeFileSync(join(folder, "tokenizer.json"), JSON.stringify({ ...rest, added_tokens: [...tokens, ...own] }));
+    const stopsOf = (eos_token_id: number) => {
+      writeFileSync(join(folder, "generation_config.json"), JSON.stringify({ eos_token_id }));
+      return [...createHfTokenizer(folder, first + 3).stopIds].toSorted((a, b) => a - b);
+    };
+    expect(stopsOf(first)).toEqual([first, first + 2]);
+    const half = [...tokens, own[0]];
+    writeFileSync(join(folder, "tokenizer.json"), JSON.stringify({ ...rest, added_tokens: half }));
+    expect(stopsOf(first)).toEqual([first]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

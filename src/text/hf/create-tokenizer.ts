@@ -14,7 +14,7 @@ import { infillTokensByText } from "../tokenizer/infill-tokens.js";
 import type { MergePair } from "../tokenizer/merge-table.js";
 import { parseMerges } from "../tokenizer/merge-table.js";
 import type { PieceEncoder } from "../tokenizer/piece-encoder.js";
-import { matchersOf, stopIdsByText, typesWithStops } from "../tokenizer/special-tokens.js";
+import { harmonyStopIds, matchersOf, stopIdsByText, typesWithStops } from "../tokenizer/special-tokens.js";
 import { SubwordTokenizer } from "../tokenizer/subword-tokenizer.js";
 import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { Unigram } from "../tokenizer/unigram.js";
@@ -243,7 +243,7 @@ function readStopIds(folder: string, vocab: Vocabulary, eosId: number | undefine
     ...idsIn(config),
     ...idsIn(config?.object("text_config")),
   ];
-  const stopIds = stated.length > 0 ? new Set(stated) : stopIdsByText(vocab);
+  const stopIds = stated.length > 0 ? new Set([...stated, ...harmonyStopIds(vocab)]) : stopIdsByText(vocab);
   if (eosId !== undefined) stopIds.add(eosId);
   for (const id of stopIds) {
     if (!Number.isInteger(id) || id < 0 || id >= vocab.texts.length) {

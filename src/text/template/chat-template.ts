@@ -5,6 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import { NumberText, type Value } from "./jinja-values.js";
+import { oneCallEach } from "./one-call-each.js";
 import { strftime } from "./strftime.js";
 
 export interface TextPart {
@@ -58,6 +59,7 @@ export class ChatTemplate {
   readonly #program: ReturnType<typeof parse>;
   readonly #globals: Readonly<Record<string, unknown>>;
   #needs: Needs | undefined;
+  #needsDescriptions: boolean | undefined;
 
   constructor(source: string, options: ChatTemplateOptions = {}) {
     const { toolSource, ...own } = options;
@@ -87,12 +89,38 @@ export class ChatTemplate {
     this.#needs ??= this.#probe();
     const needs = this.#needs;
     const numbers = new Map<string, NumberText>();
-    const messages = input.messages.map((message) => prepareMessage(message, needs, numbers));
+    const given = needs.hasThinking ? oneCallEach(input.messages) : input.messages;
+    const messages = given.map((message) => prepareMessage(message, needs, numbers));
     try {
-      const text = this.#renderRaw({ ...input, messages }, numbers);
+      const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
       return numbers.size === 0 ? text : text.replace(PRINTED_MARK, (match, mark) => numbers.get(mark)?.text ?? match);
     } catch (thrown) {
       throw toTemplateError(thrown);
+    }
+  }
+
+  /** Some templates fail on a function without a description, which is optional. */
+  #describedTools(tools: readonly unknown[] | undefined): readonly unknown[] | undefined {
+    const isBare = (tool: unknown) =>
+      isRecord(tool) && isRecord(tool.function) && tool.function.description === undefined;
+    if (tools === undefined || !tools.some(isBare)) return tools;
+    this.#needsDescriptions ??= !this.#printsTool({}) && this.#printsTool({ description: "" });
+    if (!this.#needsDescriptions) return tools;
+    return tools.map((tool) =>
+      isRecord(tool) && isRecord(tool.function) ? { ...tool, function: { description: "", ...tool.function } } : tool,
+    );
+  }
+
+  #printsTool(fields: object): boolean {
+    const tools = [{ type: "function", function: { name: NEEDLE, ...fields, parameters: { type: "object" } } }];
+    try {
+      return this.#renderRaw({
+        messages: [{ role: "user", content: "Hi" }],
+        tools,
+        addGenerationPrompt: false,
+      }).includes(NEEDLE);
+    } catch {
+      return false;
     }
   }
 
@@ -116,7 +144,7 @@ export class ChatTemplate {
 
   /** Renders trial messages to find the properties of the template that change how messages are passed to it. */
   #probe(): Needs {
-    const needle = "needle-8d1f";
+    const needle = NEEDLE;
     const prints = (...messages: readonly ChatMessage[]): boolean => {
       try {
         return this.#renderRaw({ messages, addGenerationPrompt: false }).includes(needle);
@@ -134,12 +162,27 @@ export class ChatTemplate {
     const canPrint = (args: unknown): boolean => printsCall("", args) || printsCall(null, args);
     const takesArgumentText = !canPrint({}) && canPrint("{}");
     const args = takesArgumentText ? "{}" : {};
-    return { takesParts, takesArgumentText, takesNoContent: !printsCall("", args) && printsCall(null, args) };
+    const hasThinking = takesThinking(this.plainSource);
+    return {
+      hasThinking,
+      takesParts,
+      takesArgumentText,
+      takesNoContent: !printsCall("", args) && printsCall(null, args),
+    };
   }
 }
 
+/** What trial messages say, and no template. */
+const NEEDLE = "needle-8d1f";
+
+/** Harmony's templates know a message's reasoning as `thinking`. */
+const takesThinking = (source: string): boolean =>
+  /\bmessage(?:\.thinking\b|\[["']thinking["']\])/.test(source) && !source.includes("reasoning_content");
+
 /** Differences between templates in the form of messages. */
 interface Needs {
+  /** The template prints reasoning by the name `thinking`, and refuses it beside content where there are calls. */
+  readonly hasThinking: boolean;
   /** The template requires content as a list of parts. */
   readonly takesParts: boolean;
   /** The template requires a call's arguments as text. */
@@ -217,7 +260,12 @@ function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string,
   } else if (takesParts && typeof content === "string") {
     prepared.content = [{ type: "text", text: content }];
   }
-  if (Array.isArray(message.tool_calls) && message.tool_calls.length > 0) {
+  const hasCalls = Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
+  if (needs.hasThinking && message.reasoning_content !== undefined && prepared.thinking === undefined) {
+    prepared.thinking = message.reasoning_content;
+    if (hasCalls) prepared.content = "";
+  }
+  if (hasCalls) {
     if (needs.takesNoContent && (content ?? "") === "") prepared.content = null;
     if (!needs.takesArgumentText) {
       prepared.tool_calls = message.tool_calls.map((call) => withParsedArguments(call, numbers));

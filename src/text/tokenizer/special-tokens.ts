@@ -53,6 +53,12 @@ export function stopIdsByText(vocab: Vocabulary): Set<number> {
   return stopIds;
 }
 
+/** Harmony's ends of a turn: an answer or a call. Configurations that name the first alone would have a call go on for ever. */
+export function harmonyStopIds({ idByText }: Vocabulary): readonly number[] {
+  const ids = ["<|return|>", "<|call|>"].flatMap((text) => idByText.get(text) ?? []);
+  return ids.length === 2 ? ids : [];
+}
+
 export function findStopIds(metadata: GgufMetadata, vocab: Vocabulary, eosId: number | undefined): Set<number> {
   const stopIds = stopIdsByText(vocab);
   if (eosId !== undefined) stopIds.add(eosId);

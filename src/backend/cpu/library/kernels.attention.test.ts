@@ -28,13 +28,17 @@ interface AttentionInput {
   readonly rows: readonly AttentionRow[];
   readonly scale: number;
   readonly windows: readonly number[];
+  /** [Hq]; of every other window. */
+  readonly sinks?: Float32Array;
 }
 
 /** The outputs of all windows, concatenated. */
 function runAttention(bench: Bench, input: AttentionInput): Float32Array {
   return withBench(bench, () => {
     const stored = storeSequences(bench, input.shape, input.sequences, 1);
-    const outs = input.windows.map((window) => recordAttention(bench, stored, input.rows, { ...input, window }));
+    const outs = input.windows.map((window, i) =>
+      recordAttention(bench, stored, input.rows, { ...input, window, sinks: i % 2 === 0 ? input.sinks : undefined }),
+    );
     bench.run();
     return joined(outs.map((out) => bench.readF32(out)));
   });
@@ -90,6 +94,7 @@ const CASES: readonly AttentionCase[] = KV_TYPES.flatMap((kvType) => [
       rows: randomRows(heads, lengths, 7),
       scale: 1 / Math.sqrt(heads.headDim),
       windows: [0, 1, 20, 256],
+      sinks: normals(heads.numHeads, 11).map((value) => 4 * value),
     };
     const label = `${kvType}, ${heads.numHeads}/${heads.numKvHeads} heads of ${heads.headDim}`;
     // Values are normally distributed and weights sum to 1, so outputs are about 1. Scores are off by a few roundings.
@@ -142,6 +147,7 @@ for (const { isa, isMissing } of ISAS) {
         const inOrder = rows.map((_, m) => m);
         const orders = [inOrder, shuffled(rows.length, 1), shuffled(rows.length, 2), ...inOrder.map((m) => [m])];
         for (const window of [0, 70]) {
+          const sinks = window === 0 ? undefined : normals(heads.numHeads, 12);
           const wanted = new Map<number, Float32Array>();
           for (const [blockSize, numThreads] of [
             [16, 1],
@@ -153,7 +159,7 @@ for (const { isa, isMissing } of ISAS) {
               const stored = storeSequences(bench, { ...heads, kvType, blockSize }, sequences, blockSize);
               for (const order of orders) {
                 const together = order.map((m) => rows[m]!);
-                const out = recordAttention(bench, stored, together, { scale: 0.16, window });
+                const out = recordAttention(bench, stored, together, { scale: 0.16, window, sinks });
                 bench.run();
                 const got = bench.readF32(out);
                 order.forEach((m, i) => {

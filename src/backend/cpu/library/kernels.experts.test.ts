@@ -1,4 +1,4 @@
-/** A row computed by an expert has the bits that `linear` and `gatedLinear` give it alone, whoever shares the expert (E7), for every weight type. */
+/** A row computed by an expert has the bits that `linear` and `gatedLinear` give it alone, whoever shares the expert (E7), for every weight type, with biases and without. */
 import { describe, expect, it } from "vitest";
 import { Bench, expectSameBits, ISAS, normals, weightBytes, withBench } from "../../../../test/reference/compare.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES, type WeightType } from "../../../formats/dequantize.js";
@@ -34,7 +34,7 @@ function matrix(bench: Bench, type: WeightType, cols: number, isPacked: boolean,
   return bench.device.createWeight(packed, 0, type, N, cols, true);
 }
 
-function check(bench: Bench, type: WeightType, isPacked: boolean): void {
+function check(bench: Bench, type: WeightType, isPacked: boolean, hasBiases: boolean): void {
   const cols = 2 * Math.max(32, BLOCK_LAYOUT[type].numValues);
   const format = activationsOf(type, isPacked);
   const rowBytes = activationRowBytes(format, cols);
@@ -52,9 +52,14 @@ function check(bench: Bench, type: WeightType, isPacked: boolean): void {
   program.record("groupExperts", { ...choice, groups, places, experts: bench.i32(CHOSEN), numExperts: NUM_EXPERTS });
   program.record("dispatchRows", { ...choice, out: x, x: bench.f32(values), places, width: cols, format });
   const grouped = { groups, numSlots: NUM_SLOTS };
-  const gated = { out, scratch, gateX: x, gateWeights, upX: x, upWeights, kind: "silu" } as const;
+  const kind = hasBiases ? "clampedSwiglu" : "silu";
+  const biasValues = [40, 41].map((seed) => normals(NUM_EXPERTS * N, seed));
+  const [gateBiases, upBiases] = biasValues.map((values) => (hasBiases ? bench.f32(values) : NO_BUFFER));
+  const biasOf = (side: 0 | 1, expert: number) =>
+    hasBiases ? bench.f32(biasValues[side]!.subarray(expert * N, (expert + 1) * N)) : NO_BUFFER;
+  const gated = { out, scratch, gateX: x, gateWeights, upX: x, upWeights, gateBiases, upBiases, kind } as const;
   program.record("expertGatedLinear", { ...grouped, ...gated });
-  program.record("expertLinear", { ...grouped, out: product, x, weights: upWeights });
+  program.record("expertLinear", { ...grouped, out: product, x, weights: upWeights, biases: upBiases });
   bench.run();
   const placeOf = bench.readI32(places);
   const [gotGated, gotProduct] = [bench.readF32(out), bench.readF32(product)];
@@ -68,9 +73,13 @@ function check(bench: Bench, type: WeightType, isPacked: boolean): void {
     }
     for (let s = 0; s < NUM_CHOSEN; s++) {
       const expert = CHOSEN[m * NUM_CHOSEN + s]!;
-      const [gate, up] = [gates, ups].map((all) => ({ x: left, weight: all[expert]!, bias: NO_BUFFER }));
+      const [gate, up] = ([0, 1] as const).map((side) => ({
+        x: left,
+        weight: [gates, ups][side]![expert]!,
+        bias: biasOf(side, expert),
+      }));
       const [alone, aloneProduct] = [bench.unwritten(N), bench.unwritten(N)];
-      const operands = { out: alone, scratch: bench.unwritten(N), numRows: 1, kind: "silu" } as const;
+      const operands = { out: alone, scratch: bench.unwritten(N), numRows: 1, kind } as const;
       program.record("gatedLinear", { ...operands, ...gatedOperands(gate!, up!) });
       program.record("linear", { out: aloneProduct, ...up!, numRows: 1 });
       bench.run();
@@ -84,7 +93,9 @@ function check(bench: Bench, type: WeightType, isPacked: boolean): void {
 describe.each(ISAS)("experts on $isa", ({ isa, isMissing }) => {
   for (const { type, isPacked } of FORMS) {
     it.skipIf(isMissing)(`${type}${isPacked ? ", packed" : ""}`, () => {
-      withBench(Bench.native(isa, 2), (bench) => check(bench, type, isPacked));
+      withBench(Bench.native(isa, 2), (bench) => {
+        for (const hasBiases of [false, true]) check(bench, type, isPacked, hasBiases);
+      });
     });
   }
 });

@@ -39,7 +39,7 @@ const RANGED: Readonly<Record<string, readonly number[]>> = {
 /** Invalid values for the operand. @param tooSmall a buffer smaller than any operand needs */
 function invalidValues(operand: string, spec: OperandSpec, tooSmall: BufferHandle): readonly number[] {
   if (RANGED[operand] !== undefined) return RANGED[operand];
-  if (spec.kind === "code") return [Number.NaN, (spec.min ?? 0) - 1, CODES[spec.of].length, 1.5];
+  if (spec.kind === "code") return [Number.NaN, (spec.min ?? 0) - 1, (spec.max ?? CODES[spec.of].length - 1) + 1, 1.5];
   const values = [...INVALID[spec.kind]];
   if ("shape" in spec && !("optional" in spec)) values.push(0);
   if ("access" in spec) values.push(tooSmall);
@@ -195,6 +195,31 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       const words = wordsOf(bench, op);
       words[HEADER_WORDS + operandsIn(op).findIndex(([operand]) => operand === "cap")] = -1;
       expect(() => bench.device.submit(words, words.length)).toThrow(refusal);
+    });
+  });
+
+  it("refuses groups of experts that are none, or too few, and a bias beside a softmax", () => {
+    withBench(open(), (bench) => {
+      const settings = { numRows: 1, numExperts: 6, numChosen: 3, normalises: true, scale: 1 } as const;
+      const buffers = { experts: bench.i32([0, 0, 0]), weights: bench.unwritten(3), logits: bench.f32(normals(6, 1)) };
+      const route = (numGroups: number, numUsedGroups: number, isBiased = false) => {
+        bench.program.clear();
+        const bias = isBiased ? bench.f32(normals(6, 2)) : undefined;
+        const scoring = "softmax";
+        bench.program.record("routeExperts", { ...settings, ...buffers, scoring, numGroups, numUsedGroups, bias });
+        return () => bench.run();
+      };
+      for (const [numGroups, numUsedGroups] of [
+        [0, 0],
+        [4, 2],
+        [6, 3],
+        [3, 1],
+        [3, 4],
+      ] as const) {
+        expect(route(numGroups, numUsedGroups), `${numUsedGroups} of ${numGroups}`).toThrow(refusal);
+      }
+      expect(route(1, 1, true)).toThrow(refusal);
+      expect(route(3, 2)).not.toThrow();
     });
   });
 

@@ -1,0 +1,88 @@
+/**
+ * Writes experts as transformers has them where one tensor holds all (gpt-oss): transposed, gate and up column by column in turns. What the
+ * folder's reader undoes: src/model/hf/stacked-experts.ts.
+ */
+import type { TensorSource } from "../../backend/tensor-source.js";
+import type { PlainType } from "../../formats/files/plain-values.js";
+import type { Architecture } from "../../model/description/architectures.js";
+import { type StackedPart, stackedPartOf } from "../../model/hf/names.js";
+import { bytesOf, encoded, type ModelTensor, unstackedTensors } from "../weights/tensors.js";
+
+interface Part extends StackedPart {
+  readonly tensor: ModelTensor;
+}
+
+interface FolderTensor {
+  readonly name: string;
+  readonly type: PlainType;
+  readonly shape: readonly number[];
+  bytes(): Generator<Uint8Array>;
+}
+
+const isBias = ({ tensor }: Part): boolean => tensor.shape.length === 1;
+
+/** @returns the tensors that lie beside one another in a folder, as one each, and those that do not, as they are */
+export function splitStacked(
+  tensors: readonly ModelTensor[],
+  architecture: Architecture,
+  model: string,
+): { readonly stacked: readonly (readonly Part[])[]; readonly others: readonly ModelTensor[] } {
+  const groups = new Map<string, Part[]>();
+  const others: ModelTensor[] = [];
+  for (const tensor of tensors) {
+    const part = stackedPartOf(tensor.name, architecture, { model });
+    if (part === undefined) {
+      others.push(tensor);
+      continue;
+    }
+    const name = storedName({ ...part, tensor });
+    const group = groups.get(name) ?? [];
+    groups.set(name, group);
+    group.push({ ...part, tensor });
+  }
+  return { stacked: [...groups.values()], others };
+}
+
+const storedName = (part: Part): string => `${part.experts}.${part.name}${isBias(part) ? "_bias" : ""}`;
+
+/** @param parts of one tensor of the folder */
+export function stackedTensor(source: TensorSource, parts: readonly Part[], type: PlainType): FolderTensor {
+  const [first] = parts as [Part];
+  const name = storedName(first);
+  const { step, tensor } = first;
+  const [length, cols] = tensor.shape;
+  if (cols === undefined) {
+    const count = tensor.count ?? 1;
+    const bytes = function* () {
+      const out = new Float32Array(count * length * step);
+      for (const { tensor: own, phase } of parts) {
+        const values = source.values(own.name, length, count);
+        values.forEach((value, i) => {
+          out[i * step + phase] = value;
+        });
+      }
+      yield encoded(name, "F32", out);
+    };
+    return { name, type: "F32", shape: [count, step * length], bytes };
+  }
+  const count = tensor.stack?.count ?? 1;
+  const rows = length / count;
+  const bytes = function* () {
+    const own = parts.map((part) => ({ ...part, matrices: unstackedTensors(part.tensor) }));
+    for (let expert = 0; expert < count; expert++) {
+      const out = new Float32Array(cols * step * rows);
+      for (const { matrices, phase } of own) {
+        let at = 0;
+        for (const piece of bytesOf(source, matrices[expert]!, "F32")) {
+          const values = new Float32Array(piece.slice().buffer);
+          for (const value of values) {
+            out[(at % cols) * step * rows + Math.floor(at / cols) * step + phase] = value;
+            at++;
+          }
+        }
+      }
+      yield encoded(name, type, out);
+    }
+  };
+  return { name, type, shape: [count, cols, step * rows], bytes };
+}
