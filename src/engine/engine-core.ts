@@ -112,6 +112,7 @@ export class EngineCore {
         maxNumSeqs: options.maxNumSeqs,
         maxNumBatchedTokens: options.maxNumBatchedTokens,
         maxExtraLogitRows: parts.maxExtraLogitRows,
+        numForks: parts.numForks,
         isChunkedPrefillEnabled: options.enableChunkedPrefill,
         isBatchingStatic: options.batching === "static",
       },
@@ -166,7 +167,7 @@ export class EngineCore {
     if (scheduled.length === 0) return [];
     const layout = await this.#layOut(scheduled);
     await this.#compute();
-    return this.#collect(layout);
+    return await this.#collect(layout);
   }
 
   async #schedule(): Promise<readonly ScheduledSequence[]> {
@@ -193,13 +194,14 @@ export class EngineCore {
   }
 
   async #compute(): Promise<void> {
-    const { transformer, batch } = this.#parts;
+    const { transformer, batch, forks } = this.#parts;
+    await forks.fill();
     await this.#meter.kernels(() => transformer.forward(this.#sampler.buffers));
     if (batch.numHiddenTaps > 0) await transformer.readTapped();
   }
 
   /** Takes each sequence's rows into it, then settles the clocks, the drafters and the disk. */
-  #collect(layout: StepLayout): StepOutput[] {
+  async #collect(layout: StepLayout): Promise<StepOutput[]> {
     const outputs: StepOutput[] = [];
     for (const rows of layout.sequences) {
       const { sequence } = rows;
@@ -212,6 +214,7 @@ export class EngineCore {
         outputs.push({ requestId: sequence.id, output: taken });
       }
     }
+    await this.#parts.forks.settle();
     this.#meter.learn(layout);
     this.#speculator?.takeHidden();
     this.#meter.end();
@@ -236,10 +239,7 @@ export class EngineCore {
 
   /** Leaves out sequences whose masks are late, and fails sequences to which their grammar leaves no token. */
   #withMasks(planned: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
-    const numRows = planned.reduce(
-      (sum, { sequence, numNewTokens }) => sum + numNewTokens + sequence.numDraftTokens,
-      0,
-    );
+    const numRows = planned.reduce((sum, { sequence, numNewTokens }) => sum + numNewTokens + sequence.numDraftRows, 0);
     // Waiting for late masks may at most double the step for the other sequences.
     const ready = this.#constraints.ready(planned, this.#cost && Math.max(LEAST_PATIENCE_MS, this.#cost.ms(numRows)));
     const stranded = this.#constraints.stranded(ready);

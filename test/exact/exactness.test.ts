@@ -144,6 +144,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     (id) => outputs[id]?.tokenIds,
     rng.pick([0, 0.5, 0.9, 1]),
     () => rng.next(),
+    rng.chance(0.7),
   );
   const maxNumBatchedTokens = Math.max(maxNumSeqs, rng.int(8, 96));
   const kvOptions = {
@@ -269,6 +270,7 @@ function randomSpeculation(rng: TestRng, model: RandomModelOptions): Speculative
     draftModelPath: hasModel || hasHeads ? path : undefined,
     numSpeculativeTokens: rng.int(1, 16),
     promptLookupMin: rng.int(1, 3),
+    alternatives: rng.int(0, 3),
     isAdaptive: rng.chance(0.3),
   };
 }

@@ -25,6 +25,8 @@ interface GuessRequest {
   readonly numPrompt?: number;
   /** Each step after the prompt checks a draft of so many tokens that are right and one that is not. */
   readonly numRight?: number;
+  /** Each step after the prompt checks a token that is wrong, and as alternatives another one and the right one. */
+  readonly byAlternative?: true;
   /** No more guesses are wanted after so many. */
   readonly numGuesses?: number;
   readonly stopTokenIds?: readonly number[];
@@ -36,6 +38,8 @@ interface StepPart {
   readonly ids: readonly number[];
   readonly numNewTokens: number;
   readonly right: readonly number[];
+  /** The last alternative comes true. */
+  readonly byAlternative?: boolean;
 }
 
 /** Guesses at what follows each of the texts, all together. */
@@ -62,27 +66,33 @@ export async function draftsAfter(
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 24, maxNumSeqs: 4 };
   try {
     const model = openModel(modelPath);
-    const parts = await buildParts(model, { ...options, kvCacheDtype: "f32" }, backend, silent);
+    const speculative = { ...options.speculative, draftModelPath: headsPath };
+    const parts = await buildParts(model, { ...options, speculative, kvCacheDtype: "f32" }, backend, silent);
     const { transformer, batch, weights, kv } = parts;
     const target = { config: model.config, weights, transformer, batch, kv };
     const heads = await openHeads(headsPath, target, options.maxNumSeqs, backend);
     const compute = async (step: readonly StepPart[], isSeen: boolean): Promise<void> => {
-      layOutStep(parts, step, 0);
+      const { sequences } = layOutStep(parts, step, 0);
+      await parts.forks.fill();
       if (isSeen) await heads.tapHidden(step);
       await parts.transformer.forward(parts.sampler.buffers);
       if (batch.numHiddenTaps > 0) await parts.transformer.readTapped();
-      for (const { sequence, ids, numNewTokens, right } of step) {
+      for (const [index, { sequence, ids, numNewTokens, right, byAlternative }] of step.entries()) {
+        if (byAlternative === true) parts.forks.keep(sequences[index]!.firstFork + sequence.alternatives.length - 1);
+        sequence.alternatives = [];
         sequence.numDraftTokens = 0;
         sequence.numComputedTokens += numNewTokens + right.length;
         // As if they had been sampled.
         while (sequence.numTokens <= sequence.numComputedTokens) sequence.append(ids[sequence.numTokens]!);
       }
+      await parts.forks.settle();
       if (isSeen) heads.takeHidden();
     };
     /** What the last step computes, of all texts together. */
     const last: StepPart[] = [];
     for (const [seat, request] of requests.entries()) {
-      const { ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, numRight } = request;
+      const { ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, byAlternative } = request;
+      const numRight = byAlternative === true ? 1 : request.numRight;
       const { stopTokenIds = [] } = request;
       const sampling = { ...GREEDY, maxTokens: 1000, stopTokenIds };
       const engineRequest = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling };
@@ -96,7 +106,12 @@ export async function draftsAfter(
         const isDecoding = numRight !== undefined && numComputedTokens === numTokens - 1;
         const right = isDecoding ? ids.slice(numTokens, Math.min(numTokens + numRight, ids.length - 1)) : [];
         if (isDecoding) sequence.setDraft([...right, (ids[numTokens + right.length]! + 1) % 97]);
-        const part = { sequence, ids, numNewTokens, right };
+        if (isDecoding && byAlternative === true && right.length === 1) {
+          const [token] = right as [number];
+          sequence.setDraft([(token + 1) % 97]);
+          sequence.alternatives = [(token + 2) % 97, token];
+        }
+        const part = { sequence, ids, numNewTokens, right, byAlternative: sequence.alternatives.length > 0 };
         if (numComputedTokens + numNewTokens + right.length === ids.length - 1) {
           last.push(part);
           break;
@@ -123,7 +138,7 @@ async function openHeads(
 ): Promise<TrainedHeads | Eagle3Heads> {
   const report = { progress: () => {}, note: () => {} };
   if (isEagle3Folder(path)) {
-    const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32" } as const;
+    const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32", alternatives: 2 } as const;
     return Eagle3Heads.create(readEagle3(path, "eagle3", target.config), target, capacity, backend, report);
   }
   const place = { backend, maxRows: maxNumSeqs, report };

@@ -24,6 +24,8 @@ export interface SpeculativeConfig {
   readonly suffixMaxCachedRequests: number;
   /** A draft ends before its estimated probability falls below this. */
   readonly suffixMinTokenProb: number;
+  /** Most other tokens that are checked in place of a draft's first one, in the same step. Drafters that do not rank tokens have none. */
+  readonly alternatives: number;
   /** A draft model of the same vocabulary, or heads trained on the model. With auto they draft where text lookup finds nothing. */
   readonly draftModelPath: string | undefined;
   /** true: draft as many tokens as pay off, none if none does; false: always draft all found. */
@@ -36,6 +38,7 @@ export const DEFAULT_SPECULATIVE_CONFIG: SpeculativeConfig = {
   promptLookupMin: 1,
   suffixMaxCachedRequests: 10_000,
   suffixMinTokenProb: 0.1,
+  alternatives: 2,
   draftModelPath: undefined,
   isAdaptive: true,
 };

@@ -23,15 +23,20 @@ interface AttentionScratch {
   /** [M, numKvHeads · headDim] */
   readonly key: BufferHandle;
   readonly value: BufferHandle;
+  /** [copies, numKvHeads · headDim] */
+  readonly copiedKey: BufferHandle;
+  readonly copiedValue: BufferHandle;
 }
 
-/** @param normed [M, width], shared with the feed-forward part */
+/** @param normed [M, width], shared with the feed-forward part; @param maxCopies most rows that are stored twice */
 export function allocateAttentionScratch(
   config: ServableModel,
   backend: Backend,
   maxRows: number,
   normed: BufferHandle,
+  maxCopies: number,
 ): AttentionScratch {
+  const copies = maxCopies * mostOf(config, keyWidth) * 4;
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
   return {
     normed,
@@ -39,6 +44,8 @@ export function allocateAttentionScratch(
     attended: floats(mostOf(config, queryWidth)),
     key: floats(mostOf(config, keyWidth)),
     value: floats(mostOf(config, keyWidth)),
+    copiedKey: backend.allocate(copies),
+    copiedValue: backend.allocate(copies),
   };
 }
 
@@ -90,19 +97,34 @@ export class Attention {
     headsNorm(q, queryNorm, numHeads);
     headsNorm(k, keyNorm, numKvHeads);
     const { keys, values, shape, group } = this.cache;
+    const cache = { keyCache: keys, valueCache: values, isNeox: isNeoxRope, ...shape };
     program.record("ropeAndWriteKv", {
       q,
       k,
       v,
       table: this.rope.table,
-      keyCache: keys,
-      valueCache: values,
       slots: batch.kvSlots[group]!.buffer,
       numRows,
       half: this.rope.half,
-      isNeox: isNeoxRope,
-      ...shape,
+      ...cache,
     });
+    if (batch.numKvCopies > 0) {
+      const copied = { numRows: batch.numKvCopies, rows: batch.kvCopyRows.buffer, width: numKvHeads * headDim };
+      const { copiedKey, copiedValue } = this.scratch;
+      program.record("gatherRows", { out: copiedKey, x: k, ...copied }, { concurrent: true });
+      program.record("gatherRows", { out: copiedValue, x: v, ...copied });
+      // They are rotated, and stored with the same bits.
+      program.record("ropeAndWriteKv", {
+        q,
+        k: copiedKey,
+        v: copiedValue,
+        table: this.rope.table,
+        slots: batch.kvCopySlots[group]!.buffer,
+        numRows: batch.numKvCopies,
+        half: 0,
+        ...cache,
+      });
+    }
     if (queryScaling === undefined) return;
     const positions = batch.positions.buffer;
     program.record("scaleByPosition", { x: q, positions, numRows, width: numHeads * headDim, ...queryScaling });

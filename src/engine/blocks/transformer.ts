@@ -64,7 +64,7 @@ export class Transformer {
     const { maxRows, maxLogitRows } = batch.capacity;
     const products = new Products(backend, Math.max(maxRows, maxLogitRows));
     const normed = backend.allocate(maxRows * config.width * 4);
-    const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed);
+    const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
     const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
     const ofExperts = allocateExpertScratch(config, backend, maxRows, ofFeedForward);
     const feedForwardOf = (layer: LayerWeights) =>
@@ -120,7 +120,7 @@ export class Transformer {
     const { batch, backend } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const numLast = this.#last.layOut(batch);
-    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${variant}`;
+    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${batch.numKvCopies} ${variant}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
     const program = this.#recorded.get(shape) ?? this.#record(samples, variant, numLast);

@@ -42,13 +42,13 @@ export async function createSpeculator(
 /** Heads where the method names them; under `auto` the contents decide. */
 async function openBatchDrafter(path: string, source: SpeculatorSource): Promise<BatchDrafter> {
   const { target, maxModelLen, options, backend, report } = source;
-  const { method } = options.speculative;
+  const { method, alternatives } = options.speculative;
   const { maxNumSeqs, kvCacheDtype: kvType } = options;
   const isNamed = (HEAD_METHODS as readonly string[]).includes(method);
   const isEagle3 = isEagle3Folder(path);
   if (method === "eagle3" || (isEagle3 && (isNamed || method === "auto"))) {
     const folder = readEagle3(path, method, target.config);
-    return Eagle3Heads.create(folder, target, { maxModelLen, maxNumSeqs, kvType }, backend, report);
+    return Eagle3Heads.create(folder, target, { maxModelLen, maxNumSeqs, kvType, alternatives }, backend, report);
   }
   if (!isNamed && (method !== "auto" || !isHeadsFile(path))) {
     const kv = { maxModelLen, numBlocks: target.kv.numBlocks };

@@ -6,12 +6,20 @@ export interface Draft {
   readonly tokens: readonly number[];
   /** For each token, the probability, 0 to 1, that it is right if all before it are, as estimated by the drafter. */
   readonly chances: readonly number[];
+  /** Other tokens for the first place, and the probability of each in the drafter's own distribution; absent: none. */
+  readonly alternatives?: Alternatives;
+}
+
+interface Alternatives {
+  readonly tokens: readonly number[];
+  readonly chances: readonly number[];
 }
 
 /** A draft under construction. */
 export interface GrowingDraft extends Draft {
   readonly tokens: number[];
   readonly chances: number[];
+  alternatives?: Alternatives;
 }
 
 export interface Drafter {

@@ -25,6 +25,8 @@ interface Eagle3Capacity {
   readonly maxModelLen: number;
   readonly maxNumSeqs: number;
   readonly kvType: KvType;
+  /** Other tokens than the likeliest for a draft's first place. */
+  readonly alternatives: number;
 }
 
 /** Where the states come from that the layer reads: variants of the input. */
@@ -40,6 +42,17 @@ interface Computed {
   readonly first: number;
   readonly last: number;
   readonly firstRow: number;
+  /** Of the first drafted position, the row in place of the draft's, where an alternative came true. */
+  readonly aside?: { readonly position: number; readonly row: number };
+}
+
+/** Before the step is computed. */
+interface Tapped extends Computed {
+  readonly drafted: {
+    readonly position: number;
+    readonly token: number | undefined;
+    readonly alternatives: readonly number[];
+  };
 }
 
 export class Eagle3Heads implements BatchDrafter {
@@ -48,6 +61,7 @@ export class Eagle3Heads implements BatchDrafter {
   readonly maxTokens = Number.POSITIVE_INFINITY;
   readonly batch: StepBatch;
   readonly sampler: SamplerIo;
+  readonly numRanked: number;
   readonly #transformer: Transformer;
   readonly #products: Products;
   /** By fused layer: its inputs at the rows of the model's latest step. */
@@ -57,7 +71,7 @@ export class Eagle3Heads implements BatchDrafter {
   /** [maxRows]: for each row the row of its state, in the model's latest step or in the head's own last one. */
   readonly #sourceRows: HostBuffer<"i32">;
   /** Of the step under way. */
-  #tapped: readonly Computed[] = [];
+  #tapped: readonly Tapped[] = [];
   /** Rows whose keys and values the head has yet to store; their states are at hand until the model's next step. */
   #pending: readonly Computed[] = [];
 
@@ -80,10 +94,11 @@ export class Eagle3Heads implements BatchDrafter {
     private readonly folder: Eagle3Folder,
     private readonly weights: Eagle3Weights,
     private readonly target: HeadsTarget,
-    { maxModelLen, maxNumSeqs, kvType }: Eagle3Capacity,
+    { maxModelLen, maxNumSeqs, kvType, alternatives }: Eagle3Capacity,
     backend: Backend,
   ) {
     const { kv, transformer } = target;
+    this.numRanked = alternatives === 0 ? 0 : alternatives + 1;
     const { maxRows: rowsOfStep, tableStride } = target.batch.capacity;
     const maxRows = Math.max(rowsOfStep, maxNumSeqs);
     const { group, window } = kv.main;
@@ -174,17 +189,24 @@ export class Eagle3Heads implements BatchDrafter {
     }
     let firstRow = 0;
     this.#tapped = scheduled.map(({ sequence, numNewTokens }) => {
-      const { numComputedTokens: first, numDraftTokens, numAdmissions: admission } = sequence;
-      const computed = { sequence, admission, first, last: first + numNewTokens + numDraftTokens - 1, firstRow };
-      firstRow += numNewTokens + numDraftTokens;
+      const { numComputedTokens: first, numDraftTokens, numAdmissions: admission, alternatives, numTokens } = sequence;
+      const numRows = numNewTokens + numDraftTokens;
+      const drafted = { position: numTokens, token: sequence.tokens[numTokens], alternatives };
+      const computed = { sequence, admission, first, last: first + numRows - 1, firstRow, drafted };
+      firstRow += numRows + alternatives.length;
       return computed;
     });
   }
 
   takeHidden(): void {
     this.#pending = this.#tapped.filter(isAdmitted).map((computed) => {
+      const { sequence, first, firstRow, last: lastLaidOut, drafted } = computed;
       // Of a draft, the positions that came true.
-      return { ...computed, last: Math.min(computed.last, computed.sequence.numComputedTokens - 1) };
+      const last = Math.min(lastLaidOut, sequence.numComputedTokens - 1);
+      const { position, token, alternatives } = drafted;
+      if (last < position || sequence.tokens[position] === token) return { ...computed, last };
+      const row = firstRow + lastLaidOut - first + 1 + alternatives.indexOf(sequence.tokens[position]!);
+      return { ...computed, last, aside: { position, row } };
     });
     this.#tapped = [];
   }
@@ -196,9 +218,10 @@ export class Eagle3Heads implements BatchDrafter {
   }
 
   /** Lays out the rows of the positions, each with the token after it, which is known. */
-  #catchUp({ sequence, first, last, firstRow }: Computed): void {
+  #catchUp({ sequence, first, last, firstRow, aside }: Computed): void {
     for (let position = first; position <= last; position++) {
-      this.#addRow(sequence, sequence.tokens[position + 1]!, position, firstRow + position - first);
+      const row = aside?.position === position ? aside.row : firstRow + position - first;
+      this.#addRow(sequence, sequence.tokens[position + 1]!, position, row);
     }
   }
 
@@ -225,7 +248,8 @@ export class Eagle3Heads implements BatchDrafter {
     batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
     // Penalties count the tokens drafted so far.
     sequence.setDraft(draft);
-    this.sampler.addGuessRow(sequence, sequence.numTokens + draft.length);
+    const numRanked = draft.length === 0 && sequence.mayHaveAlternatives ? this.numRanked : 0;
+    this.sampler.addGuessRow(sequence, sequence.numTokens + draft.length, numRanked);
   }
 
   #recordInput(program: Program, hidden: BufferHandle, variant: number): void {

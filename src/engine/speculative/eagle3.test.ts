@@ -13,6 +13,7 @@ import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../api/speculative-config.js";
 import { EngineCore } from "../engine-core.js";
+import type { Drafter } from "./drafter.js";
 
 /** As test/fixtures/make-eagle3-heads.py writes it. */
 interface Expected {
@@ -51,6 +52,7 @@ describe("what an EAGLE-3 head drafts", () => {
         ],
         [longest, middle],
       ],
+      [[{ ids: of(41), numPrompt: 20, byAlternative: true }], [longest]],
     ] as const) {
       const got = await draftsAfter(fixture("hf/llama"), fixture(`eagle3/${name}`), requests, 6, "f32");
       expected.forEach((draft, index) => {
@@ -70,6 +72,7 @@ const pathOf = (name: string) => join(folder, name);
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-eagle3-"));
   writeRandomModel(pathOf("model"), MODEL);
+  writeRandomModel(pathOf("windows"), { architecture: "gemma3", seed: 3, width: 64 });
   writeEagle3(pathOf("head"), SIZES);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -91,12 +94,17 @@ const SAMPLING = [
 const promptOf = (id: number) => Array.from({ length: 40 + 10 * id }, (_, i) => ((i * 5) % 97) + (i < 34 ? 0 : id));
 
 /** The requests' completions, those of one until it is aborted. */
-async function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}, abortAtStep?: number) {
+async function run(
+  speculative: SpeculativeConfig,
+  options: Partial<EngineOptions> = {},
+  abortAtStep?: number,
+  drafter?: Drafter,
+) {
   const backend = createCpuBackend({ numThreads: 1 });
   const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
   try {
     const asked = { ...all, speculative, ...options };
-    const core = await EngineCore.create(openModel(asked.modelPath), asked, backend);
+    const core = await EngineCore.create(openModel(asked.modelPath), asked, backend, undefined, drafter);
     const completions = new Map<number, Completion>();
     for (let id = 0; id < 6; id++)
       core.add(id, request(promptOf(id), { ...SAMPLING[id % 3], maxTokens: 60, numLogprobs: 2 }));
@@ -135,8 +143,6 @@ describe("an EAGLE-3 head in the engine", () => {
   });
 
   test("a model whose layers have windows", async () => {
-    const model: RandomModelOptions = { architecture: "gemma3", seed: 3, width: 64 };
-    writeRandomModel(pathOf("windows"), model);
     const options = { modelPath: pathOf("windows"), kvCacheDtype: "int8", blockSize: 8 } as const;
     const drafted = await run(draftedBy(pathOf("head")), options);
     expect(drafted.completions).toEqual((await run(NO_SPECULATION, options)).completions);
@@ -210,5 +216,30 @@ describe("an EAGLE-3 head in the engine", () => {
     writeFileSync(join(path, "pytorch_model.bin"), "");
     const failure: unknown = await run(draftedBy(path)).catch((thrown: unknown) => thrown);
     expect(failure).toMatchObject({ code: "invalid_option", message: expect.stringMatching(/got pytorch_model.bin/) });
+  });
+});
+
+describe("alternatives to a draft's first token", () => {
+  test.each([
+    { kvCacheDtype: "f32", blockSize: 8, numThreads: 1 },
+    { kvCacheDtype: "int8", blockSize: 16, numThreads: 2, maxNumSeqs: 4 },
+  ] as const)("come true where the draft does not, and the text is that of plain decoding: %o", async (options) => {
+    for (const modelPath of [pathOf("model"), pathOf("windows")]) {
+      const plain = await run(NO_SPECULATION, { ...options, modelPath });
+      const drafter: Drafter = {
+        name: "wrong at first",
+        propose: ({ id, numOutputTokens }) => {
+          const right = plain.completions.get(id)!.tokenIds[numOutputTokens]!;
+          const [wrong, other] = right < 3 ? [right + 1, right + 2] : [right - 1, right - 2];
+          return { tokens: [wrong], chances: [0.5], alternatives: { tokens: [other, right], chances: [0.2, 0.2] } };
+        },
+        forget: () => {},
+      };
+      const speculative = { ...draftedBy(pathOf("head"), "auto"), alternatives: 2 };
+      const drafted = await run(speculative, { ...options, modelPath }, undefined, drafter);
+      expect(drafted.completions).toEqual(plain.completions);
+      // Requests with penalties have none: four of six requests of 60 tokens get two tokens at a time.
+      expect(drafted.stats.speculation.numAcceptedTokens).toBeGreaterThan(100);
+    }
   });
 });

@@ -22,6 +22,8 @@ interface Guesser {
   /** Has a row for each sequence of the round, in order. */
   readonly sampler: SamplerIo;
   readonly cost: StepCost;
+  /** Likeliest tokens that the sampler reports of a first guess; absent: none. */
+  readonly numRanked?: number;
   /** Is there memory for another guess? Absent: there always is. */
   hasRoom?(sequence: Sequence, numDrafted: number): boolean;
   /** @param depth guesses made so far */
@@ -36,7 +38,7 @@ export async function guessInTurn(
   numTokens: number,
   goesOn: GoesOn,
 ): Promise<readonly Draft[]> {
-  const { batch, sampler, cost } = guesser;
+  const { batch, sampler, cost, numRanked = 0 } = guesser;
   const drafts = sequences.map((): GrowingDraft => ({ tokens: [], chances: [] }));
   let active = sequences.map((sequence, index) => ({ index, sequence, place: index }));
   for (let depth = 0; depth < numTokens; depth++) {
@@ -56,6 +58,11 @@ export async function guessInTurn(
         const chance = token === undefined ? 0 : sampler.probability(place);
         drafts[index]!.tokens.push(token ?? ANY_TOKEN);
         drafts[index]!.chances.push(chance);
+        if (depth === 0 && numRanked > 0 && token !== undefined) {
+          const others = sampler.logprob(place, token, numRanked).top.filter(({ tokenId }) => tokenId !== token);
+          const tokens = others.map(({ tokenId }) => tokenId);
+          drafts[index]!.alternatives = { tokens, chances: others.map(({ logprob }) => Math.exp(logprob)) };
+        }
         return goesOn(index, chance, numGuesses) && !isLast(sequence, token);
       });
     // Rows that only catch up are not part of a guess.
