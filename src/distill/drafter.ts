@@ -127,6 +127,7 @@ async function measureDrafts(
     method: methodOf(options),
     draftModelPath,
     numSpeculativeTokens: depth,
+    alternatives: 0,
     isAdaptive: false,
   };
   // A step has rows for a draft of full depth of every sequence.

@@ -195,7 +195,8 @@ export class EngineCore {
 
   async #compute(): Promise<void> {
     const { transformer, batch, forks } = this.#parts;
-    await forks.fill();
+    const startMs = performance.now();
+    if (await forks.fill()) this.#speculator?.charge(performance.now() - startMs);
     await this.#meter.kernels(() => transformer.forward(this.#sampler.buffers));
     if (batch.numHiddenTaps > 0) await transformer.readTapped();
   }

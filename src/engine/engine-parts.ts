@@ -17,6 +17,7 @@ import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
+import { isEagle3Folder } from "./speculative/eagle3-folder.js";
 import { Forks } from "./step/forks.js";
 import { StepBatch } from "./step/step-batch.js";
 
@@ -76,7 +77,9 @@ export async function buildParts(
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
   const { alternatives, draftModelPath } = options.speculative;
-  const numForks = draftModelPath === undefined ? 0 : Math.min(MAX_FORKS, maxNumSeqs * alternatives);
+  // Other drafters do not rank tokens.
+  const hasForks = draftModelPath !== undefined && isEagle3Folder(draftModelPath);
+  const numForks = hasForks ? Math.min(MAX_FORKS, maxNumSeqs * alternatives) : 0;
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs + numForks, tableStride };
   const window = mostOf(config, ({ mixer }: ServableLayer) => mixer.window);
   const encoderWindow = config.isCausal || window === 0 ? {} : { encoderWindow: window };

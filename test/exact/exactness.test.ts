@@ -257,13 +257,12 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
 }
 
 function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
-  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads"] as const);
+  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads", "eagle3"] as const);
   const hasModel = method === "draft_model" || (method === "auto" && rng.chance(0.4));
-  const hasHeads = method === "heads" || (method === "auto" && rng.chance(0.4));
+  const hasHeads = method === "heads" || method === "eagle3" || (method === "auto" && rng.chance(0.4));
   // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
-  const path = hasHeads
-    ? headsPath(model, rng.pick([...HEAD_KINDS, "eagle3"]))
-    : modelPath(rng.chance(0.5) ? model : rng.pick(RANDOM_MODELS));
+  const kind = method === "eagle3" ? method : rng.pick([...HEAD_KINDS, "eagle3"] as const);
+  const path = hasHeads ? headsPath(model, kind) : modelPath(rng.chance(0.5) ? model : rng.pick(RANDOM_MODELS));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
     method,

@@ -65,9 +65,10 @@ export class Forks {
     return fork;
   }
 
-  /** Copies what the forks' blocks have before this step. Call before it is computed. */
-  async fill(): Promise<void> {
+  /** Copies what the forks' blocks have before this step. Call before it is computed. @returns whether there are forks */
+  async fill(): Promise<boolean> {
     for (const [fork, blocks] of this.#originals.entries()) await this.#move(blocks, this.#spare(fork));
+    return this.#originals.length > 0;
   }
 
   /** The alternative has come true. */
