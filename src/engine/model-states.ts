@@ -14,7 +14,7 @@ import { Sequence } from "./step/sequence.js";
 import { layOutStep } from "./step-layout.js";
 
 /** What a head has to know of the model. */
-export interface ModelFacts {
+interface ModelFacts {
   readonly name: string;
   readonly width: number;
   readonly vocabSize: number;
