@@ -126,15 +126,10 @@ describe("an EAGLE-3 head in the engine", () => {
     const drafted = await run(draftedBy(pathOf("head")));
     expect(drafted.completions).toEqual(plain.completions);
     expect(drafted.stats.speculation.numDraftTokens).toBeGreaterThan(500);
-    const kvOptions = {
-      kvCacheDtype: "f16",
-      blockSize: 16,
-      maxNumSeqs: 4,
-      maxNumBatchedTokens: 24,
-      maxModelLen: 160,
-    } as const;
-    const { kvBytes: kvCacheMemoryBytes } = leastKvBudget(pathOf("model"), 14, kvOptions);
-    const crowded = await run(draftedBy(pathOf("head")), { ...kvOptions, kvCacheMemoryBytes }, 40);
+    // Blocks of half the size of those above, and too few.
+    const room = { blockSize: 8, maxModelLen: 160, maxNumSeqs: 4, maxNumBatchedTokens: 24 };
+    const budget = leastKvBudget(pathOf("model"), 26, { ...room, kvCacheDtype: "f16" });
+    const crowded = await run(draftedBy(pathOf("head")), { ...room, kvCacheMemoryBytes: budget.kvBytes }, 40);
     plain.completions.delete(5);
     expect(crowded.completions).toEqual(plain.completions);
     expect(crowded.stats.numPreemptions).toBeGreaterThan(0);
