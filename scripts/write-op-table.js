@@ -12,7 +12,8 @@ import swc from "@swc/wasm-typescript";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
-const EXPERTS_TABLE = "src/backend/expert-ops.ts";
+/** Files that the table imports, beside it. */
+const PARTS = ["expert-ops", "row-ops"];
 const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 
@@ -23,10 +24,12 @@ async function moduleOf(path) {
 }
 
 async function loadTable() {
-  const experts = await moduleOf(EXPERTS_TABLE);
-  return import(
-    (await moduleOf(TABLE)).replace(encodeURIComponent('"./expert-ops.js"'), encodeURIComponent(`"${experts}"`))
-  );
+  let table = await moduleOf(TABLE);
+  for (const part of PARTS) {
+    const module = await moduleOf(`src/backend/${part}.ts`);
+    table = table.replace(encodeURIComponent(`"./${part}.js"`), encodeURIComponent(`"${module}"`));
+  }
+  return import(table);
 }
 
 const capitalized = (name) => name[0].toUpperCase() + name.slice(1);

@@ -26,6 +26,8 @@ class Pass:
     is_answer: Tensor
     families: Tensor
     num_tokens: int
+    # [rows]: index of each row's first token among all tokens of the chats.
+    first_tokens: np.ndarray
 
     def to(self, device: str) -> "Pass":
         """Moves the network's inputs to `device`; fields that are only counted stay."""
@@ -59,6 +61,7 @@ def make_pass(chats: EncodedChats, indices: np.ndarray, max_length: int, config:
         is_answer=torch.from_numpy(is_answer[positions]),
         families=torch.from_numpy(families[positions]),
         num_tokens=int(lengths.sum()) - len(indices),
+        first_tokens=chats.starts[indices],
     )
 
 

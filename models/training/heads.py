@@ -169,21 +169,28 @@ class MatchBase(Objective):
         # By depth: the number of guesses for answer tokens that equal the base's choice, and the number of all guesses.
         self.counts = torch.zeros(heads.num_depths, 2)
 
-    def __call__(self, one: Pass) -> Losses:
-        rows, time = one.ids.shape
-        # At position t the base predicts token t + 1.
+    def guesses(self, one: Pass) -> tuple[Tensor, list[Tensor]]:
+        """The base's log-probabilities of the token after each of the pass's positions, and the heads' states by depth."""
         past: Past = []
         with torch.no_grad():
             hidden = self.base.hidden(one.ids, past)
             predicted = self.base.logits(hidden.flatten(0, 1)[one.positions]).float().log_softmax(-1)
-        states = self.heads(self.base, hidden, past, one.ids)
+        return predicted, self.heads(self.base, hidden, past, one.ids)
+
+    def logits(self, state: Tensor) -> Tensor:
+        return self.heads.logits(self.base, state)
+
+    def __call__(self, one: Pass) -> Losses:
+        rows, time = one.ids.shape
+        # At position t the base predicts token t + 1.
+        predicted, states = self.guesses(one)
         last = torch.arange(time, device=one.ids.device).repeat(rows)[one.positions]
         total, nll = 0.0, torch.zeros(len(one.positions), device=one.ids.device)
         for depth, state in enumerate(states):
             # The guess made at t - depth - 1 is for the same token.
             can_guess = last >= depth + 1
             wanted = predicted[can_guess]
-            got = self.heads.logits(self.base, state.flatten(0, 1)[one.positions[can_guess] - depth - 1]).float().log_softmax(-1)
+            got = self.logits(state.flatten(0, 1)[one.positions[can_guess] - depth - 1]).float().log_softmax(-1)
             divergence = F.kl_div(got, wanted, reduction="none", log_target=True).sum(-1)
             total = total + self.DISCOUNT**depth * (divergence * one.weights[can_guess]).sum()
             nll[can_guess] += divergence.detach() / self.heads.num_depths

@@ -109,11 +109,14 @@ class Mill(nn.Module):
             for matrix in (layer.o.weight, layer.down.weight):
                 nn.init.normal_(matrix, std=0.005)
 
-    def hidden(self, ids: Tensor, past: list[tuple[Tensor, Tensor]] | None = None) -> Tensor:
-        """[batch, time] token ids -> [batch, time, hidden_size] after the final norm. Appends each layer's projected keys and values to `past`."""
+    def hidden(self, ids: Tensor, past: list[tuple[Tensor, Tensor]] | None = None, inputs: list[Tensor] | None = None) -> Tensor:
+        """[batch, time] token ids -> [batch, time, hidden_size] after the final norm. Appends each layer's projected keys and values to `past`, and its
+        input to `inputs`."""
         cos, sin = self.cos[: ids.shape[1], None], self.sin[: ids.shape[1], None]
         x = self.embed(ids)
         for layer in self.layers:
+            if inputs is not None:
+                inputs.append(x)
             q, k, v = layer.project(x, cos, sin)
             if past is not None:
                 past.append((k, v))

@@ -19,8 +19,9 @@ import torch
 
 from average import average
 from batches import TrainingStream
-from chats import departures, encode_chats, read_chats, render
+from chats import EncodedChats, departures, encode_chats, read_chats, render
 from config import PRESETS, TrainConfig
+from eagle3 import Eagle3, States, export_eagle3
 from export import add_tokenizer, export, load_gguf, write_file
 from heads import create_heads, export_heads
 from network import Mill
@@ -251,7 +252,7 @@ class Pipeline(unittest.TestCase):
             # Larger weights than at the start of training, so that guesses differ; rounded to half, as in the files.
             parameter.copy_((torch.randn_like(parameter) / parameter.shape[1] ** 0.5).half())
         export(base, tokenizer, self.folder / "random.gguf")
-        lines = []
+        lines = self.eagle3_guesses(base)
         for name, network in heads.items():
             export_heads(network, base.config, self.folder / f"random-{name}.gguf")
             for length in (12, 40, 97):
@@ -263,6 +264,32 @@ class Pipeline(unittest.TestCase):
                     guesses.append(int(network.logits(base, state).argmax()))
                 lines.append(json.dumps({"heads": name, "ids": ids[0].tolist(), "guesses": guesses}))
         (self.folder / "guesses.jsonl").write_text("\n".join(lines))
+
+    def eagle3_guesses(self, base: Mill) -> list[str]:
+        config = base.config
+        heads = dict(numHeads=4, numKvHeads=2, headDim=32, ffWidth=96, inputLayers=[1, 0, 1])
+        facts = dict(width=config.hidden_size, vocabSize=config.vocab_size, contextLength=config.context_length, rmsEps=config.norm_eps, **heads)
+        known = np.arange(0, config.vocab_size, 3)
+        arrays = dict(ids=known, starts=np.array([0, len(known)]), is_answer=known >= 0, departs=known < 0)
+        chats = EncodedChats(name="known", families=["chat"], family_of=np.array([0]), **arrays)
+        head = Eagle3(States(facts, np.empty(0), base.embed.weight, base.embed.weight, chats, chats), 4)
+        for parameter in head.parameters():
+            size = parameter.shape[-1] ** -0.5 if parameter.dim() == 2 else 1.0
+            parameter.copy_((torch.randn_like(parameter) * size).half())
+        export_eagle3(head, self.folder / "random-eagle3")
+        lines = []
+        for length in (12, 40, 97):
+            ids = torch.randint(3, 500, (1, length))
+            guesses: list[int] = []
+            for depth in range(4):
+                text = torch.cat((ids, torch.tensor([guesses], dtype=torch.long)), dim=1)
+                inputs: list[torch.Tensor] = []
+                base.hidden(text, inputs=inputs)
+                fused = torch.cat([inputs[layer] for layer in facts["inputLayers"]], dim=-1)
+                state = head(fused, text, base.embed.weight)[depth][0, length - 2]
+                guesses.append(int(head.tokens[head.logits(state).argmax()]))
+            lines.append(json.dumps({"heads": "eagle3", "ids": ids[0].tolist(), "guesses": guesses}))
+        return lines
 
     def test_writes_token_ids_for_the_engine(self) -> None:
         tokenizer = Reference(self.folder / "base.gguf").tokenizer

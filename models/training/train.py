@@ -1,4 +1,4 @@
-"""Trains the mill family: `train.py pretrain | distill | distill-sequences | heads`. See ../README.md for the commands of each model."""
+"""Trains the mill family: `train.py pretrain | distill | distill-sequences | heads | eagle3`. See ../README.md for the commands of each model."""
 
 import argparse
 from dataclasses import replace
@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from batches import TrainingStream
 from chats import encode_chats, read_chats, train_tokenizer
 from config import PRESETS, TrainConfig
+from eagle3 import Eagle3, MatchStates, export_eagle3, load_states
 from export import export, load_gguf, load_tokenizer
 from heads import MatchBase, create_heads, export_heads
 from network import Mill
@@ -67,6 +68,9 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     heads.add_argument("--kind", choices=["medusa", "eagle"], default="eagle")
     heads.add_argument("--depth", type=int, default=4, help="tokens guessed ahead")
     heads.add_argument("--width", type=int, help="of an EAGLE-style layer; below the base's it has an output matrix of its own (default: the base's)")
+    eagle3 = commands.add_parser("eagle3", parents=[common], help="an EAGLE-3 head for any model, from its states; the chats are in their folder")
+    eagle3.add_argument("--states", type=Path, required=True, help="folder that train-drafter writes")
+    eagle3.add_argument("--depth", type=int, default=4, help="tokens guessed ahead")
     return parser.parse_args(argv)
 
 
@@ -119,7 +123,14 @@ def create_model(args: argparse.Namespace) -> tuple[Mill, Tokenizer]:
 def create_run(args: argparse.Namespace) -> Run:
     torch.set_num_threads(args.threads)
     config = train_config(args)
-    if args.command == "heads":
+    if args.command == "eagle3":
+        torch.manual_seed(args.seed)
+        states = load_states(args.states)
+        model = Eagle3(states, args.depth).to(args.device)
+        objective, export_file = MatchStates(model, states, args.device), partial(export_eagle3, model, args.out)
+        max_length = states.facts["contextLength"] - args.depth
+        training, held_out = states.training, states.held_out
+    elif args.command == "heads":
         torch.manual_seed(args.seed)
         base, tokenizer = load_gguf(args.base)
         base.to(args.device).requires_grad_(False)
@@ -139,6 +150,8 @@ def create_run(args: argparse.Namespace) -> Run:
             objective = NextToken(model)
         if args.compile:
             model.compile_layers()
+    if args.command != "eagle3":
+        training, held_out = encode_chats(tokenizer, args.corpus), encode_chats(tokenizer, args.holdout, args.holdout_chats)
     options = RunOptions(
         folder=args.run,
         steps=args.steps,
@@ -153,8 +166,8 @@ def create_run(args: argparse.Namespace) -> Run:
         options,
         model,
         MillOptimizer(model, model.layers, config, options.product_dtype),
-        TrainingStream(encode_chats(tokenizer, args.corpus), config, min(max_length, args.max_length or max_length), args.seed),
-        encode_chats(tokenizer, args.holdout, args.holdout_chats),
+        TrainingStream(training, config, min(max_length, args.max_length or max_length), args.seed),
+        held_out,
         objective,
         export_file,
     )

@@ -1,8 +1,8 @@
 /**
  * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the recorder, the reference
  * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
- * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types and
- * expert-ops.ts, so that the script can load it alone.
+ * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types,
+ * expert-ops.ts and row-ops.ts, so that the script can load it alone.
  *
  * size: one table, most of whose statements are the lines of its operands.
  *
@@ -10,6 +10,7 @@
  */
 import { EXPERT_OPS } from "./expert-ops.js";
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
+import { ROW_OPS } from "./row-ops.js";
 
 /** Attention always splits the KV range into parts of this many entries (exactness rule E3). */
 export const ATTENTION_PART = 256;
@@ -303,16 +304,7 @@ export const OPS = {
       },
     },
   },
-  gatherRows: {
-    computes: "out[m] = x[rows[m]].",
-    operands: {
-      out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
-      x: { kind: "f32", shape: "[*, width]", access: "reads" },
-      rows: { kind: "i32", shape: "[numRows]", access: "reads" },
-      numRows: NUM_ROWS,
-      width: { kind: "integer", note: "at least 1" },
-    },
-  },
+  ...ROW_OPS,
   sample: {
     computes:
       "Chooses (or scores) one token per row of logits. Order of work: log-probabilities and ranks from the raw logits; mask; biases; bans; " +

@@ -14,14 +14,15 @@ import { acceptanceOf, type MeasuredAcceptance } from "./acceptance.js";
 import { collectCorpora } from "./collect.js";
 import type { Corpora } from "./collection.js";
 import { readPrompts, splitPrompts } from "./prompts.js";
+import { writeStates } from "./states.js";
 import { checkInitFrom, inOwnFolder, modelHash, samplingOf, sourceOf, type TeachingOptions } from "./teaching.js";
-import { trainInStage } from "./train-run.js";
+import { type TrainPlan, trainInStage } from "./train-run.js";
 import { findPython, type HeldOutLog, untrainable } from "./trainer.js";
 
 export interface DrafterOptions extends TeachingOptions {
   /** As for --model; absent: the bundled model. */
   readonly model?: string;
-  readonly kind: "draft" | "medusa" | "eagle";
+  readonly kind: "draft" | "medusa" | "eagle" | "eagle3";
   /** Tokens guessed ahead. */
   readonly depth: number;
   /** Width of an eagle layer; absent: the model's. */
@@ -48,39 +49,59 @@ export async function trainDrafter(
     throw optionError("--init-from", "left out for heads", options.initFrom);
   const split = splitPrompts(readPrompts(options.prompts), options.holdoutShare);
   const { path, name } = await locateModel(options.model, startStage);
-  const model = path.endsWith(".gguf") ? readGguf(path) : undefined;
-  const problem = model === undefined ? "files other than GGUF" : untrainable(model, "network");
-  if (problem !== undefined) throw optionError("--model", `a model of the mill family, not one with ${problem}`, name);
-  if (options.width !== undefined) checkWidth(options, options.width, model!.metadata);
-  checkInitFrom(options, path);
-  const contextLength = model!.metadata.number("llama.context_length")!;
+  const metadata = options.kind === "eagle3" ? undefined : trainableMetadata(path, name);
+  if (options.width !== undefined) checkWidth(options, options.width, metadata);
+  if (isDraft) checkInitFrom(options, path);
   const python = await findPython();
   // A drafter predicts the model's likeliest token at each position.
   const greedy = { ...options, temperature: 0 };
   const contentHash = modelHash(path, startStage);
   return inOwnFolder(options, startStage, signal, async () => {
     const { corpora } = await collectCorpora({ name, path, contentHash }, split, greedy, startStage, signal);
+    const depth = String(options.depth);
+    if (metadata === undefined) {
+      const outPath = join(options.out, options.kind);
+      const folder = join(options.out, "states");
+      const engine = { ...options.engine, modelPath: path, chatTemplate: options.chatTemplate };
+      const contextLength = await writeStates(folder, name, engine, corpora, startStage, signal);
+      const args = ["eagle3", "--depth", depth];
+      const model = { flag: "--states", path: folder, contentHash };
+      return finish({ python, args, model, corpora, outPath }, contextLength);
+    }
     const outPath = join(options.out, `${options.kind}.gguf`);
-    const kindArgs = isDraft
-      ? ["distill", "--preset", "draft"]
-      : ["heads", "--kind", options.kind, "--depth", String(options.depth)];
+    const kindArgs = isDraft ? ["distill", "--preset", "draft"] : ["heads", "--kind", options.kind, "--depth", depth];
     if (options.width !== undefined) kindArgs.push("--width", String(options.width));
     // The model's context limits the training chats.
+    const contextLength = metadata.number("llama.context_length")!;
     const args = [...kindArgs, "--max-length", String(contextLength - (isDraft ? 0 : options.depth))];
     const base = { flag: isDraft ? "--teacher" : "--base", path, contentHash };
-    const trained = await trainInStage({ python, args, model: base, corpora, outPath }, options, startStage, signal);
+    return finish({ python, args, model: base, corpora, outPath }, contextLength);
+  });
+
+  async function finish(plan: TrainPlan, contextLength: number): Promise<FittedDrafter> {
+    const { corpora, outPath } = plan;
+    const trained = await trainInStage(plan, options, startStage, signal);
     const acceptance = await measureDrafts(options, { path, contextLength }, outPath, corpora, startStage, signal);
     const fitted = { model: name, outPath, numHeldOut: corpora.heldOut.length, acceptance, trained };
     writeReport(options, fitted);
     return fitted;
-  });
+  }
+}
+
+/** Throws invalid_option for models that models/training/network.py does not compute. */
+function trainableMetadata(path: string, name: string): GgufMetadata {
+  const model = path.endsWith(".gguf") ? readGguf(path) : undefined;
+  const problem = model === undefined ? "files other than GGUF" : untrainable(model, "network");
+  if (model !== undefined && problem === undefined) return model.metadata;
+  throw optionError("--model", `a model of the mill family, not one with ${problem} (--kind eagle3 takes any)`, name);
 }
 
 /** Columns of a matrix that are quantised together. */
 const QUANTIZED_BLOCK = 32;
 
-function checkWidth({ kind, depth }: DrafterOptions, width: number, metadata: GgufMetadata): void {
-  if (kind !== "eagle") throw optionError("--width", `left out for kind ${kind}`, String(width));
+function checkWidth({ kind, depth }: DrafterOptions, width: number, metadata: GgufMetadata | undefined): void {
+  if (kind !== "eagle" || metadata === undefined)
+    throw optionError("--width", `left out for kind ${kind}`, String(width));
   const whole = metadata.number("llama.embedding_length")!;
   if (width > whole || width % QUANTIZED_BLOCK !== 0) {
     throw optionError("--width", `a multiple of ${QUANTIZED_BLOCK} up to ${whole}`, String(width));
@@ -106,6 +127,7 @@ async function measureDrafts(
     method: methodOf(options),
     draftModelPath,
     numSpeculativeTokens: depth,
+    alternatives: 0,
     isAdaptive: false,
   };
   // A step has rows for a draft of full depth of every sequence.

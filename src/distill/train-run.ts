@@ -7,7 +7,7 @@ import type { Corpora } from "./collection.js";
 import { sha256, type TeachingOptions } from "./teaching.js";
 import { type HeldOutLog, train, trainerSource } from "./trainer.js";
 
-interface TrainPlan {
+export interface TrainPlan {
   readonly python: string;
   /** Arguments of train.py: its command, and the options that only this kind of training has. */
   readonly args: readonly string[];

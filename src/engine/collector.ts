@@ -6,7 +6,6 @@ import { MillraceError } from "../core/errors.js";
 import type { EngineOutput, FinishReason, TokenLogprob } from "./api/output.js";
 import type { EngineParts } from "./engine-parts.js";
 import type { Speculator } from "./speculative/speculator.js";
-import type { Sequence } from "./step/sequence.js";
 import type { SequenceRows } from "./step-layout.js";
 
 /** Tokens that one step adds to a sequence. */
@@ -16,6 +15,8 @@ interface NewTokens {
   readonly logprobs: TokenLogprob[];
   finishReason: FinishReason | undefined;
   stopTokenId: number | undefined;
+  /** The first token is an alternative to the drafted one. */
+  usedAlternative: boolean;
 }
 
 type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
@@ -40,20 +41,21 @@ export class Collector {
       scores.push(sampler.logprob(firstScore + i, sequence.tokens[scores.length]!, numTop));
     }
     sequence.numComputedTokens += numNewTokens;
-    if (sequence.numComputedTokens >= sequence.numTokens) return this.#advance(sequence, rows.firstSample);
+    if (sequence.numComputedTokens >= sequence.numTokens) return this.#advance(rows);
     kv.settle(sequence);
     return undefined;
   }
 
   /**
    * Every token of the sequence is computed: appends the sampled ones and reports them.
-   * @param firstRow the logit row of the last token, which the rows of the draft follow; undefined: the step samples nothing
    */
-  #advance(sequence: Sequence, firstRow: number | undefined): EngineOutput | MillraceError {
+  #advance(rows: SequenceRows): EngineOutput | MillraceError {
+    const { sequence } = rows;
     const isFirst = sequence.numOutputTokens === 0;
     if (isFirst) this.numPromptTokens += sequence.numPromptTokens;
     const { numDraftTokens } = sequence;
-    const added = this.#appendSampled(sequence, firstRow);
+    const { alternatives } = sequence;
+    const added = this.#appendSampled(rows);
     if (added === undefined) return notNumbers(`the logits of token ${sequence.numTokens}`);
     const { tokenIds, logprobs, finishReason, stopTokenId } = added;
     const hidden = sequence.pooler?.result();
@@ -64,7 +66,11 @@ export class Collector {
     // Drafts after the final token were never verified.
     const numVerified = finishReason === undefined ? numDraftTokens : Math.min(numDraftTokens, tokenIds.length);
     const numAccepted = sequence.numComputedTokens - (sequence.numTokens - tokenIds.length);
-    this.speculator?.observe(sequence, numVerified, numAccepted);
+    const alternative = added.usedAlternative ? alternatives.indexOf(tokenIds[0]!) : undefined;
+    this.speculator?.observe(sequence, numVerified, numAccepted, {
+      numVerified: alternatives.length,
+      right: alternative,
+    });
     const output: Writable<EngineOutput> = {
       tokenIds,
       numCachedTokens: sequence.numCachedTokens,
@@ -82,25 +88,41 @@ export class Collector {
    * Appends the token sampled after the last computed one and, as long as the draft equals the samples, those sampled after the draft's tokens.
    * @returns undefined where logits are no numbers
    */
-  #appendSampled(sequence: Sequence, firstRow: number | undefined): NewTokens | undefined {
-    const { sampling, numDraftTokens } = sequence;
-    const { sampler, info } = this.parts;
+  #appendSampled({ sequence, firstSample, firstAlternative, firstFork }: SequenceRows): NewTokens | undefined {
+    const { sampling, numDraftTokens, alternatives } = sequence;
+    const { sampler, info, forks } = this.parts;
     const finishReason = sampling.maxTokens === 0 ? "length" : undefined;
-    const added: NewTokens = { tokenIds: [], logprobs: [], finishReason, stopTokenId: undefined };
+    const added: NewTokens = {
+      tokenIds: [],
+      logprobs: [],
+      finishReason,
+      stopTokenId: undefined,
+      usedAlternative: false,
+    };
     sequence.numDraftTokens = 0;
-    for (let i = 0; firstRow !== undefined && added.finishReason === undefined; i++) {
-      const drafted = i < numDraftTokens ? sequence.tokens[sequence.numTokens] : undefined;
-      const tokenId = sampler.tokenId(firstRow + i);
+    sequence.alternatives = [];
+    let row = firstSample;
+    while (row !== undefined && added.finishReason === undefined) {
+      const i = added.tokenIds.length;
+      const isDrafted = i < numDraftTokens && !added.usedAlternative;
+      const drafted = isDrafted ? sequence.tokens[sequence.numTokens] : undefined;
+      const tokenId = sampler.tokenId(row);
       if (tokenId === undefined) return undefined;
       sequence.append(tokenId);
       added.tokenIds.push(tokenId);
       if (sampling.numLogprobs !== undefined) {
-        added.logprobs.push(sampler.logprob(firstRow + i, tokenId, sampling.numLogprobs));
+        added.logprobs.push(sampler.logprob(row, tokenId, sampling.numLogprobs));
       }
       if (sampling.stopTokenIds.includes(tokenId)) added.stopTokenId = tokenId;
       const isFull = sequence.numOutputTokens >= sampling.maxTokens || sequence.numTokens >= info.maxModelLen;
       added.finishReason = added.stopTokenId !== undefined ? "stop" : isFull ? "length" : undefined;
-      if (tokenId !== drafted) break;
+      const alternative = i === 0 && tokenId !== drafted ? alternatives.indexOf(tokenId) : -1;
+      if (tokenId !== drafted && alternative < 0) break;
+      if (alternative >= 0) {
+        forks.keep(firstFork + alternative);
+        added.usedAlternative = true;
+      }
+      row = alternative < 0 ? row + 1 : firstAlternative + alternative;
       // The step has stored the drafted token's K and V, which are those of the sampled token.
       sequence.numComputedTokens++;
     }

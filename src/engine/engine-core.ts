@@ -83,10 +83,10 @@ export class EngineCore {
     const disk = await openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = disk;
     const cost = await measureStepCost(parts, options, backend);
-    const { weights, transformer, batch, info } = parts;
-    const target = { config: model.config, weights, transformer, batch };
-    const kv = { maxModelLen: info.maxModelLen, numBlocks: parts.kv.numBlocks };
-    const speculator = await createSpeculator(cost, { target, kv, options, backend, report, drafter });
+    const { weights, transformer, batch, kv, info } = parts;
+    const target = { config: model.config, weights, transformer, batch, kv };
+    const { maxModelLen } = info;
+    const speculator = await createSpeculator(cost, { target, maxModelLen, options, backend, report, drafter });
     return new EngineCore(options, backend, parts, { disk, cost, speculator });
   }
 
@@ -112,6 +112,7 @@ export class EngineCore {
         maxNumSeqs: options.maxNumSeqs,
         maxNumBatchedTokens: options.maxNumBatchedTokens,
         maxExtraLogitRows: parts.maxExtraLogitRows,
+        numForks: parts.numForks,
         isChunkedPrefillEnabled: options.enableChunkedPrefill,
         isBatchingStatic: options.batching === "static",
       },
@@ -164,9 +165,9 @@ export class EngineCore {
   async step(): Promise<StepOutput[]> {
     const scheduled = await this.#schedule();
     if (scheduled.length === 0) return [];
-    const layout = this.#layOut(scheduled);
+    const layout = await this.#layOut(scheduled);
     await this.#compute();
-    return this.#collect(layout);
+    return await this.#collect(layout);
   }
 
   async #schedule(): Promise<readonly ScheduledSequence[]> {
@@ -186,20 +187,22 @@ export class EngineCore {
     return [];
   }
 
-  #layOut(scheduled: readonly ScheduledSequence[]): StepLayout {
+  async #layOut(scheduled: readonly ScheduledSequence[]): Promise<StepLayout> {
     const layout = layOutStep(this.#parts, scheduled, this.#meter.start());
-    this.#speculator?.tapHidden(scheduled);
+    await this.#speculator?.tapHidden(scheduled);
     return layout;
   }
 
   async #compute(): Promise<void> {
-    const { transformer, batch } = this.#parts;
+    const { transformer, batch, forks } = this.#parts;
+    const startMs = performance.now();
+    if (await forks.fill()) this.#speculator?.charge(performance.now() - startMs);
     await this.#meter.kernels(() => transformer.forward(this.#sampler.buffers));
     if (batch.numHiddenTaps > 0) await transformer.readTapped();
   }
 
   /** Takes each sequence's rows into it, then settles the clocks, the drafters and the disk. */
-  #collect(layout: StepLayout): StepOutput[] {
+  async #collect(layout: StepLayout): Promise<StepOutput[]> {
     const outputs: StepOutput[] = [];
     for (const rows of layout.sequences) {
       const { sequence } = rows;
@@ -212,6 +215,7 @@ export class EngineCore {
         outputs.push({ requestId: sequence.id, output: taken });
       }
     }
+    await this.#parts.forks.settle();
     this.#meter.learn(layout);
     this.#speculator?.takeHidden();
     this.#meter.end();
@@ -236,10 +240,7 @@ export class EngineCore {
 
   /** Leaves out sequences whose masks are late, and fails sequences to which their grammar leaves no token. */
   #withMasks(planned: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
-    const numRows = planned.reduce(
-      (sum, { sequence, numNewTokens }) => sum + numNewTokens + sequence.numDraftTokens,
-      0,
-    );
+    const numRows = planned.reduce((sum, { sequence, numNewTokens }) => sum + numNewTokens + sequence.numDraftRows, 0);
     // Waiting for late masks may at most double the step for the other sequences.
     const ready = this.#constraints.ready(planned, this.#cost && Math.max(LEAST_PATIENCE_MS, this.#cost.ms(numRows)));
     const stranded = this.#constraints.stranded(ready);

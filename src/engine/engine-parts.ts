@@ -17,6 +17,8 @@ import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
+import { isEagle3Folder } from "./speculative/eagle3-folder.js";
+import { Forks } from "./step/forks.js";
 import { StepBatch } from "./step/step-batch.js";
 
 export interface EngineParts {
@@ -30,6 +32,9 @@ export interface EngineParts {
   readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
+  /** For alternatives to drafted tokens. */
+  readonly forks: Forks;
+  readonly numForks: number;
   /** The layers behind the pooling, where the model has some. */
   readonly head: PooledHead | undefined;
   readonly constraints: Constraints;
@@ -37,6 +42,9 @@ export interface EngineParts {
 
 /** Bytes for the logits of scored prompt positions and drafted tokens; bounds their number in one step. */
 const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
+
+/** Most alternatives to drafted tokens in a step: each has a block of its own. */
+const MAX_FORKS = 32;
 
 /** Time limit for compiling a grammar, and for computing the masks of one sequence for one step. */
 const GRAMMAR_TIMEOUT_MS = 10_000;
@@ -68,7 +76,11 @@ export async function buildParts(
   const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
-  const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs, tableStride };
+  const { alternatives, draftModelPath } = options.speculative;
+  // Other drafters do not rank tokens.
+  const hasForks = draftModelPath !== undefined && isEagle3Folder(draftModelPath);
+  const numForks = hasForks ? Math.min(MAX_FORKS, maxNumSeqs * alternatives) : 0;
+  const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs + numForks, tableStride };
   const window = mostOf(config, ({ mixer }: ServableLayer) => mixer.window);
   const encoderWindow = config.isCausal || window === 0 ? {} : { encoderWindow: window };
   const batch = new StepBatch({ ...capacity, ...encoderWindow, numGroups: groups.length }, backend);
@@ -82,7 +94,7 @@ export async function buildParts(
     isPrefixCachingEnabled: options.enablePrefixCaching && isPaged,
     reservedTokens: isPaged ? 0 : maxModelLen,
   });
-  const caches = new KvCaches(config, { kvType, blockSize, numBlocks, groups }, backend);
+  const caches = new KvCaches(config, { kvType, blockSize, numBlocks, groups, numSpare: numForks }, backend);
   const { weightType, numParameters, weightBytes } = model.summary;
   return {
     numGroups: groups.length,
@@ -93,6 +105,8 @@ export async function buildParts(
     caches,
     transformer: new Transformer({ config, weights, backend, caches, batch, maxModelLen }),
     kv,
+    forks: new Forks(caches, batch, { numBlocks, blockSize, firstSeat: maxNumSeqs }),
+    numForks,
     head,
     constraints: new Constraints(new GrammarLanes(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),
     info: {

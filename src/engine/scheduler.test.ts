@@ -64,7 +64,7 @@ class Simulation {
       reservedTokens: world.isContiguous ? MAX_TOKENS : 0,
     });
     this.scheduler = new Scheduler(
-      { ...world, maxExtraLogitRows: MAX_EXTRA_LOGIT_ROWS, isChunkedPrefillEnabled: true },
+      { ...world, maxExtraLogitRows: MAX_EXTRA_LOGIT_ROWS, numForks: 0, isChunkedPrefillEnabled: true },
       this.kv,
       createPolicy(world.policy),
       { promptTokensBeside: (_, most) => Math.min(most, world.promptTokensBeside) },
@@ -461,7 +461,7 @@ describe("scheduler and KV manager", () => {
       isPrefixCachingEnabled: false,
       reservedTokens: 0,
     });
-    const options = { maxNumSeqs: 8, maxNumBatchedTokens: 128, maxExtraLogitRows: 4 };
+    const options = { maxNumSeqs: 8, maxNumBatchedTokens: 128, maxExtraLogitRows: 4, numForks: 0 };
     const advice = { promptTokensBeside: (_: number, most: number) => most };
     const scheduler = new Scheduler(
       { ...options, isChunkedPrefillEnabled: true, isBatchingStatic: false },

@@ -15,6 +15,8 @@ interface SchedulerOptions {
   /** Logit rows of one step beyond one for each sequence: prompt positions to score, drafted tokens to verify. */
   readonly maxExtraLogitRows: number;
   readonly isChunkedPrefillEnabled: boolean;
+  /** Alternatives to drafted tokens of one step. */
+  readonly numForks: number;
   /** Static batching: no sequence is admitted while others run. */
   readonly isBatchingStatic: boolean;
 }
@@ -188,8 +190,8 @@ export class Scheduler {
   #preempt(victim: Sequence, plan: Plan): void {
     this.running.splice(this.running.indexOf(victim), 1);
     const numNewTokens = plan.numNew.get(victim) ?? 0;
-    plan.numTokens += numNewTokens + victim.numDraftTokens;
-    plan.numExtraLogits += numScored(victim, numNewTokens) + victim.numDraftTokens;
+    plan.numTokens += numNewTokens + victim.numDraftRows;
+    plan.numExtraLogits += numScored(victim, numNewTokens) + victim.numDraftRows;
     plan.numNew.delete(victim);
     this.#unseat(victim);
     this.waiting.push(victim);
@@ -214,12 +216,16 @@ export class Scheduler {
 
   /** Drafts take only spare budget and free blocks, never another sequence's. */
   #takeDrafts(plan: Plan): void {
+    let numForks = this.options.numForks;
     for (const sequence of plan.numNew.keys()) {
       const numDraftTokens = Math.min(sequence.numDraftTokens, plan.numTokens, plan.numExtraLogits);
       const hasRoom = numDraftTokens > 0 && this.kv.ensureCapacity(sequence, sequence.numTokens + numDraftTokens);
       sequence.numDraftTokens = hasRoom ? numDraftTokens : 0;
-      plan.numTokens -= sequence.numDraftTokens;
-      plan.numExtraLogits -= sequence.numDraftTokens;
+      const numLeft = Math.min(plan.numTokens, plan.numExtraLogits) - sequence.numDraftTokens;
+      sequence.alternatives = hasRoom ? sequence.alternatives.slice(0, Math.min(numForks, numLeft)) : [];
+      numForks -= sequence.alternatives.length;
+      plan.numTokens -= sequence.numDraftRows;
+      plan.numExtraLogits -= sequence.numDraftRows;
     }
   }
 
@@ -258,6 +264,7 @@ export class Scheduler {
     if (sequence.seat >= 0) this.#freeSeats.push(sequence.seat);
     sequence.seat = -1;
     sequence.numDraftTokens = 0;
+    sequence.alternatives = [];
     sequence.numTableEntriesWritten = 0;
   }
 }

@@ -8,6 +8,9 @@ export interface SequenceRows {
   readonly sequence: Sequence;
   readonly numNewTokens: number;
   readonly numDraftTokens: number;
+  /** Logit rows of the alternatives to the first drafted token, and their forks, from these numbers on. */
+  readonly firstAlternative: number;
+  readonly firstFork: number;
   /** The pooler takes `numTaps` hidden states, from this index of the batch's hidden taps on. */
   readonly firstTap: number;
   readonly numTaps: number;
@@ -27,13 +30,14 @@ export interface StepLayout {
 }
 
 export function layOutStep(parts: EngineParts, scheduled: readonly ScheduledSequence[], nowMs: number): StepLayout {
-  const { batch, sampler } = parts;
+  const { batch, sampler, forks } = parts;
   batch.clear();
   sampler.clear();
+  forks.clear();
   let [numDecodingRows, numPromptRows] = [0, 0];
   const sequences = scheduled.map(({ sequence, numNewTokens }) => {
     sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
-    if (numNewTokens === 1) numDecodingRows += 1 + sequence.numDraftTokens;
+    if (numNewTokens === 1) numDecodingRows += 1 + sequence.numDraftRows;
     else numPromptRows += numNewTokens;
     return layOutSequence(parts, sequence, numNewTokens);
   });
@@ -43,6 +47,7 @@ export function layOutStep(parts: EngineParts, scheduled: readonly ScheduledSequ
 function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: number): SequenceRows {
   const { batch, sampler, constraints, info } = parts;
   const { numDraftTokens, numComputedTokens, numTokens, sampling } = sequence;
+  const firstRow = batch.numRows;
   const firstTap = batch.numHiddenTaps;
   const firstLogitRow = batch.numLogitRows;
   let numScores = 0;
@@ -62,16 +67,38 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
     }
   }
   const firstSample = firstLogitRow + numScores;
+  const hasSample = firstSample < batch.numLogitRows;
+  const firstAlternative = batch.numLogitRows;
+  const [firstFork = 0] = sequence.alternatives.map((token) => layOutAlternative(parts, sequence, token, firstRow));
   return {
     sequence,
     numNewTokens,
     numDraftTokens,
+    firstAlternative,
+    firstFork,
     firstTap,
     numTaps: batch.numHiddenTaps - firstTap,
     firstScore: firstLogitRow,
     numScores,
-    firstSample: firstSample < batch.numLogitRows ? firstSample : undefined,
+    firstSample: hasSample ? firstSample : undefined,
   };
+}
+
+/** Lays out the row of another token than the first drafted one, in its place. @returns its fork */
+function layOutAlternative(
+  { batch, sampler, forks, info }: EngineParts,
+  sequence: Sequence,
+  token: number,
+  rowBefore: number,
+): number {
+  const position = sequence.numTokens;
+  const row = batch.numRows;
+  addRow(batch, sequence, position, info);
+  batch.tokenIds.values[row] = token;
+  const fork = forks.open(sequence, position, rowBefore);
+  batch.logitRows.values[batch.numLogitRows++] = row;
+  sampler.addSampleRow(sequence, position + 1);
+  return fork;
 }
 
 /** Is the log-probability of the prompt token after `position` asked for and not yet known? */

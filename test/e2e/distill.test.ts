@@ -9,6 +9,7 @@ import { afterAll, expect, test } from "vitest";
 import { chatAt, readMixture } from "../../models/corpus/families.js";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
+import { writeRandomFolder } from "../helpers/hf-folder.js";
 import { canTrain, python } from "../helpers/python.js";
 import { startTestServer } from "../helpers/server.js";
 
@@ -203,5 +204,36 @@ test.skipIf(!isPresent)(
     expect(readGguf(at("draft", "eagle.gguf")).tensors.has("eagle.output.weight")).toBe(true);
     expect(acceptanceOf("eagle")).toMatchObject({ numDrafts: expect.any(Number) });
     expect(acceptanceOf("draft")).toEqual(acceptance);
+    const head = await millrace(...drafter, "--kind", "eagle3", "--out", at("draft"));
+    expect(head).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("of them from before") });
+    expect(acceptanceOf("eagle3")).toMatchObject({ numDrafts: expect.any(Number) });
+  },
+);
+
+test.skipIf(!isPresent)(
+  "a model that is not of the mill family gets an EAGLE-3 head, which serves [needs a Python with PyTorch]",
+  { timeout: 300_000 },
+  async () => {
+    const model = writeRandomFolder(at("random"));
+    const prompts = writeChats("few.jsonl", 7, 40);
+    const common = ["--prompts", prompts, "--steps", "3", "--max-tokens", "24", "--holdout-share", "0.2"];
+    const trained = await millrace(
+      "train-drafter",
+      "--model",
+      model,
+      "--kind",
+      "eagle3",
+      ...common,
+      "--out",
+      at("head"),
+    );
+    expect(trained).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^position +1 +2 +3 +4\naccepted/) });
+    const config = JSON.parse(readFileSync(at("head", "eagle3", "config.json"), "utf8"));
+    expect(config).toMatchObject({ architectures: ["LlamaForCausalLMEagle3"], hidden_size: 128, vocab_size: 512 });
+    const ask = ["generate", "--model", model, "--prompt", "Hello", "--max-tokens", "24", "--temperature", "0"];
+    const drafts = JSON.stringify({ method: "eagle3", model: at("head", "eagle3"), adaptive: false });
+    const answers = [await millrace(...ask), await millrace(...ask, "--speculative-config", drafts)];
+    expect(answers).toEqual(answers.map(({ stdout }) => expect.objectContaining({ exitCode: 0, stdout })));
+    expect(answers[1]!.stdout).toBe(answers[0]!.stdout);
   },
 );

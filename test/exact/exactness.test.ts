@@ -27,6 +27,7 @@ import {
 import { EngineCore } from "../../src/engine/engine-core.js";
 import type { Drafter } from "../../src/engine/speculative/drafter.js";
 import { openModel } from "../../src/model/open-model.js";
+import { writeEagle3 } from "../helpers/eagle3-folder.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
@@ -49,6 +50,8 @@ beforeAll(() => {
   for (const options of RANDOM_MODELS) {
     writeRandomModel(modelPath(options), { ...options, contextLength: 512 });
     for (const kind of HEAD_KINDS) writeRandomHeads(headsPath(options, kind), kind, options);
+    const sizes = { width: options.width ?? 128, vocab: 384, draftVocab: 200, inputLayers: [1, 0, 1] };
+    writeEagle3(headsPath(options, "eagle3"), sizes, options.seed);
   }
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -141,6 +144,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     (id) => outputs[id]?.tokenIds,
     rng.pick([0, 0.5, 0.9, 1]),
     () => rng.next(),
+    rng.chance(0.7),
   );
   const maxNumBatchedTokens = Math.max(maxNumSeqs, rng.int(8, 96));
   const kvOptions = {
@@ -253,19 +257,19 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
 }
 
 function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
-  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads"] as const);
+  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads", "eagle3"] as const);
   const hasModel = method === "draft_model" || (method === "auto" && rng.chance(0.4));
-  const hasHeads = method === "heads" || (method === "auto" && rng.chance(0.4));
+  const hasHeads = method === "heads" || method === "eagle3" || (method === "auto" && rng.chance(0.4));
   // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
-  const path = hasHeads
-    ? headsPath(model, rng.pick(HEAD_KINDS))
-    : modelPath(rng.chance(0.5) ? model : rng.pick(RANDOM_MODELS));
+  const kind = method === "eagle3" ? method : rng.pick([...HEAD_KINDS, "eagle3"] as const);
+  const path = hasHeads ? headsPath(model, kind) : modelPath(rng.chance(0.5) ? model : rng.pick(RANDOM_MODELS));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
     method,
     draftModelPath: hasModel || hasHeads ? path : undefined,
     numSpeculativeTokens: rng.int(1, 16),
     promptLookupMin: rng.int(1, 3),
+    alternatives: rng.int(0, 3),
     isAdaptive: rng.chance(0.3),
   };
 }
@@ -292,6 +296,6 @@ function modelPath({ architecture, seed }: RandomModelOptions): string {
   return join(folder, `${architecture}-${seed}.gguf`);
 }
 
-function headsPath({ architecture, seed }: RandomModelOptions, kind: HeadKind): string {
-  return join(folder, `${architecture}-${seed}.${kind}.gguf`);
+function headsPath({ architecture, seed }: RandomModelOptions, kind: HeadKind | "eagle3"): string {
+  return join(folder, `${architecture}-${seed}.${kind}${kind === "eagle3" ? "" : ".gguf"}`);
 }

@@ -11,6 +11,7 @@ const DEFAULTS = {
   maxNumSeqs: 4,
   maxNumBatchedTokens: 32,
   maxExtraLogitRows: 4,
+  numForks: 0,
   isChunkedPrefillEnabled: true,
   isBatchingStatic: false,
   policy: "fcfs" as SchedulingPolicyName,

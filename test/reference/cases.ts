@@ -1,4 +1,8 @@
-/** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
+/**
+ * The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right.
+ *
+ * size: one table, with a function for the cases of each operation.
+ */
 
 import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
@@ -277,6 +281,20 @@ function gatherRowsCases(): OpCase[] {
   }));
 }
 
+function spreadColumnsCases(): OpCase[] {
+  return [[], [4], [6, 0, 3]].map((columns) => ({
+    op: "spreadColumns",
+    label: `${columns.length} of 7 columns`,
+    record: (bench) => {
+      const out = bench.unwritten(5 * 7);
+      const x = bench.f32(extremes(5 * columns.length, 27));
+      const operands = { out, x, columns: bench.i32(columns), numRows: 5, width: columns.length, outWidth: 7 };
+      bench.program.record("spreadColumns", operands);
+      return [f32Result("out", out, EXACT)];
+    },
+  }));
+}
+
 /** Breadth is in kernels.linear.test.ts; this one stands for the operation where every operation is needed. */
 function linearCases(): OpCase[] {
   return [NO_BUFFER, 1].map((biasOrNone) => ({
@@ -407,6 +425,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   ropeAndWriteKv: ropeAndWriteKvCases(),
   pagedAttention: pagedAttentionCases(),
   gatherRows: gatherRowsCases(),
+  spreadColumns: spreadColumnsCases(),
   sample: sampleCases(),
   quantize: quantizeCases(),
   pack: packCases(),

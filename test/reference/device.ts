@@ -34,6 +34,7 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   ropeAndWriteKv: ops.ropeAndWriteKv,
   pagedAttention,
   gatherRows: ops.gatherRows,
+  spreadColumns: ops.spreadColumns,
   sample,
   pack,
   routeExperts: experts.routeExperts,

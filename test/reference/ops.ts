@@ -359,3 +359,20 @@ export function gatherRows(operands: Operands<"gatherRows">): Work {
     });
   };
 }
+
+export function spreadColumns(operands: Operands<"spreadColumns">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width");
+  const outWidth = operands.integer("outWidth");
+  const x = operands.f32("x", numRows * width);
+  const columns = operands.indices("columns", width, 0, outWidth - 1);
+  const out = operands.f32("out", numRows * outWidth);
+  return () => {
+    out.fill(Number.NEGATIVE_INFINITY, 0, numRows * outWidth);
+    for (let m = 0; m < numRows; m++) {
+      columns.forEach((column, i) => {
+        out[m * outWidth + column] = x[m * width + i]!;
+      });
+    }
+  };
+}

@@ -23,6 +23,7 @@ namespace millrace {
   X(ropeAndWriteKv) \
   X(pagedAttention) \
   X(gatherRows) \
+  X(spreadColumns) \
   X(sample) \
   X(pack) \
   X(routeExperts) \
@@ -47,6 +48,7 @@ enum class OpCode : uint32_t {
     ropeAndWriteKv,
     pagedAttention,
     gatherRows,
+    spreadColumns,
     sample,
     pack,
     routeExperts,
@@ -56,7 +58,7 @@ enum class OpCode : uint32_t {
     expertLinear,
     combineExperts,
 };
-constexpr int kNumOps = 22;
+constexpr int kNumOps = 23;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -72,6 +74,7 @@ constexpr const char* kOpNames[kNumOps] = {
     "ropeAndWriteKv",
     "pagedAttention",
     "gatherRows",
+    "spreadColumns",
     "sample",
     "pack",
     "routeExperts",
@@ -97,6 +100,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
     "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, sinks, begins)",
     "gatherRows(out, x, rows, numRows, width)",
+    "spreadColumns(out, x, columns, numRows, width, outWidth)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
     "pack(out, byteOffset, weight)",
     "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises, scoring, scale, numGroups, numUsedGroups, bias)",
@@ -106,7 +110,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 15, 3, 12, 6, 7, 11, 6, 7};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -331,6 +335,16 @@ struct gatherRows {
   static constexpr operand::Buffer<gatherRows, const int32_t> rows{{2, "rows"}};
   static constexpr operand::Integer<gatherRows> numRows{{3, "numRows"}};
   static constexpr operand::Integer<gatherRows> width{{4, "width"}};
+};
+
+struct spreadColumns {
+  static constexpr OpCode code = OpCode::spreadColumns;
+  static constexpr operand::Buffer<spreadColumns, float> out{{0, "out"}};
+  static constexpr operand::Buffer<spreadColumns, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<spreadColumns, const int32_t> columns{{2, "columns"}};
+  static constexpr operand::Integer<spreadColumns> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<spreadColumns> width{{4, "width"}};
+  static constexpr operand::Integer<spreadColumns> outWidth{{5, "outWidth"}};
 };
 
 struct sample {

@@ -13,11 +13,13 @@ export class OracleDrafter implements Drafter {
    * @param outputOf the tokens that a request, given by its id, will output; undefined: unknown
    * @param acceptance probability that a draft token is right
    * @param random uniform in [0, 1)
+   * @param hasAlternatives it also names two other tokens for the first place; where its own is wrong, the right one is among them
    */
   constructor(
     private readonly outputOf: (requestId: number) => readonly number[] | undefined,
     private readonly acceptance: number,
     private readonly random: () => number,
+    private readonly hasAlternatives = false,
   ) {}
 
   propose(sequence: Sequence, maxTokens: number): Draft | undefined {
@@ -25,7 +27,12 @@ export class OracleDrafter implements Drafter {
     const right = this.outputOf(sequence.id)?.slice(first, first + maxTokens) ?? [];
     if (right.length === 0) return undefined;
     const tokens = right.map((token) => (this.random() < this.acceptance ? token : token === 0 ? 1 : token - 1));
-    return { tokens, chances: tokens.map(() => FIRST_CHANCE) };
+    const draft = { tokens, chances: tokens.map(() => FIRST_CHANCE) };
+    if (!this.hasAlternatives) return draft;
+    const [wanted] = right as [number];
+    const others = [wanted + (wanted < 2 ? 2 : -2), wanted === tokens[0] ? wanted + (wanted < 3 ? 3 : -3) : wanted];
+    const alternatives = this.random() < 0.5 ? others : others.reverse();
+    return { ...draft, alternatives: { tokens: alternatives, chances: alternatives.map(() => 1 - FIRST_CHANCE) } };
   }
 
   forget(): void {}

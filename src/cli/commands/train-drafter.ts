@@ -20,8 +20,8 @@ export function trainDrafterCommand(): Command {
     .addOption(modelOption())
     .option(
       "--kind <kind>",
-      "draft: a small model; medusa, eagle: heads on the model's hidden states",
-      oneOf("--kind", ["draft", "medusa", "eagle"]),
+      "draft: a small model; medusa, eagle: heads on the model's hidden states; eagle3: a head in the hub's format, for a model of any family",
+      oneOf("--kind", ["draft", "medusa", "eagle", "eagle3"]),
       "draft",
     )
     .option("--depth <n>", "tokens guessed ahead", integerIn("--depth", 1, 16), 4)

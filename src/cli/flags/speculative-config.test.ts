@@ -30,7 +30,7 @@ describe("--speculative-config", () => {
     ['{"model":""}', /the path of a model or of trained heads/],
     ["[]", /a JSON object/],
     ["null", /a JSON object/],
-    ['{"method":"eagle3"}', /method to be one of none, auto, ngram, suffix, draft_model, heads, medusa, eagle/],
+    ['{"method":"hydra"}', /method to be one of none, auto, ngram, suffix, draft_model, heads, medusa, eagle, eagle3/],
     ['{"num_speculative_tokens":0}', /num_speculative_tokens to be an integer in \[1, 64\], got 0/],
     ['{"num_speculative_tokens":"4"}', /num_speculative_tokens/],
     ['{"suffix_decoding_min_token_prob":1.5}', /a number in \[0, 1\]/],

@@ -43,6 +43,7 @@ const KEYS: Readonly<Record<string, Key>> = {
     expected: "a number in [0, 1]",
     accepts: (value) => typeof value === "number" && value >= 0 && value <= 1,
   },
+  alternatives: integer(0, 8),
   adaptive: { expected: "true or false", accepts: (value) => typeof value === "boolean" },
 };
 
@@ -74,6 +75,7 @@ export function parseSpeculativeConfig(text: string): SpeculativeConfig {
     numSpeculativeTokens: numberOf("num_speculative_tokens", defaults.numSpeculativeTokens),
     suffixMaxCachedRequests: numberOf("suffix_decoding_max_cached_requests", defaults.suffixMaxCachedRequests),
     suffixMinTokenProb: numberOf("suffix_decoding_min_token_prob", defaults.suffixMinTokenProb),
+    alternatives: numberOf("alternatives", defaults.alternatives),
     isAdaptive: values.adaptive ?? defaults.isAdaptive,
   };
 }

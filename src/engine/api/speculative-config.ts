@@ -3,7 +3,9 @@
 /** Kinds of trained heads. */
 export const HEAD_KINDS = ["medusa", "eagle"] as const;
 export type HeadKind = (typeof HEAD_KINDS)[number];
-const METHODS_WITH_MODEL = ["draft_model", "heads", ...HEAD_KINDS] as const;
+/** heads: of any kind; eagle3: a head as the hub has it, with its own keys and values. */
+export const HEAD_METHODS = ["heads", ...HEAD_KINDS, "eagle3"] as const;
+const METHODS_WITH_MODEL = ["draft_model", ...HEAD_METHODS] as const;
 export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", ...METHODS_WITH_MODEL] as const;
 export type SpeculativeMethod = (typeof SPECULATIVE_METHODS)[number];
 
@@ -22,6 +24,8 @@ export interface SpeculativeConfig {
   readonly suffixMaxCachedRequests: number;
   /** A draft ends before its estimated probability falls below this. */
   readonly suffixMinTokenProb: number;
+  /** Most other tokens that are checked in place of a draft's first one, in the same step. Drafters that do not rank tokens have none. */
+  readonly alternatives: number;
   /** A draft model of the same vocabulary, or heads trained on the model. With auto they draft where text lookup finds nothing. */
   readonly draftModelPath: string | undefined;
   /** true: draft as many tokens as pay off, none if none does; false: always draft all found. */
@@ -34,6 +38,7 @@ export const DEFAULT_SPECULATIVE_CONFIG: SpeculativeConfig = {
   promptLookupMin: 1,
   suffixMaxCachedRequests: 10_000,
   suffixMinTokenProb: 0.1,
+  alternatives: 2,
   draftModelPath: undefined,
   isAdaptive: true,
 };

@@ -8,7 +8,7 @@ import { keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { LayerCache } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
-import { type Products, recordNorm } from "./products.js";
+import { ADDED, type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
 import type { RopeTable } from "./rope-tables.js";
 import type { LayerWeights, NormWeights } from "./weights.js";
@@ -23,15 +23,20 @@ interface AttentionScratch {
   /** [M, numKvHeads · headDim] */
   readonly key: BufferHandle;
   readonly value: BufferHandle;
+  /** [copies, numKvHeads · headDim] */
+  readonly copiedKey: BufferHandle;
+  readonly copiedValue: BufferHandle;
 }
 
-/** @param normed [M, width], shared with the feed-forward part */
+/** @param normed [M, width], shared with the feed-forward part; @param maxCopies most rows that are stored twice */
 export function allocateAttentionScratch(
   config: ServableModel,
   backend: Backend,
   maxRows: number,
   normed: BufferHandle,
+  maxCopies: number,
 ): AttentionScratch {
+  const copies = maxCopies * mostOf(config, keyWidth) * 4;
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
   return {
     normed,
@@ -39,6 +44,8 @@ export function allocateAttentionScratch(
     attended: floats(mostOf(config, queryWidth)),
     key: floats(mostOf(config, keyWidth)),
     value: floats(mostOf(config, keyWidth)),
+    copiedKey: backend.allocate(copies),
+    copiedValue: backend.allocate(copies),
   };
 }
 
@@ -70,16 +77,19 @@ export class Attention {
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, rmsEps, isNeoxRope, isPostNormed, queryScaling } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
-    const { attentionNorm, query, key, value, queryNorm, keyNorm } = this.weights;
+    const { attentionNorm, query, key, value, besides, queryNorm, keyNorm } = this.weights;
     const { normed, query: q, key: k, value: v } = this.scratch;
     const { numRows } = batch;
     const input = recordNorm(program, normed, hidden, numRows, { weights: attentionNorm, width, eps: rmsEps });
-    const projections = [
-      { out: q, linear: query },
-      { out: k, linear: key },
-      { out: v, linear: value },
+    const projections = (from: Pick<LayerWeights, "query" | "key" | "value">) => [
+      { out: q, linear: from.query },
+      { out: k, linear: from.key },
+      { out: v, linear: from.value },
     ];
-    this.products.multiplyAll(program, projections, input, numRows, width);
+    this.products.multiplyAll(program, projections({ query, key, value }), input, numRows, width);
+    if (besides !== undefined) {
+      this.products.multiplyAll(program, projections(besides), besides.input, numRows, width, ADDED);
+    }
     const headsNorm = (x: BufferHandle, weights: NormWeights | undefined, numHeads: number) => {
       const [perRow, normWidth] = isPostNormed ? [1, numHeads * headDim] : [numHeads, headDim];
       recordNorm(program, x, x, numRows * perRow, { weights, width: normWidth, eps: rmsEps });
@@ -87,19 +97,34 @@ export class Attention {
     headsNorm(q, queryNorm, numHeads);
     headsNorm(k, keyNorm, numKvHeads);
     const { keys, values, shape, group } = this.cache;
+    const cache = { keyCache: keys, valueCache: values, isNeox: isNeoxRope, ...shape };
     program.record("ropeAndWriteKv", {
       q,
       k,
       v,
       table: this.rope.table,
-      keyCache: keys,
-      valueCache: values,
       slots: batch.kvSlots[group]!.buffer,
       numRows,
       half: this.rope.half,
-      isNeox: isNeoxRope,
-      ...shape,
+      ...cache,
     });
+    if (batch.numKvCopies > 0) {
+      const copied = { numRows: batch.numKvCopies, rows: batch.kvCopyRows.buffer, width: numKvHeads * headDim };
+      const { copiedKey, copiedValue } = this.scratch;
+      program.record("gatherRows", { out: copiedKey, x: k, ...copied }, { concurrent: true });
+      program.record("gatherRows", { out: copiedValue, x: v, ...copied });
+      // They are rotated, and stored with the same bits.
+      program.record("ropeAndWriteKv", {
+        q,
+        k: copiedKey,
+        v: copiedValue,
+        table: this.rope.table,
+        slots: batch.kvCopySlots[group]!.buffer,
+        numRows: batch.numKvCopies,
+        half: 0,
+        ...cache,
+      });
+    }
     if (queryScaling === undefined) return;
     const positions = batch.positions.buffer;
     program.record("scaleByPosition", { x: q, positions, numRows, width: numHeads * headDim, ...queryScaling });

@@ -13,7 +13,9 @@ export class Output {
   readonly #selected: BufferHandle = NO_BUFFER;
   /** [maxLogitRows, vocabSize] */
   readonly #logits: BufferHandle = NO_BUFFER;
-  /** [maxRows, width]: hidden states of the latest step's taps after the final norm, until the next step. */
+  /** [maxLogitRows, rows of the output matrix], where these are not all tokens */
+  readonly #ownLogits: BufferHandle = NO_BUFFER;
+  /** [maxRows, width]: hidden states of the latest step's taps, until the next step. */
   readonly tapped: BufferHandle;
   /** The host's copy of the tapped hidden states. */
   #tappedValues = new Float32Array(0);
@@ -24,8 +26,12 @@ export class Output {
     private readonly backend: Backend,
     { maxRows, maxLogitRows }: StepCapacity,
     private readonly products: Products,
+    /** Taps keep the hidden states after the final norm; false: before it. */
+    private readonly isTapNormed: boolean,
   ) {
     const { width, vocabSize } = config;
+    const { outputTokens } = weights;
+    if (outputTokens !== undefined) this.#ownLogits = backend.allocate(maxLogitRows * outputTokens.numRows * 4);
     if (weights.output !== undefined) {
       this.#selected = backend.allocate(maxLogitRows * width * 4);
       this.#logits = backend.allocate(maxLogitRows * vocabSize * 4);
@@ -36,12 +42,18 @@ export class Output {
   /** Samples at the first `numRows` of the logit rows. */
   sample(program: Program, { hidden, logitRows }: Rows, numRows: number, samples: SampleBuffers): void {
     const { width, vocabSize, logitScale: scale, logitCap: cap } = this.config;
-    const { output } = this.weights;
+    const { output, outputTokens } = this.weights;
     if (output === undefined) throw new Error("expected a model with an output matrix, got an encoder");
     const [selected, logits] = [this.#selected, this.#logits];
     program.record("gatherRows", { out: selected, x: hidden, rows: logitRows.buffer, numRows, width });
     this.#norm(program, selected, numRows);
-    this.products.multiply(program, logits, selected, output, numRows, width);
+    const own = outputTokens === undefined ? logits : this.#ownLogits;
+    this.products.multiply(program, own, selected, output, numRows, width);
+    if (outputTokens !== undefined) {
+      const { ids: columns, numRows: ownWidth } = outputTokens;
+      const operands = { out: logits, x: own, columns, numRows, width: ownWidth, outWidth: vocabSize };
+      program.record("spreadColumns", operands);
+    }
     if (scale !== 1 || cap !== 0) program.record("scaleAndCap", { x: logits, numRows, width: vocabSize, scale, cap });
     program.record("sample", { logits, numRows, vocabSize, ...samples });
   }
@@ -50,7 +62,7 @@ export class Output {
   tap(program: Program, { hidden, hiddenTaps }: Rows, numRows: number): void {
     const { width } = this.config;
     program.record("gatherRows", { out: this.tapped, x: hidden, rows: hiddenTaps.buffer, numRows, width });
-    this.#norm(program, this.tapped, numRows);
+    if (this.isTapNormed) this.#norm(program, this.tapped, numRows);
   }
 
   /** Fetches the hidden states of the first `numRows` tapped rows of the latest step. */

@@ -6,7 +6,7 @@ import type { Linear, NormWeights } from "./weights.js";
 
 interface ProductOptions {
   /** Add to the contents of `out`. */
-  readonly accumulate?: boolean;
+  readonly accumulate?: boolean | undefined;
   /** The next operation does not depend on this one. */
   readonly concurrent?: boolean;
 }
@@ -58,18 +58,19 @@ export class Products {
     record(program, out, operands!, numRows, options);
   }
 
-  /** Each out [rows, outputs] = x [rows, cols] · linearᵀ; none depends on another. */
+  /** Each out [rows, outputs] = (+) x [rows, cols] · linearᵀ; none depends on another. */
   multiplyAll(
     program: Program,
     products: readonly { readonly out: BufferHandle; readonly linear: Linear }[],
     x: BufferHandle,
     numRows: number,
     cols: number,
+    { accumulate }: Pick<ProductOptions, "accumulate"> = {},
   ): void {
     const linears = products.map(({ linear }) => linear);
     const operands = this.operands(program, x, linears, numRows, cols);
     products.forEach(({ out }, i) => {
-      record(program, out, operands[i]!, numRows, { concurrent: i < products.length - 1 });
+      record(program, out, operands[i]!, numRows, { accumulate, concurrent: i < products.length - 1 });
     });
   }
 

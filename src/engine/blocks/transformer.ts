@@ -30,6 +30,8 @@ interface TransformerParts {
   readonly maxModelLen: number;
   /** Absent: the embeddings of the batch's tokens. */
   readonly recordInput?: InputRecorder;
+  /** Taps keep hidden states as they are before the final norm; absent: as they are after it. */
+  readonly tapsBeforeNorm?: boolean;
 }
 
 interface Layer {
@@ -51,6 +53,9 @@ export class Transformer {
   readonly #output: Output;
   /** [maxRows, width] residual stream */
   readonly #hidden: BufferHandle;
+  /** By layer: copies of its input, and the numbers of all rows. */
+  readonly #captured = new Map<number, BufferHandle>();
+  #allRows: BufferHandle | undefined;
   /** [maxRows, numHeads · headDim] */
   readonly #query: BufferHandle;
 
@@ -59,7 +64,7 @@ export class Transformer {
     const { maxRows, maxLogitRows } = batch.capacity;
     const products = new Products(backend, Math.max(maxRows, maxLogitRows));
     const normed = backend.allocate(maxRows * config.width * 4);
-    const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed);
+    const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
     const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
     const ofExperts = allocateExpertScratch(config, backend, maxRows, ofFeedForward);
     const feedForwardOf = (layer: LayerWeights) =>
@@ -79,7 +84,31 @@ export class Transformer {
     });
     this.#embedding = new Embedding(config, weights, backend, maxRows);
     this.#last = new LastRows(config, backend, maxLogitRows);
-    this.#output = new Output(config, weights, backend, batch.capacity, products);
+    this.#output = new Output(config, weights, backend, batch.capacity, products, parts.tapsBeforeNorm !== true);
+  }
+
+  /**
+   * Keeps the residual stream as it enters these layers, from the next step on.
+   * @param layers indices from 0 on
+   * @returns for each a buffer f32 [maxRows, width]: that of every row of the latest step, until the next one
+   */
+  captureInputs(layers: readonly number[]): readonly BufferHandle[] {
+    const { backend, batch } = this.parts;
+    const { maxRows } = batch.capacity;
+    if (this.#allRows === undefined) {
+      this.#allRows = backend.allocate(maxRows * 4);
+      backend.write(
+        this.#allRows,
+        0,
+        Int32Array.from({ length: maxRows }, (_, row) => row),
+      );
+    }
+    this.#recorded.clear();
+    return layers.map((layer) => {
+      const buffer = this.#captured.get(layer) ?? backend.allocate(maxRows * this.width * 4);
+      this.#captured.set(layer, buffer);
+      return buffer;
+    });
   }
 
   /**
@@ -91,7 +120,7 @@ export class Transformer {
     const { batch, backend } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const numLast = this.#last.layOut(batch);
-    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${variant}`;
+    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${batch.numKvCopies} ${variant}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
     const program = this.#recorded.get(shape) ?? this.#record(samples, variant, numLast);
@@ -111,6 +140,11 @@ export class Transformer {
     else this.#embedding.record(program, hidden, batch);
     let rows: Rows = { ...batch, numRows, hidden, query: this.#query };
     this.#layers.forEach(({ attention, feedForward }, index) => {
+      const out = this.#captured.get(index);
+      if (out !== undefined) {
+        const operands = { out, x: hidden, rows: this.#allRows!, numRows, width: this.width };
+        program.record("gatherRows", operands, { concurrent: true });
+      }
       attention.store(program, hidden, batch);
       // The last layer stores keys and values of all rows, then computes only the rows that are read.
       if (index === this.#layers.length - 1 && numLast < numRows) rows = this.#last.gather(program, rows, numLast);

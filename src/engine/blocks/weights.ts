@@ -62,6 +62,8 @@ export interface LayerWeights {
   readonly query: Linear;
   readonly key: Linear;
   readonly value: Linear;
+  /** A second input of queries, keys and values, to whose products with these matrices those of the residual stream are added (EAGLE-3). */
+  readonly besides?: BesidesWeights;
   /** Norms of queries and keys: of each head, f32 [headDim] (qwen3, gemma3), or of all together (olmo2). */
   readonly queryNorm: NormWeights | undefined;
   readonly keyNorm: NormWeights | undefined;
@@ -78,6 +80,11 @@ export interface LayerWeights {
   readonly ffSumNorm: NormWeights | undefined;
 }
 
+interface BesidesWeights extends Pick<LayerWeights, "query" | "key" | "value"> {
+  /** f32 [rows, width] */
+  readonly input: BufferHandle;
+}
+
 export interface ModelWeights {
   readonly embedding: WeightHandle;
   /** Added to a token's embedding by its position, and by the text that it is in; undefined: the model has no such table. */
@@ -89,6 +96,8 @@ export interface ModelWeights {
   readonly outputNorm: NormWeights | undefined;
   /** undefined: an encoder, which has no logits */
   readonly output: Linear | undefined;
+  /** Tokens that the rows of the output matrix stand for, i32 [numRows]; absent: row i stands for token i. */
+  readonly outputTokens?: { readonly ids: BufferHandle; readonly numRows: number } | undefined;
   /** Divisors of the rope frequencies: all contexts, up to the original context, and beyond it. */
   readonly ropeFactors: Float32Array | undefined;
   readonly ropeFactorsShort: Float32Array | undefined;

@@ -13,6 +13,8 @@ export interface KvLayout {
   /** Per group. */
   readonly numBlocks: readonly number[];
   readonly groups: readonly KvGroupSpec[];
+  /** Blocks behind those of each group's pool; absent: none. */
+  readonly numSpare?: number;
 }
 
 /** A layer's K or V within the copy of one block in all layers. */
@@ -41,13 +43,13 @@ export class KvCaches implements BlockMemory {
 
   constructor(
     { layers, isCausal }: ServableModel,
-    { kvType, blockSize, numBlocks, groups }: KvLayout,
+    { kvType, blockSize, numBlocks, groups, numSpare = 0 }: KvLayout,
     private readonly backend: Backend,
   ) {
     const parts: BlockPart[] = [];
     let blockBytes = 0;
     const allocate = (group: number, numBytes: number): BufferHandle => {
-      const buffer = backend.allocate(numBlocks[group]! * numBytes);
+      const buffer = backend.allocate((numBlocks[group]! + numSpare) * numBytes);
       parts.push({ group, buffer, start: blockBytes, numBytes });
       blockBytes += numBytes;
       return buffer;

@@ -57,6 +57,7 @@ describe("a store", () => {
         maxNumSeqs: 1,
         maxNumBatchedTokens: 16,
         maxExtraLogitRows: 4,
+        numForks: 0,
         isChunkedPrefillEnabled: true,
         isBatchingStatic: false,
       },

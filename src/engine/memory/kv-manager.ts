@@ -65,6 +65,11 @@ export class KvManager {
     return this.#pools[this.#main]!.numBlocks;
   }
 
+  /** The main group, and its window in tokens; 0 = none. */
+  get main(): { readonly group: number; readonly window: number } {
+    return { group: this.#main, window: this.options.windows[this.#main]! };
+  }
+
   usedBlocksOf(group: number): number {
     const { numBlocks, numFree } = this.#pools[group]!;
     return numBlocks - numFree;

@@ -145,9 +145,9 @@ export class SamplerIo {
     return row;
   }
 
-  /** As addSampleRow, for a drafter: reports the probability of the chosen token only. */
-  addGuessRow(sequence: Sequence, position: number): void {
-    this.#addChoice(sequence, position, 0, false);
+  /** As addSampleRow, for a drafter: reports the probabilities of the chosen token and of the `numTop` likeliest ones only. */
+  addGuessRow(sequence: Sequence, position: number, numTop = 0): void {
+    this.#addChoice(sequence, position, numTop, false);
   }
 
   /** The next logit row reports the log-probability of a prompt token. */

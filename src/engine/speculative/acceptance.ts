@@ -58,6 +58,11 @@ export class Acceptance {
     });
   }
 
+  /** Counts one token, whatever became of others. */
+  count(chance: number, isRight: boolean): void {
+    this.#levelOf(chance).count(isRight ? 1 : 0);
+  }
+
   /** Counts a token that is never verified by its expected probability. */
   expect(chance: number): void {
     this.#levelOf(chance).count(chance);

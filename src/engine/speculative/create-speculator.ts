@@ -2,9 +2,11 @@
 
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { EngineOptions } from "../api/options.js";
-import { HEAD_KINDS, isModelMethod } from "../api/speculative-config.js";
+import { HEAD_METHODS, isModelMethod } from "../api/speculative-config.js";
 import type { StepCost } from "../step/step-cost.js";
 import type { BatchDrafter, Drafter } from "./drafter.js";
+import { isEagle3Folder, readEagle3 } from "./eagle3-folder.js";
+import { Eagle3Heads } from "./eagle3-heads.js";
 import { createHeadNetwork, type HeadsTarget } from "./head-network.js";
 import { isHeadsFile, readHeads } from "./heads-file.js";
 import { loadDraftModel } from "./load-draft-model.js";
@@ -15,8 +17,8 @@ import { TrainedHeads } from "./trained-heads.js";
 /** The model to guess for, and the parts of its engine that drafters share. */
 interface SpeculatorSource {
   readonly target: HeadsTarget;
-  /** Tokens of the longest sequence, and the target's KV blocks: a draft model gets as many. */
-  readonly kv: { readonly maxModelLen: number; readonly numBlocks: number };
+  /** Tokens of the longest sequence. */
+  readonly maxModelLen: number;
   readonly options: EngineOptions;
   readonly backend: Backend;
   readonly report: LoadReport;
@@ -37,13 +39,21 @@ export async function createSpeculator(
   return new Speculator(source.drafter ?? lookup, cost, speculative, model);
 }
 
-/** Heads where the method names them; under `auto` the file's contents decide. */
+/** Heads where the method names them; under `auto` the contents decide. */
 async function openBatchDrafter(path: string, source: SpeculatorSource): Promise<BatchDrafter> {
-  const { target, kv, options, backend, report } = source;
-  const { method } = options.speculative;
-  const isHeads = ["heads", ...HEAD_KINDS].includes(method) || (method === "auto" && isHeadsFile(path));
-  if (!isHeads) return loadDraftModel(path, target.config, options, kv, backend, report);
-  const { maxNumSeqs } = options;
+  const { target, maxModelLen, options, backend, report } = source;
+  const { method, alternatives } = options.speculative;
+  const { maxNumSeqs, kvCacheDtype: kvType } = options;
+  const isNamed = (HEAD_METHODS as readonly string[]).includes(method);
+  const isEagle3 = isEagle3Folder(path);
+  if (method === "eagle3" || (isEagle3 && (isNamed || method === "auto"))) {
+    const folder = readEagle3(path, method, target.config);
+    return Eagle3Heads.create(folder, target, { maxModelLen, maxNumSeqs, kvType, alternatives }, backend, report);
+  }
+  if (!isNamed && (method !== "auto" || !isHeadsFile(path))) {
+    const kv = { maxModelLen, numBlocks: target.kv.numBlocks };
+    return loadDraftModel(path, target.config, options, kv, backend, report);
+  }
   const place = { backend, maxRows: maxNumSeqs, report };
   const network = await createHeadNetwork(readHeads(path, method, target.config), target, place);
   return TrainedHeads.create(network, target, maxNumSeqs, backend);

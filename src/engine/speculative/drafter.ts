@@ -6,12 +6,20 @@ export interface Draft {
   readonly tokens: readonly number[];
   /** For each token, the probability, 0 to 1, that it is right if all before it are, as estimated by the drafter. */
   readonly chances: readonly number[];
+  /** Other tokens for the first place, and the probability of each in the drafter's own distribution; absent: none. */
+  readonly alternatives?: Alternatives;
+}
+
+interface Alternatives {
+  readonly tokens: readonly number[];
+  readonly chances: readonly number[];
 }
 
 /** A draft under construction. */
 export interface GrowingDraft extends Draft {
   readonly tokens: number[];
   readonly chances: number[];
+  alternatives?: Alternatives;
 }
 
 export interface Drafter {
@@ -43,7 +51,7 @@ export interface BatchDrafter {
   propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]>;
   forget(sequence: Sequence): void;
   /** After a step is laid out: marks the rows whose hidden states the drafter needs. */
-  tapHidden?(scheduled: readonly ScheduledSequence[]): void;
+  tapHidden?(scheduled: readonly ScheduledSequence[]): Promise<void> | void;
   /** After a step is collected: reads those hidden states. */
   takeHidden?(): void;
 }

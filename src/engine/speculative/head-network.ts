@@ -7,6 +7,7 @@ import { queryWidth } from "../../model/description/sizes.js";
 import { ADDED, Products } from "../blocks/products.js";
 import type { Transformer } from "../blocks/transformer.js";
 import type { ModelWeights } from "../blocks/weights.js";
+import type { KvManager } from "../memory/kv-manager.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { bindEagleLayer, EagleLayer } from "./eagle-layer.js";
 import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } from "./heads-file.js";
@@ -39,6 +40,7 @@ export interface HeadsTarget {
   readonly weights: ModelWeights;
   readonly transformer: Transformer;
   readonly batch: StepBatch;
+  readonly kv: KvManager;
 }
 
 /** Throws the errors of reading keys and tensors. */

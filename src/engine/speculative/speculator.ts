@@ -31,17 +31,28 @@ interface DraftCandidate {
   readonly draft: Draft;
   /** For each token, the probability that it and all before it are right. */
   readonly chances: readonly number[];
+  /** Of alternatives to its first token. */
+  readonly others?: readonly number[];
 }
 
 interface Planned {
   /** The drafter's estimates for the tokens to verify. */
   readonly chances: readonly number[];
+  /** The drafter's own probabilities of the alternatives to verify. */
+  readonly others: readonly number[];
   /** Present where a draft model made the draft. */
   readonly byModel?: {
     /** Estimate of the first drafted token that was not worth verifying, if there is one. */
     readonly unchecked: number | undefined;
   };
 }
+
+/** Alternatives that were verified, and the index of the one that came true; undefined: none did. */
+interface VerifiedAside {
+  readonly numVerified: number;
+  readonly right: number | undefined;
+}
+const NOTHING_ASIDE: VerifiedAside = { numVerified: 0, right: undefined };
 
 /** Acceptance statistics of one request. */
 interface RequestAcceptance {
@@ -58,6 +69,8 @@ export class Speculator {
   readonly #ofRequest = new Map<Sequence, RequestAcceptance>();
   readonly #planned = new Map<Sequence, Planned>();
   readonly #acceptedPerPosition: number[];
+  /** Acceptance of alternatives over all requests, by the drafter's own probability. */
+  readonly #aside = new Acceptance(NUM_LEVELS, MODEL_MEMORY);
   readonly #account = new DraftAccount();
   /** Milliseconds that an accepted token of the last step saves. */
   #msPerToken = 0;
@@ -125,18 +138,22 @@ export class Speculator {
     maxDraftRows: number,
     spentMs: number | undefined,
   ): number {
-    const chances = candidates.flatMap(({ chances }) => chances).sort((a, b) => b - a);
+    const chances = candidates.flatMap(({ chances, others = [] }) => [...chances, ...others]).sort((a, b) => b - a);
     const numWorth = spentMs === undefined ? chances.length : this.#bestCount(chances, numSequences, numRows, spentMs);
     const numChosen = Math.min(maxDraftRows, numWorth);
     if (numChosen === 0) return 0;
     const least = chances[numChosen - 1]!;
     let numLeft = numChosen;
-    for (const { sequence, draft, chances } of candidates) {
+    for (const { sequence, draft, chances, others = [] } of candidates) {
       const numTokens = Math.min(numLeft, chances.filter((chance) => chance >= least).length);
       if (numTokens === 0) continue;
       numLeft -= numTokens;
       sequence.setDraft(draft.tokens.slice(0, numTokens));
-      this.#planned.set(sequence, { chances: draft.chances.slice(0, numTokens) });
+      const numOthers = Math.min(numLeft, others.filter((chance) => chance >= least).length);
+      numLeft -= numOthers;
+      const { tokens = [], chances: ofOthers = [] } = draft.alternatives ?? {};
+      sequence.alternatives = tokens.slice(0, numOthers);
+      this.#planned.set(sequence, { chances: draft.chances.slice(0, numTokens), others: ofOthers.slice(0, numOthers) });
     }
     return numChosen;
   }
@@ -179,7 +196,9 @@ export class Speculator {
     });
     const candidates = ready.map((sequence, index) => {
       const numTokens = Math.max(0, sequence.numTokensLeft - 1);
-      return { sequence, draft: drafts[index]!, chances: guessed[index]!.chances.slice(0, numTokens) };
+      const draft = drafts[index]!;
+      const others = numTokens > 0 ? this.#expectedAside(sequence, draft) : [];
+      return { sequence, draft, chances: guessed[index]!.chances.slice(0, numTokens), others };
     });
     const spentMs = isAdaptive && !isProbe ? this.now() - startMs : undefined;
     const numKept = this.#keepBest(candidates, numSequences, numRows, maxRows, spentMs);
@@ -220,24 +239,29 @@ export class Speculator {
   }
 
   /** The model has verified a sequence's draft. */
-  observe(sequence: Sequence, numDrafted: number, numAccepted: number): void {
+  observe(sequence: Sequence, numDrafted: number, numAccepted: number, aside: VerifiedAside = NOTHING_ASIDE): void {
     const planned = this.#planned.get(sequence);
     this.#planned.delete(sequence);
     if (planned === undefined || numDrafted === 0) return;
     const request = this.#requestOf(sequence);
     // A grammar may have cut the draft.
     const chances = planned.chances.slice(0, numDrafted);
-    if (planned.byModel === undefined) request.found.observe(chances, numAccepted);
+    // An alternative came true in place of the draft.
+    const numRight = aside.right === undefined ? numAccepted : 0;
+    planned.others.slice(0, aside.numVerified).forEach((chance, i) => {
+      this.#aside.count(chance, i === aside.right);
+    });
+    if (planned.byModel === undefined) request.found.observe(chances, numRight);
     else {
-      request.byModel.observe(chances, numAccepted);
-      this.#byModel.observe(chances, numAccepted);
-      request.byModelAtAll.observe(chances, numAccepted);
-      this.#byModelAtAll.observe(chances, numAccepted);
-      if (numAccepted === planned.chances.length) this.#expectAtAll(request, planned.byModel.unchecked);
+      request.byModel.observe(chances, numRight);
+      this.#byModel.observe(chances, numRight);
+      request.byModelAtAll.observe(chances, numRight);
+      this.#byModelAtAll.observe(chances, numRight);
+      if (numRight === planned.chances.length) this.#expectAtAll(request, planned.byModel.unchecked);
     }
     this.#account.add(numAccepted * this.#msPerToken);
     this.#numDrafts++;
-    this.#numDraftTokens += numDrafted;
+    this.#numDraftTokens += numDrafted + aside.numVerified;
     this.#numAcceptedTokens += numAccepted;
     for (let i = 0; i < numAccepted; i++) this.#acceptedPerPosition[i]!++;
   }
@@ -250,8 +274,16 @@ export class Speculator {
   }
 
   /** Call after a step is laid out. */
-  tapHidden(scheduled: readonly ScheduledSequence[]): void {
-    this.model?.tapHidden?.(scheduled);
+  async tapHidden(scheduled: readonly ScheduledSequence[]): Promise<void> {
+    if (this.model?.tapHidden === undefined) return;
+    const startMs = this.now();
+    await this.model.tapHidden(scheduled);
+    this.charge(this.now() - startMs);
+  }
+
+  /** Drafts have cost time beside their rows. */
+  charge(ms: number): void {
+    this.#account.add(-ms);
   }
 
   /** Call after a step is collected. */
@@ -284,7 +316,13 @@ export class Speculator {
     const draft = this.drafter.propose(sequence, maxTokens);
     if (draft === undefined) return undefined;
     let chance = 1;
-    return { sequence, draft, chances: draft.chances.map((each) => (chance *= found.estimate(each))) };
+    const chances = draft.chances.map((each) => (chance *= found.estimate(each)));
+    return { sequence, draft, chances, others: this.#expectedAside(sequence, draft) };
+  }
+
+  /** Corrected probabilities of a draft's alternatives. */
+  #expectedAside({ mayHaveAlternatives }: Sequence, { alternatives }: Draft): readonly number[] {
+    return mayHaveAlternatives ? (alternatives?.chances ?? []).map((chance) => this.#aside.estimate(chance)) : [];
   }
 
   /** The number of drafted tokens, likeliest first, that maximises tokens per second. */

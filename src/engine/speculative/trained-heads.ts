@@ -14,12 +14,11 @@ import type { ScheduledSequence } from "../step/sequence.js";
 import { Sequence } from "../step/sequence.js";
 import { StepBatch } from "../step/step-batch.js";
 import { StepCost } from "../step/step-cost.js";
-import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
+import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
+import { type Guessed, guessInTurn } from "./guessing.js";
 import type { HeadNetwork, HeadsTarget } from "./head-network.js";
 
 const MEASURED_STEPS = 2;
-/** Drafted where a head overflows; the model verifies it like any other token. */
-const ANY_TOKEN = 0;
 /** Heads store nothing of their own. */
 const NO_KV: KvLayout = { kvType: "f32", blockSize: 16, numBlocks: [], groups: [] };
 
@@ -33,8 +32,8 @@ export class TrainedHeads implements BatchDrafter {
   readonly name: string;
   readonly cost: StepCost;
   readonly maxTokens: number;
-  readonly #batch: StepBatch;
-  readonly #sampler: SamplerIo;
+  readonly batch: StepBatch;
+  readonly sampler: SamplerIo;
   readonly #transformer: Transformer;
   readonly #seen = new Map<Sequence, Seen>();
   /** [maxNumSeqs, model's width]: by seat, the latest hidden state. */
@@ -69,8 +68,8 @@ export class TrainedHeads implements BatchDrafter {
     this.name = network.name;
     this.maxTokens = network.maxTokens;
     const capacity = { maxRows: maxNumSeqs, maxLogitRows: maxNumSeqs, maxSeats: 0, tableStride: 0, numGroups: 0 };
-    this.#batch = new StepBatch(capacity, backend);
-    this.#sampler = new SamplerIo(backend, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
+    this.batch = new StepBatch(capacity, backend);
+    this.sampler = new SamplerIo(backend, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
     const modelWidth = model.transformer.width;
     const kept = backend.allocate(maxNumSeqs * modelWidth * 4);
     this.#states = kept;
@@ -81,7 +80,7 @@ export class TrainedHeads implements BatchDrafter {
       weights,
       backend,
       caches: new KvCaches(config, NO_KV, backend),
-      batch: this.#batch,
+      batch: this.batch,
       maxModelLen: 0,
       recordInput: (program, hidden, batch, depth) => {
         const areOwn = this.#readsOwn(depth);
@@ -102,32 +101,14 @@ export class TrainedHeads implements BatchDrafter {
     });
   }
 
-  async propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]> {
-    const drafts = sequences.map((): GrowingDraft => ({ tokens: [], chances: [] }));
-    /** `row`: a row of the step before. */
-    let active = sequences.map((sequence, index) => ({ index, sequence, row: index }));
-    for (let i = 0; i < Math.min(numTokens, this.maxTokens) && active.length > 0; i++) {
-      const startMs = performance.now();
-      this.#clear();
-      for (const { index, sequence, row } of active) {
-        const { tokens } = drafts[index]!;
-        this.#addRow(sequence, tokens, this.#readsOwn(i) ? row : sequence.seat);
-      }
-      const numGuesses = active.length;
-      await this.#forward(i);
-      active = active
-        .map(({ index, sequence }, row) => ({ index, sequence, row }))
-        .filter(({ index, sequence, row }) => {
-          const token = this.#sampler.tokenId(row);
-          const chance = token === undefined ? 0 : this.#sampler.probability(row);
-          drafts[index]!.tokens.push(token ?? ANY_TOKEN);
-          drafts[index]!.chances.push(chance);
-          return goesOn(index, chance, numGuesses) && !isLast(sequence, token);
-        });
-      this.cost.observe(numGuesses, performance.now() - startMs);
+  propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]> {
+    return guessInTurn(this, sequences, Math.min(numTokens, this.maxTokens), goesOn);
+  }
+
+  layOut(round: readonly Guessed[], depth: number): void {
+    for (const { sequence, draft, place } of round) {
+      this.#addRow(sequence, draft, this.#readsOwn(depth) ? place : sequence.seat);
     }
-    for (const sequence of sequences) sequence.numDraftTokens = 0;
-    return drafts;
   }
 
   forget(sequence: Sequence): void {
@@ -164,13 +145,13 @@ export class TrainedHeads implements BatchDrafter {
   }
 
   #clear(): void {
-    this.#batch.clear();
-    this.#sampler.clear();
+    this.batch.clear();
+    this.sampler.clear();
   }
 
   /** Lays out the row of the last token of `draft`, or of the text where nothing is drafted yet: it drafts the next token. */
   #addRow(sequence: Sequence, draft: readonly number[], source: number): void {
-    const batch = this.#batch;
+    const batch = this.batch;
     const { numTokens, tokens, seat } = sequence;
     const row = batch.numRows++;
     batch.tokenIds.values[row] = draft.at(-1) ?? tokens[numTokens - 1]!;
@@ -184,12 +165,12 @@ export class TrainedHeads implements BatchDrafter {
     this.#sourceRows.values[row] = source;
     // Penalties count the tokens drafted so far.
     sequence.setDraft(draft);
-    this.#sampler.addGuessRow(sequence, numTokens + draft.length);
+    this.sampler.addGuessRow(sequence, numTokens + draft.length);
   }
 
   /** All steps of a layer after the first share one program. */
-  #forward(depth: number): Promise<void> {
-    return this.#transformer.forward(this.#sampler.buffers, this.network.readsOwn ? Math.min(1, depth) : depth);
+  forward(depth: number): Promise<void> {
+    return this.#transformer.forward(this.sampler.buffers, this.network.readsOwn ? Math.min(1, depth) : depth);
   }
 
   /** A layer's first state is the model's; each later one is its own output. */
@@ -207,7 +188,7 @@ export class TrainedHeads implements BatchDrafter {
     let fastest = Number.POSITIVE_INFINITY;
     for (let round = 0; round < MEASURED_STEPS; round++) {
       const startMs = performance.now();
-      await this.#forward(0);
+      await this.forward(0);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
     return fastest;

@@ -19,6 +19,8 @@ export class Sequence implements KvSequence {
   numTokens: number;
   /** Drafted tokens that the coming step verifies. */
   numDraftTokens = 0;
+  /** Other tokens that the step verifies in place of the first drafted one. */
+  alternatives: readonly number[] = [];
   /** Tokens whose K and V are stored; chases numTokens. */
   numComputedTokens = 0;
   /** Prompt tokens found in the prefix cache at first admission. */
@@ -44,6 +46,8 @@ export class Sequence implements KvSequence {
   /** Chained keys of the prompt's full blocks. */
   readonly promptKeys: number[] = [];
   isPublishing = true;
+  /** The choice behind a token depends on no other token's identity but through the model. */
+  readonly mayHaveAlternatives: boolean;
   /** Where asked for: filled position by position; entry 0 is null. */
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
   constructor(
@@ -60,6 +64,7 @@ export class Sequence implements KvSequence {
     this.numPromptTokens = request.promptIds.length;
     this.numTokens = this.numPromptTokens;
     this.pooler = request.pooling === undefined ? undefined : new Pooler(request.pooling, this.numPromptTokens);
+    this.mayHaveAlternatives = request.constraint === undefined && !readsHistory(request.sampling);
     this.secondTextStart = request.secondTextStart ?? Number.POSITIVE_INFINITY;
     this.blockTables = Array.from({ length: numGroups }, () => []);
     this.numGivenBack = new Array<number>(numGroups).fill(0);
@@ -68,6 +73,11 @@ export class Sequence implements KvSequence {
 
   get numOutputTokens(): number {
     return this.numTokens - this.numPromptTokens;
+  }
+
+  /** Rows that drafts add to the step. */
+  get numDraftRows(): number {
+    return this.numDraftTokens + this.alternatives.length;
   }
 
   /** Output tokens still allowed. */
@@ -88,6 +98,7 @@ export class Sequence implements KvSequence {
     this.#reserve(this.numTokens + tokens.length);
     this.tokens.set(tokens, this.numTokens);
     this.numDraftTokens = tokens.length;
+    this.alternatives = [];
   }
 
   #reserve(length: number): void {
@@ -97,6 +108,12 @@ export class Sequence implements KvSequence {
     this.tokens = grown;
   }
 }
+
+const readsHistory = ({ badWords, presencePenalty, frequencyPenalty, repetitionPenalty }: SamplingParams): boolean =>
+  (badWords !== undefined && badWords.length > 0) ||
+  presencePenalty !== 0 ||
+  frequencyPenalty !== 0 ||
+  repetitionPenalty !== 1;
 
 /** This step computes `numNewTokens` tokens of `sequence`, from numComputedTokens on, and then its draft. */
 export interface ScheduledSequence {

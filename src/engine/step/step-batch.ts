@@ -24,6 +24,7 @@ export class StepBatch {
   numRows = 0;
   numLogitRows = 0;
   numHiddenTaps = 0;
+  numKvCopies = 0;
   /** [maxRows] each */
   readonly tokenIds: Ints;
   readonly positions: Ints;
@@ -38,6 +39,10 @@ export class StepBatch {
   readonly sequenceIndex: Ints;
   /** Per group [maxRows]: slot = block · blockSize + offset. */
   readonly kvSlots: readonly Ints[];
+  /** [maxSeats]: rows whose keys and values are stored a second time, for alternatives to what follows them. */
+  readonly kvCopyRows: Ints;
+  /** Per group [maxSeats]: where. */
+  readonly kvCopySlots: readonly Ints[];
   /** Per group [maxSeats, tableStride]; a seat's row is written when its sequence gets blocks. */
   readonly blockTables: readonly Ints[];
   /** [maxLogitRows]: rows that get logits. */
@@ -48,6 +53,8 @@ export class StepBatch {
   constructor(
     readonly capacity: StepCapacity,
     backend: Backend,
+    /** Of another batch, with whose sequences these rows share their blocks; absent: tables of its own. */
+    sharedTables?: readonly Ints[],
   ) {
     const ints = (length: number) => backend.input("i32", length);
     const { maxRows, maxLogitRows, maxSeats, tableStride, numGroups } = capacity;
@@ -59,7 +66,9 @@ export class StepBatch {
     this.windowEnds = ints(maxRows);
     this.sequenceIndex = ints(maxRows);
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
-    this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
+    this.blockTables = sharedTables ?? Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
+    this.kvCopyRows = ints(maxSeats);
+    this.kvCopySlots = Array.from({ length: numGroups }, () => ints(maxSeats));
     this.logitRows = ints(maxLogitRows);
     this.hiddenTaps = ints(maxRows);
   }
@@ -68,6 +77,7 @@ export class StepBatch {
     this.numRows = 0;
     this.numLogitRows = 0;
     this.numHiddenTaps = 0;
+    this.numKvCopies = 0;
   }
 }
 

@@ -12,6 +12,7 @@ import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { textConfig } from "./model-types.js";
 import { type HfNames, isOffsetNorm } from "./names.js";
+import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
@@ -175,25 +176,6 @@ export class HfSource implements TensorSource {
   }
 
   #tensor(name: string, shape: readonly number[]): SafetensorsTensor {
-    const tensor = this.#find(name);
-    const stored = this.#nameOf(name) ?? name;
-    if (tensor === undefined) throw tensorError(`expected a tensor ${stored} of shape [${shape}], got none`);
-    if (tensor.shape.length !== shape.length || tensor.shape.some((size, i) => size !== shape[i])) {
-      throw tensorError(`expected ${stored} of shape [${shape}], got [${tensor.shape}]`);
-    }
-    return tensor;
+    return expectShape(this.#find(name), this.#nameOf(name) ?? name, shape);
   }
-}
-
-function plainType({ name, dtype }: SafetensorsTensor): "F32" | "F16" | "BF16" {
-  if (dtype === "F32" || dtype === "F16" || dtype === "BF16") return dtype;
-  throw new MillraceError("tensor_type_unsupported", `expected ${name} of type F32, F16 or BF16, got ${dtype}`, {
-    hint: "The weights are quantised in a way millrace does not read; choose another version of the model.",
-  });
-}
-
-function tensorError(message: string): MillraceError {
-  return new MillraceError("model_tensor", message, {
-    hint: "The folder is incomplete, or config.json describes another model; download it again.",
-  });
 }

@@ -1,0 +1,132 @@
+/** A model's hidden states at every position of given texts, for training an EAGLE-3 head on any model that the engine computes. */
+
+import type { Backend } from "../backend/backend.js";
+import { createBackend } from "../backend/create/create-backend.js";
+import { MODEL_LIMITS } from "../model/description/model-description.js";
+import { readRows } from "../model/description/read-rows.js";
+import { type OpenModel, openModel } from "../model/open-model.js";
+import type { EngineOptions } from "./api/options.js";
+import { GREEDY_SAMPLING } from "./api/request.js";
+import { NO_SPECULATION } from "./api/speculative-config.js";
+import { optionsFor } from "./check-options.js";
+import { buildParts, type EngineParts } from "./engine-parts.js";
+import { Sequence } from "./step/sequence.js";
+import { layOutStep } from "./step-layout.js";
+
+/** What a head has to know of the model. */
+interface ModelFacts {
+  readonly name: string;
+  readonly width: number;
+  readonly vocabSize: number;
+  readonly contextLength: number;
+  readonly rmsEps: number;
+  readonly numHeads: number;
+  readonly numKvHeads: number;
+  readonly headDim: number;
+  readonly ffWidth: number;
+  readonly logitScale: number;
+  readonly logitCap: number;
+  /** Layers, from 0 on, whose inputs a head fuses. */
+  readonly inputLayers: readonly number[];
+}
+
+/** With experts, a head's own feed-forward part is of this many widths. */
+const FF_FACTOR = 3;
+/** Below it, the third layer from the end is an early one, and the last one tells more. */
+const DEEP_LAYERS = 8;
+
+export class ModelStates {
+  readonly facts: ModelFacts;
+  /** Values of a position: the inputs of the fused layers, then the state after the final norm. */
+  readonly numValues: number;
+  readonly #captured;
+
+  /** Rejects with the errors of opening a model. */
+  static async open(options: EngineOptions): Promise<ModelStates> {
+    const model = openModel(options.modelPath);
+    const alone = { maxNumSeqs: 1, enablePrefixCaching: false, speculative: NO_SPECULATION, maxStepMs: 0 } as const;
+    const asked = optionsFor(model.config, { ...options, ...alone });
+    const backend = createBackend(asked);
+    try {
+      const parts = await buildParts(model, asked, backend, { progress: () => {}, note: () => {} });
+      return new ModelStates(model, parts, backend);
+    } catch (thrown) {
+      backend.destroy();
+      throw thrown;
+    }
+  }
+
+  private constructor(
+    private readonly model: OpenModel,
+    private readonly parts: EngineParts,
+    private readonly backend: Backend,
+  ) {
+    this.facts = factsOf(model, parts);
+    const { inputLayers, width } = this.facts;
+    this.#captured = parts.transformer.captureInputs(inputLayers);
+    this.numValues = (inputLayers.length + 1) * width;
+  }
+
+  /** f32 [vocabSize, width]: the embeddings, and the output matrix. */
+  tables(): { readonly embedding: Float32Array; readonly output: Float32Array } {
+    const { vocabSize, width } = this.facts;
+    const source = this.model.tensors();
+    const shape = { rows: vocabSize, totalRows: vocabSize, cols: width };
+    const embedding = readRows(source, "token_embd.weight", shape);
+    return { embedding, output: source.has("output.weight") ? readRows(source, "output.weight", shape) : embedding };
+  }
+
+  /** @param ids a text within the context @param write gets f32 [rows, numValues] of the positions, in order */
+  async read(ids: readonly number[], write: (states: Float32Array) => void): Promise<void> {
+    const { transformer, batch, sampler, kv, numGroups } = this.parts;
+    const { width } = this.facts;
+    const request = {
+      promptIds: Int32Array.from(ids),
+      sampling: { ...GREEDY_SAMPLING, maxTokens: 0 },
+      pooling: "mean",
+    } as const;
+    const sequence = Object.assign(new Sequence(-1, request, numGroups, 0), { seat: 0 });
+    while (sequence.numComputedTokens < ids.length) {
+      const numRows = Math.min(batch.capacity.maxRows, ids.length - sequence.numComputedTokens);
+      if (!kv.ensureCapacity(sequence, sequence.numComputedTokens + numRows)) {
+        throw new Error(`expected KV memory for ${ids.length} tokens, got less`);
+      }
+      layOutStep(this.parts, [{ sequence, numNewTokens: numRows }], 0);
+      await transformer.forward(sampler.buffers);
+      await transformer.readTapped();
+      const states = new Float32Array(numRows * this.numValues);
+      const layer = new Float32Array(numRows * width);
+      for (const [index, buffer] of this.#captured.entries()) {
+        await this.backend.read(buffer, 0, layer);
+        for (let row = 0; row < numRows; row++) {
+          states.set(layer.subarray(row * width, (row + 1) * width), row * this.numValues + index * width);
+        }
+      }
+      for (let row = 0; row < numRows; row++) {
+        states.set(transformer.tappedHidden(row), (row + 1) * this.numValues - width);
+      }
+      write(states);
+      sequence.numComputedTokens += numRows;
+      kv.settle(sequence);
+    }
+    kv.release(sequence);
+  }
+
+  close(): void {
+    this.parts.constraints.close();
+    this.backend.destroy();
+  }
+}
+
+function factsOf({ config }: OpenModel, { info }: EngineParts): ModelFacts {
+  const { name, width, vocabSize, rmsEps, logitScale, logitCap } = config;
+  const numLayers = config.layers.length;
+  const { mixer, feedForward } = config.layers.at(-1)!;
+  const { numHeads, numKvHeads, headDim } = mixer;
+  const ffWidth = feedForward.kind === "dense" ? feedForward.width : Math.min(MODEL_LIMITS.ff, FF_FACTOR * width);
+  const high = numLayers >= DEEP_LAYERS ? numLayers - 3 : numLayers - 1;
+  const inputLayers = [Math.min(2, numLayers - 1), Math.floor(numLayers / 2), high];
+  const heads = { numHeads, numKvHeads, headDim, ffWidth };
+  const { maxModelLen: contextLength } = info;
+  return { name, width, vocabSize, contextLength, rmsEps, ...heads, logitScale, logitCap, inputLayers };
+}

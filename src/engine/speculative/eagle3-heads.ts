@@ -1,0 +1,310 @@
+/**
+ * A drafter of one EAGLE-3 head (arXiv 2503.01840). Its layer reads the fused states of some of the model's layers at a position, with the token
+ * after it, and drafts the token after that; from then on it reads its own states. It has keys and values of its own, in blocks beside the model's:
+ * a prefix that the cache has is the head's too. Blocks from disk lack the head's part, so that fewer drafts come true after them.
+ */
+import type { Backend, HostBuffer, LoadReport } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
+import type { KvType } from "../../backend/ops.js";
+import type { Program } from "../../backend/program.js";
+import { GREEDY_SAMPLING } from "../api/request.js";
+import { ADDED, Products } from "../blocks/products.js";
+import { Transformer } from "../blocks/transformer.js";
+import { KvCaches } from "../memory/kv-caches.js";
+import { SamplerIo } from "../sampler/sampler-io.js";
+import { type ScheduledSequence, Sequence } from "../step/sequence.js";
+import { StepBatch, writeBlockTables } from "../step/step-batch.js";
+import { StepCost } from "../step/step-cost.js";
+import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
+import type { Eagle3Folder } from "./eagle3-folder.js";
+import { bindEagle3, type Eagle3Weights } from "./eagle3-weights.js";
+import { type Guessed, guessInTurn } from "./guessing.js";
+import type { HeadsTarget } from "./head-network.js";
+
+interface Eagle3Capacity {
+  readonly maxModelLen: number;
+  readonly maxNumSeqs: number;
+  readonly kvType: KvType;
+  /** Other tokens than the likeliest for a draft's first place. */
+  readonly alternatives: number;
+}
+
+/** Where the states come from that the layer reads: variants of the input. */
+const FROM_MODEL = 0;
+const FROM_OWN = 1;
+
+const MEASURED_STEPS = 2;
+
+/** Rows of the model's latest step, from `firstRow` on, computed positions `first` to `last` of the sequence. */
+interface Computed {
+  readonly sequence: Sequence;
+  readonly admission: number;
+  readonly first: number;
+  readonly last: number;
+  readonly firstRow: number;
+  /** Of the first drafted position, the row in place of the draft's, where an alternative came true. */
+  readonly aside?: { readonly position: number; readonly row: number };
+}
+
+/** Before the step is computed. */
+interface Tapped extends Computed {
+  readonly drafted: {
+    readonly position: number;
+    readonly token: number | undefined;
+    readonly alternatives: readonly number[];
+  };
+}
+
+export class Eagle3Heads implements BatchDrafter {
+  readonly name = "eagle3";
+  readonly cost: StepCost;
+  readonly maxTokens = Number.POSITIVE_INFINITY;
+  readonly batch: StepBatch;
+  readonly sampler: SamplerIo;
+  readonly numRanked: number;
+  readonly #transformer: Transformer;
+  readonly #products: Products;
+  /** By fused layer: its inputs at the rows of the model's latest step. */
+  readonly #captured: readonly BufferHandle[];
+  /** [maxRows, model's width] */
+  readonly #gathered: BufferHandle;
+  /** [maxRows]: for each row the row of its state, in the model's latest step or in the head's own last one. */
+  readonly #sourceRows: HostBuffer<"i32">;
+  /** Of the step under way. */
+  #tapped: readonly Tapped[] = [];
+  /** Rows whose keys and values the head has yet to store; their states are at hand until the model's next step. */
+  #pending: readonly Computed[] = [];
+
+  /** Rejects with model_tensor where one of the tensors is missing or has another shape. */
+  static async create(
+    folder: Eagle3Folder,
+    target: HeadsTarget,
+    capacity: Eagle3Capacity,
+    backend: Backend,
+    report: LoadReport,
+  ): Promise<Eagle3Heads> {
+    const { maxRows } = target.batch.capacity;
+    const weights = await bindEagle3(folder, target, Math.max(maxRows, capacity.maxNumSeqs), backend, report);
+    const heads = new Eagle3Heads(folder, weights, target, capacity, backend);
+    await heads.cost.measure((numRows) => heads.#measure(numRows));
+    return heads;
+  }
+
+  private constructor(
+    private readonly folder: Eagle3Folder,
+    private readonly weights: Eagle3Weights,
+    private readonly target: HeadsTarget,
+    { maxModelLen, maxNumSeqs, kvType, alternatives }: Eagle3Capacity,
+    backend: Backend,
+  ) {
+    const { kv, transformer } = target;
+    this.numRanked = alternatives === 0 ? 0 : alternatives + 1;
+    const { maxRows: rowsOfStep, tableStride } = target.batch.capacity;
+    const maxRows = Math.max(rowsOfStep, maxNumSeqs);
+    const { group, window } = kv.main;
+    // A query of the model counts its own entry in the window, which is one behind the head's.
+    const config = withWindow(folder.config, Math.max(0, window - 1));
+    const capacity = { maxRows, maxLogitRows: maxNumSeqs, maxSeats: maxNumSeqs, tableStride, numGroups: 1 };
+    this.batch = new StepBatch(capacity, backend, [target.batch.blockTables[group]!]);
+    this.sampler = new SamplerIo(backend, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
+    this.#products = new Products(backend, maxRows);
+    this.#captured = transformer.captureInputs(folder.inputLayers);
+    this.#gathered = backend.allocate(maxRows * transformer.width * 4);
+    this.#sourceRows = backend.input("i32", maxRows);
+    const layout = { kvType, blockSize: kv.blockSize, numBlocks: [kv.numBlocks] };
+    this.#transformer = new Transformer({
+      config,
+      weights: weights.model,
+      backend,
+      caches: new KvCaches(
+        config,
+        { ...layout, groups: [{ window: config.layers[0]!.mixer.window, layers: [0] }] },
+        backend,
+      ),
+      batch: this.batch,
+      maxModelLen,
+      recordInput: (program, hidden, _, variant) => this.#recordInput(program, hidden, variant),
+      tapsBeforeNorm: true,
+    });
+    this.cost = new StepCost(() => 0, Math.min(32, maxNumSeqs), backend.stepCostRows);
+  }
+
+  /** The sequences that took part in the model's last step, whose last computed position is at hand. */
+  async ready(sequences: readonly Sequence[]): Promise<readonly Sequence[]> {
+    const atHand = new Set(
+      this.#pending
+        .filter(isAdmitted)
+        .flatMap(({ sequence, last }) => (last === sequence.numTokens - 2 ? sequence : [])),
+    );
+    return sequences.filter((sequence) => atHand.has(sequence));
+  }
+
+  propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]> {
+    return guessInTurn(this, sequences, numTokens, goesOn);
+  }
+
+  /** A guess stores the keys and values of the token before it. */
+  hasRoom(sequence: Sequence, numDrafted: number): boolean {
+    // The last token of an answer is not drafted: the context may end after it.
+    return (
+      numDrafted < sequence.numTokensLeft - 1 &&
+      this.target.kv.ensureCapacity(sequence, sequence.numTokens - 1 + numDrafted)
+    );
+  }
+
+  layOut(round: readonly Guessed[], depth: number): void {
+    if (depth > 0) {
+      for (const { sequence, draft, place } of round) {
+        writeBlockTables(this.target.batch, sequence);
+        this.#addRow(sequence, draft.at(-1)!, sequence.numTokens - 2 + depth, place);
+        this.#addGuess(sequence, draft);
+      }
+      return;
+    }
+    const pending = this.#takePending();
+    const computedOf = new Map(pending.map((computed) => [computed.sequence, computed]));
+    for (const { sequence, draft } of round) {
+      this.#catchUp(computedOf.get(sequence)!);
+      computedOf.delete(sequence);
+      this.#addGuess(sequence, draft);
+    }
+    for (const computed of computedOf.values()) this.#catchUp(computed);
+  }
+
+  /** All rounds after the first share one program. */
+  forward(depth: number): Promise<void> {
+    return this.#transformer.forward(this.sampler.buffers, depth === 0 ? FROM_MODEL : FROM_OWN);
+  }
+
+  forget(): void {}
+
+  /** Stores what no draft has stored, before the model's step replaces its states. */
+  async tapHidden(scheduled: readonly ScheduledSequence[]): Promise<void> {
+    const pending = this.#takePending();
+    if (pending.length > 0) {
+      this.batch.clear();
+      this.sampler.clear();
+      for (const computed of pending) this.#catchUp(computed);
+      await this.forward(0);
+    }
+    let firstRow = 0;
+    this.#tapped = scheduled.map(({ sequence, numNewTokens }) => {
+      const { numComputedTokens: first, numDraftTokens, numAdmissions: admission, alternatives, numTokens } = sequence;
+      const numRows = numNewTokens + numDraftTokens;
+      const drafted = { position: numTokens, token: sequence.tokens[numTokens], alternatives };
+      const computed = { sequence, admission, first, last: first + numRows - 1, firstRow, drafted };
+      firstRow += numRows + alternatives.length;
+      return computed;
+    });
+  }
+
+  takeHidden(): void {
+    this.#pending = this.#tapped.filter(isAdmitted).map((computed) => {
+      const { sequence, first, firstRow, last: lastLaidOut, drafted } = computed;
+      // Of a draft, the positions that came true.
+      const last = Math.min(lastLaidOut, sequence.numComputedTokens - 1);
+      const { position, token, alternatives } = drafted;
+      if (last < position || sequence.tokens[position] === token) return { ...computed, last };
+      const row = firstRow + lastLaidOut - first + 1 + alternatives.indexOf(sequence.tokens[position]!);
+      return { ...computed, last, aside: { position, row } };
+    });
+    this.#tapped = [];
+  }
+
+  #takePending(): readonly Computed[] {
+    const pending = this.#pending.filter(isAdmitted);
+    this.#pending = [];
+    return pending;
+  }
+
+  /** Lays out the rows of the positions, each with the token after it, which is known. */
+  #catchUp({ sequence, first, last, firstRow, aside }: Computed): void {
+    for (let position = first; position <= last; position++) {
+      const row = aside?.position === position ? aside.row : firstRow + position - first;
+      this.#addRow(sequence, sequence.tokens[position + 1]!, position, row);
+    }
+  }
+
+  #addRow(sequence: Sequence, token: number, position: number, source: number): void {
+    const { batch } = this;
+    const { group } = this.target.kv.main;
+    const { blockSize } = this.target.kv;
+    const row = batch.numRows++;
+    batch.tokenIds.values[row] = token;
+    batch.positions.values[row] = position;
+    batch.kvLengths.values[row] = position + 1;
+    batch.sequenceIndex.values[row] = sequence.seat;
+    // Blocks that a window has left behind are given back.
+    const block = sequence.blockTables[group]![Math.floor(position / blockSize)] ?? -1;
+    batch.kvSlots[0]!.values[row] = block < 0 ? -1 : block * blockSize + (position % blockSize);
+    this.#sourceRows.values[row] = source;
+  }
+
+  /** The last row drafts a token, and keeps its state for the next round. */
+  #addGuess(sequence: Sequence, draft: readonly number[]): void {
+    const { batch } = this;
+    const row = batch.numRows - 1;
+    batch.logitRows.values[batch.numLogitRows++] = row;
+    batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
+    // Penalties count the tokens drafted so far.
+    sequence.setDraft(draft);
+    const numRanked = draft.length === 0 && sequence.mayHaveAlternatives ? this.numRanked : 0;
+    this.sampler.addGuessRow(sequence, sequence.numTokens + draft.length, numRanked);
+  }
+
+  #recordInput(program: Program, hidden: BufferHandle, variant: number): void {
+    const { numRows, tokenIds } = this.batch;
+    const { fuse, embedding, embeddingNorm, besides, stateNorm } = this.weights;
+    const { width, rmsEps } = this.folder.config;
+    const rows = this.#sourceRows.buffer;
+    if (variant === FROM_OWN) {
+      program.record("gatherRows", { out: hidden, x: this.#transformer.tapped, rows, numRows, width });
+    } else {
+      const modelWidth = this.target.transformer.width;
+      fuse.forEach((part, index) => {
+        program.record("gatherRows", {
+          out: this.#gathered,
+          x: this.#captured[index]!,
+          rows,
+          numRows,
+          width: modelWidth,
+        });
+        const options = index === 0 ? {} : ADDED;
+        this.#products.multiply(program, hidden, this.#gathered, part, numRows, modelWidth, options);
+      });
+    }
+    program.record("embed", { out: besides, weight: embedding, ids: tokenIds.buffer, numRows, scale: 1 });
+    const norm = { numRows, width, eps: rmsEps };
+    program.record("rmsNorm", { out: besides, x: besides, gain: embeddingNorm, ...norm });
+    if (stateNorm !== undefined) program.record("rmsNorm", { out: hidden, x: hidden, gain: stateNorm, ...norm });
+  }
+
+  /** Milliseconds of a round for `numRows` sequences, measured before there are sequences. */
+  async #measure(numRows: number): Promise<number> {
+    this.batch.clear();
+    this.sampler.clear();
+    for (let seat = 0; seat < numRows; seat++) {
+      const request = { promptIds: Int32Array.of(0), sampling: { ...GREEDY_SAMPLING, maxTokens: 1 } };
+      const sequence = Object.assign(new Sequence(-1, request, this.target.kv.main.group + 1, 0), { seat });
+      this.#addRow(sequence, 0, 0, seat);
+      this.batch.kvLengths.values[seat] = 0;
+      this.#addGuess(sequence, []);
+    }
+    let fastest = Number.POSITIVE_INFINITY;
+    for (let round = 0; round < MEASURED_STEPS; round++) {
+      const startMs = performance.now();
+      await this.forward(1);
+      fastest = Math.min(fastest, performance.now() - startMs);
+    }
+    return fastest;
+  }
+}
+
+/** Has the sequence kept its seat since then? */
+const isAdmitted = ({ sequence, admission }: Computed): boolean =>
+  sequence.seat >= 0 && sequence.numAdmissions === admission;
+
+function withWindow(config: Eagle3Folder["config"], window: number): Eagle3Folder["config"] {
+  const layers = config.layers.map((layer) => ({ ...layer, mixer: { ...layer.mixer, window } }));
+  return { ...config, layers };
+}
