@@ -73,9 +73,13 @@ export function resultColumns(summaries: readonly CellSummary[]): Column[] {
   return filled(columns, summaries).filter(({ title }) => title !== "server" || !hasOneTarget);
 }
 
+/** Titles of details of generated tokens. */
+const OF_TOKENS: readonly string[] = ["TTFT p50, 95 %", "whole run, tokens/s", "total tokens/s", "tokens/chunk"];
+
 /** Further columns: the server's metrics, and details of the chunks. */
 export function detailColumns(summaries: readonly CellSummary[]): Column[] {
   const gibibytes = (bytes: number | undefined) => (bytes === undefined ? NONE : `${figure(bytes / 2 ** 30)} GiB`);
+  const isShown = ({ title }: Column) => !isOfVectors(summaries) || !OF_TOKENS.includes(title);
   return filled(
     [
       { title: "cell", text: (each) => each.cell.name },
@@ -104,7 +108,7 @@ export function detailColumns(summaries: readonly CellSummary[]): Column[] {
       { title: "memory", text: (each) => gibibytes(each.process?.peakMemoryBytes) },
     ],
     summaries,
-  );
+  ).filter(isShown);
 }
 
 export function ratioRows({ first, second, cells }: Ratios): string[][] {
