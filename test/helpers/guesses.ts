@@ -74,7 +74,7 @@ export async function draftsAfter(
     const compute = async (step: readonly StepPart[], isSeen: boolean): Promise<void> => {
       const { sequences } = layOutStep(parts, step, 0);
       await parts.forks.fill();
-      if (isSeen) await heads.tapHidden(step);
+      if (isSeen) await heads.tapHidden(step, true);
       await parts.transformer.forward(parts.sampler.buffers);
       if (batch.numHiddenTaps > 0) await parts.transformer.readTapped();
       for (const [index, { sequence, ids, numNewTokens, right, byAlternative }] of step.entries()) {

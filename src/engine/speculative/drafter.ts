@@ -50,8 +50,13 @@ export interface BatchDrafter {
    */
   propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]>;
   forget(sequence: Sequence): void;
-  /** After a step is laid out: marks the rows whose hidden states the drafter needs. */
-  tapHidden?(scheduled: readonly ScheduledSequence[]): Promise<void> | void;
+  /** `ready` leaves out what is not worth a try while drafts do not pay; absent: the caller tries now and then. */
+  readonly picksProbes?: true;
+  /**
+   * After a step is laid out: marks the rows whose hidden states the drafter needs.
+   * @param isWorthIt drafts pay at present
+   */
+  tapHidden?(scheduled: readonly ScheduledSequence[], isWorthIt: boolean): Promise<void> | void;
   /** After a step is collected: reads those hidden states. */
   takeHidden?(): void;
 }

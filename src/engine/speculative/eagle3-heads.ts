@@ -34,6 +34,8 @@ const FROM_MODEL = 0;
 const FROM_OWN = 1;
 
 const MEASURED_STEPS = 2;
+/** Where drafts do not pay, one of so many sequences is served all the same, so that a change is noticed. */
+const SERVED_OF = 64;
 
 /** Rows of the model's latest step, from `firstRow` on, computed positions `first` to `last` of the sequence. */
 interface Computed {
@@ -70,6 +72,10 @@ export class Eagle3Heads implements BatchDrafter {
   readonly #gathered: BufferHandle;
   /** [maxRows]: for each row the row of its state, in the model's latest step or in the head's own last one. */
   readonly #sourceRows: HostBuffer<"i32">;
+  readonly picksProbes = true;
+  /** Whether the head follows the sequence. One that was left behind has no keys and values of its last tokens. */
+  readonly #isServed = new Map<Sequence, boolean>();
+  #numNotServed = 0;
   /** Of the step under way. */
   #tapped: readonly Tapped[] = [];
   /** Rows whose keys and values the head has yet to store; their states are at hand until the model's next step. */
@@ -176,11 +182,17 @@ export class Eagle3Heads implements BatchDrafter {
     return this.#transformer.forward(this.sampler.buffers, depth === 0 ? FROM_MODEL : FROM_OWN);
   }
 
-  forget(): void {}
+  forget(sequence: Sequence): void {
+    this.#isServed.delete(sequence);
+  }
 
-  /** Stores what no draft has stored, before the model's step replaces its states. */
-  async tapHidden(scheduled: readonly ScheduledSequence[]): Promise<void> {
-    const pending = this.#takePending();
+  /** Stores what no draft has stored, before the model's step replaces its states; where drafts do not pay, only prompts of sequences to try. */
+  async tapHidden(scheduled: readonly ScheduledSequence[], isWorthIt: boolean): Promise<void> {
+    const pending = this.#takePending().filter(({ sequence, first, last }) => {
+      const isLeft = !isWorthIt && first === last;
+      if (isLeft) this.#isServed.set(sequence, false);
+      return !isLeft;
+    });
     if (pending.length > 0) {
       this.batch.clear();
       this.sampler.clear();
@@ -188,14 +200,23 @@ export class Eagle3Heads implements BatchDrafter {
       await this.forward(0);
     }
     let firstRow = 0;
-    this.#tapped = scheduled.map(({ sequence, numNewTokens }) => {
+    this.#tapped = scheduled.flatMap(({ sequence, numNewTokens }) => {
       const { numComputedTokens: first, numDraftTokens, numAdmissions: admission, alternatives, numTokens } = sequence;
       const numRows = numNewTokens + numDraftTokens;
       const drafted = { position: numTokens, token: sequence.tokens[numTokens], alternatives };
       const computed = { sequence, admission, first, last: first + numRows - 1, firstRow, drafted };
       firstRow += numRows + alternatives.length;
-      return computed;
+      return this.#serves(sequence, isWorthIt) ? computed : [];
     });
+  }
+
+  #serves(sequence: Sequence, isWorthIt: boolean): boolean {
+    let isServed = this.#isServed.get(sequence);
+    if (isServed === undefined) {
+      isServed = isWorthIt || ++this.#numNotServed % SERVED_OF === 0;
+      this.#isServed.set(sequence, isServed);
+    }
+    return isServed;
   }
 
   takeHidden(): void {

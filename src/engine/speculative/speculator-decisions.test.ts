@@ -92,7 +92,10 @@ class FixedModel implements BatchDrafter {
     this.calls.push("forget");
   }
 
-  tapHidden(): void {
+  readonly worths: boolean[] = [];
+
+  tapHidden(_: unknown, isWorthIt: boolean): void {
+    this.worths.push(isWorthIt);
     this.calls.push("tapHidden");
   }
 
@@ -465,6 +468,24 @@ describe("a draft model", () => {
     }
     expect(model.proposed.length).toBeLessThan(10);
   });
+});
+
+test("a model is told whether its drafts pay, and tries at once where it picks what to try", async () => {
+  for (const [cost, isWorthIt] of [
+    [FREE, true],
+    [steps(10, 100), false],
+  ] as const) {
+    const model = Object.assign(new FixedModel(), { picksProbes: true as const });
+    const speculator = speculatorOf(undefined, cost, ADAPTIVE, model);
+    for (let i = 0; i < 3; i++) {
+      await propose(speculator, [sequenceOf()]);
+      await speculator.tapHidden([]);
+    }
+    expect(model.worths).toEqual([isWorthIt, isWorthIt, isWorthIt]);
+    // The first try costs more than the account allows.
+    expect(model.proposed).toHaveLength(isWorthIt ? 3 : 1);
+    expect(model.proposed.at(-1)!.numTokens === 1).toBe(!isWorthIt);
+  }
 });
 
 describe("of alternatives to a draft's first token", () => {

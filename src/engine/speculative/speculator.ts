@@ -74,6 +74,8 @@ export class Speculator {
   readonly #account = new DraftAccount();
   /** Milliseconds that an accepted token of the last step saves. */
   #msPerToken = 0;
+  /** Of the draft model, by the last plan. */
+  #isModelWorthIt = true;
   #numAsked = 0;
   #numUnasked = 0;
   #numDrafts = 0;
@@ -98,7 +100,10 @@ export class Speculator {
     }
     if (sequences.length === 0 || ++this.#numAsked % PLAIN_EVERY === 0) return;
     const plainMs = this.cost.ms(sequences.length);
-    if (!this.#account.open(plainMs)) return;
+    if (!this.#account.open(plainMs)) {
+      this.#isModelWorthIt = false;
+      return;
+    }
     this.#msPerToken = plainMs / sequences.length;
     for (const sequence of sequences) if (!this.#ofRequest.has(sequence)) this.#begin(sequence);
     // Costs beyond the measured number of rows are extrapolated, so drafts stay within it.
@@ -179,10 +184,11 @@ export class Speculator {
     });
     const plan = this.#planGuesses(model, rates, fitting, numSequences, numRows);
     const isProbe = isAdaptive && plan.numTokens === 0;
+    this.#isModelWorthIt = !isProbe;
     if (isProbe) {
       this.#byModel.idle();
       this.#byModelAtAll.idle();
-      if (++this.#numUnasked % PROBE_EVERY !== 0) return 0;
+      if (model.picksProbes !== true && ++this.#numUnasked % PROBE_EVERY !== 0) return 0;
     }
     const most = isProbe ? Math.min(1, fitting) : fitting;
     const guessed = ready.map(() => ({ expected: [] as number[], chances: [] as number[] }));
@@ -277,7 +283,7 @@ export class Speculator {
   async tapHidden(scheduled: readonly ScheduledSequence[]): Promise<void> {
     if (this.model?.tapHidden === undefined) return;
     const startMs = this.now();
-    await this.model.tapHidden(scheduled);
+    await this.model.tapHidden(scheduled, this.#isModelWorthIt);
     this.charge(this.now() - startMs);
   }
 
