@@ -56,6 +56,8 @@ export class Transformer {
   /** By layer: copies of its input, and the numbers of all rows. */
   readonly #captured = new Map<number, BufferHandle>();
   #allRows: BufferHandle | undefined;
+  /** Whether the next step keeps what `captureInputs` asked for. */
+  isCapturing = true;
   /** [maxRows, numHeads · headDim] */
   readonly #query: BufferHandle;
 
@@ -88,7 +90,7 @@ export class Transformer {
   }
 
   /**
-   * Keeps the residual stream as it enters these layers, from the next step on.
+   * Keeps the residual stream as it enters these layers, from the next step on, in steps with `isCapturing`.
    * @param layers indices from 0 on
    * @returns for each a buffer f32 [maxRows, width]: that of every row of the latest step, until the next one
    */
@@ -120,7 +122,7 @@ export class Transformer {
     const { batch, backend } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const numLast = this.#last.layOut(batch);
-    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${batch.numKvCopies} ${variant}`;
+    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${batch.numKvCopies} ${variant} ${this.isCapturing}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
     const program = this.#recorded.get(shape) ?? this.#record(samples, variant, numLast);
@@ -140,7 +142,7 @@ export class Transformer {
     else this.#embedding.record(program, hidden, batch);
     let rows: Rows = { ...batch, numRows, hidden, query: this.#query };
     this.#layers.forEach(({ attention, feedForward }, index) => {
-      const out = this.#captured.get(index);
+      const out = this.isCapturing ? this.#captured.get(index) : undefined;
       if (out !== undefined) {
         const operands = { out, x: hidden, rows: this.#allRows!, numRows, width: this.width };
         program.record("gatherRows", operands, { concurrent: true });

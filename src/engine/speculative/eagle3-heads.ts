@@ -208,6 +208,7 @@ export class Eagle3Heads implements BatchDrafter {
       firstRow += numRows + alternatives.length;
       return this.#serves(sequence, isWorthIt) ? computed : [];
     });
+    this.target.transformer.isCapturing = this.#tapped.length > 0;
   }
 
   #serves(sequence: Sequence, isWorthIt: boolean): boolean {
