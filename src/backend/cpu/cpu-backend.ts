@@ -3,6 +3,7 @@
  * the program has run.
  */
 import { availableMemory } from "../../core/available-memory.js";
+import { formatBytes } from "../../core/quantities.js";
 import type {
   AnyWeight,
   Backend,
@@ -29,7 +30,12 @@ type CpuOptions = Pick<BackendOptions, "numThreads"> &
   Partial<BackendOptions> & {
     /** Forces an instruction set. */
     readonly isa?: Isa;
+    /** Memory that is left, where it is not what the machine says. */
+    readonly freeBytes?: number;
   };
+
+/** Share of the memory that is left beside mapped weights, however large they are: mapped pages give way to other memory. */
+const SHARE_BESIDE_MAPPED = 1 / 4;
 
 const ARRAYS = { i32: Int32Array, f32: Float32Array, f64: Float64Array };
 
@@ -44,7 +50,7 @@ export function createCpuBackend(options: CpuOptions): CpuBackend {
   });
   if (cpuAffinity !== undefined) device.pinThreads(cpuAffinity);
   const cache = packCache && new PackCache(packCache, library.packedLayoutVersion());
-  return new CpuBackend(device, { activationDtype, cache });
+  return new CpuBackend(device, { activationDtype, cache }, options.freeBytes ?? availableMemory());
 }
 
 interface Packing {
@@ -60,12 +66,14 @@ class CpuBackend implements Backend {
   readonly #files: FileWatch;
   /** Activation format that each packed weight, or stack of them, needs. */
   readonly #formats = new Map<AnyWeight, ActivationFormat>();
-  #freeBytes = availableMemory();
+  #freeBytes: number;
 
   constructor(
     private readonly kernels: KernelDevice,
     private readonly packing: Packing,
+    freeBytes: number,
   ) {
+    this.#freeBytes = freeBytes;
     const { isa, numThreads } = kernels;
     this.description = { isa, numThreads };
     this.#files = new FileWatch(kernels);
@@ -110,9 +118,23 @@ class CpuBackend implements Backend {
   }
 
   async place(weights: WeightSet, report: LoadReport): Promise<readonly WeightHandle[]> {
-    const packer = new WeightPacker(this.kernels, weights, { ...this.packing, report }, this.#files, this.#formats);
+    const freeBytes = this.#freeBytes;
+    const packer = new WeightPacker(
+      this.kernels,
+      weights,
+      { ...this.packing, report, freeBytes },
+      this.#files,
+      this.#formats,
+    );
     const placed = packer.place();
-    this.#freeBytes -= packer.numBytes;
+    if (packer.numMappedBytes > freeBytes) {
+      const [size, left] = [packer.numMappedBytes, Math.max(0, freeBytes)].map(formatBytes);
+      report.note(
+        `the weights (${size}) are larger than the memory that is left (${left}): each step reads from disk what it needs and memory does not hold`,
+      );
+    }
+    const numLeft = freeBytes - packer.numOwnBytes;
+    this.#freeBytes = Math.max(numLeft - packer.numMappedBytes, Math.floor(numLeft * SHARE_BESIDE_MAPPED));
     return placed;
   }
 

@@ -26,6 +26,8 @@ interface PackerOptions {
   readonly activationDtype: ActivationDtype;
   readonly cache: PackCache | undefined;
   readonly report: LoadReport;
+  /** Memory that is left for the weights. */
+  readonly freeBytes: number;
 }
 
 /** Location of a matrix's rows, as `createWeight` takes it. */
@@ -44,8 +46,10 @@ const CHECKED_FIRST_BYTES = 2 ** 31;
 const REPORT_STEP = 0.02;
 
 export class WeightPacker {
-  /** Total bytes of the packed matrices, in memory or in the mapped pack. */
-  numBytes = 0;
+  /** Bytes of the packed matrices in memory of their own. */
+  numOwnBytes = 0;
+  /** Bytes of the matrices in the mapped pack and in the model's mapped files, whose pages the system drops and reads again as it needs. */
+  numMappedBytes = 0;
   readonly #placed = new Map<MatrixSpec, WeightHandle>();
   /** Keyed by path. */
   readonly #mapped = new Map<string, ModelFile>();
@@ -124,14 +128,15 @@ export class WeightPacker {
       // The pack was removed after its table was read.
       return false;
     }
-    this.device.prefetch(file);
+    // Of a pack that does not fit, the pages read last would push out those read first.
+    if (table.fileBytes <= this.options.freeBytes) this.device.prefetch(file);
     if (!this.#isIntact({ path, table }, file)) return false;
     table.matrices.forEach(({ type, rows, cols, byteOffset }, index) => {
       const spec = matrices[index]!;
       if (this.#placed.has(spec)) return;
       if (byteOffset === undefined) this.#placeInRows(spec, this.#find(spec));
       else this.#placePacked(spec, file, { byteOffset, type });
-      this.numBytes += byteOffset === undefined ? 0 : packedByteLength(type, rows, cols)!;
+      this.numMappedBytes += byteOffset === undefined ? 0 : packedByteLength(type, rows, cols)!;
     });
     return true;
   }
@@ -209,7 +214,7 @@ export class WeightPacker {
     }
     this.#drop(place);
     this.#placePacked(spec, buffer, { byteOffset: 0, type: place.type });
-    this.numBytes += numBytes;
+    this.numOwnBytes += numBytes;
   }
 
   /** Packs some of a matrix's rows and releases the pages they were read from. Returns the number of bytes written. */
@@ -248,7 +253,10 @@ export class WeightPacker {
   #placeInRows(spec: MatrixSpec, { memory, byteOffset, type, mapped }: MatrixPlace): void {
     const product = spec.keepsValues === true ? type : this.#productType(type);
     this.#placeWeight(spec, memory, { byteOffset, type: product }, false);
-    mapped?.parts.push({ byteOffset, byteLength: spec.rows * rowByteLength(type, spec.cols)! });
+    if (mapped === undefined) return;
+    const byteLength = spec.rows * rowByteLength(type, spec.cols)!;
+    mapped.parts.push({ byteOffset, byteLength });
+    this.numMappedBytes += byteLength;
   }
 
   #placeWeight(

@@ -62,12 +62,12 @@ interface Load {
 }
 
 /** Loads the model and takes a few tokens. */
-async function load(path = model, packCache = { folder, maxBytes: BYTES }): Promise<Load> {
-  const backend = createCpuBackend({ numThreads: 2, packCache });
+async function load(path = model, packCache = { folder, maxBytes: BYTES }, freeBytes = BYTES): Promise<Load> {
+  const backend = createCpuBackend({ numThreads: 2, packCache, freeBytes });
   const stages: string[] = [];
   const notes: string[] = [];
   try {
-    const own = { modelPath: path, numThreads: 2, maxModelLen: 64, kvCacheMemoryBytes: 2 ** 24 };
+    const own = { modelPath: path, numThreads: 2, maxModelLen: 64 };
     const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, backend, {
       progress: (stage) => stages.push(stage),
       note: (text) => notes.push(text),
@@ -93,6 +93,14 @@ describe("the pack cache", () => {
     expect(inMemory.tokens).toEqual(first.tokens);
     expect(inMemory.notes).toEqual([expect.stringContaining("at most 1 bytes")]);
     expect(packs()).toHaveLength(1);
+  });
+
+  it("serves a model larger than the memory that is left, and says so", async () => {
+    const fitting = await load();
+    const larger = await load(model, { folder, maxBytes: BYTES }, 2 ** 26);
+    expect(fitting.notes).toEqual([]);
+    expect(larger.notes).toEqual([expect.stringMatching(/weights \(\d.* MiB\) are larger than .* left \(64.0 MiB\)/)]);
+    expect(larger.tokens).toEqual(fitting.tokens);
   });
 
   it("leaves a model of bfloat16 as it is stored, without reading it first", async () => {
