@@ -22,7 +22,7 @@ export const KV_OCTET = 8;
 export const CODES = {
   /** Storage type of keys and values. int8 has one f32 scale per token and head. */
   KvType: ["f16", "f32", "int8"],
-  /** What a router makes of its logits before it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
+  /** A router's function of its logits, by which it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
   Scoring: ["softmax", "sigmoid"],
   /** Of a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
   Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],

@@ -81,7 +81,7 @@ describe("a folder's settings", () => {
 type Tensors = Parameters<typeof encodeSafetensors>[0];
 type Tensor = Tensors[string] & { readonly data: Uint8Array };
 
-/** By what is done to one tensor; all but the last two make it another one than the settings describe. */
+/** By the change to one tensor; all but the last two contradict the settings. */
 const TENSOR_DAMAGE: readonly ((tensor: Tensor) => Tensors[string])[] = [
   (tensor) => ({ ...tensor, shape: [1, ...tensor.shape] }),
   (tensor) => ({ ...tensor, dtype: "U8", shape: [tensor.data.byteLength] }),

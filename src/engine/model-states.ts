@@ -13,7 +13,7 @@ import { buildParts, type EngineParts } from "./engine-parts.js";
 import { Sequence } from "./step/sequence.js";
 import { layOutStep } from "./step-layout.js";
 
-/** What a head has to know of the model. */
+/** Sizes and factors of the model that a head is made for. */
 interface ModelFacts {
   readonly name: string;
   readonly width: number;

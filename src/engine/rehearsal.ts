@@ -4,11 +4,8 @@ import type { EngineOptions } from "./api/options.js";
 import { GREEDY_SAMPLING } from "./api/request.js";
 import type { EngineParts } from "./engine-parts.js";
 import { Sequence } from "./step/sequence.js";
-import { StepCost } from "./step/step-cost.js";
+import { fastestMs, StepCost } from "./step/step-cost.js";
 import { layOutStep } from "./step-layout.js";
-
-/** Measurements of each step size; the fastest counts. */
-const MEASURED_STEPS = 2;
 
 /** Upper bound of the measured step sizes: steps with drafts rarely have more rows. */
 const MAX_MEASURED_ROWS = 32;
@@ -28,15 +25,9 @@ export async function measureStepCost(
 
 /** @returns milliseconds of a step of `numRows` rows: one token and a draft */
 async function measureStep(parts: EngineParts, numRows: number): Promise<number> {
-  let fastest = Number.POSITIVE_INFINITY;
-  await rehearse(parts, [0], numRows - 1, async () => {
-    for (let round = 0; round < MEASURED_STEPS; round++) {
-      const startMs = performance.now();
-      await parts.transformer.forward(parts.sampler.buffers);
-      fastest = Math.min(fastest, performance.now() - startMs);
-    }
-  });
-  return fastest;
+  return await rehearse(parts, [0], numRows - 1, () =>
+    fastestMs(() => parts.transformer.forward(parts.sampler.buffers)),
+  );
 }
 
 /** Fingerprint of model, build and machine: keys and values of a fixed text, and its likeliest next token. */
@@ -90,12 +81,12 @@ const variedIds = (count: number, vocabSize: number): number[] =>
   Array.from({ length: count }, (_, i) => (i * 7919 + 11) % vocabSize);
 
 /** Lays out a step of a made-up sequence with a made-up draft. @param run computes it; gets the sequence's first block of each group */
-async function rehearse(
+async function rehearse<T>(
   parts: EngineParts,
   promptIds: readonly number[],
   numDraftTokens: number,
-  run: (blocks: readonly number[]) => Promise<void>,
-): Promise<void> {
+  run: (blocks: readonly number[]) => Promise<T>,
+): Promise<T> {
   const numTokens = promptIds.length + numDraftTokens;
   const request = { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY_SAMPLING, maxTokens: numTokens } };
   const sequence = new Sequence(-1, request, parts.numGroups, 0);
@@ -103,6 +94,7 @@ async function rehearse(
   sequence.setDraft(variedIds(numDraftTokens, parts.info.vocabSize));
   parts.kv.ensureCapacity(sequence, numTokens);
   layOutStep(parts, [{ sequence, numNewTokens: promptIds.length }], 0);
-  await run(sequence.blockTables.map((table) => table[0]!));
+  const result = await run(sequence.blockTables.map((table) => table[0]!));
   parts.kv.release(sequence);
+  return result;
 }

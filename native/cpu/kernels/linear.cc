@@ -126,7 +126,7 @@ struct Panel {
   const float* next;
 };
 
-// Row `index` of those that are multiplied next, into the second-level cache: a thread that meets them in memory would wait for every line.
+// Fetches row `index` of the rows that are multiplied next into the second-level cache: a thread that finds them in memory waits for every line.
 MILLRACE_INLINE void prefetchNext(const Panel& panel, int64_t index) {
   if (panel.next == nullptr || index >= kRowGroup) return;
   const float* row = panel.next + index * panel.stride;

@@ -173,7 +173,7 @@ static void chooseLargest(const float* logits, int64_t numExperts, int64_t numCh
 
 static double sigmoidDouble(float logit) { return logit == logit ? 1.0 / (1.0 + expDouble(-static_cast<double>(logit))) : 0.0; }
 
-// Leaves the scores of the best groups, and minus infinity in the place of the others'. sums: [numGroups] and as many indices.
+// Keeps the scores of the best groups, and puts minus infinity in place of all other scores. sums: [numGroups] and as many indices.
 static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* sums) {
   const int64_t perGroup = args.numExperts / args.numGroups;
   int32_t* best = reinterpret_cast<int32_t*>(sums + args.numGroups);

@@ -30,7 +30,7 @@ type CpuOptions = Pick<BackendOptions, "numThreads"> &
   Partial<BackendOptions> & {
     /** Forces an instruction set. */
     readonly isa?: Isa;
-    /** Memory that is left, where it is not what the machine says. */
+    /** Bytes of memory left for the model; absent: as the machine says. */
     readonly freeBytes?: number;
   };
 

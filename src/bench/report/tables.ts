@@ -26,7 +26,7 @@ function filled(columns: readonly Column[], summaries: readonly CellSummary[]): 
 const isOfVectors = (cells: readonly { readonly cell: PlannedCell }[]): boolean =>
   cells.some(({ cell }) => cell.workload.kind === "texts");
 
-/** What throughput counts, and the time to the first output. */
+/** The unit that throughput counts, and the time to the first output. */
 export const unitsOf = (cells: readonly { readonly cell: PlannedCell }[]): readonly [string, string] =>
   isOfVectors(cells) ? ["texts/s", "latency"] : ["output tokens/s", "TTFT"];
 

@@ -24,7 +24,7 @@ export interface ProbedServer {
   readonly vectors?: ProbedVectors | undefined;
 }
 
-/** What a server of vectors tells about its tokens, and its vectors of the probe's texts. */
+/** A server's numbers of tokens, and its vectors of the probe's texts. */
 export interface ProbedVectors {
   /** Words that are one token each. */
   readonly words: readonly string[];

@@ -3,7 +3,13 @@
 import { Command, Option } from "commander";
 import type { ServerUnderTest } from "../../bench/run/target.js";
 import { locateModel } from "../../formats/locate-model.js";
-import { addTableOptions, concurrencies, type OutputFlags, refuseGiven } from "../flags/bench-options.js";
+import {
+  addPeerOptions,
+  addTableOptions,
+  concurrencies,
+  type OutputFlags,
+  refuseGiven,
+} from "../flags/bench-options.js";
 import { integerIn, listOf, numberIn } from "../flags/option-values.js";
 import { stagesTo } from "../output/stages.js";
 import { measureServers } from "../process/measure-servers.js";
@@ -29,28 +35,19 @@ interface EmbeddingsFlags extends OutputFlags {
 
 export function benchEmbeddingsCommand(): Command {
   const counts = (flag: string) => (text: string) => listOf(flag)(text, undefined).map(integerIn(flag, 1, 1 << 20));
-  const command = new Command("embeddings")
-    .description(
-      "Measure servers of vectors in alternation with the same texts: texts and tokens a second, latency, ratios with intervals, and the cosine of their vectors.",
-    )
-    .option("--url <url>", "[name=]URL of a running server with /v1/embeddings (default: this server, with --model)")
-    .option("--model <name>", "with --url, the model's name in requests; else the embedding model to serve")
-    .option("--server-args <args>", "further flags of the started server", "")
-    .option(
-      "--llama-server <binary>",
-      "binary of llama.cpp's server, to measure with the same GGUF file in alternation",
-    )
-    .option(
-      "--peer <url>",
-      "[name=]URL of another running server, to measure in alternation; repeatable",
-      (text: string, before: readonly string[]) => [...before, text],
-      [] as readonly string[],
-    )
-    .option(
-      "--threads <n>",
-      "threads of each started server (default: all physical cores but one, for the load generator)",
-      integerIn("--threads", 1, 1024),
-    )
+  const command = addPeerOptions(
+    new Command("embeddings")
+      .description(
+        "Measure servers of vectors in alternation with the same texts: texts and tokens a second, latency, ratios with intervals, and the cosine of their vectors.",
+      )
+      .option("--url <url>", "[name=]URL of a running server with /v1/embeddings (default: this server, with --model)")
+      .option("--model <name>", "with --url, the model's name in requests; else the embedding model to serve")
+      .option("--server-args <args>", "further flags of the started server", "")
+      .option(
+        "--llama-server <binary>",
+        "binary of llama.cpp's server, to measure with the same GGUF file in alternation",
+      ),
+  )
     .option("--tokens <n,…>", "tokens of each text", counts("--tokens"), [32, 256])
     .option("--texts <n,…>", "texts in each request", counts("--texts"), [1, 64])
     .option("--concurrency <n,…>", "clients at once", concurrencies, [1])
@@ -59,7 +56,7 @@ export function benchEmbeddingsCommand(): Command {
     .option("--seed <n>", "seed of the texts", integerIn("--seed", 0, 2 ** 31), 0)
     .option(
       "--min-cosine <n>",
-      "least cosine of the servers' vectors of the same texts; another is an error",
+      "least cosine of the servers' vectors of the same texts; a lower one is an error",
       numberIn("--min-cosine", -1, 1),
       0.9999,
     )

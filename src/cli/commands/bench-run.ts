@@ -5,7 +5,7 @@ import type { Planned } from "../../bench/run/plan.js";
 import type { ServerUnderTest } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
 import { locateModel } from "../../formats/locate-model.js";
-import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../flags/bench-options.js";
+import { addLoadOptions, addPeerOptions, type LoadFlags, planFromFlags, refuseGiven } from "../flags/bench-options.js";
 import { integerIn } from "../flags/option-values.js";
 import { stagesTo } from "../output/stages.js";
 import { measureServers } from "../process/measure-servers.js";
@@ -43,19 +43,8 @@ export function benchRunCommand(): Command {
     .option(
       "--node-llama-cpp <folder>",
       "folder with node_modules/node-llama-cpp, to measure with the same model in alternation",
-    )
-    .option(
-      "--peer <url>",
-      "[name=]URL of another running server, to measure in alternation; repeatable",
-      (text: string, before: readonly string[]) => [...before, text],
-      [] as readonly string[],
-    )
-    .option(
-      "--threads <n>",
-      "threads of each started server (default: all physical cores but one, for the load generator)",
-      integerIn("--threads", 1, 1024),
     );
-  return addLoadOptions(command).action(runBenchRun);
+  return addLoadOptions(addPeerOptions(command)).action(runBenchRun);
 }
 
 /** @param text [NAME=]URL. Throws invalid_option. */

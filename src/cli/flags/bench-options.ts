@@ -72,6 +72,22 @@ export function addOutputOptions(command: Command): Command {
     .addOption(grouped(TOLD, "--svg <file>", "SVG chart of throughput against load"));
 }
 
+/** Options of a command that measures several servers of one kind. */
+export function addPeerOptions(command: Command): Command {
+  return command
+    .option(
+      "--peer <url>",
+      "[name=]URL of another running server, to measure in alternation; repeatable",
+      (text: string, before: readonly string[]) => [...before, text],
+      [] as readonly string[],
+    )
+    .option(
+      "--threads <n>",
+      "threads of each started server (default: all physical cores but one, for the load generator)",
+      integerIn("--threads", 1, 1024),
+    );
+}
+
 /** Options of a command whose report has tables only. */
 export function addTableOptions(command: Command): Command {
   return command

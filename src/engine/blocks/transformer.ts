@@ -56,7 +56,7 @@ export class Transformer {
   /** By layer: copies of its input, and the numbers of all rows. */
   readonly #captured = new Map<number, BufferHandle>();
   #allRows: BufferHandle | undefined;
-  /** Whether the next step keeps what `captureInputs` asked for. */
+  /** Whether the next step keeps the inputs that `captureInputs` asked for. */
   isCapturing = true;
   /** [maxRows, numHeads · headDim] */
   readonly #query: BufferHandle;

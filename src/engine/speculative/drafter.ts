@@ -50,7 +50,7 @@ export interface BatchDrafter {
    */
   propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]>;
   forget(sequence: Sequence): void;
-  /** `ready` leaves out what is not worth a try while drafts do not pay; absent: the caller tries now and then. */
+  /** While drafts do not pay, `ready` itself picks the few sequences to try; absent: the caller tries now and then. */
   readonly picksProbes?: true;
   /**
    * After a step is laid out: marks the rows whose hidden states the drafter needs.

@@ -30,7 +30,7 @@ export interface Eagle3Folder {
   readonly ropeFactors: RopeFactors;
   /** Layers of the model, from 0 on, whose inputs are fused. */
   readonly inputLayers: readonly number[];
-  /** What the layer adds to is the normed state: otherwise the state itself. */
+  /** The layer adds to the normed state; otherwise to the state itself. */
   readonly addsToNormed: boolean;
   /** Tokens that the rows of the output matrix stand for; undefined: all of the vocabulary. */
   readonly outputTokens: Int32Array | undefined;
@@ -198,7 +198,7 @@ interface Widths {
   readonly numFused: number;
 }
 
-/** A stored matrix, and the columns of it that a name stands for. */
+/** A stored matrix, and the columns that a name stands for. */
 interface StoredPart {
   readonly stored: string;
   readonly firstCol: number;

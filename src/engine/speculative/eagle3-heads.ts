@@ -14,7 +14,7 @@ import { KvCaches } from "../memory/kv-caches.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import { type ScheduledSequence, Sequence } from "../step/sequence.js";
 import { StepBatch, writeBlockTables } from "../step/step-batch.js";
-import { StepCost } from "../step/step-cost.js";
+import { fastestMs, StepCost } from "../step/step-cost.js";
 import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
 import type { Eagle3Folder } from "./eagle3-folder.js";
 import { bindEagle3, type Eagle3Weights } from "./eagle3-weights.js";
@@ -29,11 +29,10 @@ interface Eagle3Capacity {
   readonly alternatives: number;
 }
 
-/** Where the states come from that the layer reads: variants of the input. */
+/** Sources of the states that the layer reads: variants of its input. */
 const FROM_MODEL = 0;
 const FROM_OWN = 1;
 
-const MEASURED_STEPS = 2;
 /** Where drafts do not pay, one of so many sequences is served all the same, so that a change is noticed. */
 const SERVED_OF = 64;
 
@@ -186,7 +185,7 @@ export class Eagle3Heads implements BatchDrafter {
     this.#isServed.delete(sequence);
   }
 
-  /** Stores what no draft has stored, before the model's step replaces its states; where drafts do not pay, only prompts of sequences to try. */
+  /** Stores the keys and values that no draft has stored, before the model's step replaces its states; where drafts do not pay, only prompts of sequences to try. */
   async tapHidden(scheduled: readonly ScheduledSequence[], isWorthIt: boolean): Promise<void> {
     const pending = this.#takePending().filter(({ sequence, first, last }) => {
       const isLeft = !isWorthIt && first === last;
@@ -312,13 +311,7 @@ export class Eagle3Heads implements BatchDrafter {
       this.batch.kvLengths.values[seat] = 0;
       this.#addGuess(sequence, []);
     }
-    let fastest = Number.POSITIVE_INFINITY;
-    for (let round = 0; round < MEASURED_STEPS; round++) {
-      const startMs = performance.now();
-      await this.forward(1);
-      fastest = Math.min(fastest, performance.now() - startMs);
-    }
-    return fastest;
+    return fastestMs(() => this.forward(1));
   }
 }
 

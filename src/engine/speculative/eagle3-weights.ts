@@ -1,4 +1,4 @@
-/** Binds the tensors of an EAGLE-3 head: its layer as the transformer takes it, and what stands before it. */
+/** Binds the tensors of an EAGLE-3 head: its layer as the transformer takes it, and the fusion and norms before it. */
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
 import { configError } from "../../formats/files/json.js";

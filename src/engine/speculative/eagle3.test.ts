@@ -2,17 +2,14 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { runSix, withSmallCore } from "../../../test/helpers/drafted-requests.js";
 import { writeEagle3 } from "../../../test/helpers/eagle3-folder.js";
-import { type Completion, collect, request } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { draftsAfter } from "../../../test/helpers/guesses.js";
 import { leastKvBudget } from "../../../test/helpers/kv-memory.js";
 import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
-import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
-import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
+import type { EngineOptions } from "../api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../api/speculative-config.js";
-import { EngineCore } from "../engine-core.js";
 import type { Drafter } from "./drafter.js";
 
 /** As test/fixtures/make-eagle3-heads.py writes it. */
@@ -29,7 +26,7 @@ const { ids, drafts } = JSON.parse(readFileSync(fixture("eagle3/expected.json"),
 /** F32 sums in another order. */
 const TOLERANCE = 2e-5;
 
-describe("what an EAGLE-3 head drafts", () => {
+describe("drafts of an EAGLE-3 head", () => {
   test.each([
     "hub",
     "variant",
@@ -85,40 +82,14 @@ const draftedBy = (path: string, method: SpeculativeConfig["method"] = "eagle3")
   numSpeculativeTokens: 5,
 });
 
-const SAMPLING = [
-  { temperature: 0 },
-  { temperature: 0.8, seed: 7n },
-  { temperature: 1.3, seed: 8n, repetitionPenalty: 1.2, presencePenalty: 0.5, minTokens: 10 },
-];
-/** Two texts begin alike, so that the second finds the first one's blocks. */
-const promptOf = (id: number) => Array.from({ length: 40 + 10 * id }, (_, i) => ((i * 5) % 97) + (i < 34 ? 0 : id));
-
 /** The requests' completions, those of one until it is aborted. */
-async function run(
+const run = (
   speculative: SpeculativeConfig,
   options: Partial<EngineOptions> = {},
   abortAtStep?: number,
   drafter?: Drafter,
-) {
-  const backend = createCpuBackend({ numThreads: 1 });
-  const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
-  try {
-    const asked = { ...all, speculative, ...options };
-    const core = await EngineCore.create(openModel(asked.modelPath), asked, backend, undefined, drafter);
-    const completions = new Map<number, Completion>();
-    for (let id = 0; id < 6; id++)
-      core.add(id, request(promptOf(id), { ...SAMPLING[id % 3], maxTokens: 60, numLogprobs: 2 }));
-    for (let step = 0; core.hasWork; step++) {
-      for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
-      if (step === abortAtStep) core.abort(5);
-    }
-    if (abortAtStep !== undefined) completions.delete(5);
-    for (const completion of completions.values()) completion.numCachedTokens = 0;
-    return { completions, stats: core.stats() };
-  } finally {
-    backend.destroy();
-  }
-}
+) =>
+  withSmallCore({ modelPath: pathOf("model"), speculative, ...options }, (core) => runSix(core, abortAtStep), drafter);
 
 describe("an EAGLE-3 head in the engine", () => {
   test("tokens are those of plain decoding, with prefixes shared and memory short", async () => {

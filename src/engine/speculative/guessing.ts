@@ -16,7 +16,7 @@ export interface Guessed {
   readonly place: number;
 }
 
-/** What computes a round. */
+/** Computes a round of guesses. */
 interface Guesser {
   readonly batch: StepBatch;
   /** Has a row for each sequence of the round, in order. */

@@ -2,14 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  type Completion,
-  collect,
-  inTurn,
-  poolingRequest,
-  request,
-  runAlone,
-} from "../../../test/helpers/engine-requests.js";
+import { promptOf, runSix, withSmallCore } from "../../../test/helpers/drafted-requests.js";
+import { inTurn, poolingRequest, runAlone } from "../../../test/helpers/engine-requests.js";
 import { guessesAfter } from "../../../test/helpers/guesses.js";
 import { leastKvBudget } from "../../../test/helpers/kv-memory.js";
 import {
@@ -18,15 +12,12 @@ import {
   writeRandomHeads,
   writeRandomModel,
 } from "../../../test/helpers/random-model.js";
-import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
-import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
-import type { SamplingParams } from "../api/request.js";
+import type { EngineOptions } from "../api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../api/speculative-config.js";
-import { EngineCore } from "../engine-core.js";
+import type { EngineCore } from "../engine-core.js";
 
 const MODEL: RandomModelOptions = { architecture: "llama", seed: 1, type: "F16", width: 64, ff: 96 };
 let folder = "";
@@ -58,44 +49,15 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const SAMPLING: readonly Partial<SamplingParams>[] = [
-  { temperature: 0 },
-  { temperature: 0.8, seed: 7n },
-  { temperature: 1.3, seed: 8n, repetitionPenalty: 1.2, presencePenalty: 0.5, minTokens: 10 },
-];
-/** Two texts begin alike, so that the second finds the first one's blocks. */
-const promptOf = (id: number) => Array.from({ length: 40 + 10 * id }, (_, i) => ((i * 5) % 97) + (i < 34 ? 0 : id));
-
-async function withCore<T>(
+const withCore = <T>(
   speculative: SpeculativeConfig,
   options: Partial<EngineOptions>,
   use: (core: EngineCore) => T | Promise<T>,
-): Promise<T> {
-  const backend = createCpuBackend({ numThreads: 1 });
-  const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
-  try {
-    const asked = { ...all, speculative, ...options };
-    return await use(await EngineCore.create(openModel(asked.modelPath), asked, backend));
-  } finally {
-    backend.destroy();
-  }
-}
+): Promise<T> => withSmallCore({ modelPath: pathOf("model"), speculative, ...options }, use);
 
 /** The requests' completions, those of one in four until it is aborted. */
-async function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}, abortAtStep?: number) {
-  return await withCore(speculative, options, async (core) => {
-    const completions = new Map<number, Completion>();
-    for (let id = 0; id < 6; id++)
-      core.add(id, request(promptOf(id), { ...SAMPLING[id % 3], maxTokens: 60, numLogprobs: 2 }));
-    for (let step = 0; core.hasWork; step++) {
-      for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
-      if (step === abortAtStep) core.abort(5);
-    }
-    if (abortAtStep !== undefined) completions.delete(5);
-    for (const completion of completions.values()) completion.numCachedTokens = 0;
-    return { completions, stats: core.stats() };
-  });
-}
+const run = (speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}, abortAtStep?: number) =>
+  withCore(speculative, options, (core) => runSix(core, abortAtStep));
 
 const guessedBy = (name: string, method: SpeculativeConfig["method"] = "heads"): SpeculativeConfig => ({
   ...DEFAULT_SPECULATIVE_CONFIG,

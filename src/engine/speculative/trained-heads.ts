@@ -13,12 +13,11 @@ import { SamplerIo } from "../sampler/sampler-io.js";
 import type { ScheduledSequence } from "../step/sequence.js";
 import { Sequence } from "../step/sequence.js";
 import { StepBatch } from "../step/step-batch.js";
-import { StepCost } from "../step/step-cost.js";
+import { fastestMs, StepCost } from "../step/step-cost.js";
 import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
 import { type Guessed, guessInTurn } from "./guessing.js";
 import type { HeadNetwork, HeadsTarget } from "./head-network.js";
 
-const MEASURED_STEPS = 2;
 /** Heads store nothing of their own. */
 const NO_KV: KvLayout = { kvType: "f32", blockSize: 16, numBlocks: [], groups: [] };
 
@@ -185,12 +184,6 @@ export class TrainedHeads implements BatchDrafter {
       const request = { promptIds: Int32Array.of(0), sampling: { ...GREEDY_SAMPLING, maxTokens: 1 } };
       this.#addRow(Object.assign(new Sequence(-1, request, 1, 0), { seat }), [], seat);
     }
-    let fastest = Number.POSITIVE_INFINITY;
-    for (let round = 0; round < MEASURED_STEPS; round++) {
-      const startMs = performance.now();
-      await this.forward(0);
-      fastest = Math.min(fastest, performance.now() - startMs);
-    }
-    return fastest;
+    return fastestMs(() => this.forward(0));
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Spare blocks in which a step stores a token other than the draft's first at the same place. A row of such an alternative has a block table of its
- * own: the sequence's, but for the last block, which is a copy; the token before it, which the same step computes, is stored in both. So attention reads what it would read if the alternative were the text, by the same
- * operations in the same order. Where it comes true, the copy goes back.
+ * Spare blocks in which a step stores alternatives to the first token of a draft. The row of an alternative has a block table of its own: the
+ * sequence's, but for the last block, which is a copy. The token before the alternative is computed by the same step and stored in both blocks. So
+ * attention reads the entries that it would read if the alternative were the text, by the same operations in the same order. Where the alternative
+ * comes true, its block is copied back.
  */
-
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { KvSequence } from "../memory/kv-sequence.js";
 import type { StepBatch } from "./step-batch.js";
@@ -65,7 +65,7 @@ export class Forks {
     return fork;
   }
 
-  /** Copies what the forks' blocks have before this step. Call before it is computed. @returns whether there are forks */
+  /** Copies the entries from before this step into the forks' blocks. Call before it is computed. @returns whether there are forks */
   async fill(): Promise<boolean> {
     for (const [fork, blocks] of this.#originals.entries()) await this.#move(blocks, this.#spare(fork));
     return this.#originals.length > 0;

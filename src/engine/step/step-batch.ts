@@ -39,7 +39,7 @@ export class StepBatch {
   readonly sequenceIndex: Ints;
   /** Per group [maxRows]: slot = block · blockSize + offset. */
   readonly kvSlots: readonly Ints[];
-  /** [maxSeats]: rows whose keys and values are stored a second time, for alternatives to what follows them. */
+  /** [maxSeats]: rows whose keys and values are stored a second time, for alternatives to the tokens after them. */
   readonly kvCopyRows: Ints;
   /** Per group [maxSeats]: where. */
   readonly kvCopySlots: readonly Ints[];

@@ -1,4 +1,4 @@
-/** The width of a model's heads: values that are as wide as keys are what the engine computes. */
+/** The width of a model's heads. The engine computes models whose values are as wide as their keys. */
 import { MillraceError } from "../../core/errors.js";
 import type { ServableLayer } from "../description/servable.js";
 

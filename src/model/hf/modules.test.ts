@@ -22,6 +22,11 @@ const copyOf = (name: string, to = folder) => {
   folder = to;
 };
 const module = (type: string, path = "") => ({ idx: 0, name: "0", path, type: `sentence_transformers.models.${type}` });
+const writeTypes = (...types: string[]) =>
+  write(
+    "modules.json",
+    types.map((type) => module(type)),
+  );
 
 describe("a folder", () => {
   it.each([
@@ -63,38 +68,22 @@ describe("a folder", () => {
     ],
     [
       "layers behind normalised vectors",
-      () =>
-        write(
-          "modules.json",
-          ["Transformer", "Pooling", "Normalize", "Dense"].map((type) => module(type)),
-        ),
+      () => writeTypes("Transformer", "Pooling", "Normalize", "Dense"),
       /got Transformer, Pooling, Normalize, Dense/,
     ],
     [
       "two poolings, one after the other",
-      () =>
-        write(
-          "modules.json",
-          ["Transformer", "Pooling", "Pooling"].map((type) => module(type)),
-        ),
+      () => writeTypes("Transformer", "Pooling", "Pooling"),
       /got Transformer, Pooling, Pooling/,
     ],
     [
       "a score of pooled vectors",
-      () =>
-        write(
-          "modules.json",
-          ["Transformer", "Pooling", "LogitScore"].map((type) => module(type)),
-        ),
+      () => writeTypes("Transformer", "Pooling", "LogitScore"),
       /got Transformer, Pooling, LogitScore/,
     ],
     [
       "thousands of layers",
-      () =>
-        write(
-          "modules.json",
-          ["Transformer", "Pooling", ...new Array(5000).fill("Dense")].map((type) => module(type)),
-        ),
+      () => writeTypes("Transformer", "Pooling", ...new Array<string>(5000).fill("Dense")),
       /up to eight of Dense/,
     ],
     ["no list", () => write("modules.json", {}), /JSON array/],

@@ -83,7 +83,7 @@ interface InputOptions {
   readonly truncate: number | undefined;
 }
 
-/** What the model makes a vector or a score of: a text, or a pair of texts. */
+/** The tokens of a text, or of a pair of texts, for a vector or a score. */
 export interface PooledPrompt {
   readonly ids: Int32Array;
   /** Position of the second text's first token; undefined: there is one text, or the model does not tell two apart. */

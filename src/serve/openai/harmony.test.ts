@@ -1,4 +1,4 @@
-/** Chat completions of a model that writes Harmony: what its template receives, and what its answers become. */
+/** Chat completions of a model that writes Harmony: the messages that its template receives, and the parts of its answers. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { harmonyTemplate } from "../../../test/helpers/chat-templates.js";

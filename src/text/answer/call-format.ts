@@ -33,7 +33,7 @@ interface CallSpelling {
   readonly end: string;
 }
 
-/** How a format writes calls: what forced calls and grammars need. */
+/** How a format writes calls, for forced calls and grammars. */
 export interface CallSyntax {
   readonly name: string;
   /** Texts of the format that may be special tokens; the decoder must keep them. */

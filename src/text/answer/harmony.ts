@@ -21,7 +21,7 @@ const RETURN = "<|return|>";
 /** Ends of a message, which ANY_END finds; a start that follows none ends it too. */
 const ENDS: readonly string[] = [END, CALL, RETURN, START];
 const ANY_END = /<\|(?:end|call|return|start)\|>/;
-/** Characters of a header; what is longer is none. A model that never ends its header would otherwise have it read anew with each token. */
+/** Most characters of a header; a longer text is content. Otherwise a header without an end would be read anew with each token. */
 const MAX_HEADER_LENGTH = 4096;
 const ASSISTANT = `${START}assistant`;
 const FUNCTIONS = "functions.";
