@@ -65,6 +65,8 @@ describe.each(["bert_rank", "xlm_roberta_rank"])("a reranker: %s", (name) => {
     const { body } = await served.post<RankAnswer>("/v1/rerank", asked);
     expect(body.results).toHaveLength(2);
     for (const { index, document } of body.results) expect(document).toEqual({ text: documents[index] });
+    const all = await served.post<RankAnswer>("/v1/rerank", { ...asked, top_n: 0 });
+    expect(all.body.results).toHaveLength(documents.length);
   });
 
   it("takes special tokens in documents as text: one cannot end itself", async () => {
@@ -82,7 +84,7 @@ describe.each(["bert_rank", "xlm_roberta_rank"])("a reranker: %s", (name) => {
     [{ query, documents: [5] }, "invalid_parameter", "documents"],
     [{ query: "", documents: ["a"] }, "invalid_parameter", "query"],
     [{ documents: ["a"] }, "invalid_parameter", "query"],
-    [{ query, documents: ["a"], top_n: 0 }, "invalid_parameter", "top_n"],
+    [{ query, documents: ["a"], top_n: -1 }, "invalid_parameter", "top_n"],
     [{ query, documents: ["a"], rank_fields: ["text"] }, "unsupported_field", "rank_fields"],
     [{ query, documents: ["a"], colour: 1 }, "unknown_field", "colour"],
     [{ query, documents: new Array(2049).fill("a") }, "invalid_parameter", "documents"],

@@ -42,7 +42,7 @@ const rerankSchema = z.strictObject({
   model: modelField.optional(),
   query: z.string().min(1),
   documents: documentsField,
-  top_n: integerIn(1, 2 ** 31 - 1).optional(),
+  top_n: integerIn(0, 2 ** 31 - 1).optional(),
   return_documents: z.boolean().optional(),
   instruction: z.string().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
@@ -104,7 +104,8 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
   const { values, numTokens } = await scoresOf(c, context, pairs, { ...request, param: "documents" }, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
-  const shown = order.slice(0, request.top_n ?? order.length);
+  // vLLM's clients write 0 for all.
+  const shown = request.top_n ? order.slice(0, request.top_n) : order;
   return c.json({
     id: `rerank-${c.get("requestId")}`,
     object: "list",
