@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { DEAF_REQUEST, type ProxyObserver } from "../../src/fleet/proxy/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../src/fleet/proxy/options.js";
 import { startProxy } from "../../src/fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
@@ -68,6 +69,23 @@ test("one of three instances is killed under load", async () => {
     servers.map(({ url }, i) => upstreamOf(`mill-${i}`, { url, model: "mill-base", engine: "millrace", capacity })),
   );
   const { logger } = recordingLogger();
+  let numAnswered = 0;
+  /** Kills the second instance as a stream from it begins, so that at least one answer is cut. */
+  const observer: ProxyObserver = {
+    refused() {},
+    started({ isStream }) {
+      let instance = "";
+      return {
+        ...DEAF_REQUEST,
+        routed: (id) => {
+          instance = id;
+        },
+        firstByte: () => {
+          if (isStream && instance === "mill-1" && numAnswered >= NUM_CLIENTS) second.process.kill("SIGKILL");
+        },
+      };
+    },
+  };
   const proxy = await startProxy({
     pool,
     logger,
@@ -77,18 +95,18 @@ test("one of three instances is killed under load", async () => {
     authorize: () => ({ tenant: "" }),
     limits: DEFAULT_PROXY_LIMITS,
     timeouts: DEFAULT_PROXY_TIMEOUTS,
+    observer,
   });
   try {
     const expected = await Promise.all(kinds.map((_, kind) => ask(proxy.url, kind, false)));
     expect(expected.every(({ isDone, text }) => isDone && text.length > 100)).toBe(true);
-    let numAnswered = 0;
     const seen: (Seen & { readonly kind: number; readonly isStream: boolean })[] = [];
     const client = async (index: number) => {
       for (let i = 0; i < REQUESTS_EACH; i++) {
         const kind = (index * REQUESTS_EACH + i) % NUM_KINDS;
         const isStream = index % 2 === 0;
         seen.push({ ...(await ask(proxy.url, kind, isStream)), kind, isStream });
-        if (++numAnswered === NUM_CLIENTS) servers[1]!.process.kill("SIGKILL");
+        numAnswered++;
       }
     };
     await Promise.all(Array.from({ length: NUM_CLIENTS }, (_, index) => client(index)));
