@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
-import type { RequestObserver } from "../../src/fleet/proxy/observer.js";
+import type { RequestObserver } from "../../src/gateway/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../src/fleet/proxy/options.js";
 import { startProxy } from "../../src/fleet/proxy/proxy.js";
 import { CacheWatch } from "../../src/fleet/routing/cache-watch.js";

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEAF_REQUEST, type ProxyObserver } from "../../src/fleet/proxy/observer.js";
+import { DEAF_REQUEST, type ProxyObserver } from "../../src/gateway/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../src/fleet/proxy/options.js";
 import { startProxy } from "../../src/fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";

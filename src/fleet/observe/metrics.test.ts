@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { RequestStart } from "../proxy/observer.js";
+import type { RequestStart } from "../../gateway/observer.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import type { Upstream, UpstreamPool } from "../upstream/upstream.js";
 import { createFleetMetrics } from "./metrics.js";

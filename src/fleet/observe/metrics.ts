@@ -3,7 +3,7 @@
  * for all engines (`millrace:`, after vLLM's).
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
+import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";

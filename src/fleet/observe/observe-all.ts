@@ -1,5 +1,5 @@
 /** Combines several observers into one. */
-import type { ProxyObserver, RequestObserver } from "../proxy/observer.js";
+import type { ProxyObserver, RequestObserver } from "../../gateway/observer.js";
 
 export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
   return {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { attributesOf, startCollector } from "../../../test/helpers/otlp-collector.js";
-import type { RequestStart } from "../proxy/observer.js";
+import type { RequestStart } from "../../gateway/observer.js";
 import { parseTraceparent, startTelemetry } from "./telemetry.js";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";

@@ -5,7 +5,7 @@ import type { KeySource, RequestBody } from "../routing/key-source.js";
 import type { Router } from "../routing/router.js";
 import type { Entrant, WaitingRoom } from "../routing/waiting-room.js";
 import type { ProxyOptions } from "./options.js";
-import type { Route } from "./routes.js";
+import type { Route } from "../../gateway/api/routes.js";
 import type { UpstreamConnections } from "./upstream-connections.js";
 
 /** Shared by all exchanges. */

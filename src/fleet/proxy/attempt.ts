@@ -3,12 +3,12 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { OpenTurn } from "../../core/response-state.js";
-import type { ProxyDialect } from "./dialect.js";
+import type { ProxyDialect } from "../../gateway/api/dialect.js";
 import { responseHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
-import { ResponseKeeper } from "./response-keeper.js";
-import { type TokenUsage, UsageReader } from "./usage.js";
-import { WholeEvents } from "./whole-events.js";
+import { ResponseKeeper } from "../../gateway/api/response-keeper.js";
+import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
+import { WholeEvents } from "../../gateway/api/whole-events.js";
 
 export type AttemptResult =
   /** The client got the whole answer. */

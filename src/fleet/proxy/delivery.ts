@@ -10,7 +10,7 @@ import { processOf } from "../upstream/upstream.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { Attempt, type AttemptResult, type Refused } from "./attempt.js";
 import { messageTo } from "./message.js";
-import type { RequestObserver } from "./observer.js";
+import type { RequestObserver } from "../../gateway/observer.js";
 
 export interface Delivered {
   readonly result: Exclude<AttemptResult, Refused>;

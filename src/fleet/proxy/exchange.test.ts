@@ -12,7 +12,7 @@ import {
 } from "../../../test/helpers/stand-in.js";
 import { MillraceError } from "../../core/errors.js";
 import { type KeySource, TextKeySource } from "../routing/key-source.js";
-import type { ProxyObserver, RequestStart } from "./observer.js";
+import type { ProxyObserver, RequestStart } from "../../gateway/observer.js";
 
 let fleet: TestFleet;
 afterEach(async () => {

@@ -7,7 +7,7 @@ import type { RequestBody } from "../routing/key-source.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { type Delivered, Delivery } from "./delivery.js";
 import { assertApart } from "./isolation.js";
-import { DEAF_OBSERVER, DEAF_REQUEST, type Outcome, type RequestObserver } from "./observer.js";
+import { DEAF_OBSERVER, DEAF_REQUEST, type Outcome, type RequestObserver } from "../../gateway/observer.js";
 import type { Caller } from "./options.js";
 import { modelOf, priorityOf, routedRequest } from "./request-terms.js";
 import { logFailure, respondWithError } from "./respond.js";

@@ -9,7 +9,7 @@ import { ENGINE_NAMES, type EngineName } from "../upstream/engine.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts } from "./isolation.js";
 import { messageTo } from "./message.js";
 import type { Authorize } from "./options.js";
-import { KNOWN_PATHS, routeOf } from "./routes.js";
+import { KNOWN_PATHS, routeOf } from "../../gateway/api/routes.js";
 
 /** Nothing is known of it. */
 const OTHER = "/v1/something/else";

@@ -3,7 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
-import { PROMPT_PATHS, routeOf } from "./routes.js";
+import { PROMPT_PATHS, routeOf } from "../../gateway/api/routes.js";
 
 /** How to let tenants share, in a fleet described by a file and in one described by flags. */
 export const WAY_TO_SHARE =

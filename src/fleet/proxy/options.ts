@@ -8,7 +8,7 @@ import type { KeySource } from "../routing/key-source.js";
 import type { RoutingOptions } from "../routing/router.js";
 import type { Demand } from "../routing/waiting-room.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
-import type { ProxyObserver } from "./observer.js";
+import type { ProxyObserver } from "../../gateway/observer.js";
 
 /** The authorized sender of a request. */
 export interface Caller {

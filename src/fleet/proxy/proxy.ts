@@ -29,7 +29,7 @@ import { fleetHealth, modelList } from "./fleet-info.js";
 import type { ProxyOptions } from "./options.js";
 import { modelOf } from "./request-terms.js";
 import { logFailure, respondJson, respondWithError } from "./respond.js";
-import { dialectOf, routeOf } from "./routes.js";
+import { dialectOf, routeOf } from "../../gateway/api/routes.js";
 import { UpstreamConnections } from "./upstream-connections.js";
 
 export interface RunningProxy {

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type RequestBody, TextKeySource } from "../routing/key-source.js";
 import { DEFAULT_ROUTING } from "../routing/router.js";
 import { modelOf, priorityOf, routedRequest } from "./request-terms.js";
-import { routeOf } from "./routes.js";
+import { routeOf } from "../../gateway/api/routes.js";
 
 const keySource = new TextKeySource();
 

@@ -4,7 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { JobOwner } from "../../text/async-tokenizer.js";
 import { type KeySource, type RequestBody, withoutPrefix } from "../routing/key-source.js";
 import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
-import type { Route } from "./routes.js";
+import type { Route } from "../../gateway/api/routes.js";
 
 /** Most output tokens that a choice counts for: requests often ask for far more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;

@@ -4,8 +4,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { loggedMessage, originOf } from "../../core/client-text.js";
 import type { MillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
-import type { ProxyDialect } from "./dialect.js";
-import { isOwnPath } from "./routes.js";
+import type { ProxyDialect } from "../../gateway/api/dialect.js";
+import { isOwnPath } from "../../gateway/api/routes.js";
 
 const UNREAD_BODY_MS = 1_000;
 

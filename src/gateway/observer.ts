@@ -1,7 +1,7 @@
 /** Events of requests, from which other rooms make metrics and traces. Observers must be fast and must not throw. */
 import type { IncomingHttpHeaders } from "node:http";
-import type { ErrorCode } from "../../core/errors.js";
-import type { TokenUsage } from "./usage.js";
+import type { ErrorCode } from "../core/errors.js";
+import type { TokenUsage } from "./api/usage.js";
 
 export interface RequestStart {
   readonly requestId: string;

@@ -1,5 +1,5 @@
 /** The paths that go to instances, and the properties of each. */
-import { API_DESCRIPTION_PATH } from "./api-descriptions.js";
+
 import { ANTHROPIC, OPENAI, OPENAI_RESPONSES, type ProxyDialect } from "./dialect.js";
 
 export interface Route {

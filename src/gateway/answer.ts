@@ -1,0 +1,114 @@
+/** Where an answer goes: a client's socket, a buffer, a cache beside either. */
+import type { OutgoingHttpHeaders } from "node:http";
+import type { MillraceError } from "../core/errors.js";
+
+export interface AnswerHead {
+  readonly status: number;
+  /** In lower case, without the headers of one connection and without request ids, which the client's sink adds. */
+  readonly headers: OutgoingHttpHeaders;
+  /** The body is an uncompressed event stream: every `write` then consists of whole events. */
+  readonly isEventStream: boolean;
+}
+
+/** The writer calls `begin` once, then `write`, then `end` or `breakOff` once. Nothing throws; after the client has left, nothing has an effect. */
+export interface AnswerSink {
+  begin(head: AnswerHead): void;
+  /** @returns whether more is welcome now; if not, the writer waits for `onDrain` */
+  write(bytes: Buffer): boolean;
+  /** Calls the listener once, when more is welcome. */
+  onDrain(listener: () => void): void;
+  /** The answer is complete. @param last bytes that come before the end */
+  end(last?: Buffer): void;
+  /** The answer stays incomplete: a stream ends with an event of the error, any other answer with a cut connection. */
+  breakOff(error: MillraceError): void;
+}
+
+/** Passes everything on. Policies that look at an answer, or change it, extend this class. */
+export class PassingSink implements AnswerSink {
+  constructor(protected readonly next: AnswerSink) {}
+
+  begin(head: AnswerHead): void {
+    this.next.begin(head);
+  }
+
+  write(bytes: Buffer): boolean {
+    return this.next.write(bytes);
+  }
+
+  onDrain(listener: () => void): void {
+    this.next.onDrain(listener);
+  }
+
+  end(last?: Buffer): void {
+    this.next.end(last);
+  }
+
+  breakOff(error: MillraceError): void {
+    this.next.breakOff(error);
+  }
+}
+
+/** Adds headers to an answer. */
+export class HeaderSink extends PassingSink {
+  constructor(
+    next: AnswerSink,
+    private readonly headers: () => OutgoingHttpHeaders,
+  ) {
+    super(next);
+  }
+
+  override begin(head: AnswerHead): void {
+    super.begin({ ...head, headers: { ...head.headers, ...this.headers() } });
+  }
+}
+
+/** An answer held in memory. */
+export interface WholeAnswer {
+  readonly head: AnswerHead;
+  readonly body: Buffer;
+  /** Set if the answer is incomplete. */
+  readonly error: MillraceError | undefined;
+}
+
+/** Keeps an answer in memory instead of sending it. */
+export class BufferSink implements AnswerSink {
+  #head: AnswerHead | undefined;
+  readonly #chunks: Buffer[] = [];
+  #numBytes = 0;
+  #error: MillraceError | undefined;
+  #isEnded = false;
+
+  get numBytes(): number {
+    return this.#numBytes;
+  }
+
+  begin(head: AnswerHead): void {
+    this.#head = head;
+  }
+
+  write(bytes: Buffer): boolean {
+    this.#chunks.push(bytes);
+    this.#numBytes += bytes.length;
+    return true;
+  }
+
+  onDrain(listener: () => void): void {
+    listener();
+  }
+
+  end(last?: Buffer): void {
+    if (last !== undefined) this.write(last);
+    this.#isEnded = true;
+  }
+
+  breakOff(error: MillraceError): void {
+    this.#error = error;
+    this.#isEnded = true;
+  }
+
+  /** @returns undefined while the answer has not ended */
+  answer(): WholeAnswer | undefined {
+    if (this.#head === undefined || !this.#isEnded) return undefined;
+    return { head: this.#head, body: Buffer.concat(this.#chunks), error: this.#error };
+  }
+}

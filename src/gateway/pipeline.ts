@@ -1,0 +1,32 @@
+/**
+ * The gateway's policies, in order. Each policy gets a request, may answer it, and else passes it on, changed or not, with a sink of its own before the
+ * client's. The last handler sends it to an upstream.
+ */
+import type { MillraceError } from "../core/errors.js";
+import type { AnswerSink } from "./answer.js";
+import type { GatewayRequest } from "./request.js";
+
+/** How a request ended after its first byte, or without one. */
+export type Ending =
+  /** The sink got a whole answer, which may be an upstream's error. */
+  | { readonly kind: "answered"; readonly status: number }
+  /** The answer broke off after its first byte. */
+  | { readonly kind: "broken"; readonly status: number; readonly error: MillraceError }
+  /** The client left, or the cancellation's error has ended the answer. */
+  | { readonly kind: "cancelled" };
+
+/** Rejects with a MillraceError if the sink got nothing, not even a head: another answer may then still be given. */
+export type Handler = (request: GatewayRequest, sink: AnswerSink) => Promise<Ending>;
+
+export interface Policy {
+  /** Its key in the configuration and in the ledger. */
+  readonly name: string;
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending>;
+  /** Frees what the policy holds. */
+  close?(): Promise<void>;
+}
+
+/** @param policies from the first to see a request to the last */
+export function pipeline(policies: readonly Policy[], last: Handler): Handler {
+  return policies.reduceRight<Handler>((next, policy) => (request, sink) => policy.handle(request, sink, next), last);
+}

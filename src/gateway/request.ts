@@ -1,0 +1,49 @@
+/** A request as policies see it: read, authorized and with its model, but without a socket. */
+import type { IncomingHttpHeaders } from "node:http";
+import { bodyJson } from "../core/json-body.js";
+import type { Route } from "./api/routes.js";
+import type { Cancellation } from "./cancellation.js";
+import type { RequestObserver } from "./observer.js";
+import type { RequestRecord } from "./record.js";
+
+/** The JSON of a request, unchecked. */
+export type RequestBody = Readonly<Record<string, unknown>>;
+
+/** The authorized sender of a request. */
+export interface Caller {
+  /** The unit of fairness; the same for all requests if there are no keys. */
+  readonly tenant: string;
+  /** Priority class of all the caller's requests; undefined: each request's own `priority`, else 0. A lower number goes first. */
+  readonly priority?: number | undefined;
+  /** Cache scope of the caller's requests; absent: the shared one. */
+  readonly cacheScope?: string | undefined;
+  /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
+  readonly keyId?: string | undefined;
+}
+
+export interface GatewayRequest {
+  readonly id: string;
+  /** Path and query. */
+  readonly url: string;
+  readonly path: string;
+  readonly route: Route;
+  /** The client's headers. */
+  readonly headers: IncomingHttpHeaders;
+  /** The JSON that `body` was parsed from; empty for a GET. */
+  readonly bytes: Buffer;
+  readonly body: RequestBody;
+  /** Name of the model, as the client gave it: an alias stays one. */
+  readonly model: string;
+  readonly caller: Caller;
+  readonly isStream: boolean;
+  readonly cancellation: Cancellation;
+  readonly observer: RequestObserver;
+  readonly record: RequestRecord;
+}
+
+/** The request with other fields; the client's bytes remain as they are where nothing changes. */
+export function withBody(request: GatewayRequest, fields: RequestBody): GatewayRequest {
+  const body = { ...request.body, ...fields };
+  const isStream = body.stream === true;
+  return { ...request, body, bytes: Buffer.from(bodyJson(body)), isStream };
+}
