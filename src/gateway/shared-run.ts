@@ -167,7 +167,8 @@ export class SharedRun implements AnswerSink {
     clearTimeout(this.#lingering);
     // Whoever has not got the end by now gets it when it can take more; the others have nothing to wait for.
     for (const reader of [...this.#readers]) {
-      if (this.#end === undefined) this.#release(reader, reader.isOwner || reader.hasBegun ? this.#ending : undefined);
+      if (this.#end === undefined || this.#head === undefined)
+        this.#release(reader, reader.isOwner || reader.hasBegun ? this.#ending : undefined);
     }
     const isWhole = this.#isKept && this.#end !== undefined && this.#head !== undefined && ending.kind === "answered";
     const answer = isWhole ? { head: this.#head!, body: Buffer.concat(this.#chunks), marks: this.#marks } : undefined;
