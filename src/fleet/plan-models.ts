@@ -64,17 +64,17 @@ function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: Fl
 /** The model as the fleet would start it with a split of the machine. */
 export function specOfSplit(
   config: ModelEntry,
-  timeouts: FleetConfig["timeouts"],
+  fleet: Pick<FleetConfig, "timeouts" | "regions">,
   machine: FleetMachine,
   split: Split,
 ) {
   const splits = new Map([...machine.splits, [config.name, split]]);
-  return specOf(config, timeouts, boundsOf({ ...config, load: "always" }, split), { ...machine, splits });
+  return specOf(config, fleet, boundsOf({ ...config, load: "always" }, split), { ...machine, splits });
 }
 
 function specOf(
   config: ModelEntry,
-  { drain }: FleetConfig["timeouts"],
+  { timeouts: { drain }, regions }: Pick<FleetConfig, "timeouts" | "regions">,
   bounds: { min: number; max: number },
   machine: FleetMachine,
 ): ModelSpec {
@@ -106,11 +106,12 @@ function specOf(
     ...share,
     ...(gpus === undefined ? {} : { gpus: gpus.map(String) }),
     ...present({ gpusPerInstance: gpusOfSplit ?? gpusPerInstance, startTimeoutMs: startTimeout }),
-    attach: attach.map(({ url, apiKey, modelName }) => ({
+    attach: attach.map(({ url, apiKey, modelName, region }) => ({
       url,
       apiKey: apiKey?.reveal(),
       // An attached server does not know our aliases.
       modelName: modelName ?? (aliases.length > 0 ? name : undefined),
+      ...(region === undefined ? {} : { distance: 1 + regions.indexOf(region) }),
     })),
     scaleDown,
     drainTimeoutMs: drain,
@@ -156,7 +157,7 @@ export function planModels(config: FleetConfig, machine: FleetMachine): readonly
       isBytesGiven: model.memory !== undefined,
     };
     return {
-      spec: specOf(model, config.timeouts, bounds, machine),
+      spec: specOf(model, config, bounds, machine),
       names: [model.name, ...model.aliases],
       kept: bounds.max === 0 ? undefined : kept,
     };

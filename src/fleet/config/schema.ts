@@ -52,6 +52,9 @@ const attachment = (environment: NodeJS.ProcessEnv) =>
     url: baseUrl().describe("address of the server"),
     "api-key": secret(environment).optional().describe("API key for that server"),
     "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
+    region: text()
+      .optional()
+      .describe("region of the server, one of `regions` (default: the gateway's own, which is the nearest)"),
   });
 
 const range = () =>
@@ -247,6 +250,12 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .optional()
       .describe("memory for all models together; least recently used on-demand models are unloaded first"),
     routing: routing().prefault({}).describe("how an instance is chosen for each request"),
+    regions: z
+      .array(text())
+      .default([])
+      .describe(
+        "other regions, nearest first: a request goes to a farther region only while no nearer instance has a free seat",
+      ),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
