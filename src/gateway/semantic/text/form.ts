@@ -2,8 +2,22 @@
  * The form of a question: its kind, and its words without those that only frame it. Two questions with the same form are the same question. What the
  * rules do not know stays as it is, so a gap in them costs a hit and never makes a false one.
  */
-import { CASE_SENSITIVE, CUE_WORDS, EMPTY_WORDS, PARTICIPLES, PRESENT_AUXILIARIES, RELATIONS } from "../words/english.js";
-import { BARE_CONTRACTIONS, CONTRACTIONS, ENGLISH_ENDINGS, ENGLISH_FRAMES, type Frame, type Step } from "../words/frames.js";
+import {
+  CASE_SENSITIVE,
+  CUE_WORDS,
+  EMPTY_WORDS,
+  PARTICIPLES,
+  PRESENT_AUXILIARIES,
+  RELATIONS,
+} from "../words/english.js";
+import {
+  BARE_CONTRACTIONS,
+  CONTRACTIONS,
+  ENGLISH_ENDINGS,
+  ENGLISH_FRAMES,
+  type Frame,
+  type Step,
+} from "../words/frames.js";
 import type { Unit } from "./quantities.js";
 import { looksLikeName } from "./tokens.js";
 
@@ -113,7 +127,9 @@ function frontLast(words: readonly Word[]): readonly Word[] {
   const comma = words.findIndex(({ isStop }) => isStop);
   if (words[0] === undefined || !FRONTED.includes(words[0].text) || comma < 2 || comma > 8) return words;
   const rest = words.slice(comma + 1);
-  const isQuestion = /^(?:how|what|which|who|when|where|why|is|are|do|does|did|can|could|should|was|were|will)$/.test(rest[0]?.text ?? "");
+  const isQuestion = /^(?:how|what|which|who|when|where|why|is|are|do|does|did|can|could|should|was|were|will)$/.test(
+    rest[0]?.text ?? "",
+  );
   return isQuestion && !rest.some(({ isStop }) => isStop) ? [...rest, ...words.slice(0, comma)] : words;
 }
 
@@ -139,8 +155,7 @@ function unframed(words: readonly Word[]): Unframed {
       continue;
     }
     const last = matched.at(-1)!;
-    // A request's verb is no frame: it goes on as the first word.
-    if (kind === "$last" && !QUESTION_WORDS.has(last.text)) return { kind: "OTHER", cues: [], rest: [last, ...behind] };
+    // Behind `could you`, the verb or the question word begins a frame of its own.
     if (kind === "$last") {
       rest = [last, ...behind];
       continue;
@@ -149,13 +164,14 @@ function unframed(words: readonly Word[]): Unframed {
       rest = [{ ...last, text: "explain" }, ...behind];
       continue;
     }
-    const cues = extra === undefined ? [] : matched.flatMap(({ text }) => (isBe(text) ? ["be"] : CUE_WORDS.has(text) ? [text] : []));
+    const cues =
+      extra === undefined
+        ? []
+        : matched.flatMap(({ text }) => (isBe(text) ? ["be"] : CUE_WORDS.has(text) ? [text] : []));
     return { kind: kind.replace("$last", last.text.toUpperCase()), cues, rest: withoutStops(behind) };
   }
   return { kind: "OTHER", cues: [], rest };
 }
-
-const QUESTION_WORDS = new Set(["what", "which", "who", "whom", "whose", "when", "where", "why", "how"]);
 
 function firstFrame(words: readonly Word[]): { readonly frame: Frame; readonly end: number } | undefined {
   for (const frame of ENGLISH_FRAMES) {
@@ -183,13 +199,18 @@ const isBe = (text: string | undefined) => text !== undefined && /^(?:is|are|am|
 const LAST_OF_BE = new Set(["like", "for", "about", "up", "on"]);
 
 function cuesOf(words: readonly Word[], kind: string): readonly string[] {
-  const cues = words.filter(({ text, isWord, isName }) => isWord && !isName && CUE_WORDS.has(text)).map(({ text }) => text);
+  const cues = words
+    .filter(({ text, isWord, isName }) => isWord && !isName && CUE_WORDS.has(text))
+    .map(({ text }) => text);
   const be = words.findIndex(({ text }) => isBe(text));
   // Who called, and who is called; when the shop opens, and when it is open.
   const isPassive =
     be >= 0 && words.slice(be).some(({ text, isWord }) => isWord && (/[^e]ed$/.test(text) || PARTICIPLES.has(text)));
   const last = words.at(-1)?.text ?? "";
-  const isCopula = kind === "WHAT" && (isBe(words[0]?.text) || isBe(last)) && !isPassive && !LAST_OF_BE.has(last);
+  const isCopula =
+    (kind === "HOWMANY" || (kind === "WHAT" && (isBe(words[0]?.text) || isBe(last)))) &&
+    !isPassive &&
+    !LAST_OF_BE.has(last);
   return be >= 0 && !isCopula ? [...cues, "be"] : cues;
 }
 
@@ -209,7 +230,8 @@ function partsOf(words: readonly Word[], isGeneric: boolean): Word[] {
       if (EMPTY_WORDS.has(text) || PRESENT_AUXILIARIES.has(text) || CUE_WORDS.has(text)) continue;
       if (isGeneric && /^(?:my|your|our|their|ones)$/.test(text)) continue;
       const previous = words[i - 1]?.text ?? "";
-      if (text === "there" && (PRESENT_AUXILIARIES.has(previous) || previous === "were" || previous === "was")) continue;
+      if (text === "there" && (PRESENT_AUXILIARIES.has(previous) || previous === "were" || previous === "was"))
+        continue;
     }
     parts.push({ ...word, isOne });
     if (!word.isStop) isOne = false;
@@ -241,7 +263,8 @@ function ordered(words: readonly Word[]): readonly Word[] {
   }
   const [between, and] = [at("between"), at("and")];
   const isMutual = /^(?:differences?|similarit(?:y|ies)|distance)$/.test(words[between - 1]?.text ?? "");
-  if (!isMutual || and < between + 2 || words.slice(and + 1).some((word) => isRelation(word) || word.text === "and")) return words;
+  if (!isMutual || and < between + 2 || words.slice(and + 1).some((word) => isRelation(word) || word.text === "and"))
+    return words;
   const sides = [words.slice(between + 1, and), words.slice(and + 1)];
   const key = (side: readonly Word[]) => side.map(({ text }) => text).join(" ");
   if (key(sides[0]!) > key(sides[1]!)) sides.reverse();

@@ -2,7 +2,19 @@
 import { COMMON_WORDS } from "../words/languages.js";
 import type { Token } from "./tokens.js";
 
-const SCRIPTS = ["Latin", "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Han", "Hiragana", "Katakana", "Hangul", "Thai"] as const;
+const SCRIPTS = [
+  "Latin",
+  "Cyrillic",
+  "Greek",
+  "Arabic",
+  "Hebrew",
+  "Devanagari",
+  "Han",
+  "Hiragana",
+  "Katakana",
+  "Hangul",
+  "Thai",
+] as const;
 const PATTERNS = SCRIPTS.map((script) => [script, new RegExp(`\\p{Script=${script}}`, "u")] as const);
 
 /** The scripts of the words' first letters, sorted: a text may mix them. */

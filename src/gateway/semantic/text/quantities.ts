@@ -21,7 +21,24 @@ export interface Unit {
 }
 
 /** Words before which `one` is a pronoun. */
-const BEFORE_PRONOUN_ONE = new Set(["which", "this", "that", "the", "any", "no", "every", "each", "some", "another", "does", "can", "should", "would", "do", "is"]);
+const BEFORE_PRONOUN_ONE = new Set([
+  "which",
+  "this",
+  "that",
+  "the",
+  "any",
+  "no",
+  "every",
+  "each",
+  "some",
+  "another",
+  "does",
+  "can",
+  "should",
+  "would",
+  "do",
+  "is",
+]);
 
 export function unitsOf(tokens: readonly Token[]): Unit[] {
   const units: Unit[] = [];
@@ -80,7 +97,10 @@ function readNumber(tokens: readonly Token[], at: number): Read | undefined {
       end++;
     }
   }
-  return { quantity: `${typeof value === "number" ? shown(value) : value}${unit === undefined ? "" : ` ${unit}`}`, end };
+  return {
+    quantity: `${typeof value === "number" ? shown(value) : value}${unit === undefined ? "" : ` ${unit}`}`,
+    end,
+  };
 }
 
 const CURRENCIES = new Set(["$", "€", "£", "¥", "₹", "₽", "₩"]);
@@ -100,18 +120,19 @@ function digitsOf(lower: string): Start | undefined {
   const match = /^([$€£¥₹₽₩]?)\s?(\d[\d,.]*)\s?(\D*)$/.exec(lower);
   if (match === null) return { value: lower };
   const [, currency, digits, letters] = match;
-  const value = valueOf(digits!);
+  const value = plainValue(digits!);
   const ending = letters!.replace(/\s/g, "");
   const unit = currency === "" ? undefined : currency;
   if (ending === "") return { value, ...(unit === undefined ? {} : { unit }) };
   if (/^(?:st|nd|rd|th)$/.test(ending)) return { value, unit: "th" };
   const scale = SUFFIX_SCALES.get(ending) ?? (unit !== undefined ? { m: 1e6, b: 1e9 }[ending] : undefined);
-  if (scale !== undefined && typeof value === "number") return { value: value * scale, ...(unit === undefined ? {} : { unit }) };
+  if (scale !== undefined && typeof value === "number")
+    return { value: value * scale, ...(unit === undefined ? {} : { unit }) };
   return { value, unit: `${unit ?? ""}${UNITS.get(ending) ?? ending}` };
 }
 
 /** 1,000 is a thousand; 1.000 may be one or a thousand, and so is neither. */
-function valueOf(digits: string): number | string {
+function plainValue(digits: string): number | string {
   if (/^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(digits)) return Number(digits.replaceAll(",", ""));
   if (/^\d+$/.test(digits) && digits.length <= 15 && (digits === "0" || !digits.startsWith("0"))) return Number(digits);
   if (/^\d+\.\d+$/.test(digits) && !/^\d{1,3}\.\d{3}$/.test(digits) && digits.length <= 15) return Number(digits);
@@ -124,10 +145,12 @@ function wordsNumber(tokens: readonly Token[], at: number): Start | undefined {
   const previous = tokens[at - 1]?.lower ?? "";
   const next = tokens[at + 1]?.lower ?? "";
   const fixed = FOREIGN_NUMBERS.get(lower) ?? FIXED_NUMBERS.get(lower);
-  if (fixed !== undefined && !ENGLISH_NUMBERS.has(lower)) return { value: fixed, ...(FIXED_NUMBERS.has(lower) ? { unit: lower } : {}) };
+  if (fixed !== undefined && !ENGLISH_NUMBERS.has(lower))
+    return { value: fixed, ...(FIXED_NUMBERS.has(lower) ? { unit: lower } : {}) };
   const ordinal = ORDINALS.get(lower);
   // A second is a unit behind a number, where this function is not asked, and behind `a` or `per`.
-  if (ordinal !== undefined && !(lower === "second" && /^(?:a|per|each|every)$/.test(previous))) return { value: ordinal, unit: "th" };
+  if (ordinal !== undefined && !(lower === "second" && /^(?:a|per|each|every)$/.test(previous)))
+    return { value: ordinal, unit: "th" };
   if (lower === "one" && (BEFORE_PRONOUN_ONE.has(previous) || previous === "" || next === "of")) return undefined;
   return addedWords(tokens, at);
 }
@@ -141,14 +164,24 @@ function addedWords(tokens: readonly Token[], at: number): Start | undefined {
     const { lower } = tokens[end]!;
     const small = ENGLISH_NUMBERS.get(lower);
     const scale = SCALES.get(lower);
-    if (small !== undefined && (group < 0 || (small < 10 ? group % 10 === 0 && group % 100 !== 10 && group > 0 : group % 100 === 0))) group = Math.max(group, 0) + small;
+    if (
+      small !== undefined &&
+      (group < 0 || (small < 10 ? group % 10 === 0 && group % 100 !== 10 && group > 0 : group % 100 === 0))
+    )
+      group = Math.max(group, 0) + small;
     else if (scale !== undefined && group >= 0) {
       if (scale === 100) group *= 100;
       else {
         total += group * scale;
         group = 0;
       }
-    } else if (lower === "and" && end > at && SCALES.has(tokens[end - 1]!.lower) && ENGLISH_NUMBERS.has(tokens[end + 1]?.lower ?? "")) continue;
+    } else if (
+      lower === "and" &&
+      end > at &&
+      SCALES.has(tokens[end - 1]!.lower) &&
+      ENGLISH_NUMBERS.has(tokens[end + 1]?.lower ?? "")
+    )
+      continue;
     else if (tokens[end]!.text !== "-" || !ENGLISH_NUMBERS.has(tokens[end + 1]?.lower ?? "") || end === at) break;
   }
   return end === at ? undefined : { value: total + Math.max(group, 0), end };
@@ -161,7 +194,8 @@ function readNamedDay(tokens: readonly Token[], at: number): Read | undefined {
   const month = MONTHS.get(lower);
   const isDate = (token: Token | undefined) => token?.kind === "number";
   const isMonth =
-    month !== undefined && (!AMBIGUOUS_MONTHS.has(lower) || isDate(tokens[at - 1]) || isDate(tokens[at + 1]) || isDate(tokens[at + 2]));
+    month !== undefined &&
+    (!AMBIGUOUS_MONTHS.has(lower) || isDate(tokens[at - 1]) || isDate(tokens[at + 1]) || isDate(tokens[at + 2]));
   if (isMonth) return { quantity: `month ${month}`, end: at + 1 };
   const day = WEEKDAYS.get(lower.replace(/s$/, ""));
   return day === undefined ? undefined : { quantity: day, end: at + 1 };

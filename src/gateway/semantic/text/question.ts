@@ -14,7 +14,7 @@ export interface Question {
   readonly scripts: readonly string[];
   readonly language: string | undefined;
   readonly form: Form;
-  /** Words in small letters, contractions apart, in their order; of quotations and code none. */
+  /** The words of the form: in small letters, contractions apart, without the frame, quotations and code. */
   readonly words: readonly string[];
 }
 
@@ -26,8 +26,10 @@ export function questionOf(text: string): Question {
   const language = languageOf(tokens);
   const isLatin = scripts.length === 1 && scripts[0] === "Latin";
   const isEnglish = isLatin && (language === undefined || language === "en");
-  const words = tokens
-    .filter(({ kind }) => kind === "word")
-    .flatMap(({ lower }) => lower.replace(/^(?:can't|cannot)$/, "can not").replace(/n't$/, " not").replace("'s", " 's").split(" "));
-  return { text, tokens, units, scripts, language, form: formOf(units, isEnglish), words };
+  const form = formOf(units, isEnglish);
+  const words = [
+    ...form.cues,
+    ...form.parts.filter(({ isWord }) => isWord).map(({ text: word }) => word.toLowerCase()),
+  ];
+  return { text, tokens, units, scripts, language, form, words };
 }

@@ -37,7 +37,8 @@ export function plainText(text: string): string {
 }
 
 /** Scripts that are written without spaces: each character is a token. */
-const UNSPACED = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}";
+const UNSPACED =
+  "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}";
 
 /** In the order in which they are tried. Each is a list of alternatives without nested repetition, so matching takes linear time. */
 const PATTERNS: readonly (readonly [TokenKind, string])[] = [

@@ -3,7 +3,7 @@
 const set = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 
 /** Words that carry no meaning that another word does not carry too. */
-export const EMPTY_WORDS = set("a an the of exactly actually basically really simply please just");
+export const EMPTY_WORDS = set("a an the of exactly actually basically really please just");
 
 /** Forms of `be` in the present. */
 export const PRESENT_AUXILIARIES = set("is are am be being");
@@ -51,7 +51,11 @@ export const VOLATILE = set(
 export const VARIED = set("random randomly another different more again surprise else joke jokes poem story riddle");
 
 /** Words that, in capitals, are not what they are in small letters. */
-export const CASE_SENSITIVE = set("us it who aids sat act may march turkey china polish go rust swift apple amazon python java ruby windows word excel teams slack will mark bill rob jack rose grace hope art gap nice reading mobile bath cork lima lent august job nan id or and not in");
+export const CASE_SENSITIVE = set(
+  "us it who aids sat act may march turkey china polish go rust swift apple amazon python java ruby windows word excel teams slack will mark bill rob jack rose grace hope art gap nice reading mobile bath cork lima lent august job nan id or and not in",
+);
 
 /** Words that a paraphrase may add without a change of meaning; only the mode `balanced` passes over them. */
-export const LIGHT_WORDS = set("way ways thing things kind kinds type types sort sorts main basic common typical general generally usually normally own some any certain various different possible available");
+export const LIGHT_WORDS = set(
+  "way ways thing things kind kinds type types sort sorts main basic common typical general generally usually normally own some any certain various different possible available",
+);

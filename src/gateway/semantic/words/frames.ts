@@ -20,7 +20,8 @@ i would|d really|just? like|love to know =>
 i want|need|wanted to know =>
 i do not know =>
 any idea|ideas =>
-do|would you happen to? know =>
+do|would you know =>
+do|would you happen to know =>
 does anyone|anybody|someone know =>
 can|could|would|will you please|kindly|just|maybe|possibly? tell|inform|remind me =>
 can|could anyone|anybody|someone please? tell me =>
@@ -54,7 +55,7 @@ state|name|identify the => WHAT
 if|whether => YESNO
 how many => HOWMANY
 how much => HOWMUCH
-what is|was|are|were the? total? number of => HOWMANY $be
+what is|was|are|were the? total? number of => HOWMANY
 how do|can|could|would|should|may|might i|you|we|one|someone|somebody|people go about => HOWTO
 how do|can|could|would|should|may|might i|you|we|one|someone|somebody => HOWTO
 how can|could|does one|someone|somebody => HOWTO
@@ -73,12 +74,12 @@ the best|proper|right|correct way|ways|method to => HOWTO
 steps to => HOWTO
 for what reason|reasons => WHY
 what is|was|are|were the? main? reason|reasons that|why => WHY
-why is|was it that => WHY $be
+why is|was it that => WHY
 why => WHY
 what is|was the name of the? person|man|woman who|that => WHO
 what person => WHO
 which person => WHO
-who is|was it|that that|who => WHO $be
+who is|was it|that that|who => WHO
 who => WHO
 whom => WHO
 whose => WHOSE
@@ -91,7 +92,7 @@ where => WHERE
 how about => WHATABOUT
 what about => WHATABOUT
 how => HOW
-is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must|shall not? => YESNO $all
+is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must|shall not? => YESNO $cues
 `;
 
 /** Removed where a prompt ends with them. */
@@ -145,7 +146,7 @@ export interface Step {
 
 export interface Frame {
   readonly steps: readonly Step[];
-  /** What the words become. `$last`: the last matched word; `$be`: the form of `be` among them; `$all`: all of them. */
+  /** What the words become. `$last`: the last matched word. `$cues`: the auxiliaries among them are kept. */
   readonly becomes: readonly string[];
 }
 
