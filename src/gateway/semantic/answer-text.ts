@@ -58,7 +58,10 @@ function textOfMessageEvents(events: readonly Json[]): string | undefined {
 }
 
 function eventsOf(body: Buffer): readonly Json[] {
-  return [...body.toString().matchAll(/^data: ?(\{.*)$/gm)].flatMap(([, json]) => parse(json!) ?? []);
+  return [...body.toString().matchAll(/^data: ?(\{.*)$/gm)].flatMap(([, json]): readonly Json[] => {
+    const event = parse(json!);
+    return event === undefined ? [] : [event];
+  });
 }
 
 const isSome = (value: unknown): boolean =>

@@ -78,7 +78,7 @@ export function modelJudge(ask: (prompt: string) => Promise<string>): Judge {
   return async (judged) => {
     try {
       const word = (await ask(judgePrompt(judged)))
-        .replace(/<think>[^]*<\/think>/, "")
+        .replace(/<think>[\s\S]*<\/think>/, "")
         .trim()
         .toUpperCase();
       if (word.startsWith(SAME)) return true;

@@ -34,7 +34,7 @@ export interface TrustSummary {
 }
 
 /** Older judgements are about other traffic. */
-const MAX_JUDGEMENTS = 5000;
+export const MAX_JUDGEMENTS = 5000;
 /** A class needs this many judgements for a curve of its own; with fewer, all classes together stand for it. */
 const MIN_OF_CLASS = 100;
 

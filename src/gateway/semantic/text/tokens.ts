@@ -42,7 +42,7 @@ const UNSPACED =
 
 /** In the order in which they are tried. Each is a list of alternatives without nested repetition, so matching takes linear time. */
 const PATTERNS: readonly (readonly [TokenKind, string])[] = [
-  ["code", "```[^]*?```"],
+  ["code", "```[\\s\\S]*?```"],
   ["code", "`[^`\\n]+`"],
   ["code", "(?:https?|ftp|wss?|file|s3|git|ssh)://[^\\s<>\"']+"],
   ["code", "www\\.[^\\s<>\"']+"],

@@ -44,11 +44,11 @@ export const NO_INFLECTION = set(
 
 /** Asks for what changes with time: such a question has no lasting answer. */
 export const VOLATILE = set(
-  "today tonight tomorrow yesterday now currently current latest newest recent recently nowadays upcoming breaking live weather forecast heute gestern morgen jetzt aktuell aktuelle aujourd'hui demain hier maintenant hoy ayer mañana ahora oggi domani ieri hoje amanhã ontem vandaag gisteren",
+  "today tonight tomorrow yesterday now currently current latest newest recent recently nowadays upcoming weather forecast heute gestern jetzt aktuell aktuelle aujourd'hui demain maintenant hoy ayer mañana ahora oggi domani ieri hoje amanhã ontem vandaag gisteren",
 );
 
 /** Asks for something else at each turn. */
-export const VARIED = set("random randomly another different more again surprise else joke jokes poem story riddle");
+export const VARIED = set("random randomly another again surprise joke jokes poem story riddle");
 
 /** Words that, in capitals, are not what they are in small letters. */
 export const CASE_SENSITIVE = set(
