@@ -42,6 +42,8 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  not_cached: 504,
+  idempotency_conflict: 409,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

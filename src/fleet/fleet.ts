@@ -10,7 +10,9 @@ import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
+import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import type { Telemetry } from "./observe/telemetry.js";
@@ -73,6 +75,7 @@ export class Fleet {
   readonly #keeper: Keeper;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
+  readonly #versions: ModelVersions;
   #config: FleetConfig;
   #authorize: ReturnType<typeof authorizeBy>;
   #planned: readonly PlannedModel[] = [];
@@ -90,6 +93,7 @@ export class Fleet {
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
+    this.#versions = new ModelVersions(this.#supervisor);
     this.#keeper = new Keeper(
       {
         instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
@@ -191,7 +195,17 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
-    this.#policies = createPolicies({ config: () => this.#config, database: () => this.#openDatabase(), logger });
+    this.#policies = await createPolicies({
+      config: () => this.#config,
+      database: () => this.#openDatabase(),
+      models: {
+        resolve: (name) => this.#pool.modelOf(name),
+        engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
+        version: (model) => this.#versions.of(model),
+      },
+      metrics: this.#metrics,
+      logger,
+    });
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
@@ -250,6 +264,10 @@ export class Fleet {
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
+    this.#versions.configure(
+      planned.map(({ spec }) => spec),
+      versionWords(config),
+    );
     this.#keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
       this.#residenceRules(),
@@ -364,6 +382,12 @@ export class Fleet {
     if (this.#proxy === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
     return this.#proxy;
   }
+}
+
+/** What the operator calls the present version of each model. */
+function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
+  const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
+  return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));
 }
 
 /** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */

@@ -12,6 +12,8 @@ export interface SharedRunOptions {
   readonly maxBytes: number;
   /** Time that the run goes on without readers. */
   readonly lingerMs: number;
+  /** A whole answer may be read until `close` is called, and not only while it is made. */
+  readonly staysOpen?: boolean;
 }
 
 /** A whole answer as the run got it. */
@@ -118,7 +120,7 @@ export class SharedRun implements AnswerSink {
     this.#head = head;
     if (isOfTheMoment(head.status)) {
       this.#isKept = false;
-      this.#close();
+      this.close();
       for (const reader of [...this.#readers]) if (!reader.isOwner) this.#release(reader, undefined);
       this.#look();
     }
@@ -132,7 +134,7 @@ export class SharedRun implements AnswerSink {
     if (this.#isKept) this.#marks.push(this.#numBytes, Math.round((performance.now() - this.#beganMs) * 1000) / 1000);
     if (this.#numBytes > this.options.maxBytes || this.#chunks.length > MAX_CHUNKS) {
       this.#isKept = false;
-      this.#close();
+      this.close();
     }
     for (const reader of [...this.#readers]) this.#feed(reader);
     if (!this.#isKept) this.#drop();
@@ -156,16 +158,17 @@ export class SharedRun implements AnswerSink {
 
   #finish(error: MillraceError | undefined): void {
     this.#end = { error };
-    this.#close();
+    if (error !== undefined || this.options.staysOpen !== true) this.close();
     for (const reader of [...this.#readers]) this.#feed(reader);
   }
 
   #conclude(ending: Ending): RunResult {
-    this.#close();
+    if (this.#end === undefined || this.options.staysOpen !== true) this.close();
     clearTimeout(this.#lingering);
     // Whoever has not got the end by now gets it when it can take more; the others have nothing to wait for.
     for (const reader of [...this.#readers]) {
-      if (this.#end === undefined) this.#release(reader, reader.isOwner || reader.hasBegun ? this.#ending : undefined);
+      if (this.#end === undefined || this.#head === undefined)
+        this.#release(reader, reader.isOwner || reader.hasBegun ? this.#ending : undefined);
     }
     const isWhole = this.#isKept && this.#end !== undefined && this.#head !== undefined && ending.kind === "answered";
     const answer = isWhole ? { head: this.#head!, body: Buffer.concat(this.#chunks), marks: this.#marks } : undefined;
@@ -260,11 +263,12 @@ export class SharedRun implements AnswerSink {
 
   #stop(error?: MillraceError): void {
     if (this.#end !== undefined) return;
-    this.#close();
+    this.close();
     this.cancellation.cancel(error);
   }
 
-  #close(): void {
+  /** Nobody may join any more. */
+  close(): void {
     if (!this.#isJoinable) return;
     this.#isJoinable = false;
     this.onClosed();

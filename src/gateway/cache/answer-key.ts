@@ -102,7 +102,7 @@ export function answerKey(
   body: CanonicalBody,
   { scope, model, version, headers: further }: KeyParts,
 ): AnswerKey {
-  const named = [...ANSWER_HEADERS, ...further].map((name) => valueOf(headers, name));
+  const named = [...ANSWER_HEADERS, ...further].map((name) => headerOf(headers, name));
   // An array, so that no part can run into the next.
   const facts = [KEY_VERSION, scope.kind, scope.name, scope.credentials, url, model, version, further, named];
   const id = sha256(`${JSON.stringify(facts)}\n${body.kept}`);
@@ -112,11 +112,11 @@ export function answerKey(
 /** The client's credentials as the upstream would see them. */
 export function credentialsOf(headers: IncomingHttpHeaders): string {
   const { authorization } = headers;
-  const apiKey = valueOf(headers, "x-api-key");
+  const apiKey = headerOf(headers, "x-api-key");
   return authorization === undefined && apiKey === null ? "" : sha256(JSON.stringify([authorization ?? null, apiKey]));
 }
 
-function valueOf(headers: IncomingHttpHeaders, name: string): string | null {
+function headerOf(headers: IncomingHttpHeaders, name: string): string | null {
   const value = headers[name];
   return value === undefined ? null : typeof value === "string" ? value : value.join(", ");
 }

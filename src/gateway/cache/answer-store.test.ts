@@ -52,9 +52,13 @@ afterAll(() => stopRedis());
 
 async function startRedis(): Promise<string> {
   const port = await freePort();
-  const server = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], {
-    stdio: "ignore",
-  });
+  const server = spawn(
+    "redis-server",
+    ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+    {
+      stdio: "ignore",
+    },
+  );
   const exited = new Promise((resolve) => server.once("exit", resolve));
   stopRedis = async () => {
     server.kill();
@@ -107,7 +111,12 @@ for (const [name, make, isThere] of MAKERS) {
 
     test("gives back what was put, to the byte, and nothing for other ids", async () => {
       const store = await open();
-      const answer = answerOf({ tags: ["a", "b:1"], marks: [3, 0.25, 5, 17], tenant: "with \0 é", isEventStream: true });
+      const answer = answerOf({
+        tags: ["a", "b:1"],
+        marks: [3, 0.25, 5, 17],
+        tenant: "with \0 é",
+        isEventStream: true,
+      });
       await store.put(idOf(1), answer);
       expect(await store.get(idOf(1))).toEqual(answer);
       expect(await store.get(idOf(2))).toBeUndefined();
@@ -210,7 +219,9 @@ test("answers survive their form as bytes; bytes of another form are no answer",
     }),
   );
   fc.assert(fc.property(fc.uint8Array(), (bytes) => void decodeAnswer(Buffer.from(bytes))));
-  expect(decodeAnswer(Buffer.from(encodeAnswer(answerOf()).toString("latin1").replace('"form":1', '"form":9'), "latin1"))).toBeUndefined();
+  expect(
+    decodeAnswer(Buffer.from(encodeAnswer(answerOf()).toString("latin1").replace('"form":1', '"form":9'), "latin1")),
+  ).toBeUndefined();
 });
 
 test("a store that fails is a miss, and is left alone for a second", async () => {
@@ -239,7 +250,10 @@ test("a store that fails is a miss, and is left alone for a second", async () =>
 });
 
 test.skipIf(!hasRedis)("without its server, Redis fails at once and not after a wait", async () => {
-  const store = await RedisStore.open({ url: `redis://127.0.0.1:${await freePort()}`, prefix: "t", maxBytes: 1 }, () => {});
+  const store = await RedisStore.open(
+    { url: `redis://127.0.0.1:${await freePort()}`, prefix: "t", maxBytes: 1 },
+    () => {},
+  );
   closing.push(() => store.close());
   const beginMs = performance.now();
   await expect(store.get(idOf(1))).rejects.toThrow();

@@ -29,7 +29,11 @@ export interface AnswerStore {
   close(): Promise<void>;
 }
 
-export function fits(filter: PurgeFilter, id: string, { model, tenant, tags }: Pick<StoredAnswer, "model" | "tenant" | "tags">) {
+export function fits(
+  filter: PurgeFilter,
+  id: string,
+  { model, tenant, tags }: Pick<StoredAnswer, "model" | "tenant" | "tags">,
+) {
   const { tagPrefix } = filter;
   return (
     (filter.id === undefined || filter.id === id) &&

@@ -43,7 +43,9 @@ function splitWord(word: string): [string, string] {
 export function tagsOf(headers: IncomingHttpHeaders): readonly string[] {
   const header = headers[TAG_HEADER];
   if (header === undefined) return [];
-  const tags = (typeof header === "string" ? header : header.join(",")).split(",", MAX_TAGS + 1).map((tag) => tag.trim());
+  const tags = (typeof header === "string" ? header : header.join(","))
+    .split(",", MAX_TAGS + 1)
+    .map((tag) => tag.trim());
   if (tags.length <= MAX_TAGS && tags.every((tag) => TAG.test(tag))) return [...new Set(tags)];
   throw new MillraceError(
     "invalid_request",

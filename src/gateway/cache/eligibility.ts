@@ -22,7 +22,8 @@ const STATE: readonly string[] = ["previous_response_id", "conversation", "backg
 const OUTSIDE: readonly string[] = ["web_search_options", "mcp_servers"];
 
 /** Parts of a prompt that name a thing elsewhere. In texts, quotes are escaped, so only members match. */
-const REFERENCES = /"(?:url|image_url|file_url|audio_url|video_url)":"(?:https?|s3|gs|file):|"(?:file_id|item_reference)"/;
+const REFERENCES =
+  /"(?:url|image_url|file_url|audio_url|video_url)":"(?:https?|s3|gs|file):|"(?:file_id|item_reference)"/;
 
 /**
  * @param canonical the body's fields in canonical JSON

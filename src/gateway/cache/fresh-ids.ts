@@ -7,6 +7,9 @@ const ID = /^([A-Za-z]{1,24}[-_])([0-9A-Za-z_-]{8,128})$/;
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const HEX = /^[0-9a-f]+$/;
 
+/** A longer answer passes unchanged. */
+const MAX_HELD_BYTES = 8 * 1024 * 1024;
+
 /**
  * Texts within an answer cannot be changed by it: the quotes of members are escaped there. Ids of items and calls stay: clients send them back in the
  * next request, which is then again equal to one that was answered.
@@ -14,7 +17,8 @@ const HEX = /^[0-9a-f]+$/;
 export class FreshIds extends PassingSink {
   #isWhole = false;
   #edit: ((bytes: Buffer) => Buffer) | undefined;
-  readonly #held: Buffer[] = [];
+  #held: Buffer[] = [];
+  #numHeld = 0;
 
   constructor(
     next: AnswerSink,
@@ -32,13 +36,22 @@ export class FreshIds extends PassingSink {
     if (!this.#isWhole) return super.write(this.#fresh(bytes));
     // A member may be cut between two writes.
     this.#held.push(bytes);
-    return true;
+    this.#numHeld += bytes.length;
+    if (this.#numHeld <= MAX_HELD_BYTES) return true;
+    this.#isWhole = false;
+    this.#edit = (each) => each;
+    return super.write(this.#take());
   }
 
   override end(last?: Buffer): void {
     if (last !== undefined) this.write(last);
-    if (this.#held.length === 0) super.end();
-    else super.end(this.#fresh(this.#held.length === 1 ? this.#held[0]! : Buffer.concat(this.#held)));
+    super.end(this.#held.length === 0 ? undefined : this.#fresh(this.#take()));
+  }
+
+  #take(): Buffer {
+    const bytes = this.#held.length === 1 ? this.#held[0]! : Buffer.concat(this.#held);
+    this.#held = [];
+    return bytes;
   }
 
   #fresh(bytes: Buffer): Buffer {
@@ -88,7 +101,10 @@ function freshId(id: string): string | undefined {
   if (prefix === undefined || rest === undefined) return undefined;
   if (UUID.test(rest)) return prefix + randomUUID();
   const bytes = randomBytes(Math.ceil(rest.length / 2));
-  return prefix + (HEX.test(rest) ? bytes.toString("hex") : randomBytes(rest.length).toString("base64url")).slice(0, rest.length);
+  return (
+    prefix +
+    (HEX.test(rest) ? bytes.toString("hex") : randomBytes(rest.length).toString("base64url")).slice(0, rest.length)
+  );
 }
 
 /** All edits keep their length, so they are made in place, in a copy. */

@@ -33,7 +33,7 @@ class Replay {
   #mark = 0;
   #timer: NodeJS.Timeout | undefined;
   #isOver = false;
-  readonly #endWatch: () => void;
+  #endWatch = () => {};
 
   constructor(
     private readonly status: number,

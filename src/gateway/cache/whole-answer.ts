@@ -27,7 +27,9 @@ export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer
     case "/v1/chat/completions":
     case "/v1/completions": {
       const { choices } = answer;
-      return Array.isArray(choices) && choices.length > 0 && choices.every((choice) => isRegular(choice?.finish_reason));
+      return (
+        Array.isArray(choices) && choices.length > 0 && choices.every((choice) => isRegular(choice?.finish_reason))
+      );
     }
     case "/v1/responses":
       return isWholeResponse(answer);
