@@ -1,5 +1,4 @@
 /** The semantic cache of one model: finds the stored answer that fits a question, and learns from each new answer whether it would have been right. */
-import { isDeepStrictEqual } from "node:util";
 import { newCounts, type SemanticCounts, type SemanticStatus } from "./counters.js";
 import type { Embedder } from "./embedder.js";
 import type { Judge } from "./judge.js";
@@ -34,8 +33,6 @@ export interface ModelCacheParts {
   readonly entries: Entries;
   readonly judgements: Judgements;
   readonly judge: Judge;
-  /** The error that a background task ended with. */
-  readonly onFailure: (thrown: unknown) => void;
   /** Audits have contradicted the bound. */
   readonly onDisabled: (status: SemanticStatus) => void;
 }
@@ -153,10 +150,6 @@ export class ModelCache {
     const trust = this.#trust.summary();
     const state = trust.isDisabled ? "disabled" : this.isServing ? "serve" : "shadow";
     return { model, state, entries: entries.size, bytes: entries.numBytes, counts: this.counts, trust };
-  }
-
-  isOf(settings: SemanticSettings): boolean {
-    return isDeepStrictEqual(settings, this.settings);
   }
 
   async #judge(subject: Subject, fresh: Entry, hit: Hit, judgedIn: JudgedIn): Promise<boolean | undefined> {

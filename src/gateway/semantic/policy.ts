@@ -6,6 +6,7 @@
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import type { CacheScope } from "../cache/answer-key.js";
 import { type Directives, directivesOf } from "../cache/directives.js";
+import { CACHE_NOTE, usageOf } from "../cache/exact-cache.js";
 import { FreshIds } from "../cache/fresh-ids.js";
 import { replay } from "../cache/replay.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
@@ -92,6 +93,13 @@ export class SemanticCache implements Policy {
     return false;
   }
 
+  /** Forgets what a model's hits have earned, or lost. @returns whether it has a cache */
+  async reset(model: string): Promise<boolean> {
+    const cache = this.options.all().find(({ parts }) => parts.model === model);
+    await cache?.reset();
+    return cache !== undefined;
+  }
+
   /** Resolves when what is being learned is stored. */
   async settled(): Promise<void> {
     while (this.#learning.size > 0) await Promise.all(this.#learning);
@@ -131,7 +139,10 @@ export class SemanticCache implements Policy {
 
   #serve(request: GatewayRequest, sink: AnswerSink, cache: ModelCache, subject: Subject, hit: Hit): Promise<Ending> {
     cache.noteServed(subject, hit);
-    request.record.notes.set(this.name, "hit");
+    const { usage } = hit.entry.answer;
+    if (usage !== undefined) request.record.savedUsage = usage;
+    request.record.notes.set(CACHE_NOTE, "hit:semantic");
+    request.observer.firstByte();
     const headers = {
       [CACHE_HEADER]: "hit",
       [KIND_HEADER]: "semantic",
@@ -144,7 +155,7 @@ export class SemanticCache implements Policy {
 
   async #generate(request: GatewayRequest, sink: AnswerSink, next: Handler, about: Generation): Promise<Ending> {
     const { cache } = about.cached;
-    if (about.isAudit) request.record.notes.set(this.name, "audit");
+    if (about.isAudit) request.record.notes.set(CACHE_NOTE, "audit:semantic");
     const copy = new CopyingSink(sink, cache.settings.maxAnswerBytes);
     const ending = await next(request, copy);
     const kept = ending.kind === "answered" && ending.status === 200 ? copy.whole() : undefined;
@@ -160,7 +171,8 @@ export class SemanticCache implements Policy {
     const { cache, model } = cached;
     const { head, body, marks } = kept;
     const text = answerText(request.path, head.isEventStream, body);
-    if (text === undefined) return;
+    if (text === undefined || !this.#isOwnAnswer(request, cached) || head.headers["content-encoding"] !== undefined)
+      return;
     const { tenant } = request.caller;
     const nowMs = this.#now();
     const contentType = head.headers["content-type"];
@@ -177,13 +189,20 @@ export class SemanticCache implements Policy {
         headers: contentType === undefined ? {} : { "content-type": contentType },
         isEventStream: head.isEventStream,
         marks,
-        usage: request.record.attempts.at(-1)?.usage,
+        usage: usageOf(kept, request),
         check: "",
         body,
       },
     };
     const found = lookup ?? (await cache.lookup(subject, tenant));
     if (!this.#isClosed) await cache.learn(subject, fresh, found, isAudit ? "audit" : "shadow");
+  }
+
+  /** Whether the model itself answered, and is still what it was: behind this policy, others may send a request elsewhere, or answer it. */
+  #isOwnAnswer({ model: name, record }: GatewayRequest, { model, version }: CachedModel): boolean {
+    const last = record.attempts.findLast(({ outcome }) => outcome === "answered");
+    if (last === undefined || this.options.cacheOf(last.model)?.model !== model) return false;
+    return this.options.cacheOf(name)?.version === version;
   }
 
   #fail(cache: ModelCache, thrown: unknown): void {
