@@ -5,10 +5,12 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
+import { cachePathsHandler } from "./cache-paths.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
@@ -204,6 +206,7 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      submit: (request, sink) => this.#running().submit(request, sink),
       logger,
     });
     this.#proxy = await startProxy({
@@ -226,13 +229,24 @@ export class Fleet {
         const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: adminHandler(this.#adminTarget()),
+      handleOther: this.#otherPaths(),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  #otherPaths() {
+    const semanticCache = () => this.#semanticCache();
+    const admin = adminHandler(this.#adminTarget());
+    const cache = cachePathsHandler({ authorize: (headers) => this.#authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) => admin(...request) || cache(...request);
+  }
+
+  #semanticCache(): SemanticCache | undefined {
+    return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
   #openDatabase(): Database.Database {
@@ -353,6 +367,7 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      semanticCache: () => this.#semanticCache(),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),

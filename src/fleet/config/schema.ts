@@ -5,6 +5,7 @@ import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { scheduleShape } from "./sections/schedule.js";
+import { semanticCache } from "./sections/semantic.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -130,6 +131,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
     cache: modelCache(),
+    "semantic-cache": semanticCache(environment),
   });
 
 const routing = () =>
