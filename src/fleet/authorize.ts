@@ -1,9 +1,10 @@
 /** Identifies the tenant of a request by its API key. */
+import type { IncomingHttpHeaders } from "node:http";
 import { createKeyCheck } from "../core/api-keys.js";
 import { keepsApart } from "../core/cache-scope.js";
+import type { Caller } from "../gateway/request.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
-import type { Authorize, Caller } from "./proxy/options.js";
 
 /**
  * Without keys every request is allowed, and all belong to one tenant.
@@ -12,7 +13,7 @@ import type { Authorize, Caller } from "./proxy/options.js";
 export function authorizeBy(
   keys: readonly { readonly tenant: string; readonly key: Secret }[],
   isIsolated?: boolean,
-): Authorize {
+): (headers: IncomingHttpHeaders) => Caller {
   const check = createKeyCheck(keys.map(({ key }) => key.reveal()));
   const callers = new Map<string, Caller>();
   const scopes = new Map<string, string>();

@@ -9,7 +9,7 @@ export interface AttemptRecord {
   firstByteMs?: number;
   endMs?: number;
   /** HTTP status of the answer; undefined if there was none. */
-  status?: number;
+  status?: number | undefined;
   /** answered: the whole answer came; broken: it broke off; refused: none came; cancelled: the gateway or the client no longer wanted it. */
   outcome?: "answered" | "broken" | "refused" | "cancelled";
   /** Token counts as the upstream reported them, each disjoint from the others. Undefined: it reported none. */

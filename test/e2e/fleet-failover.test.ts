@@ -4,10 +4,10 @@
  */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEAF_REQUEST, type ProxyObserver } from "../../src/gateway/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../src/fleet/proxy/options.js";
 import { startProxy } from "../../src/fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
+import { DEAF_REQUEST, type ProxyObserver } from "../../src/gateway/observer.js";
 import { recordingLogger } from "../helpers/fake-server.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { TestPool, upstreamOf } from "../helpers/fleet-pool.js";

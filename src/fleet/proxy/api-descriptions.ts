@@ -2,12 +2,12 @@
  * Answers GET /openapi.json with an engine's own description of its API. The path needs no key, so it costs little: it takes no seat, starts no model, and
  * asks each process of an instance once.
  */
+
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { API_DESCRIPTION_PATH } from "../../gateway/api/routes.js";
 import { noneReady } from "../routing/waiting-room.js";
 import { processOf, type Upstream, type UpstreamPool, type UpstreamTarget } from "../upstream/upstream.js";
 import type { UpstreamConnections } from "./upstream-connections.js";
-
-export const API_DESCRIPTION_PATH = "/openapi.json";
 
 const TIMEOUT_MS = 10_000;
 /** Far more than the description of any engine. */

@@ -1,23 +1,32 @@
 /** The data of a request on its way through the proxy, and the parts of the proxy that all requests share. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { OpenTurn, ResponseState } from "../../core/response-state.js";
-import type { KeySource, RequestBody } from "../routing/key-source.js";
+import type { ResponseState } from "../../core/response-state.js";
+import type { Route } from "../../gateway/api/routes.js";
+import type { Handler } from "../../gateway/pipeline.js";
+import type { GatewayRequest } from "../../gateway/request.js";
+import type { KeySource } from "../routing/key-source.js";
 import type { Router } from "../routing/router.js";
 import type { Entrant, WaitingRoom } from "../routing/waiting-room.js";
 import type { ProxyOptions } from "./options.js";
-import type { Route } from "../../gateway/api/routes.js";
 import type { UpstreamConnections } from "./upstream-connections.js";
 
-/** Shared by all exchanges. */
-export interface ExchangeContext {
+/** Shared by all requests that go to instances. */
+export interface UpstreamContext {
   readonly options: ProxyOptions;
   readonly router: Router;
   readonly waitingRoom: WaitingRoom;
   readonly connections: UpstreamConnections;
   readonly keySourceOf: (model: string) => KeySource;
-  readonly responses: ResponseState;
 }
 
+/** Shared by all exchanges with clients. */
+export interface ExchangeContext extends UpstreamContext {
+  readonly responses: ResponseState;
+  /** All policies, and behind them the instances. */
+  readonly handle: Handler;
+}
+
+/** A request whose body has not been read. */
 export interface Arrival {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
@@ -28,13 +37,10 @@ export interface Arrival {
   readonly route: Route;
 }
 
-/** A request that has been read and can be sent to an instance. */
+/** A request that can be sent to an instance. */
 export interface Sendable {
-  readonly bytes: Buffer;
-  readonly body: RequestBody;
+  readonly request: GatewayRequest;
   readonly entrant: Omit<Entrant, "excluded" | "isRetry">;
-  /** Completes and stores the answer, where the gateway keeps it. */
-  readonly turn: OpenTurn | undefined;
   /** The cache scope of the request; "": the shared one. Evaluated when the request is sent, since a reload may turn caching on while it waits. */
   readonly cacheScope: () => string;
 }

@@ -1,14 +1,12 @@
-/** One request sent to one instance: streams the answer to the client at the client's pace, and enforces the time limits. */
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+/** One request sent to one instance: streams the answer to its sink at the sink's pace, and enforces the time limits. */
+import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
-import type { OpenTurn } from "../../core/response-state.js";
-import type { ProxyDialect } from "../../gateway/api/dialect.js";
-import { responseHeaders } from "./headers.js";
-import type { ProxyTimeouts } from "./options.js";
-import { ResponseKeeper } from "../../gateway/api/response-keeper.js";
+import type { AnswerSink } from "../../gateway/answer.js";
 import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
+import { answerHeaders } from "./headers.js";
+import type { ProxyTimeouts } from "./options.js";
 
 export type AttemptResult =
   /** The client got the whole answer. */
@@ -32,9 +30,7 @@ export interface Refused {
 
 interface AttemptContext {
   readonly instanceId: string;
-  readonly requestId: string;
-  readonly dialect: ProxyDialect;
-  readonly outgoing: ServerResponse;
+  readonly sink: AnswerSink;
   readonly timeouts: ProxyTimeouts;
   /** Whether another instance could take the request. Called when this one is busy, suspect or failed. */
   mayRetry(): boolean;
@@ -42,8 +38,6 @@ interface AttemptContext {
   onFirstByte(status: number): void;
   /** Receives the token counts at the end of an answer that has them; absent: answers are not searched for them. */
   readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
-  /** Set for a request to /v1/responses whose answer the gateway completes and keeps. */
-  readonly turn?: OpenTurn | undefined;
 }
 
 /** Statuses of an instance that did not take the request: busy, and not ready. */
@@ -62,7 +56,6 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders = {};
   /** Set if the answer is a stream of events. */
   #events: WholeEvents | undefined;
-  #keeper: ResponseKeeper | undefined;
   readonly #usage: UsageReader | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
@@ -84,7 +77,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Closes the connection, so that the instance stops computing. @param error ends an answer that has begun; undefined: the client left */
   cancel(error?: MillraceError): void {
     if (this.#state === "over" || this.#state === "discarding") return;
-    if (error !== undefined && this.#state === "passing") this.#breakOff(error);
+    if (error !== undefined && this.#state === "passing") this.context.sink.breakOff(error);
     this.#finish({ kind: "cancelled" });
     this.#abort();
   }
@@ -113,8 +106,6 @@ export class Attempt implements Dispatcher.DispatchHandler {
       return;
     }
     if (isEventStream(headers)) this.#events = new WholeEvents();
-    const { turn } = this.context;
-    if (turn !== undefined && status === 200) this.#keeper = new ResponseKeeper(turn, this.#events !== undefined);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -127,8 +118,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
     this.#lastByteMs = performance.now();
     this.#usage?.push(chunk);
-    const whole = this.#events === undefined ? chunk : this.#events.push(chunk);
-    const bytes = this.#keeper?.push(whole) ?? whole;
+    const bytes = this.#events === undefined ? chunk : this.#events.push(chunk);
     if (bytes.length > 0) this.#pass(bytes, controller);
   }
 
@@ -136,7 +126,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "discarding") clearTimeout(this.#timer);
     if (this.#state === "discarding" || this.#state === "over") return;
     if (this.#state === "waiting") this.#begin();
-    this.context.outgoing.end(this.#events?.flush() ?? this.#keeper?.end());
+    this.context.sink.end(this.#events?.flush());
     const usage = this.#usage?.read();
     if (usage !== undefined) this.context.onUsage?.(usage);
     this.#finish({ kind: "answered", status: this.#status });
@@ -151,10 +141,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   #pass(bytes: Buffer, controller: Dispatcher.DispatchController): void {
     if (this.#state === "waiting") this.#begin();
-    const { outgoing } = this.context;
-    if (outgoing.write(bytes) || controller.paused) return;
+    const { sink } = this.context;
+    if (sink.write(bytes) || controller.paused) return;
     controller.pause();
-    outgoing.once("drain", () => {
+    sink.onDrain(() => {
       this.#lastByteMs = performance.now();
       controller.resume();
     });
@@ -162,10 +152,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   /** Sends the headers together with the first byte: until then another instance may still get the request. */
   #begin(): void {
-    const { dialect, requestId, outgoing } = this.context;
     this.#state = "passing";
-    const isEdited = this.#events !== undefined || this.#keeper !== undefined;
-    outgoing.writeHead(this.#status, responseHeaders(this.#headers, dialect.requestIdHeader, requestId, isEdited));
+    const isEventStream = this.#events !== undefined;
+    const headers = answerHeaders(this.#headers, isEventStream);
+    this.context.sink.begin({ status: this.#status, headers, isEventStream });
     this.context.onFirstByte(this.#status);
   }
 
@@ -178,15 +168,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#refuse(how, error);
       return;
     }
-    this.#breakOff(error);
+    this.context.sink.breakOff(error);
     this.#finish({ kind: "broken", error, status: this.#status });
-  }
-
-  #breakOff(error: MillraceError): void {
-    const { outgoing, dialect, requestId } = this.context;
-    // Any other answer must end with a cut connection, or the client would take it for complete.
-    if (this.#events === undefined) outgoing.destroy();
-    else outgoing.end(dialect.streamError(error, requestId));
   }
 
   #watch(ms: number): void {

@@ -4,13 +4,14 @@
  */
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
+import type { AnswerSink } from "../../gateway/answer.js";
+import type { AttemptRecord } from "../../gateway/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import { processOf } from "../upstream/upstream.js";
-import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
+import type { Sendable, UpstreamContext } from "./arrival.js";
 import { Attempt, type AttemptResult, type Refused } from "./attempt.js";
 import { messageTo } from "./message.js";
-import type { RequestObserver } from "../../gateway/observer.js";
 
 export interface Delivered {
   readonly result: Exclude<AttemptResult, Refused>;
@@ -40,10 +41,9 @@ export class Delivery {
   #drawnSeed: number | undefined;
 
   constructor(
-    private readonly context: ExchangeContext,
-    private readonly arrival: Arrival,
+    private readonly context: UpstreamContext,
     private readonly sendable: Sendable,
-    private readonly observer: RequestObserver,
+    private readonly sink: AnswerSink,
   ) {
     this.#numLeft = context.options.limits.maxAttempts;
   }
@@ -71,7 +71,7 @@ export class Delivery {
       const { id } = last.upstream;
       if (result.kind !== "refused") return { result, instanceId: id };
       await this.#prepareRetry(result, last);
-      this.observer.retried(id, result.error.message);
+      this.sendable.request.observer.retried(id, result.error.message);
     }
     return { result: CANCELLED, instanceId: undefined };
   }
@@ -132,7 +132,7 @@ export class Delivery {
 
   /** Undefined on paths where a second copy of the request might have effects. */
   #hedgeAfterMs(): number | undefined {
-    const { route } = this.arrival;
+    const { route } = this.sendable.request;
     return route.isHarmlessTwice
       ? this.context.options.routing(this.sendable.entrant.request.model).hedgeAfterMs
       : undefined;
@@ -145,23 +145,28 @@ export class Delivery {
     if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(request.model) > 0) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
-    this.observer.hedged?.(lease.upstream.id);
+    this.sendable.request.observer.hedged?.(lease.upstream.id);
     return lease;
   }
 
   /** @returns undefined if another attempt has answered */
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
     const { options, router, connections } = this.context;
-    const { outgoing, requestId, route, path } = this.arrival;
+    const { route, path, observer } = this.sendable.request;
     const { upstream, target } = lease;
     this.#numLeft--;
     const isHedge = this.#running.size > 0;
-    if (!isHedge) this.observer.routed(upstream.id, lease.matchedFraction);
+    const record: AttemptRecord = {
+      instance: upstream.id,
+      engine: upstream.engine,
+      model: upstream.model,
+      startMs: performance.now(),
+    };
+    this.sendable.request.record.attempts.push(record);
+    if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
-      requestId,
-      dialect: route.dialect,
-      outgoing,
+      sink: this.sink,
       timeouts: options.timeouts,
       mayRetry: () =>
         this.#running.size > 1 ||
@@ -170,11 +175,12 @@ export class Delivery {
         onAnswer();
         this.#beatOthers(attempt);
         lease.promptDone(status < 500);
-        if (isHedge) this.observer.routed(upstream.id, lease.matchedFraction);
-        this.observer.firstByte();
+        if (isHedge) observer.routed(upstream.id, lease.matchedFraction);
+        record.firstByteMs = performance.now();
+        record.status = status;
+        observer.firstByte();
       },
-      turn: this.sendable.turn,
-      onUsage: route.isGeneration || path.endsWith("/embeddings") ? this.observer.used : undefined,
+      onUsage: route.isGeneration || path.endsWith("/embeddings") ? observer.used : undefined,
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());
@@ -182,10 +188,13 @@ export class Delivery {
     let isHeard = true;
     try {
       const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
-      const message = messageTo(lease, this.arrival, this.sendable, seed, this.observer.traceparent);
+      const message = messageTo(lease, this.sendable, seed, observer.traceparent);
       result = await attempt.run(connections.poolOf(target.url), message);
     } finally {
       isHeard = this.#running.delete(attempt);
+      record.endMs = performance.now();
+      record.outcome = result.kind;
+      if (result.kind === "refused") record.status = result.status;
       lease.end(leaseEnd(result, upstream.engine));
     }
     return isHeard ? result : undefined;
@@ -201,7 +210,7 @@ export class Delivery {
 
   /** Draws the seed once per request, so that the answer does not depend on the instance that gives it (exactness rule E5). */
   #seed(): number | undefined {
-    if ("seed" in this.sendable.body) return undefined;
+    if ("seed" in this.sendable.request.body) return undefined;
     // Seeds below 2⁴⁸ are exact in every JSON parser.
     this.#drawnSeed ??= randomBytes(6).readUIntBE(0, 6);
     return this.#drawnSeed;

@@ -11,8 +11,8 @@ import {
   until,
 } from "../../../test/helpers/stand-in.js";
 import { MillraceError } from "../../core/errors.js";
-import { type KeySource, TextKeySource } from "../routing/key-source.js";
 import type { ProxyObserver, RequestStart } from "../../gateway/observer.js";
+import { type KeySource, TextKeySource } from "../routing/key-source.js";
 
 let fleet: TestFleet;
 afterEach(async () => {

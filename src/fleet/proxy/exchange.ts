@@ -1,24 +1,22 @@
-/** A request's way through the proxy: authorize, read, deliver, report. */
-
+/** A client's request on its way through the gateway: authorize, read, pass to the policies, report. */
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { bodyJson, readIncoming } from "../../core/json-body.js";
-import type { RequestBody } from "../routing/key-source.js";
-import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
-import { type Delivered, Delivery } from "./delivery.js";
-import { assertApart } from "./isolation.js";
-import { DEAF_OBSERVER, DEAF_REQUEST, type Outcome, type RequestObserver } from "../../gateway/observer.js";
-import type { Caller } from "./options.js";
-import { modelOf, priorityOf, routedRequest } from "./request-terms.js";
+import type { OpenTurn } from "../../core/response-state.js";
+import { Cancellation } from "../../gateway/cancellation.js";
+import { DEAF_OBSERVER, type Outcome, type RequestObserver } from "../../gateway/observer.js";
+import type { Ending } from "../../gateway/pipeline.js";
+import { RequestRecord } from "../../gateway/record.js";
+import type { GatewayRequest, RequestBody } from "../../gateway/request.js";
+import type { Arrival, ExchangeContext } from "./arrival.js";
+import { ClientSink } from "./client-sink.js";
+import { KeeperSink } from "./keeper-sink.js";
+import { modelOf } from "./request-terms.js";
 import { logFailure, respondWithError } from "./respond.js";
 
 export class Exchange {
   #observer: RequestObserver | undefined;
-  #delivery: Delivery | undefined;
-  /** Gives up waiting for the thread that parses the body or tokenizes the prompt. */
-  #leaveThread = () => {};
-  #isGone = false;
-  #farewell: MillraceError | undefined;
+  readonly #cancellation = new Cancellation();
 
   constructor(
     private readonly context: ExchangeContext,
@@ -27,90 +25,86 @@ export class Exchange {
 
   /** Called when the client's connection closes, even after the whole answer. @param error the client's error, if the gateway shuts down */
   abandon(error?: MillraceError): void {
-    this.#isGone = true;
-    this.#farewell ??= error;
-    this.#leaveThread();
-    this.#delivery?.abandon(error);
+    this.#cancellation.cancel(error);
   }
 
   /** Never rejects. */
   async run(): Promise<void> {
     try {
-      const sendable = await this.#read();
-      this.#delivery = new Delivery(this.context, this.arrival, sendable, this.#observer ?? DEAF_REQUEST);
-      if (this.#isGone) this.#delivery.abandon();
-      this.#conclude(await this.#delivery.run());
+      const { request, turn } = await this.#read();
+      const { outgoing, requestId, route } = this.arrival;
+      const client = new ClientSink(outgoing, route.dialect, requestId);
+      const sink = turn === undefined || !route.isGeneration ? client : new KeeperSink(client, turn);
+      this.#conclude(await this.context.handle(request, sink));
     } catch (thrown) {
-      this.#refuse(this.#farewell ?? toMillraceError(thrown));
+      this.#refuse(this.#cancellation.error ?? toMillraceError(thrown));
     }
   }
 
-  async #read(): Promise<Sendable> {
-    const { options, keySourceOf } = this.context;
-    const { incoming, requestId, route, path } = this.arrival;
+  async #read(): Promise<{ readonly request: GatewayRequest; readonly turn: OpenTurn | undefined }> {
+    const { options } = this.context;
+    const { incoming, requestId: id, route, path, url } = this.arrival;
     const { headers } = incoming;
-    const caller = options.authorize(headers);
+    const caller = await options.authorize(headers);
     const { tenant } = caller;
     const sent = await this.#readBody(tenant);
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
     const model = modelOf(body, options.pool.models(), options.modelOf);
-    const scope = () => this.#cacheScope(caller, model);
-    const cacheScope = scope();
-    const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
-    this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
-    const { defaultOutputTokens } = options.limits;
-    const keySource = keySourceOf(model);
-    const owner = { tenant, watch: this.#watch };
-    const terms = { route, path, bytes, body, headers, keySource, defaultOutputTokens, cacheScope, owner };
-    const request = await routedRequest(model, terms, options.routing(model));
-    const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body) };
-    return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope: scope };
-  }
-
-  /** The cache scope; "" if nothing has to be kept apart. Throws if the engine cannot do it. Checked before the request waits and when it is sent. */
-  #cacheScope({ cacheScope = "" }: Caller, model: string): string {
-    const { options } = this.context;
-    if (cacheScope === "" || options.cachesPrefixes?.(model) === false) return "";
-    for (const { engine } of options.pool.upstreams(model)) assertApart(engine, this.arrival.path);
-    return cacheScope;
+    const isStream = body.stream === true;
+    const start = { requestId: id, path, model, tenant, isStream, headers };
+    const observer = (options.observer ?? DEAF_OBSERVER).started(start);
+    this.#observer = observer;
+    const record = new RequestRecord();
+    const cancellation = this.#cancellation;
+    const request = {
+      id,
+      url,
+      path,
+      route,
+      headers,
+      bytes,
+      body,
+      model,
+      caller,
+      isStream,
+      cancellation,
+      observer,
+      record,
+    };
+    return { request, turn };
   }
 
   async #readBody(tenant: string): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {
-    const { incoming, route, url } = this.arrival;
+    const { incoming, route, url, path } = this.arrival;
     if (route.method === "GET") {
       const model = new URL(url, "http://localhost").searchParams.get("model");
       return { bytes: Buffer.alloc(0), body: model === null ? {} : { model } };
     }
     const bytes = await readIncoming(incoming, this.context.options.limits);
-    const read = await readBody(bytes, { path: this.arrival.path, tenant, onWait: this.#watch });
-    this.#leaveThread = () => {};
+    let endWatch = () => {};
+    const onWait = (leave: () => void) => {
+      endWatch = this.#cancellation.onCancel(leave);
+      return endWatch;
+    };
+    const read = await readBody(bytes, { path, tenant, onWait });
+    endWatch();
     return read;
   }
 
-  readonly #watch = (leave: () => void): (() => void) => {
-    if (this.#isGone) leave();
-    else this.#leaveThread = leave;
-    return () => {
-      this.#leaveThread = () => {};
-    };
-  };
-
-  #conclude({ result, instanceId }: Delivered): void {
-    const { logger, pool } = this.context.options;
-    switch (result.kind) {
+  #conclude(ending: Ending): void {
+    switch (ending.kind) {
       case "answered":
-        this.#end("answered", result.status);
+        this.#end("answered", ending.status);
         return;
       case "cancelled":
-        if (this.#farewell !== undefined) throw this.#farewell;
+        if (this.#cancellation.error !== undefined) throw this.#cancellation.error;
         this.#end("cancelled", 499, "client_closed");
         return;
       case "broken":
-        if (instanceId !== undefined) void pool.reportFailure(instanceId);
-        logFailure(logger, result.error, this.arrival.requestId, this.arrival.path);
-        this.#end("broken", result.status, result.error.code);
+        logFailure(this.context.options.logger, ending.error, this.arrival.requestId, this.arrival.path);
+        this.#end("broken", ending.status, ending.error.code);
         return;
     }
   }
@@ -125,7 +119,6 @@ export class Exchange {
   }
 
   #end(outcome: Outcome, status: number, code?: MillraceError["code"]): void {
-    this.#delivery = undefined;
     this.#observer?.ended(outcome, status, code);
   }
 }

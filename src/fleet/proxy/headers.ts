@@ -68,19 +68,13 @@ export function requestHeaders(
   return sent;
 }
 
-/** @param isEdited the body may become longer than its content-length */
-export function responseHeaders(
-  headers: IncomingHttpHeaders,
-  requestIdHeader: string,
-  requestId: string,
-  isEdited: boolean,
-): OutgoingHttpHeaders {
+/** The headers of an upstream's answer that pass. @param isEventStream an event of ours may follow, so the body may become longer than its content-length */
+export function answerHeaders(headers: IncomingHttpHeaders, isEventStream: boolean): OutgoingHttpHeaders {
   const named = connectionNames(headers);
-  const returned: OutgoingHttpHeaders = { "X-Request-Id": requestId };
-  if (requestIdHeader !== "X-Request-Id") returned[requestIdHeader] = requestId;
+  const returned: OutgoingHttpHeaders = {};
   for (const name in headers) {
     if (NOT_RETURNED.has(name) || named.includes(name) || name.startsWith(CROSS_ORIGIN)) continue;
-    if (isEdited && name === "content-length") continue;
+    if (isEventStream && name === "content-length") continue;
     returned[name] = headers[name];
   }
   return returned;

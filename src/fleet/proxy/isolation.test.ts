@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
 import { packageRoot } from "../../core/package-root.js";
+import { KNOWN_PATHS, routeOf } from "../../gateway/api/routes.js";
 import { ADAPTERS } from "../adapters/index.js";
 import { ENGINE_NAMES, type EngineName } from "../upstream/engine.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts } from "./isolation.js";
 import { messageTo } from "./message.js";
 import type { Authorize } from "./options.js";
-import { KNOWN_PATHS, routeOf } from "../../gateway/api/routes.js";
 
 /** Nothing is known of it. */
 const OTHER = "/v1/something/else";
@@ -130,9 +130,10 @@ describe("a refusal", () => {
 
   it("also applies when a message to an instance is built", () => {
     const lease = { upstream: { engine: "tgi" }, target: {} } as never;
-    const arrival = { incoming: { headers: {} }, route: routeOf("/v1/completions"), path: "/v1/completions" } as never;
-    const sendable = { bytes: Buffer.from("{}"), body: {}, cacheScope: () => SCOPES.one } as never;
-    expect(() => messageTo(lease, arrival, sendable, undefined, undefined)).toThrow(
+    const path = "/v1/completions";
+    const request = { headers: {}, route: routeOf(path), path, bytes: Buffer.from("{}"), body: {} };
+    const sendable = { request, cacheScope: () => SCOPES.one } as never;
+    expect(() => messageTo(lease, sendable, undefined, undefined)).toThrow(
       expect.objectContaining({ code: "isolation_unsupported" }),
     );
   });

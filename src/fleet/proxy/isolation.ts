@@ -1,9 +1,9 @@
 /** How an engine keeps the cached prefixes of tenants apart on each path. Paths where it cannot are refused, unless tenants may share or nothing is cached. */
 import { MillraceError } from "../../core/errors.js";
+import { PROMPT_PATHS, routeOf } from "../../gateway/api/routes.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
-import { PROMPT_PATHS, routeOf } from "../../gateway/api/routes.js";
 
 /** How to let tenants share, in a fleet described by a file and in one described by flags. */
 export const WAY_TO_SHARE =

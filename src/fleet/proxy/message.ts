@@ -3,30 +3,30 @@ import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER, saltOfScope } from "../../core/cache-scope.js";
 import type { Lease } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
-import type { Arrival, Sendable } from "./arrival.js";
+import type { Sendable } from "./arrival.js";
 import { editBody } from "./edit-body.js";
 import { requestHeaders } from "./headers.js";
 import { assertApart, isolationAt } from "./isolation.js";
 
 export function messageTo(
   { upstream, target }: Lease,
-  { incoming, route, requestId, path, url }: Arrival,
   sendable: Sendable,
   seed: number | undefined,
   traceparent: string | undefined,
 ): Dispatcher.DispatchOptions {
-  const headers = requestHeaders(incoming.headers, upstream, target, requestId, traceparent);
+  const { id, headers: clientHeaders, route, path, url, bytes, body: clientBody } = sendable.request;
+  const headers = requestHeaders(clientHeaders, upstream, target, id, traceparent);
   const { method = "POST" } = route;
   if (method === "GET") return { path, method, headers };
-  const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine, path);
+  const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine);
   // The body has been read as JSON, whatever the client calls it; engines refuse JSON under another name.
   headers.push("content-type", "application/json", ...scopeHeader);
-  const body = editBody(sendable.bytes, sendable.body, { model: target.modelName, seed, cacheSalt });
+  const body = editBody(bytes, clientBody, { model: target.modelName, seed, cacheSalt });
   return { path: url, method, headers, body };
 }
 
 /** The cache scope in the form that the engine understands: a header or a `cache_salt`. */
-function toldScope({ body, cacheScope: scopeNow }: Sendable, engine: EngineName, path: string) {
+function toldScope({ request: { body, path }, cacheScope: scopeNow }: Sendable, engine: EngineName) {
   const nothing = { cacheSalt: undefined, scopeHeader: [] };
   const cacheScope = scopeNow();
   if (cacheScope === "") return nothing;

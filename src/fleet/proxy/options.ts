@@ -4,24 +4,16 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import type { PagePolicy } from "../../core/cors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { StoreLimits } from "../../core/response-store.js";
+import type { ProxyObserver } from "../../gateway/observer.js";
+import type { Policy } from "../../gateway/pipeline.js";
+import type { Caller } from "../../gateway/request.js";
 import type { KeySource } from "../routing/key-source.js";
 import type { RoutingOptions } from "../routing/router.js";
 import type { Demand } from "../routing/waiting-room.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
-import type { ProxyObserver } from "../../gateway/observer.js";
-
-/** The authorized sender of a request. */
-export interface Caller {
-  /** The unit of fairness; the same for all requests if there are no keys. */
-  readonly tenant: string;
-  /** Priority class of all the caller's requests; undefined: each request's own `priority`, else 0. A lower number goes first. */
-  readonly priority?: number | undefined;
-  /** Cache scope of the caller's requests; absent: the shared one. */
-  readonly cacheScope?: string | undefined;
-}
 
 /** Throws a MillraceError (invalid_api_key, queue_full with a time to retry, …) if the request is not allowed. */
-export type Authorize = (headers: IncomingHttpHeaders) => Caller;
+export type Authorize = (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
 
 export interface ProxyLimits {
   readonly maxBodyBytes: number;
@@ -76,6 +68,8 @@ export interface ProxyOptions {
   readonly limits: ProxyLimits;
   readonly timeouts: ProxyTimeouts;
   readonly observer?: ProxyObserver;
+  /** From the first to see a request to the last. */
+  readonly policies?: readonly Policy[];
   /** Which web pages may call; absent: any. Called for every request. */
   readonly pages?: () => PagePolicy;
   /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */
@@ -86,7 +80,7 @@ export interface ProxyOptions {
   readonly cachesPrefixes?: (model: string) => boolean;
   /** Whether a model loads on demand, and so is healthy without a ready instance. Absent: no model does. */
   readonly startsOnDemand?: (model: string) => boolean;
-  /** Handles paths outside the proxy (metrics, administration). @returns whether it handled the request */
+  /** Handles the paths that neither instances nor the proxy serve (metrics, administration, batches). Called first. @returns whether it handled the request */
   readonly handleOther?: (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
   readonly host: string;
   /** 0: any free port. */

@@ -15,6 +15,9 @@ import {
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
 import { onSocketClose } from "../../core/socket-close.js";
+import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
+import { pipeline } from "../../gateway/pipeline.js";
+import type { Caller } from "../../gateway/request.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { BreakerState } from "../routing/breaker.js";
 import { CacheWatch } from "../routing/cache-watch.js";
@@ -22,15 +25,15 @@ import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
 import type { Upstream } from "../upstream/upstream.js";
-import { API_DESCRIPTION_PATH, ApiDescriptions } from "./api-descriptions.js";
+import { ApiDescriptions } from "./api-descriptions.js";
 import type { ExchangeContext } from "./arrival.js";
 import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
 import type { ProxyOptions } from "./options.js";
 import { modelOf } from "./request-terms.js";
 import { logFailure, respondJson, respondWithError } from "./respond.js";
-import { dialectOf, routeOf } from "../../gateway/api/routes.js";
 import { UpstreamConnections } from "./upstream-connections.js";
+import { upstreamStage } from "./upstream-stage.js";
 
 export interface RunningProxy {
   /** Base URL, for instance http://127.0.0.1:8000. */
@@ -64,7 +67,9 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const waitingRoom = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
   const responses = new ResponseState(new ResponseStore(options.responseLimits));
-  const door = new Door({ options, router, waitingRoom, connections, keySourceOf, responses });
+  const upstreams = { options, router, waitingRoom, connections, keySourceOf };
+  const handle = pipeline(options.policies ?? [], upstreamStage(upstreams));
+  const door = new Door({ ...upstreams, responses, handle });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));
   server.on("clientError", (error, socket) =>
     answerBadRequest(options.logger, error, socket as Socket, door.unanswered),
@@ -181,14 +186,16 @@ class Door {
     };
     try {
       assertPageAllowed(pages, (name) => incoming.headers[name] as string | undefined);
+      if (this.context.options.handleOther?.(incoming, outgoing, requestId) === true) return undefined;
       const isExchange = route !== undefined && route.isOpen !== true && !isStored;
       if (isExchange && method === (route.method ?? "POST") && !this.isDraining) {
         return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
       }
       if (isStored) {
-        const { tenant } = this.context.options.authorize(incoming.headers);
-        const answer = this.context.responses.answer(tenant, method, url);
-        respondJson(outgoing, 200, requestId, answer ?? {});
+        this.#authorized(incoming, refuse, ({ tenant }) => {
+          const answer = this.context.responses.answer(tenant, method, url);
+          respondJson(outgoing, 200, requestId, answer ?? {});
+        });
       } else if (!this.#serveInfo({ incoming, outgoing, requestId, path, refuse }))
         refuse(this.#noSuchPath(route !== undefined, incoming, path));
     } catch (thrown) {
@@ -208,8 +215,9 @@ class Door {
       return true;
     }
     if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
-      options.authorize(incoming.headers);
-      respondJson(outgoing, 200, requestId, modelList(options.pool.models(), path));
+      this.#authorized(incoming, refuse, () => {
+        respondJson(outgoing, 200, requestId, modelList(options.pool.models(), path));
+      });
       return true;
     }
     if (isGet && path === API_DESCRIPTION_PATH) {
@@ -221,7 +229,14 @@ class Door {
       );
       return true;
     }
-    return options.handleOther?.(incoming, outgoing, requestId) === true;
+    return false;
+  }
+
+  #authorized({ headers }: IncomingMessage, refuse: InfoRequest["refuse"], answer: (caller: Caller) => void): void {
+    Promise.resolve()
+      .then(() => this.context.options.authorize(headers))
+      .then(answer)
+      .catch((thrown: unknown) => refuse(toMillraceError(thrown)));
   }
 
   #noSuchPath(isRoute: boolean, { method }: IncomingMessage, path: string): MillraceError {

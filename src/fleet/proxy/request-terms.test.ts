@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type RequestBody, TextKeySource } from "../routing/key-source.js";
+import { routeOf } from "../../gateway/api/routes.js";
+import type { RequestBody } from "../../gateway/request.js";
+import { TextKeySource } from "../routing/key-source.js";
 import { DEFAULT_ROUTING } from "../routing/router.js";
 import { modelOf, priorityOf, routedRequest } from "./request-terms.js";
-import { routeOf } from "../../gateway/api/routes.js";
 
 const keySource = new TextKeySource();
 

@@ -1,10 +1,11 @@
 /** Reads from a request's JSON what routing needs. The engine validates the rest. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
-import type { JobOwner } from "../../text/async-tokenizer.js";
-import { type KeySource, type RequestBody, withoutPrefix } from "../routing/key-source.js";
-import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 import type { Route } from "../../gateway/api/routes.js";
+import type { RequestBody } from "../../gateway/request.js";
+import type { JobOwner } from "../../text/async-tokenizer.js";
+import { type KeySource, withoutPrefix } from "../routing/key-source.js";
+import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 
 /** Most output tokens that a choice counts for: requests often ask for far more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
-import { type RequestBody, TextKeySource } from "./key-source.js";
+import type { RequestBody } from "../../gateway/request.js";
+import { TextKeySource } from "./key-source.js";
 
 const source = new TextKeySource();
 const chat = (...contents: string[]): RequestBody => ({

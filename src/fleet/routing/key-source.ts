@@ -1,9 +1,8 @@
 /** Names the blocks of a request's prompt, so that routing can tell which instance has computed its prefix before. */
+
+import type { RequestBody } from "../../gateway/request.js";
 import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
-
-/** The parsed JSON of a request. */
-export type RequestBody = Readonly<Record<string, unknown>>;
 
 export interface PrefixKeys {
   /** Keys of the whole blocks, from the first on. Each key names its block and all blocks before it. */

@@ -1,7 +1,9 @@
 /** Keys of token blocks, for models whose prompts the fleet can tokenize itself. They equal the keys in the engine's own prefix cache. */
+
+import type { RequestBody } from "../../gateway/request.js";
 import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
-import type { KeySource, PrefixKeys, RequestBody, TextKeySource } from "./key-source.js";
+import type { KeySource, PrefixKeys, TextKeySource } from "./key-source.js";
 
 /** Makes the prompts of a request as its engine will; resolves to undefined if it cannot. */
 export interface PromptReader {

@@ -2,6 +2,9 @@
 
 import { ANTHROPIC, OPENAI, OPENAI_RESPONSES, type ProxyDialect } from "./dialect.js";
 
+/** The description of an engine's API. */
+export const API_DESCRIPTION_PATH = "/openapi.json";
+
 export interface Route {
   readonly dialect: ProxyDialect;
   /** POST if absent. The query of a GET may name the model, since it has no body. */

@@ -18,7 +18,7 @@ test("the writes of one turn are one transaction; one that throws rejects alone"
     commits.run(() => insert.run(2) && "two"),
   ]);
   expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
-  expect(database.prepare("SELECT count(*) AS n FROM t").get()).toEqual({ n: 2 });
+  expect(database.prepare("SELECT count(*) AS n FROM t").get()).toMatchObject({ n: 2 });
 });
 
 test("a commit that fails rejects every write, and the next turn works", async () => {
@@ -30,5 +30,5 @@ test("a commit that fails rejects every write, and the next turn works", async (
   database.exec("BEGIN");
   await expect(commits.run(() => insert.run(1))).rejects.toThrow(/transaction/);
   await commits.run(() => insert.run(2));
-  expect(database.prepare("SELECT a FROM t").all()).toEqual([{ a: 2 }]);
+  expect(database.prepare("SELECT a FROM t").all()).toMatchObject([{ a: 2 }]);
 });
