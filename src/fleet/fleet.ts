@@ -23,6 +23,7 @@ import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
+import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -65,6 +66,7 @@ export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
+  readonly #virtual = new VirtualModels();
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
   #config: FleetConfig;
@@ -100,7 +102,7 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      modelOf: (name) => this.#pool.modelOf(name),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.names().includes(name) ? name : undefined),
     });
   }
 
@@ -191,11 +193,14 @@ export class Fleet {
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
+      policies: this.#virtual.policies,
+      virtualModels: () => this.#virtual.names(),
+      schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
       modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
-        const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
+        const planned = this.#plannedOf(name);
         return planned === undefined || cachesPrefixes(planned.spec);
       },
       handleOther: adminHandler(this.#adminTarget()),
@@ -228,6 +233,7 @@ export class Fleet {
     this.#config = config;
     this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#planned = planned;
+    this.#virtual.configure(config);
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
     this.#keeper.configure(
@@ -270,9 +276,14 @@ export class Fleet {
     }
   }
 
+  #plannedOf(name: string): PlannedModel | undefined {
+    const model = this.#pool.modelOf(name);
+    return this.#planned.find(({ spec }) => spec.name === model);
+  }
+
   /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
-    const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
+    const spec = this.#plannedOf(name)?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }

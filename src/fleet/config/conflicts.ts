@@ -11,26 +11,54 @@ const conflict = (path: Path, message: string, hint: string): Finding => ({
   hint,
 });
 
-function duplicateNames({ models }: FleetConfig): Finding[] {
-  const owners = new Map<string, number>();
+function duplicateNames({ models, routes }: FleetConfig): Finding[] {
+  const owners = new Map<string, string>();
   const findings: Finding[] = [];
-  const claim = (name: string, index: number, path: Path): void => {
-    const owner = owners.get(name);
-    if (owner === undefined) owners.set(name, index);
+  const claim = (name: string, owner: string, path: Path): void => {
+    const first = owners.get(name);
+    if (first === undefined) owners.set(name, owner);
     else
       findings.push(
-        conflict(
-          path,
-          `expected each name once, got ${JSON.stringify(name)} for models[${owner}] too`,
-          "give it another name",
-        ),
+        conflict(path, `expected each name once, got ${JSON.stringify(name)} for ${first} too`, "give it another name"),
       );
   };
-  for (const [index, { name }] of models.entries()) claim(name, index, ["models", index, "name"]);
-  for (const [index, { aliases }] of models.entries()) {
-    for (const [i, alias] of aliases.entries()) claim(alias, index, ["models", index, "aliases", i]);
+  const named = { models, routes };
+  for (const [key, all] of Object.entries(named)) {
+    for (const [index, { name }] of all.entries()) claim(name, `${key}[${index}]`, [key, index, "name"]);
+  }
+  for (const [key, all] of Object.entries(named)) {
+    for (const [index, { aliases }] of all.entries()) {
+      for (const [i, alias] of aliases.entries()) claim(alias, `${key}[${index}]`, [key, index, "aliases", i]);
+    }
   }
   return findings;
+}
+
+/** Targets that are no model, and rules of which no target has a weight. */
+function routeConflicts({ models, routes }: FleetConfig): Finding[] {
+  const known = new Set(models.flatMap(({ name, aliases }) => [name, ...aliases]));
+  return routes.flatMap(({ rules, fallback }, index) => {
+    const unknown = (name: string, path: Path): Finding[] =>
+      known.has(name)
+        ? []
+        : [
+            conflict(
+              ["routes", index, ...path],
+              `expected a name of ${[...known].join(", ")}, got ${JSON.stringify(name)}`,
+              "name a model of `models`",
+            ),
+          ];
+    const ofRules = rules.flatMap(({ to }, i) => [
+      ...to.flatMap(({ model }, k) => unknown(model, ["rules", i, "to", k, "model"])),
+      ...(to.some(({ weight }) => weight > 0)
+        ? []
+        : [conflict(["routes", index, "rules", i, "to"], "expected a weight above 0, got none", "raise a weight")]),
+    ]);
+    const ofFallbacks = Object.entries(fallback).flatMap(([errorClass, targets]) =>
+      (targets ?? []).flatMap((name, k) => unknown(name, ["fallback", errorClass, k])),
+    );
+    return [...ofRules, ...ofFallbacks];
+  });
 }
 
 function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
@@ -129,5 +157,10 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
 }
 
 export function conflictsIn(config: FleetConfig): Finding[] {
-  return [...duplicateNames(config), ...duplicateKeys(config), ...config.models.flatMap(modelConflicts)];
+  return [
+    ...duplicateNames(config),
+    ...duplicateKeys(config),
+    ...routeConflicts(config),
+    ...config.models.flatMap(modelConflicts),
+  ];
 }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { routes } from "./sections/routes.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -244,6 +245,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     limits: limits().prefault({}).describe("limits on requests"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
+    routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
     models: z.array(model(environment)).min(1).describe("models to serve"),
   });
 

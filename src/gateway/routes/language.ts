@@ -4,7 +4,7 @@
  */
 
 /** Scripts that are told apart, by their Unicode names. */
-const SCRIPTS = [
+export const SCRIPTS = [
   "Latin",
   "Cyrillic",
   "Greek",
@@ -98,7 +98,11 @@ export function scriptOf(text: string): Script | undefined {
 export function languageOf(text: string): Language | undefined {
   const script = scriptOf(text);
   if (script === undefined || script !== "Latin") return script === undefined ? undefined : LANGUAGE_OF[script];
-  const words = text.slice(0, MAX_CHARACTERS).toLowerCase().match(/\p{L}+/gu) ?? [];
+  const words =
+    text
+      .slice(0, MAX_CHARACTERS)
+      .toLowerCase()
+      .match(/\p{L}+/gu) ?? [];
   const scored = WORDS.map(([language, known]) => ({
     language,
     count: words.filter((word) => known.has(word)).length,
