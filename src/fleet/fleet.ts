@@ -1,16 +1,21 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
 import { isDeepStrictEqual } from "node:util";
+import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import type { Policy } from "../gateway/pipeline.js";
+import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
+import { defaultDataFolder } from "./data-folder.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
+import { createPolicies } from "./policies.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
@@ -57,6 +62,7 @@ const TICK_MS = 1000;
 const FIXED_AT_START = {
   host: "host",
   port: "port",
+  dataFolder: "data-folder",
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",
@@ -74,6 +80,8 @@ export class Fleet {
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
+  #policies: readonly Policy[] = [];
+  #database: Database.Database | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -166,7 +174,10 @@ export class Fleet {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#proxy?.close();
+    await Promise.all(this.#policies.map((policy) => policy.close?.()));
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+    this.#database?.close();
+    this.#database = undefined;
   }
 
   #isStarted({ name, instances }: ModelSpec): boolean {
@@ -181,6 +192,12 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
+    this.#policies = createPolicies({
+      config: () => this.#config,
+      database: () => this.#openDatabase(),
+      logger,
+      virtual: this.#virtual,
+    });
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
@@ -193,7 +210,7 @@ export class Fleet {
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
-      policies: this.#virtual.policies,
+      policies: this.#policies,
       virtualModels: () => this.#virtual.names(),
       schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
       modelOf: (name) => this.#pool.modelOf(name) ?? name,
@@ -210,6 +227,12 @@ export class Fleet {
     });
     await this.#apply(config, machine);
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  #openDatabase(): Database.Database {
+    const { dataFolder, port } = this.options.config;
+    this.#database ??= openDatabase(dataFolder ?? defaultDataFolder(port));
+    return this.#database;
   }
 
   async #startTelemetry(): Promise<void> {

@@ -237,6 +237,11 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "admin-key": secret(environment)
       .optional()
       .describe("key that gives access to /admin; without it there is no /admin"),
+    "data-folder": text("a folder")
+      .optional()
+      .describe(
+        "folder of the gateway's database and files (default: $XDG_STATE_HOME/millrace/gateway-PORT); fixed at the start",
+      ),
     "memory-budget": byteSize()
       .optional()
       .describe("memory for all models together; least recently used on-demand models are unloaded first"),

@@ -13,7 +13,7 @@ import type { Sendable, UpstreamContext } from "./arrival.js";
 import { Attempt, type AttemptResult, type Refused } from "./attempt.js";
 import { messageTo } from "./message.js";
 
-export interface Delivered {
+interface Delivered {
   readonly result: Exclude<AttemptResult, Refused>;
   /** Undefined if the client left before the request was sent. */
   readonly instanceId: string | undefined;

@@ -15,8 +15,9 @@ import {
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
 import { onSocketClose } from "../../core/socket-close.js";
+import type { AnswerSink } from "../../gateway/answer.js";
 import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
-import { pipeline } from "../../gateway/pipeline.js";
+import { type Ending, pipeline } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { BreakerState } from "../routing/breaker.js";
@@ -30,6 +31,7 @@ import type { ExchangeContext } from "./arrival.js";
 import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
 import type { ProxyOptions } from "./options.js";
+import { type OwnRequest, submitOwn } from "./own-request.js";
 import { modelOf } from "./request-terms.js";
 import { logFailure, respondJson, respondWithError } from "./respond.js";
 import { UpstreamConnections } from "./upstream-connections.js";
@@ -45,6 +47,8 @@ export interface RunningProxy {
   numInFlight(id: string): number;
   /** State of an instance's circuit breaker. */
   breakerState(id: string): BreakerState;
+  /** Sends a request of the gateway's own, such as a line of a batch, through all policies. Rejects like a Handler. */
+  submit(request: OwnRequest, sink: AnswerSink): Promise<Ending>;
   /** Refuses new requests with shutting_down, and ends those that still run after `drainMs` with it. Resolves when every connection is closed. */
   drain(): Promise<void>;
   /** Cuts every connection to clients and instances. */
@@ -93,6 +97,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     numWaiting: (model) => waitingRoom.numWaiting(model),
     numInFlight: (id) => router.numInFlight(id),
     breakerState: (id) => router.breakerState(id),
+    submit: (request, sink) => submitOwn(door.context, request, sink),
     async drain() {
       door.isDraining = true;
       const { drainMs } = options.timeouts;
@@ -126,7 +131,7 @@ class Door {
 
   readonly #descriptions: ApiDescriptions;
 
-  constructor(private readonly context: ExchangeContext) {
+  constructor(readonly context: ExchangeContext) {
     this.#descriptions = new ApiDescriptions(context.options.pool, context.connections);
   }
 

@@ -40,7 +40,7 @@ export interface ModelRoute {
   /** The first rule that holds decides. */
   readonly rules: readonly RouteRule[];
   /** Models that get a request after an error of each class, in this order. */
-  readonly fallback: Readonly<Partial<Record<ErrorClass, readonly string[]>>>;
+  readonly fallback: { readonly [Class in ErrorClass]?: readonly string[] | undefined };
   /** Models that one request is sent to at most. */
   readonly maxAttempts: number;
 }

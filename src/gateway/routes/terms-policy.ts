@@ -52,10 +52,6 @@ class BegunSink extends PassingSink {
   /** Undefined while the answer has not begun. */
   status: number | undefined;
 
-  constructor(next: AnswerSink) {
-    super(next);
-  }
-
   override begin(head: AnswerHead): void {
     this.status = head.status;
     super.begin(head);

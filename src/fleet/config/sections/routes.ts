@@ -11,13 +11,14 @@ const MAX_BYTES = 2 ** 31;
 const name = () => text("a name without spaces").regex(/^\S+$/);
 const names = (description: string) => z.array(text()).min(1).optional().describe(description);
 
-const range = (max: number, what: string) =>
+const range = (max: number, what: string, unit: string) =>
   z
     .strictObject({
       min: integer(0, max).optional().describe(`least ${what}`),
       max: integer(0, max).optional().describe(`most ${what}`),
     })
-    .optional();
+    .optional()
+    .describe(`${unit}, at least \`min\` and at most \`max\``);
 
 const when = () =>
   section({
@@ -25,8 +26,8 @@ const when = () =>
     tenant: names("owners of the request's key"),
     key: names("ids of keys"),
     team: names("teams of keys"),
-    "prompt-tokens": range(MAX_TOKENS, "tokens of the prompt, estimated at four bytes each"),
-    "prompt-bytes": range(MAX_BYTES, "bytes of the prompt's texts"),
+    "prompt-tokens": range(MAX_TOKENS, "tokens", "tokens of the prompt, estimated at four bytes each"),
+    "prompt-bytes": range(MAX_BYTES, "bytes", "bytes of the prompt's texts"),
     language: z.array(z.enum(LANGUAGES)).min(1).optional().describe("languages of the last message, as guessed"),
     script: z.array(z.enum(SCRIPTS)).min(1).optional().describe("scripts of the last message"),
     tools: z.boolean().optional().describe("whether the request has tools"),
