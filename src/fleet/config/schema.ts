@@ -4,6 +4,7 @@ import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { routes } from "./sections/routes.js";
+import { scheduleShape } from "./sections/schedule.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -47,17 +48,6 @@ const engineOptions = () =>
       ),
   });
 
-/** Keys of the fleet's and of a model's `autoscale`. Keys that a model leaves out take the fleet's value. */
-const autoscaleShape = {
-  "up-at": fraction()
-    .optional()
-    .describe("waiting requests, as a share of the seats, above which an instance is added (0.8)"),
-  "up-after": duration().optional().describe("time for which the queue must stay above it (30s)"),
-  "down-after": duration()
-    .optional()
-    .describe("time for which one instance fewer must have been enough before one is removed (10m)"),
-};
-
 const attachment = (environment: NodeJS.ProcessEnv) =>
   section({
     url: baseUrl().describe("address of the server"),
@@ -70,6 +60,18 @@ const range = () =>
     min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: unloaded until the first request"),
     max: integer(1, MAX_INSTANCES).describe("largest number of instances"),
   });
+
+/** Keys of the fleet's and of a model's `autoscale`. Keys that a model leaves out take the fleet's value. */
+const autoscaleShape = {
+  "up-at": fraction()
+    .optional()
+    .describe("waiting requests, as a share of the seats, above which an instance is added (0.8)"),
+  "up-after": duration().optional().describe("time for which the queue must stay above it (30s)"),
+  "down-after": duration()
+    .optional()
+    .describe("time for which one instance fewer must have been enough before one is removed (10m)"),
+  ...scheduleShape(z.union([integer(0, MAX_INSTANCES), range()]).meta({ title: "a number, or a range" })),
+};
 
 const model = (environment: NodeJS.ProcessEnv) =>
   section({
