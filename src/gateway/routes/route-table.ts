@@ -78,3 +78,6 @@ export function holds(condition: Condition, facts: RequestFacts): boolean {
 export function ruleFor({ rules }: ModelRoute, facts: RequestFacts): RouteRule | undefined {
   return rules.find(({ when }) => holds(when, facts));
 }
+
+/** A route without rules of its own. */
+export const ROUTE_DEFAULTS: Omit<ModelRoute, "name"> = { aliases: [], rules: [], fallback: {}, maxAttempts: 3 };
