@@ -23,6 +23,8 @@ export const ROUTE_HEADER = "x-millrace-route";
 export interface RouteOptions {
   /** Routes by each of their names. Read for every request, so that a reload counts at once. */
   readonly routes: () => ReadonlyMap<string, ModelRoute>;
+  /** Whether a target resolves further, and so names the model that answers itself. */
+  readonly isNested?: (model: string) => boolean;
   /** Header that names the session, in lower case. */
   readonly sessionHeader: () => string;
   /** Counts a request that went to a model of a route. */
@@ -111,7 +113,7 @@ export class RoutePolicy implements Policy {
   ): Promise<Tried> {
     const { model } = request;
     const headers = (): OutgoingHttpHeaders => ({
-      [MODEL_HEADER]: model,
+      ...(this.options.isNested?.(model) === true ? {} : { [MODEL_HEADER]: model }),
       ...(before.length === 0 ? {} : { [ROUTE_HEADER]: noteOf(route.name, before, model) }),
     });
     const { observer } = request;
