@@ -13,6 +13,7 @@ import type { FleetConfig } from "./config/schema.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
+import { createRouteMetrics } from "./observe/route-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -72,7 +73,7 @@ export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
-  readonly #virtual = new VirtualModels();
+  readonly #virtual: VirtualModels;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
   #config: FleetConfig;
@@ -111,8 +112,10 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.names().includes(name) ? name : undefined),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
+    this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
 
   /** Listens immediately; instances start in the background. */
@@ -246,6 +249,7 @@ export class Fleet {
   }
 
   async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    this.#virtual.configure(config);
     const planned = planModels(config, machine);
     const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
     const added = planned.filter(({ spec }) => !before.has(spec.name));
@@ -257,7 +261,6 @@ export class Fleet {
     this.#config = config;
     this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#planned = planned;
-    this.#virtual.configure(config);
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
     this.#keeper.configure(
@@ -350,6 +353,8 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      cascades: () => this.#virtual.reports(),
+      reopenCascade: (name: string) => this.#virtual.reopen(name),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),

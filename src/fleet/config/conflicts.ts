@@ -11,7 +11,7 @@ const conflict = (path: Path, message: string, hint: string): Finding => ({
   hint,
 });
 
-function duplicateNames({ models, routes }: FleetConfig): Finding[] {
+function duplicateNames({ models, routes, cascades }: FleetConfig): Finding[] {
   const owners = new Map<string, string>();
   const findings: Finding[] = [];
   const claim = (name: string, owner: string, path: Path): void => {
@@ -22,7 +22,7 @@ function duplicateNames({ models, routes }: FleetConfig): Finding[] {
         conflict(path, `expected each name once, got ${JSON.stringify(name)} for ${first} too`, "give it another name"),
       );
   };
-  const named = { models, routes };
+  const named = { models, routes, cascades };
   for (const [key, all] of Object.entries(named)) {
     for (const [index, { name }] of all.entries()) claim(name, `${key}[${index}]`, [key, index, "name"]);
   }
@@ -34,20 +34,41 @@ function duplicateNames({ models, routes }: FleetConfig): Finding[] {
   return findings;
 }
 
+const namesIn = (all: readonly { readonly name: string; readonly aliases: readonly string[] }[]): string[] =>
+  all.flatMap(({ name, aliases }) => [name, ...aliases]);
+
+function unknownName(name: string, known: readonly string[], path: Path): Finding[] {
+  if (known.includes(name)) return [];
+  const message = `expected one of ${known.join(", ")}, got ${JSON.stringify(name)}`;
+  return [conflict(path, message, "a target is a model, and of a route also a cascade")];
+}
+
+/** Models that are none, and cascades without a judge. */
+function cascadeConflicts({ models, cascades }: FleetConfig): Finding[] {
+  const known = namesIn(models);
+  return cascades.flatMap(({ small, large, router, minLogprob, agreement, audit }, index) => {
+    const at: Path = ["cascades", index];
+    const findings = [
+      ...unknownName(small, known, [...at, "small"]),
+      ...unknownName(large, known, [...at, "large"]),
+      ...(audit.judge === undefined ? [] : unknownName(audit.judge, known, [...at, "audit", "judge"])),
+    ];
+    if (small === large) {
+      findings.push(conflict([...at, "large"], "expected another model than `small`, got the same", "name two models"));
+    }
+    if (router === undefined && minLogprob === undefined && agreement === undefined) {
+      const hint = "train a router with millrace route train";
+      findings.push(conflict(at, "expected router, min-logprob or agreement, got none", hint));
+    }
+    return findings;
+  });
+}
+
 /** Targets that are no model, and rules of which no target has a weight. */
-function routeConflicts({ models, routes }: FleetConfig): Finding[] {
-  const known = new Set(models.flatMap(({ name, aliases }) => [name, ...aliases]));
+function routeConflicts({ models, routes, cascades }: FleetConfig): Finding[] {
+  const known = [...namesIn(models), ...namesIn(cascades)];
   return routes.flatMap(({ rules, fallback }, index) => {
-    const unknown = (name: string, path: Path): Finding[] =>
-      known.has(name)
-        ? []
-        : [
-            conflict(
-              ["routes", index, ...path],
-              `expected a name of ${[...known].join(", ")}, got ${JSON.stringify(name)}`,
-              "name a model of `models`",
-            ),
-          ];
+    const unknown = (name: string, path: Path): Finding[] => unknownName(name, known, ["routes", index, ...path]);
     const ofRules = rules.flatMap(({ to }, i) => [
       ...to.flatMap(({ model }, k) => unknown(model, ["rules", i, "to", k, "model"])),
       ...(to.some(({ weight }) => weight > 0)
@@ -161,6 +182,7 @@ export function conflictsIn(config: FleetConfig): Finding[] {
     ...duplicateNames(config),
     ...duplicateKeys(config),
     ...routeConflicts(config),
+    ...cascadeConflicts(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
-import { routes } from "./sections/routes.js";
+import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
@@ -253,6 +253,9 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
     routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
+    cascades: cascades().describe(
+      "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
+    ),
     models: z.array(model(environment)).min(1).describe("models to serve"),
   });
 

@@ -43,6 +43,8 @@ interface ProxyGauges {
 export interface FleetMetrics extends ProxyObserver {
   render(): Promise<string>;
   readonly contentType: string;
+  /** For metrics of further parts. */
+  readonly registry: Registry;
 }
 
 function eachUpstream(pool: UpstreamPool): readonly Upstream[] {
@@ -221,5 +223,6 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
     refused: (_, code) => metrics.refused.inc({ code }),
     render: () => registry.metrics(),
     contentType: registry.contentType,
+    registry,
   };
 }

@@ -8,14 +8,10 @@ type Json = Readonly<Record<string, unknown>>;
 const NUM_ALTERNATIVES = 2;
 
 const CHAT = "/v1/chat/completions";
-const COMPLETIONS = "/v1/completions";
-
-/** Whether answers on this path can have log-probabilities. */
-export const hasLogprobs = (path: string): boolean => path === CHAT || path === COMPLETIONS;
 
 const asked = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
 
-/** The fields that ask for them, beside what the client has asked for. */
+/** The fields of a chat or of a completion that ask for them, beside what the client has asked for. */
 export function logprobFields({ path, body }: Pick<GatewayRequest, "path" | "body">): RequestBody {
   return path === CHAT
     ? { logprobs: true, top_logprobs: Math.max(NUM_ALTERNATIVES, asked(body.top_logprobs)) }

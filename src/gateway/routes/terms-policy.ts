@@ -20,7 +20,13 @@ export class TermsPolicy implements Policy {
 
   constructor(private readonly now: () => number = () => performance.now()) {}
 
-  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const { headers, body } = request;
+    const isPlain = headers[PRIORITY_HEADER] === undefined && headers[TIMEOUT_HEADER] === undefined;
+    return isPlain && body.timeout === undefined ? next(request, sink) : this.#run(request, sink, next);
+  }
+
+  async #run(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const priority = priorityOf(request.headers[PRIORITY_HEADER]);
     const timeoutS = timeoutOf(request.headers[TIMEOUT_HEADER], request.body.timeout);
     if (timeoutS === undefined) return next(priority === undefined ? request : { ...request, priority }, sink);

@@ -72,6 +72,57 @@ const fallback = () =>
     >,
   );
 
+const MAX_SAMPLES = 8;
+
+const agreement = () =>
+  section({
+    samples: integer(1, MAX_SAMPLES).prefault(2).describe("further answers of the small model"),
+    share: z.number().min(0).max(1).prefault(1).describe("least share of them that must equal the answer"),
+    temperature: z.number().min(0).max(2).prefault(0.7).describe("temperature of these answers"),
+  });
+
+const audit = () =>
+  section({
+    share: z.number().min(0.001).max(1).prefault(0.03).describe("share of requests that go to both models, at random"),
+    "max-loss": z
+      .number()
+      .min(0.001)
+      .max(0.9)
+      .prefault(0.05)
+      .describe("share of all requests that may get a worse answer; above it the cascade closes"),
+    "alarm-every": integer(20, 1e9)
+      .prefault(10_000)
+      .describe("while the loss is within the bound, the cascade closes once in at least this many audited requests"),
+    judge: name().optional().describe("model that compares the answers (default: answers must be equal)"),
+  });
+
+export const cascades = () =>
+  z
+    .array(
+      section({
+        name: name().describe("virtual name that clients send as `model`"),
+        aliases: z.array(name()).default([]).describe("other names that clients may send"),
+        small: name().describe("model that answers first"),
+        large: name().describe("model that answers where the judge does not keep the small model's answer"),
+        router: text("a file").optional().describe("classifier made by `millrace route train`"),
+        floor: z
+          .number()
+          .min(0)
+          .max(1)
+          .optional()
+          .describe("least probability, by the router, that the answer is as good (default: the file's)"),
+        "min-logprob": z
+          .number()
+          .min(-100)
+          .max(0)
+          .optional()
+          .describe("least mean log-probability of the answer's tokens, in nats"),
+        agreement: agreement().optional().describe("further answers of the small model, which must be equal"),
+        audit: audit().prefault({}).describe("watches the quality that is lost"),
+      }),
+    )
+    .default([]);
+
 export const routes = () =>
   z
     .array(
