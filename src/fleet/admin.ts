@@ -11,6 +11,7 @@ import type { SemanticCache } from "../gateway/semantic/policy.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
+import type { CascadeReport } from "./virtual-models.js";
 
 /** Result of scaling a model. */
 export interface Scaled {
@@ -25,6 +26,10 @@ export interface AdminTarget {
   restart(id: string): Promise<void>;
   /** @returns the number of instances that there will be, and the bound of the model that changed the requested number, if any */
   scale(model: string, instances: number): Scaled;
+  /** The state of all cascades. */
+  cascades(): readonly CascadeReport[];
+  /** Opens a cascade that the guard has closed. Throws not_found. */
+  reopenCascade(name: string): void;
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
   /** Absent, or undefined: no model has a semantic cache. */
   readonly semanticCache?: () => SemanticCache | undefined;
@@ -88,6 +93,12 @@ function createAdminApp(target: AdminTarget): Hono {
     // A drain lasts as long as the longest request; GET /admin/instances shows when it is done.
     target.inBackground(`${action} of ${id}`, target[action](id));
     return c.json({ id, action, state: "accepted" }, 202);
+  });
+  app.get("/admin/cascades", (c) => c.json({ cascades: target.cascades() }));
+  app.post("/admin/cascades/:name{.+}/open", (c) => {
+    const name = c.req.param("name");
+    target.reopenCascade(name);
+    return c.json({ name, state: "open" });
   });
   app.post("/admin/models/:model{.+}/scale", async (c) => {
     const body = scaleBody.safeParse(await c.req.json().catch(() => undefined));

@@ -25,6 +25,8 @@ export interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 
+import type { VirtualModels } from "./virtual-models.js";
+
 export interface PolicyContext {
   /** The configuration now: a reload replaces it. */
   readonly config: () => FleetConfig;
@@ -35,6 +37,7 @@ export interface PolicyContext {
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
+  readonly virtual: VirtualModels;
 }
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
@@ -44,5 +47,5 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     createExactCache(context),
     createSemanticCache(context),
   ]);
-  return wanted.filter((policy) => policy !== undefined);
+  return [...wanted.filter((policy) => policy !== undefined), ...context.virtual.policies];
 }
