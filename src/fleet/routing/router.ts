@@ -66,6 +66,13 @@ const FIRST_MEAN_MS = 1_000;
 /** States in which an instance might not finish its requests. */
 const DOUBTED: readonly InstanceState[] = ["suspect", "failed"];
 
+/** The instances of the nearest region among them: a cached prefix in another region does not outweigh the way there. */
+function nearest<T extends { readonly upstream: Upstream }>(open: readonly T[]): readonly T[] {
+  const distanceOf = ({ upstream }: T) => upstream.target?.distance ?? 0;
+  const least = open.reduce((min, each) => Math.min(min, distanceOf(each)), Number.POSITIVE_INFINITY);
+  return open.filter((each) => distanceOf(each) === least);
+}
+
 class ModelState {
   turn = 0;
   meanTokens = FIRST_MEAN_TOKENS;
@@ -104,7 +111,7 @@ export class Router {
     const options = this.routingOf(request.model);
     const ready = this.#ready(request.model, excluded);
     if (ready.length === 0) return "none";
-    const open = this.#withRoom(request, ready);
+    const open = nearest(this.#withRoom(request, ready));
     if (open.length === 0) return "full";
     const { prefix } = request;
     const numMatched = open.map(({ record }) => record.numMatched(prefix));
