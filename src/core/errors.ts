@@ -42,6 +42,11 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  key_store_unavailable: 503,
+  model_not_allowed: 403,
+  already_exists: 409,
+  guardrail_refused: 400,
+  guardrail_failed: 503,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

@@ -92,10 +92,14 @@ export class KeyIndex {
     const entry = this.#byHash.get(hash);
     if (entry === undefined) {
       if (!this.#isBroken) return undefined;
-      throw new MillraceError("key_store_unavailable", "expected a working store of keys, got one that cannot be read", {
-        hint: "the key may be valid; try again",
-        retryAfterSeconds: 5,
-      });
+      throw new MillraceError(
+        "key_store_unavailable",
+        "expected a working store of keys, got one that cannot be read",
+        {
+          hint: "the key may be valid; try again",
+          retryAfterSeconds: 5,
+        },
+      );
     }
     const nowMs = this.now();
     const { expiresMs, previousUntilMs } = entry.secret;

@@ -131,65 +131,78 @@ export class TenantStore {
     expiresMs: number | null | undefined,
     actor: Actor,
   ): Promise<ScopeRecord> {
-    return await this.#change(() => {
-      const before = this.#inUse(kind, id);
-      const settings = parseFields(settingsSchema, mergePatch(before.settings, patch));
-      const { secret } = before;
-      const isMoved = secret !== undefined && expiresMs !== undefined;
-      const after = {
-        ...before,
-        settings,
-        secret: isMoved ? { ...secret, expiresMs: expiresMs ?? undefined } : secret,
-      };
-      this.#tables.update(after);
-      const detail = expiresMs === undefined ? patch : { ...patch, expires_ms: expiresMs };
-      this.#audit("update", after, detail, actor);
-      return after;
-    }, (after) => this.index.put(after));
+    return await this.#change(
+      () => {
+        const before = this.#inUse(kind, id);
+        const settings = parseFields(settingsSchema, mergePatch(before.settings, patch));
+        const { secret } = before;
+        const isMoved = secret !== undefined && expiresMs !== undefined;
+        const after = {
+          ...before,
+          settings,
+          secret: isMoved ? { ...secret, expiresMs: expiresMs ?? undefined } : secret,
+        };
+        this.#tables.update(after);
+        const detail = expiresMs === undefined ? patch : { ...patch, expires_ms: expiresMs };
+        this.#audit("update", after, detail, actor);
+        return after;
+      },
+      (after) => this.index.put(after),
+    );
   }
 
   /** Gives a key another text. @param graceMs time for which the old one stays valid; one that is still valid from an earlier rotation is not */
   async rotate(id: string, graceMs: number, actor: Actor): Promise<NewKey> {
     const key = newKeyText();
-    const record = await this.#change(() => {
-      const before = this.#inUse("key", id);
-      const { secret } = before;
-      if (secret === undefined) throw notFound("key", id);
-      const rotated = {
-        ...secret,
-        hash: hashOf(key),
-        hint: hintOf(key),
-        previousHash: graceMs === 0 ? undefined : secret.hash,
-        previousUntilMs: graceMs === 0 ? undefined : this.options.now() + graceMs,
-      };
-      const after = { ...before, secret: rotated };
-      this.#tables.update(after);
-      this.#audit("rotate", after, { grace_ms: graceMs }, actor);
-      return after;
-    }, (after) => this.index.put(after));
+    const record = await this.#change(
+      () => {
+        const before = this.#inUse("key", id);
+        const { secret } = before;
+        if (secret === undefined) throw notFound("key", id);
+        const rotated = {
+          ...secret,
+          hash: hashOf(key),
+          hint: hintOf(key),
+          previousHash: graceMs === 0 ? undefined : secret.hash,
+          previousUntilMs: graceMs === 0 ? undefined : this.options.now() + graceMs,
+        };
+        const after = { ...before, secret: rotated };
+        this.#tables.update(after);
+        this.#audit("rotate", after, { grace_ms: graceMs }, actor);
+        return after;
+      },
+      (after) => this.index.put(after),
+    );
     return { record, key };
   }
 
   /** Revokes a key, or deletes an organisation or a team with everything in it. Effective when this resolves. */
   async end(kind: ScopeKind, id: string, actor: Actor): Promise<ScopeRecord> {
     const endedMs = this.options.now();
-    const ended = await this.#change(() => {
-      const record = this.#inUse(kind, id);
-      if (kind === "org" && id === DEFAULT_ORG) {
-        throw new MillraceError("invalid_parameter", `expected an organisation that can be deleted, got ${DEFAULT_ORG}`, {
-          hint: "revoke its keys instead",
-        });
-      }
-      const inside = kind === "key" ? [] : this.#tables.within(kind, id);
-      const all = [record, ...inside].map((each) => ({ ...each, endedMs }));
-      for (const each of all) {
-        this.#tables.update(each);
-        this.#audit(each.kind === "key" ? "revoke" : "delete", each, {}, actor);
-      }
-      return all;
-    }, (all) => {
-      for (const each of all) this.index.remove(each);
-    });
+    const ended = await this.#change(
+      () => {
+        const record = this.#inUse(kind, id);
+        if (kind === "org" && id === DEFAULT_ORG) {
+          throw new MillraceError(
+            "invalid_parameter",
+            `expected an organisation that can be deleted, got ${DEFAULT_ORG}`,
+            {
+              hint: "revoke its keys instead",
+            },
+          );
+        }
+        const inside = kind === "key" ? [] : this.#tables.within(kind, id);
+        const all = [record, ...inside].map((each) => ({ ...each, endedMs }));
+        for (const each of all) {
+          this.#tables.update(each);
+          this.#audit(each.kind === "key" ? "revoke" : "delete", each, {}, actor);
+        }
+        return all;
+      },
+      (all) => {
+        for (const each of all) this.index.remove(each);
+      },
+    );
     return ended[0]!;
   }
 
@@ -224,16 +237,21 @@ export class TenantStore {
 
   async #insert(record: ScopeRecord, actor: Actor): Promise<ScopeRecord> {
     const { kind, id, org, team } = record;
-    return await this.#change(() => {
-      if (org !== undefined) this.#inUse("org", org);
-      if (team !== undefined) this.#inUse("team", team);
-      if (this.#tables.find(kind, id) !== undefined) {
-        throw new MillraceError("already_exists", `expected an id that no ${kind} has or had, got ${id}`, { param: "id" });
-      }
-      this.#tables.insert(record);
-      this.#audit("create", record, record.settings, actor);
-      return record;
-    }, (made) => this.index.put(made));
+    return await this.#change(
+      () => {
+        if (org !== undefined) this.#inUse("org", org);
+        if (team !== undefined) this.#inUse("team", team);
+        if (this.#tables.find(kind, id) !== undefined) {
+          throw new MillraceError("already_exists", `expected an id that no ${kind} has or had, got ${id}`, {
+            param: "id",
+          });
+        }
+        this.#tables.insert(record);
+        this.#audit("create", record, record.settings, actor);
+        return record;
+      },
+      (made) => this.index.put(made),
+    );
   }
 
   #inUse(kind: ScopeKind, id: string): ScopeRecord {
@@ -289,7 +307,10 @@ const NO_SECRET = {
 } as const;
 
 function notFound(kind: ScopeKind, id: string): MillraceError {
-  return new MillraceError("not_found", `expected the id of ${NAMES[kind]} in use, got ${JSON.stringify(id.slice(0, 200))}`);
+  return new MillraceError(
+    "not_found",
+    `expected the id of ${NAMES[kind]} in use, got ${JSON.stringify(id.slice(0, 200))}`,
+  );
 }
 
 const NAMES: Readonly<Record<ScopeKind, string>> = { org: "an organisation", team: "a team", key: "a key" };
