@@ -4,6 +4,7 @@ import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { scheduleShape } from "./sections/schedule.js";
+import { tenantKeys } from "./sections/tenants.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -224,7 +225,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "api-keys": z
       .array(apiKey(environment))
       .default([])
-      .describe("keys that give access to the API; without any, it is open to all"),
+      .describe("keys that give access to the API; without any, and without managed-keys and oidc, it is open to all"),
+    ...tenantKeys,
     "isolate-api-keys": z
       .boolean()
       .optional()

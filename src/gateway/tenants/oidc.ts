@@ -195,6 +195,7 @@ class ProviderKeys {
     }
     // The provider may have a new key.
     await this.#renew(UNKNOWN_KEY_MS);
+    if (this.#failure !== undefined) throw this.#failure;
     return await this.#usable()(header, token);
   }
 
