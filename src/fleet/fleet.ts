@@ -8,7 +8,7 @@ import type { Policy } from "../gateway/pipeline.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { authorizeBy, tenantsApart } from "./authorize.js";
+import { hasTenants, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
@@ -26,6 +26,7 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
+import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
 
@@ -65,6 +66,8 @@ const FIXED_AT_START = {
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",
+  managedKeys: "managed-keys",
+  oidc: "oidc",
 } as const;
 
 export class Fleet {
@@ -74,7 +77,7 @@ export class Fleet {
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
   #config: FleetConfig;
-  #authorize: ReturnType<typeof authorizeBy>;
+  #tenants: Tenants | undefined;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
@@ -86,7 +89,6 @@ export class Fleet {
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
@@ -174,7 +176,7 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
-    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
   }
@@ -191,28 +193,33 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
-    this.#policies = createPolicies({ config: () => this.#config, database: () => this.#openDatabase(), logger });
+    const database = () => this.#openDatabase();
+    const tenants = new Tenants({ config, database, logger });
+    this.#tenants = tenants;
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
+    this.#policies = createPolicies({ config: () => this.#config, database, logger, modelOf });
+    const administration = adminHandler(this.#adminTarget(tenants));
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => this.#authorize(headers),
+      authorize: (headers) => tenants.authorize(headers),
       pages: () => {
         const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0, host);
+        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
-      modelOf: (name) => this.#pool.modelOf(name) ?? name,
+      modelOf,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
         const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: adminHandler(this.#adminTarget()),
+      handleOther: (...request) => tenants.handle(...request) || administration(...request),
       host: config.host,
       port: config.port,
       logger,
@@ -246,7 +253,7 @@ export class Fleet {
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
+    this.#tenants?.configure(config);
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
@@ -328,7 +335,7 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget() {
+  #adminTarget(tenants: Tenants) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
@@ -337,6 +344,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
+      tenants: tenants.adminApp(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

@@ -2,6 +2,8 @@
 import type Database from "libsql";
 import type { Logger } from "pino";
 import type { Policy } from "../gateway/pipeline.js";
+import { ModelAccess } from "../gateway/tenants/model-access.js";
+import { hasTenants } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 
 export interface PolicyContext {
@@ -10,9 +12,12 @@ export interface PolicyContext {
   /** The gateway's database, opened at the first use. */
   readonly database: () => Database.Database;
   readonly logger: Logger;
+  /** The model that a client's name stands for. */
+  readonly modelOf: (name: string) => string;
 }
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
-export function createPolicies(_context: PolicyContext): readonly Policy[] {
-  return [];
+export function createPolicies({ config, modelOf }: PolicyContext): readonly Policy[] {
+  const start = config();
+  return [...(hasTenants(start) ? [new ModelAccess(modelOf)] : [])];
 }

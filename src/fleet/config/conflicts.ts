@@ -55,7 +55,11 @@ function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[]
   const findings: Finding[] = [];
   if (managedKeys && adminKey === undefined) {
     findings.push(
-      conflict(["managed-keys"], "expected admin-key beside managed-keys, got none", "nobody could make a key without it"),
+      conflict(
+        ["managed-keys"],
+        "expected admin-key beside managed-keys, got none",
+        "nobody could make a key without it",
+      ),
     );
   }
   for (const [index, { tenant }] of apiKeys.entries()) {

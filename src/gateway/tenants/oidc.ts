@@ -3,7 +3,15 @@
  * that does not answer is told apart from a token that is wrong.
  */
 import { createHash } from "node:crypto";
-import { createLocalJWKSet, errors, type FlattenedJWSInput, type JWSHeaderParameters, type JWTPayload, jwtVerify } from "jose";
+import {
+  createLocalJWKSet,
+  errors,
+  type FlattenedJWSInput,
+  type JWSHeaderParameters,
+  type JWTPayload,
+  type JWTVerifyOptions,
+  jwtVerify,
+} from "jose";
 import { MillraceError } from "../../core/errors.js";
 
 /** Signatures by a key pair only: with a shared secret or none, whoever can check a token could make one. */
@@ -104,11 +112,7 @@ export class OidcTokens {
       requiredClaims: ["exp"],
       currentDate: new Date(nowMs),
     };
-    const { payload } = await jwtVerify(token, (header, input) => this.#keys.find(header, input), options).catch(
-      (thrown: unknown) => {
-        throw thrown instanceof MillraceError ? thrown : invalid(thrown);
-      },
-    );
+    const payload = await this.#verify(token, options);
     const claims = this.#read(payload);
     const untilMs = Math.min((payload.exp ?? 0) * 1000 + clockSkewMs, nowMs + KNOWN_FOR_MS);
     this.#known.delete(id);
@@ -118,6 +122,15 @@ export class OidcTokens {
       this.#known.delete(oldest);
     }
     return claims;
+  }
+
+  async #verify(token: string, options: JWTVerifyOptions): Promise<JWTPayload> {
+    const find = (header: JWSHeaderParameters, input: FlattenedJWSInput) => this.#keys.find(header, input);
+    try {
+      return (await jwtVerify(token, find, options)).payload;
+    } catch (thrown) {
+      throw thrown instanceof MillraceError ? thrown : invalid(thrown);
+    }
   }
 
   #read(payload: JWTPayload): TokenClaims {
@@ -140,7 +153,8 @@ function nameIn(payload: JWTPayload, claim: string): string | undefined {
 /** A list, or names with spaces between them as in `scope`. */
 function modelsIn(payload: JWTPayload, claim: string): readonly string[] {
   const value = payload[claim];
-  const models: unknown[] = typeof value === "string" ? value.split(" ").filter((name) => name !== "") : Array.isArray(value) ? value : [];
+  const models: unknown[] =
+    typeof value === "string" ? value.split(" ").filter((name) => name !== "") : Array.isArray(value) ? value : [];
   const isValid = models.every((model): model is string => typeof model === "string" && model.length <= 200);
   if (isValid && models.length > 0 && models.length <= MAX_CLAIM_MODELS) return models;
   throw lacking(claim, "the models that it allows");
@@ -262,7 +276,8 @@ async function getJson(url: string): Promise<unknown> {
   let numBytes = 0;
   for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
     numBytes += chunk.length;
-    if (numBytes > MAX_DOCUMENT_BYTES) throw new Error(`expected at most ${MAX_DOCUMENT_BYTES} bytes from ${url}, got more`);
+    if (numBytes > MAX_DOCUMENT_BYTES)
+      throw new Error(`expected at most ${MAX_DOCUMENT_BYTES} bytes from ${url}, got more`);
     chunks.push(chunk);
   }
   return JSON.parse(Buffer.concat(chunks).toString("utf8"));
