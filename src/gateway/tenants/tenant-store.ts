@@ -267,12 +267,14 @@ export class TenantStore {
   async #change<T>(write: () => T, apply: (result: T) => void): Promise<T> {
     let version = "";
     try {
-      const result = await this.#commits.run(() => {
-        const done = write();
-        version = String(Number(this.#tables.fact(VERSION) ?? "0") + 1);
-        this.#tables.writeFact(VERSION, version);
-        return done;
-      });
+      const result = await this.#commits.run(() =>
+        this.#tables.atomically(() => {
+          const done = write();
+          version = String(Number(this.#tables.fact(VERSION) ?? "0") + 1);
+          this.#tables.writeFact(VERSION, version);
+          return done;
+        }),
+      );
       // A gap means that another gateway has changed something in between, which the next refresh reads.
       if (Number(version) === Number(this.#version) + 1) this.#version = version;
       apply(result);
