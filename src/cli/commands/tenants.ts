@@ -8,9 +8,9 @@ import {
   settingsOf,
   withoutNulls,
 } from "../flags/tenant-flags.js";
-import { jsonText } from "../output/format.js";
+import { type Json, jsonText } from "../output/format.js";
 import { newKeyText, scopeTable, scopeText } from "../output/tenant-text.js";
-import { AdminClient, type AdminFlags, type Json } from "../process/admin-client.js";
+import { AdminClient, type AdminFlags } from "../process/admin-client.js";
 
 interface Kind {
   readonly path: "/orgs" | "/teams" | "/keys";

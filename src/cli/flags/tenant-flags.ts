@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { Option } from "commander";
 import { optionError } from "../../core/option-error.js";
-import type { Json } from "../process/admin-client.js";
+import type { Json } from "../output/format.js";
 import { listOf } from "./option-values.js";
 
 export interface SettingFlags {
@@ -21,7 +21,7 @@ const WINDOWS = ["hour", "day", "month"];
 
 export function addAdminFlags(command: Command): Command {
   return command
-    .option("--url <url>", "address of the gateway", "http://127.0.0.1:8000")
+    .addOption(new Option("--url <url>", "address of the gateway").env("MILLRACE_URL").default("http://127.0.0.1:8000"))
     .addOption(new Option("--admin-key <key>", "the gateway's admin-key").env("MILLRACE_ADMIN_KEY"))
     .option("--json", "print one JSON object");
 }

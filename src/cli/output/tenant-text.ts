@@ -1,6 +1,5 @@
 /** Organisations, teams and keys as tables. */
-import type { Json } from "../process/admin-client.js";
-import { formatTable } from "./format.js";
+import { formatTable, type Json } from "./format.js";
 
 /** @example timeText(1_800_000_000) // "2027-01-15 08:00" */
 function timeText(seconds: unknown): string {

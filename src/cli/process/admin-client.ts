@@ -1,14 +1,13 @@
 /** Asks the administrator's API of a running gateway. */
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
+import type { Json } from "../output/format.js";
 
 export interface AdminFlags {
   readonly url: string;
   readonly adminKey?: string;
   readonly json?: boolean;
 }
-
-export type Json = Readonly<Record<string, unknown>>;
 
 const TIMEOUT_MS = 30_000;
 const MAX_PAGES = 10_000;
