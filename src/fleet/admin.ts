@@ -7,6 +7,7 @@ import { z } from "zod";
 import { createKeyCheck } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import { addCacheRoutes, type CacheAdmin } from "./cache-admin.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
@@ -27,6 +28,10 @@ export interface AdminTarget {
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
   /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
   adminKey(): Secret | undefined;
+  /** The kept answers; undefined: nothing is kept. */
+  cache?(): CacheAdmin | undefined;
+  /** The model that a name stands for. */
+  modelOf?(name: string): string;
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
   /** Runs a task beyond the answer, and logs its failure. */
@@ -78,6 +83,11 @@ function createAdminApp(target: AdminTarget): Hono {
     createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
     await next();
   });
+  addCacheRoutes(
+    app,
+    () => target.cache?.(),
+    (name) => target.modelOf?.(name) ?? name,
+  );
   app.get("/admin/instances", (c) => c.json({ instances: target.instances().map(shown) }));
   app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
     const id = known(c.req.param("id"));

@@ -4,11 +4,13 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
+import { fixedCacheKeys } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
@@ -114,6 +116,7 @@ export class Fleet {
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
       modelOf: (name) => this.#pool.modelOf(name),
+      cacheStats: async () => await this.#exactCache()?.stats(),
     });
   }
 
@@ -178,6 +181,7 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
+    this.#versions.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
     this.#database?.close();
     this.#database = undefined;
@@ -256,9 +260,10 @@ export class Fleet {
     const added = planned.filter(({ spec }) => !before.has(spec.name));
     const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
     const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const needRestart = Object.entries(FIXED_AT_START)
+    const changed = Object.entries(FIXED_AT_START)
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
+    const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
     this.#config = config;
     this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#planned = planned;
@@ -354,6 +359,8 @@ export class Fleet {
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
+      cache: () => this.#exactCache(),
+      modelOf: (name: string) => this.#pool.modelOf(name) ?? name,
       reportFile: this.options.reportFile,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
@@ -372,6 +379,10 @@ export class Fleet {
     const count = Math.min(max, Math.max(min, instances));
     this.#keeper.scaleTo(model, count);
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
+  }
+
+  #exactCache(): ExactCache | undefined {
+    return this.#policies.find((policy) => policy instanceof ExactCache);
   }
 
   #inBackground(what: string, task: Promise<void>): void {
