@@ -6,10 +6,12 @@ import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
+import { cachePathsHandler } from "./cache-paths.js";
 import { fixedCacheKeys } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
@@ -17,6 +19,7 @@ import { defaultDataFolder } from "./data-folder.js";
 import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
+import { createRouteMetrics } from "./observe/route-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -32,6 +35,7 @@ import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
+import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -75,6 +79,7 @@ export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
+  readonly #virtual: VirtualModels;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
   readonly #versions: ModelVersions;
@@ -115,9 +120,11 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      modelOf: (name) => this.#pool.modelOf(name),
       cacheStats: async () => await this.#exactCache()?.stats(),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
+    this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
 
   /** Listens immediately; instances start in the background. */
@@ -208,6 +215,8 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      submit: (request, sink) => this.#running().submit(request, sink),
+      virtual: this.#virtual,
       logger,
     });
     this.#proxy = await startProxy({
@@ -223,20 +232,33 @@ export class Fleet {
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
+      virtualModels: () => this.#virtual.names(),
+      schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
       modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
-        const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
+        const planned = this.#plannedOf(name);
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: adminHandler(this.#adminTarget()),
+      handleOther: this.#otherPaths(),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  #otherPaths() {
+    const semanticCache = () => this.#semanticCache();
+    const admin = adminHandler(this.#adminTarget());
+    const cache = cachePathsHandler({ authorize: (headers) => this.#authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) => admin(...request) || cache(...request);
+  }
+
+  #semanticCache(): SemanticCache | undefined {
+    return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
   #openDatabase(): Database.Database {
@@ -255,6 +277,7 @@ export class Fleet {
   }
 
   async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    this.#virtual.configure(config);
     const planned = planModels(config, machine);
     const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
     const added = planned.filter(({ spec }) => !before.has(spec.name));
@@ -313,9 +336,14 @@ export class Fleet {
     }
   }
 
+  #plannedOf(name: string): PlannedModel | undefined {
+    const model = this.#pool.modelOf(name);
+    return this.#planned.find(({ spec }) => spec.name === model);
+  }
+
   /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
-    const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
+    const spec = this.#plannedOf(name)?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }
@@ -358,6 +386,9 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      semanticCache: () => this.#semanticCache(),
+      cascades: () => this.#virtual.reports(),
+      reopenCascade: (name: string) => this.#virtual.reopen(name),
       adminKey: () => this.#config.adminKey,
       cache: () => this.#exactCache(),
       modelOf: (name: string) => this.#pool.modelOf(name) ?? name,

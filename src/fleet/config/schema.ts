@@ -4,7 +4,9 @@ import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
+import { semanticCache } from "./sections/semantic.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -130,6 +132,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
     cache: modelCache(),
+    "semantic-cache": semanticCache(environment),
   });
 
 const routing = () =>
@@ -264,6 +267,10 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
+    routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
+    cascades: cascades().describe(
+      "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
+    ),
     models: z.array(model(environment)).min(1).describe("models to serve"),
   });
 

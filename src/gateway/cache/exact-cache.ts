@@ -5,7 +5,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { LARGE_BODY_BYTES } from "../../core/json-body.js";
-import { type AnswerHead, type AnswerSink, HeaderSink } from "../answer.js";
+import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink } from "../answer.js";
 import { UsageReader } from "../api/usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { TokenCounts } from "../record.js";
@@ -265,8 +265,23 @@ function notCached(got: string): MillraceError {
   });
 }
 
+/** A policy behind this one may have a kept answer of its own, which says so. */
+class MarkingSink extends PassingSink {
+  constructor(
+    next: AnswerSink,
+    private readonly headers: OutgoingHttpHeaders,
+  ) {
+    super(next);
+  }
+
+  override begin(head: AnswerHead): void {
+    const isKept = head.headers["x-millrace-cache-kind"] !== undefined;
+    super.begin(isKept ? head : { ...head, headers: { ...head.headers, ...this.headers } });
+  }
+}
+
 function marked(sink: AnswerSink, headers: OutgoingHttpHeaders): AnswerSink {
-  return new HeaderSink(sink, () => headers);
+  return new MarkingSink(sink, headers);
 }
 
 /** The sink of a request that shares another's run. */
@@ -284,7 +299,10 @@ function keptHeaders({ headers }: AnswerHead): OutgoingHttpHeaders {
 }
 
 /** As the upstream's last attempt reported it, else read from the answer. */
-function usageOf(answer: RunAnswer | undefined, { record }: GatewayRequest): TokenCounts | undefined {
+export function usageOf(
+  answer: Pick<RunAnswer, "body"> | undefined,
+  { record }: GatewayRequest,
+): TokenCounts | undefined {
   const reported = record.attempts.findLast(({ usage }) => usage !== undefined)?.usage;
   if (reported !== undefined || answer === undefined) return reported;
   const reader = new UsageReader();
