@@ -5,6 +5,7 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
@@ -12,8 +13,10 @@ import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { hasTenants, tenantsApart } from "./authorize.js";
+import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
 import { createCascadeApp } from "./cascade-app.js";
+import { fixedCacheKeys } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
@@ -123,6 +126,7 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
+      cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
@@ -190,6 +194,7 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
+    this.#versions.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
@@ -267,6 +272,7 @@ export class Fleet {
     const semanticCache = this.#semanticCache();
     const parts = [
       createCascadeApp(this.#virtual),
+      createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
       tenants.adminApp(),
       semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
     ];
@@ -299,9 +305,10 @@ export class Fleet {
     const added = planned.filter(({ spec }) => !before.has(spec.name));
     const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
     const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const needRestart = Object.entries(FIXED_AT_START)
+    const changed = Object.entries(FIXED_AT_START)
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
+    const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
     this.#config = config;
     this.#tenants?.configure(config);
     this.#planned = planned;
@@ -421,6 +428,10 @@ export class Fleet {
     const count = Math.min(max, Math.max(min, instances));
     this.#keeper.scaleTo(model, count);
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
+  }
+
+  #exactCache(): ExactCache | undefined {
+    return this.#policies.find((policy) => policy instanceof ExactCache);
   }
 
   #inBackground(what: string, task: Promise<void>): void {

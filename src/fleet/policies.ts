@@ -12,6 +12,7 @@ import type { FleetConfig } from "./config/schema.js";
 import type { OwnRequest } from "./proxy/own-request.js";
 import { createSemanticCache } from "./semantic-policy.js";
 import type { EngineName } from "./upstream/engine.js";
+import type { VirtualModels } from "./virtual-models.js";
 
 /** What policies know of the models. */
 export interface ModelDirectory {
@@ -26,8 +27,6 @@ export interface ModelDirectory {
 export interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
-
-import type { VirtualModels } from "./virtual-models.js";
 
 export interface PolicyContext {
   /** The configuration now: a reload replaces it. */
