@@ -19,6 +19,7 @@ import { inspectCommand } from "./commands/inspect.js";
 import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
 import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
+import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
@@ -52,6 +53,7 @@ export function createProgram(words: readonly string[]): Command {
     evalCommand(),
     distillCommand(),
     trainDrafterCommand(),
+    routeCommand(),
     cacheCommand(),
     configCommand(),
     completionCommand(() => program),
