@@ -142,7 +142,8 @@ function assistantParts(message: Fields, losses: Losses): readonly AssistantPart
     if (type === "thinking") {
       const written = block.text("signature") ?? "";
       signature = signatureOf(written);
-      if (signature !== undefined) return undefined;
+      // Unsigned thoughts are other providers', or our own engine's.
+      if (signature !== undefined || written === "") return undefined;
       return { kind: "thought", text: block.text("thinking") ?? "", signature: written };
     }
     if (type === "redacted_thinking") return { kind: "hidden-thought", data: block.required("data") };
