@@ -100,6 +100,7 @@ export class Fleet {
           this.#inBackground(`scaling ${model}`, this.#supervisor.setInstances(model, count)),
         measure: (pid) => residentBytes(pid),
         now: () => performance.now(),
+        epochMs: () => Date.now(),
         onScaled: (model, from, to, reason) => logger.info({ model, from, to, reason }, "scaled"),
       },
       this.#residenceRules(),

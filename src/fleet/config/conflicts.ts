@@ -51,6 +51,22 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
   });
 }
 
+function unknownRegions({ regions, models }: FleetConfig): Finding[] {
+  return models.flatMap(({ attach }, index) =>
+    attach.flatMap(({ region }, i) =>
+      region === undefined || regions.includes(region)
+        ? []
+        : [
+            conflict(
+              ["models", index, "attach", i, "region"],
+              `expected one of \`regions\`, got ${JSON.stringify(region)}`,
+              "list it in `regions`, nearest first",
+            ),
+          ],
+    ),
+  );
+}
+
 /** Engines whose instances the fleet can start in any number, each on its share of the machine. */
 const MEASURED: readonly ModelEntry["engine"][] = ["millrace", "vllm", "sglang", "llama-server"];
 
@@ -129,5 +145,10 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
 }
 
 export function conflictsIn(config: FleetConfig): Finding[] {
-  return [...duplicateNames(config), ...duplicateKeys(config), ...config.models.flatMap(modelConflicts)];
+  return [
+    ...duplicateNames(config),
+    ...duplicateKeys(config),
+    ...unknownRegions(config),
+    ...config.models.flatMap(modelConflicts),
+  ];
 }

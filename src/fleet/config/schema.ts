@@ -3,6 +3,7 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { scheduleShape } from "./sections/schedule.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -46,6 +47,22 @@ const engineOptions = () =>
       ),
   });
 
+const attachment = (environment: NodeJS.ProcessEnv) =>
+  section({
+    url: baseUrl().describe("address of the server"),
+    "api-key": secret(environment).optional().describe("API key for that server"),
+    "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
+    region: text()
+      .optional()
+      .describe("region of the server, one of `regions` (default: the gateway's own, which is the nearest)"),
+  });
+
+const range = () =>
+  z.strictObject({
+    min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: unloaded until the first request"),
+    max: integer(1, MAX_INSTANCES).describe("largest number of instances"),
+  });
+
 /** Keys of the fleet's and of a model's `autoscale`. Keys that a model leaves out take the fleet's value. */
 const autoscaleShape = {
   "up-at": fraction()
@@ -55,20 +72,8 @@ const autoscaleShape = {
   "down-after": duration()
     .optional()
     .describe("time for which one instance fewer must have been enough before one is removed (10m)"),
+  ...scheduleShape(z.union([integer(0, MAX_INSTANCES), range()]).meta({ title: "a number, or a range" })),
 };
-
-const attachment = (environment: NodeJS.ProcessEnv) =>
-  section({
-    url: baseUrl().describe("address of the server"),
-    "api-key": secret(environment).optional().describe("API key for that server"),
-    "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
-  });
-
-const range = () =>
-  z.strictObject({
-    min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: unloaded until the first request"),
-    max: integer(1, MAX_INSTANCES).describe("largest number of instances"),
-  });
 
 const model = (environment: NodeJS.ProcessEnv) =>
   section({
@@ -245,6 +250,12 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .optional()
       .describe("memory for all models together; least recently used on-demand models are unloaded first"),
     routing: routing().prefault({}).describe("how an instance is chosen for each request"),
+    regions: z
+      .array(text())
+      .default([])
+      .describe(
+        "other regions, nearest first: a request goes to a farther region only while no nearer instance has a free seat",
+      ),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),

@@ -72,7 +72,8 @@ export const secret = (environment: NodeJS.ProcessEnv) =>
       return z.NEVER;
     });
 
-function parsed<T>(
+/** A text that `parse` turns into a value; undefined: it cannot. */
+export function parsed<T>(
   title: string,
   examples: readonly string[],
   pattern: RegExp,

@@ -38,6 +38,8 @@ export interface RoutedRequest {
   /** Number of choices × number of prompts. */
   readonly numSequences: number;
   readonly session: string | undefined;
+  /** The request has come from a gateway of another region, so it must not leave this one. */
+  readonly isFromAfar?: boolean;
 }
 
 /** How the instance did during a lease: it answered, it failed, or the end says nothing about it. */
@@ -65,6 +67,13 @@ const FIRST_MEAN_MS = 1_000;
 
 /** States in which an instance might not finish its requests. */
 const DOUBTED: readonly InstanceState[] = ["suspect", "failed"];
+
+/** The instances of the nearest region among them: a cached prefix in another region does not outweigh the way there. */
+function nearest<T extends { readonly upstream: Upstream }>(open: readonly T[]): readonly T[] {
+  const distanceOf = ({ upstream }: T) => upstream.target?.distance ?? 0;
+  const least = open.reduce((min, each) => Math.min(min, distanceOf(each)), Number.POSITIVE_INFINITY);
+  return open.filter((each) => distanceOf(each) === least);
+}
 
 class ModelState {
   turn = 0;
@@ -104,7 +113,7 @@ export class Router {
     const options = this.routingOf(request.model);
     const ready = this.#ready(request.model, excluded);
     if (ready.length === 0) return "none";
-    const open = this.#withRoom(request, ready);
+    const open = nearest(this.#withRoom(request, ready));
     if (open.length === 0) return "full";
     const { prefix } = request;
     const numMatched = open.map(({ record }) => record.numMatched(prefix));
@@ -173,9 +182,10 @@ export class Router {
     return trusted.length === 0 ? ready : trusted;
   }
 
-  #withRoom({ model, numSequences }: RoutedRequest, ready: readonly Upstream[]) {
+  #withRoom({ model, numSequences, isFromAfar }: RoutedRequest, ready: readonly Upstream[]) {
     const { seatFactor } = this.routingOf(model);
     return ready
+      .filter(({ target }) => isFromAfar !== true || (target?.distance ?? 0) === 0)
       .map((upstream) => ({ upstream, record: this.#recordOf(upstream) }))
       .filter(({ record }) => record.hasRoom(numSequences, seatFactor));
   }

@@ -16,6 +16,8 @@ export interface UpstreamTarget {
   /** The engine's own name for the model, which replaces the request's `model`; undefined: `model` is sent unchanged. */
   readonly modelName: string | undefined;
   readonly cacheEvents?: CacheEventSockets;
+  /** Rank of the server's region, 0 for the gateway's own. A farther server gets a request only if no nearer one has a free seat. Absent: 0. */
+  readonly distance?: number;
 }
 
 /** Capacity that an engine reports; undefined where it reports none. */
