@@ -42,6 +42,7 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  upstream_limited: 429,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

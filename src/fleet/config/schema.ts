@@ -3,8 +3,9 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { attachment, provider } from "./sections/provider.js";
 import { scheduleShape } from "./sections/schedule.js";
-import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
+import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;
@@ -45,16 +46,6 @@ const engineOptions = () =>
       .describe(
         "compiles the model for the GPU before the first start, where the engine can (tensorrt-llm); kept and shared",
       ),
-  });
-
-const attachment = (environment: NodeJS.ProcessEnv) =>
-  section({
-    url: baseUrl().describe("address of the server"),
-    "api-key": secret(environment).optional().describe("API key for that server"),
-    "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
-    region: text()
-      .optional()
-      .describe("region of the server, one of `regions` (default: the gateway's own, which is the nearest)"),
   });
 
 const range = () =>
@@ -115,6 +106,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .array(attachment(environment))
       .default([])
       .describe("running servers to attach to, which are never started or stopped"),
+    provider: provider().prefault({}).describe("how a paid API is asked"),
     load: z
       .enum(["always", "on-demand"])
       .optional()

@@ -1,10 +1,11 @@
 /** One request sent to one instance: streams the answer to its sink at the sink's pace, and enforces the time limits. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
-import { MillraceError } from "../../core/errors.js";
-import type { AnswerSink } from "../../gateway/answer.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { AnswerHead, AnswerSink } from "../../gateway/answer.js";
 import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
+import type { Translation } from "../../gateway/dialects/translation.js";
 import { answerHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
 
@@ -22,13 +23,13 @@ export interface Refused {
   readonly error: MillraceError;
   /**
    * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network failure; late: the first byte exceeded its
-   * time limit; forsaken: the instance became suspect or failed while another was ready.
+   * time limit; forsaken: the instance became suspect or failed while another was ready; malformed: a provider's answer could not be read.
    */
-  readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken";
+  readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken" | "malformed";
   readonly status: number | undefined;
 }
 
-interface AttemptContext {
+export interface AttemptContext {
   readonly instanceId: string;
   readonly sink: AnswerSink;
   readonly timeouts: ProxyTimeouts;
@@ -38,10 +39,18 @@ interface AttemptContext {
   onFirstByte(status: number): void;
   /** Receives the token counts at the end of an answer that has them; absent: answers are not searched for them. */
   readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
+  /** Turns a provider's answer into the client's dialect. */
+  readonly translation?: Translation | undefined;
+  /** Told of the head of a provider's answer, even if the answer is not passed on. */
+  readonly onHead?: ((status: number, headers: IncomingHttpHeaders) => void) | undefined;
+  /** Told of the body of a refusal that is not passed on, up to a size. */
+  readonly onRefusalBody?: ((body: Buffer) => void) | undefined;
 }
 
 /** Statuses of an instance that did not take the request: busy, and not ready. */
 const NOT_TAKEN: readonly number[] = [429, 503];
+/** A provider also refuses a key, for which another may do, and Anthropic has a status of its own for being overloaded. */
+const NOT_TAKEN_BY_PROVIDER: readonly number[] = [401, 402, 403, ...NOT_TAKEN, 529];
 /** A refusal's body is read up to this size, so that its connection can be reused. */
 const MAX_DISCARDED_BYTES = 64 * 1024;
 const RESETS: readonly string[] = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"];
@@ -60,6 +69,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
   #numDiscarded = 0;
+  readonly #discarded: Buffer[] = [];
+  /** Head of a translated answer. */
+  #head: AnswerHead | undefined;
   #settle: (result: AttemptResult) => void = () => {};
 
   constructor(private readonly context: AttemptContext) {
@@ -99,37 +111,53 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (status < 200 || this.#state !== "waiting") return;
     this.#status = status;
     this.#headers = headers;
-    if (NOT_TAKEN.includes(status) && this.context.mayRetry()) {
+    const { translation, onHead } = this.context;
+    onHead?.(status, headers);
+    const notTaken = translation === undefined ? NOT_TAKEN : NOT_TAKEN_BY_PROVIDER;
+    if (notTaken.includes(status) && this.context.mayRetry()) {
       this.#refuse("busy", this.#failure(`status ${status}`), status);
       this.#state = "discarding";
       this.#watch(this.context.timeouts.idleMs);
       return;
     }
-    if (isEventStream(headers)) this.#events = new WholeEvents();
+    if (translation !== undefined) this.#translated(() => (this.#head = translation.begin(status, headers)));
+    else if (isEventStream(headers)) this.#events = new WholeEvents();
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#state === "discarding") {
       this.#numDiscarded += chunk.length;
+      if (this.context.onRefusalBody !== undefined) this.#discarded.push(chunk);
       if (this.#numDiscarded > MAX_DISCARDED_BYTES) this.#abort();
       return;
     }
     if (this.#state === "over") return;
     if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
     this.#lastByteMs = performance.now();
-    this.#usage?.push(chunk);
-    const bytes = this.#events === undefined ? chunk : this.#events.push(chunk);
-    if (bytes.length > 0) this.#pass(bytes, controller);
+    const { translation } = this.context;
+    if (translation === undefined) this.#usage?.push(chunk);
+    const bytes =
+      translation === undefined
+        ? (this.#events?.push(chunk) ?? chunk)
+        : this.#translated(() => translation.push(chunk));
+    if (bytes !== undefined && bytes.length > 0) this.#pass(bytes, controller);
   }
 
   onResponseEnd(): void {
-    if (this.#state === "discarding") clearTimeout(this.#timer);
+    if (this.#state === "discarding") {
+      clearTimeout(this.#timer);
+      this.context.onRefusalBody?.(Buffer.concat(this.#discarded));
+    }
     if (this.#state === "discarding" || this.#state === "over") return;
+    const { translation } = this.context;
+    const last = translation === undefined ? this.#events?.flush() : this.#translated(() => translation.end());
+    // A translation that failed has ended the attempt.
+    if (this.#isOver()) return;
     if (this.#state === "waiting") this.#begin();
-    this.context.sink.end(this.#events?.flush());
-    const usage = this.#usage?.read();
+    this.context.sink.end(last);
+    const usage = translation === undefined ? this.#usage?.read() : usageOf(translation);
     if (usage !== undefined) this.context.onUsage?.(usage);
-    this.#finish({ kind: "answered", status: this.#status });
+    this.#finish({ kind: "answered", status: this.#head?.status ?? this.#status });
   }
 
   onResponseError(_: Dispatcher.DispatchController, thrown: Error): void {
@@ -137,6 +165,22 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "discarding" || this.#state === "over") return;
     const code = (thrown as NodeJS.ErrnoException).code ?? thrown.name;
     this.#fail(this.#failure(`${thrown.message} (${code})`, thrown), RESETS.includes(code) ? "reset" : "unreachable");
+  }
+
+  /** @returns undefined if the provider's answer cannot be read, which ends the attempt */
+  #translated<T>(read: () => T): T | undefined {
+    try {
+      return read();
+    } catch (thrown) {
+      const { code, message } = toMillraceError(thrown, "upstream_failed");
+      this.#fail(new MillraceError(code, `instance ${this.context.instanceId}: ${message}`), "malformed");
+      this.#abort();
+      return undefined;
+    }
+  }
+
+  #isOver(): boolean {
+    return this.#state === "over";
   }
 
   #pass(bytes: Buffer, controller: Dispatcher.DispatchController): void {
@@ -153,6 +197,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Sends the headers together with the first byte: until then another instance may still get the request. */
   #begin(): void {
     this.#state = "passing";
+    if (this.#head !== undefined) {
+      this.context.sink.begin(this.#head);
+      this.context.onFirstByte(this.#head.status);
+      return;
+    }
     const isEventStream = this.#events !== undefined;
     const headers = answerHeaders(this.#headers, isEventStream);
     this.context.sink.begin({ status: this.#status, headers, isEventStream });
@@ -215,6 +264,12 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #abort(): void {
     this.#controller?.abort(new Error("no longer wanted"));
   }
+}
+
+function usageOf(translation: Translation): TokenUsage | undefined {
+  const counts = translation.counts();
+  if (counts === undefined) return undefined;
+  return { inputTokens: counts.fresh + counts.cacheRead + counts.cacheWrite, outputTokens: counts.output };
 }
 
 /** Whether the answer is an uncompressed event stream: a compressed one can neither be cut between events nor end with an event of ours. */

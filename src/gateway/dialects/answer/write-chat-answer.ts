@@ -29,7 +29,10 @@ export function chatUsage({ fresh, cacheRead, cacheWrite, output, reasoning }: T
     prompt_tokens: prompt,
     completion_tokens: output,
     total_tokens: prompt + output,
-    prompt_tokens_details: { cached_tokens: cacheRead, ...(cacheWrite === 0 ? {} : { cache_write_tokens: cacheWrite }) },
+    prompt_tokens_details: {
+      cached_tokens: cacheRead,
+      ...(cacheWrite === 0 ? {} : { cache_write_tokens: cacheWrite }),
+    },
     completion_tokens_details: { reasoning_tokens: reasoning },
   };
 }
@@ -53,9 +56,7 @@ export class ChatAnswerWriter implements AnswerWriter {
   }
 
   streamEnd(): string {
-    const usage = this.facts.includesUsage
-      ? this.#chunk({ choices: [], usage: chatUsage(this.#counts) })
-      : "";
+    const usage = this.facts.includesUsage ? this.#chunk({ choices: [], usage: chatUsage(this.#counts) }) : "";
     return `${usage}data: [DONE]\n\n`;
   }
 
@@ -83,7 +84,13 @@ export class ChatAnswerWriter implements AnswerWriter {
         return this.#delta({ reasoning_content: part.text });
       case "call": {
         const made = { name: part.name, arguments: "" };
-        const call = { index: part.index, id: part.id, type: "function", function: made, ...extraContent(part.signature) };
+        const call = {
+          index: part.index,
+          id: part.id,
+          type: "function",
+          function: made,
+          ...extraContent(part.signature),
+        };
         return this.#delta({ tool_calls: [call] });
       }
       case "arguments":

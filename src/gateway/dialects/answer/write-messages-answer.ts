@@ -99,7 +99,10 @@ export class MessagesAnswerWriter implements AnswerWriter {
         return this.#call(part);
       case "arguments":
         if (this.#open?.kind !== "call" || this.#open.call !== part.index) {
-          throw malformed("the arguments of one call after those of another", `those of call ${part.index} among others`);
+          throw malformed(
+            "the arguments of one call after those of another",
+            `those of call ${part.index} among others`,
+          );
         }
         return this.#delta({ type: "input_json_delta", partial_json: part.json });
       case "stop":

@@ -88,6 +88,18 @@ export function assertFewCalls(index: number): void {
 }
 
 /** Counts as OpenAI and Google report them: the cached tokens are a part of the prompt's. */
-export function countsOf(prompt: number, cacheRead: number, cacheWrite: number, output: number, reasoning: number): TokenCounts {
-  return { fresh: Math.max(0, prompt - cacheRead - cacheWrite), cacheRead, cacheWrite, output, reasoning: Math.min(reasoning, output) };
+export function countsOf(
+  prompt: number,
+  cacheRead: number,
+  cacheWrite: number,
+  output: number,
+  reasoning: number,
+): TokenCounts {
+  return {
+    fresh: Math.max(0, prompt - cacheRead - cacheWrite),
+    cacheRead,
+    cacheWrite,
+    output,
+    reasoning: Math.min(reasoning, output),
+  };
 }

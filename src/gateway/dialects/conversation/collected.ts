@@ -8,7 +8,13 @@ export type Block =
   | { readonly kind: "text"; text: string }
   | { readonly kind: "thought"; text: string; signature: string | undefined }
   | { readonly kind: "hidden-thought"; readonly data: string }
-  | { readonly kind: "call"; readonly id: string; readonly name: string; readonly signature: string | undefined; json: string };
+  | {
+      readonly kind: "call";
+      readonly id: string;
+      readonly name: string;
+      readonly signature: string | undefined;
+      json: string;
+    };
 
 export interface Collected {
   readonly id: string | undefined;

@@ -17,7 +17,9 @@ export function described(value: unknown): string {
 }
 
 export function invalid(param: string, expected: string, got: unknown): MillraceError {
-  return new MillraceError("invalid_parameter", `expected ${param} to be ${expected}, got ${described(got)}`, { param });
+  return new MillraceError("invalid_parameter", `expected ${param} to be ${expected}, got ${described(got)}`, {
+    param,
+  });
 }
 
 /** `null` counts as absent, as in both vendors' APIs. */

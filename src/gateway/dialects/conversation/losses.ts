@@ -7,6 +7,8 @@ export const DROPPED_HEADER = "x-millrace-dropped-params";
 
 /** A list of more would make the header long. */
 const MAX_LISTED = 32;
+/** A client's name for a field may contain what a header cannot. */
+const NAME = /^[\w.[\]-]{1,80}$/;
 
 export class Losses {
   readonly #dropped = new Set<string>();
@@ -22,16 +24,20 @@ export class Losses {
 
   /** Names of the fields that were left out. */
   get dropped(): readonly string[] {
-    return [...this.#dropped].slice(0, MAX_LISTED);
+    return [...this.#dropped].filter((name) => NAME.test(name)).slice(0, MAX_LISTED);
   }
 
   /** The provider lacks a field on which the answer depends. Throws unless such fields are to be left out. */
   lacks(param: string, what = `no ${param}`): void {
     if (!this.dropsParams) {
-      throw new MillraceError("unsupported_field", `expected ${what} for ${this.provider}, got one it has no equivalent of`, {
-        param,
-        hint: "leave it out; the operator's `drop-params: true` leaves it out for all requests",
-      });
+      throw new MillraceError(
+        "unsupported_field",
+        `expected ${what} for ${this.provider}, got one it has no equivalent of`,
+        {
+          param,
+          hint: "leave it out; the operator's `drop-params: true` leaves it out for all requests",
+        },
+      );
     }
     this.#dropped.add(param);
   }

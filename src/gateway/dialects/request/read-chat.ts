@@ -116,7 +116,8 @@ function messagesOf(fields: Fields, losses: Losses) {
     // A name tells speakers of one role apart, which no other dialect does. What reasoning a client repeats, OpenAI ignores as well.
     for (const key of message.unread()) {
       if (key === "name") losses.ignores(message.name(key));
-      else if (key !== "reasoning_content" && key !== "reasoning" && key !== "annotations") losses.lacks(message.name(key));
+      else if (key !== "reasoning_content" && key !== "reasoning" && key !== "annotations")
+        losses.lacks(message.name(key));
     }
   }
   return { system, turns: list.turns };
@@ -145,7 +146,8 @@ function partOf(part: Fields, losses: Losses): TextPart | ImagePart {
   const type = part.required("type");
   if (type === "text") return { kind: "text", text: part.required("text") };
   if (type === "refusal") return { kind: "text", text: part.required("refusal") };
-  if (type !== "image_url") return losses.cannot(part.name("type"), "text or image_url", JSON.stringify(type.slice(0, 40)));
+  if (type !== "image_url")
+    return losses.cannot(part.name("type"), "text or image_url", JSON.stringify(type.slice(0, 40)));
   const image = part.inner("image_url");
   if (image === undefined) throw invalid(part.name("image_url"), "an object with the url of an image", undefined);
   return { kind: "image", source: imageSource(image.required("url"), image.name("url")) };

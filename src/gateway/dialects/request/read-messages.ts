@@ -1,17 +1,17 @@
 /** Reads Anthropic's messages: the body of a client, for a provider with another dialect. */
 import type { JsonObject } from "../../../core/json-body.js";
-import {
-  type AssistantPart,
-  type CallPart,
-  type Conversation,
-  type FieldNames,
-  type ImagePart,
-  type Reasoning,
-  type ResultPart,
-  type TextPart,
-  type Tool,
-  type ToolChoice,
-  type UserPart,
+import type {
+  AssistantPart,
+  CallPart,
+  Conversation,
+  FieldNames,
+  ImagePart,
+  Reasoning,
+  ResultPart,
+  TextPart,
+  Tool,
+  ToolChoice,
+  UserPart,
 } from "../conversation/conversation.js";
 import { Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
@@ -91,7 +91,8 @@ function textOf(block: Fields): TextPart {
   return { kind: "text", text: block.required("text"), ...cached(block) };
 }
 
-const cached = (block: Fields): { readonly isCached?: true } => (block.take("cache_control") === undefined ? {} : { isCached: true });
+const cached = (block: Fields): { readonly isCached?: true } =>
+  block.take("cache_control") === undefined ? {} : { isCached: true };
 
 function blocksOf<T>(message: Fields, read: (block: Fields, type: string) => T): readonly (T | TextPart)[] {
   const content = message.take("content");
@@ -165,7 +166,8 @@ function callOf(block: Fields, signature: string | undefined): CallPart {
 
 function toolOf(tool: Fields, losses: Losses): Tool {
   const type = tool.text("type") ?? "custom";
-  if (type !== "custom") return losses.cannot(tool.name("type"), "tools of the client", JSON.stringify(type.slice(0, 40)));
+  if (type !== "custom")
+    return losses.cannot(tool.name("type"), "tools of the client", JSON.stringify(type.slice(0, 40)));
   const schema = tool.objectAt("input_schema");
   if (schema === undefined) throw invalid(tool.name("input_schema"), "a JSON Schema of type object", undefined);
   return {
@@ -232,4 +234,3 @@ function reasoningOf(thinking: Fields | undefined, effort: keyof typeof EFFORT_O
       return effort === undefined ? undefined : { kind: "on", ...told };
   }
 }
-

@@ -14,7 +14,13 @@ export interface WriteTerms {
 }
 
 /** Tokens for each effort, where a model is told a budget. */
-const BUDGETS: Readonly<Record<Effort, number>> = { minimal: 1024, low: 2048, medium: 8192, high: 16_384, xhigh: 32_768 };
+const BUDGETS: Readonly<Record<Effort, number>> = {
+  minimal: 1024,
+  low: 2048,
+  medium: 8192,
+  high: 16_384,
+  xhigh: 32_768,
+};
 const LEAST_BUDGET = 1024;
 
 /** @param maxTokens of the answer, the thoughts included @returns undefined if that leaves no room to think */

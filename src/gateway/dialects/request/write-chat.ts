@@ -1,4 +1,5 @@
 /** Writes OpenAI's chat completions, for a client with another dialect. */
+import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
   Conversation,
@@ -15,7 +16,7 @@ export function writeChat(
   conversation: Conversation,
   { model, names, losses }: WriteTerms,
   maxTokensName: "max_completion_tokens" | "max_tokens",
-): object {
+): JsonObject {
   const { system, turns, tools, toolChoice, format, reasoning, isStream } = conversation;
   const messages: object[] = [];
   if (system.length > 0) messages.push({ role: "system", content: textOrParts(system) });
@@ -23,9 +24,14 @@ export function writeChat(
     if (role === "user") for (const message of userMessages(parts)) messages.push(message);
     else messages.push(assistantMessage(parts));
   }
-  if (turns.at(-1)?.role === "assistant") losses.lacks("messages", "a last message of the user (the answer's beginning cannot be given)");
+  if (turns.at(-1)?.role === "assistant")
+    losses.lacks("messages", "a last message of the user (the answer's beginning cannot be given)");
   if (topKOf(conversation) !== undefined) losses.lacks("top_k");
-  for (const part of [...system, ...tools, ...turns.flatMap(({ parts }) => parts as readonly { isCached?: boolean }[])]) {
+  for (const part of [
+    ...system,
+    ...tools,
+    ...turns.flatMap(({ parts }) => parts as readonly { isCached?: boolean }[]),
+  ]) {
     // OpenAI caches prefixes by itself.
     if (part.isCached === true) losses.ignores("cache_control");
   }
@@ -79,10 +85,7 @@ function userMessages(parts: readonly UserPart[]): readonly object[] {
   // A result has text only: its images follow as the user's.
   const images = results.flatMap((result) => result.parts.filter((part): part is ImagePart => part.kind === "image"));
   const said = [...images, ...rest];
-  return [
-    ...results.map(resultMessage),
-    ...(said.length === 0 ? [] : [{ role: "user", content: textOrParts(said) }]),
-  ];
+  return [...results.map(resultMessage), ...(said.length === 0 ? [] : [{ role: "user", content: textOrParts(said) }])];
 }
 
 function resultMessage({ id, parts, isError }: ResultPart): object {

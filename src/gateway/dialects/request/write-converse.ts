@@ -1,4 +1,5 @@
 /** Writes Bedrock's Converse. The model and whether to stream are in the path. */
+import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
   Conversation,
@@ -21,7 +22,7 @@ import {
 
 const CACHE_POINT = { cachePoint: { type: "default" } };
 
-export function writeConverse(conversation: Conversation, terms: WriteTerms): object {
+export function writeConverse(conversation: Conversation, terms: WriteTerms): JsonObject {
   const { losses, names } = terms;
   const { system, turns, stop, format } = conversation;
   assertUserFirst(conversation, losses);
@@ -73,7 +74,10 @@ function additionalOf(conversation: Conversation, { model, thinking, losses, nam
   }
   const budget = budgetOf(reasoning, maxTokens ?? defaultMaxTokens);
   if (budget === undefined) losses.ignores(names.reasoning);
-  return present({ top_k: topK, thinking: budget === undefined ? undefined : { type: "enabled", budget_tokens: budget } });
+  return present({
+    top_k: topK,
+    thinking: budget === undefined ? undefined : { type: "enabled", budget_tokens: budget },
+  });
 }
 
 function toolConfigOf(conversation: Conversation, { losses, names }: WriteTerms): object | undefined {
@@ -107,7 +111,10 @@ function choiceOf(choice: ToolChoice | undefined): object | undefined {
 
 function contentOf(parts: readonly (UserPart | AssistantPart)[], losses: Losses): readonly object[] {
   return parts.flatMap((part) =>
-    withPoint(blockOf(part, losses), part.kind === "call" || part.kind === "thought" || part.kind === "hidden-thought" ? false : part.isCached),
+    withPoint(
+      blockOf(part, losses),
+      part.kind === "call" || part.kind === "thought" || part.kind === "hidden-thought" ? false : part.isCached,
+    ),
   );
 }
 
@@ -139,6 +146,7 @@ const FORMATS: readonly string[] = ["png", "jpeg", "gif", "webp"];
 function imageBlock({ source }: ImagePart, losses: Losses): object {
   if (source.url !== undefined) return losses.cannot("messages", "images in base64", "the address of one");
   const format = source.mediaType.replace(/^image\//, "");
-  if (!FORMATS.includes(format)) losses.cannot("messages", `images of ${FORMATS.join(", ")}`, JSON.stringify(source.mediaType.slice(0, 40)));
+  if (!FORMATS.includes(format))
+    losses.cannot("messages", `images of ${FORMATS.join(", ")}`, JSON.stringify(source.mediaType.slice(0, 40)));
   return { image: { format, source: { bytes: source.base64 } } };
 }

@@ -19,14 +19,15 @@ import { assertUserFirst, budgetOf, effortOf, present, topKOf, type WriteTerms }
 const UNSIGNED = "skip_thought_signature_validator";
 const MAX_STOPS = 5;
 
-export function writeGemini(conversation: Conversation, terms: WriteTerms): object {
+export function writeGemini(conversation: Conversation, terms: WriteTerms): JsonObject {
   const { losses, names } = terms;
   const { system, turns, tools, stop } = conversation;
   assertUserFirst(conversation, losses);
   if (!conversation.allowsParallelCalls && tools.length > 0) losses.lacks(names.parallelCalls);
   if (stop.length > MAX_STOPS) losses.lacks(names.stop, `at most ${MAX_STOPS} ${names.stop}`);
   if (conversation.user !== undefined) losses.ignores(names.user);
-  if (turns.at(-1)?.role === "assistant") losses.lacks("messages", "a last message of the user (the answer's beginning cannot be given)");
+  if (turns.at(-1)?.role === "assistant")
+    losses.lacks("messages", "a last message of the user (the answer's beginning cannot be given)");
   const callNames = new Map<string, string>();
   const contents = turns.map(({ role, parts }) => {
     if (role === "user") return { role, parts: parts.flatMap((part) => userPart(part, callNames, losses)) };
@@ -55,7 +56,13 @@ export function writeGemini(conversation: Conversation, terms: WriteTerms): obje
   });
 }
 
-const LEVELS: Readonly<Record<Effort, string>> = { minimal: "minimal", low: "low", medium: "medium", high: "high", xhigh: "high" };
+const LEVELS: Readonly<Record<Effort, string>> = {
+  minimal: "minimal",
+  low: "low",
+  medium: "medium",
+  high: "high",
+  xhigh: "high",
+};
 
 function thinkingOf({ reasoning, maxTokens }: Conversation, { thinking }: WriteTerms): object | undefined {
   if (reasoning === undefined) return undefined;
@@ -93,7 +100,8 @@ function imagePart({ source }: ImagePart, losses: Losses): object {
 
 function resultPart({ id, parts, isError }: ResultPart, names: ReadonlyMap<string, string>, losses: Losses): object {
   const name = names.get(id);
-  if (name === undefined) return losses.cannot("messages", "a result of a call in the conversation", JSON.stringify(id));
+  if (name === undefined)
+    return losses.cannot("messages", "a result of a call in the conversation", JSON.stringify(id));
   const text = parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
   return { functionResponse: { id, name, response: isError ? { error: text } : resultOf(text) } };
 }

@@ -1,4 +1,5 @@
 /** Writes Anthropic's messages, for a client with another dialect. */
+import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
   Conversation,
@@ -19,7 +20,7 @@ import {
   type WriteTerms,
 } from "./terms.js";
 
-export function writeMessages(conversation: Conversation, terms: WriteTerms): object {
+export function writeMessages(conversation: Conversation, terms: WriteTerms): JsonObject {
   const { losses, model, names, defaultMaxTokens } = terms;
   const { system, turns, tools, format } = conversation;
   assertUserFirst(conversation, losses);

@@ -5,7 +5,6 @@
 import { crc32 } from "node:zlib";
 import { MillraceError } from "../../../core/errors.js";
 
-
 export interface AwsFrame {
   /** Of type string; headers of other types are skipped. */
   readonly headers: ReadonlyMap<string, string>;
@@ -60,7 +59,8 @@ function lengthOf(bytes: Buffer): number {
   const [total, headers] = [bytes.readUInt32BE(0), bytes.readUInt32BE(4)];
   const checksum = crc32(bytes.subarray(0, 8));
   if (bytes.readUInt32BE(8) !== checksum) throw broken(`the checksum ${checksum} of a prelude`, bytes.readUInt32BE(8));
-  if (total < LEAST_BYTES || total > MAX_FRAME_BYTES) throw broken(`a frame of at most ${MAX_FRAME_BYTES} bytes`, total);
+  if (total < LEAST_BYTES || total > MAX_FRAME_BYTES)
+    throw broken(`a frame of at most ${MAX_FRAME_BYTES} bytes`, total);
   if (headers > Math.min(MAX_HEADER_BYTES, total - LEAST_BYTES)) throw broken("headers within their frame", headers);
   return total;
 }
@@ -68,7 +68,8 @@ function lengthOf(bytes: Buffer): number {
 function frameOf(bytes: Buffer): AwsFrame {
   const end = bytes.length - CHECKSUM_BYTES;
   const checksum = crc32(bytes.subarray(0, end));
-  if (bytes.readUInt32BE(end) !== checksum) throw broken(`the checksum ${checksum} of a frame`, bytes.readUInt32BE(end));
+  if (bytes.readUInt32BE(end) !== checksum)
+    throw broken(`the checksum ${checksum} of a frame`, bytes.readUInt32BE(end));
   const headersEnd = PRELUDE_BYTES + bytes.readUInt32BE(4);
   const headers = headersOf(bytes.subarray(PRELUDE_BYTES, headersEnd));
   // The reader's bytes are reused for nothing, but a payload may outlive the whole chunk it came in.

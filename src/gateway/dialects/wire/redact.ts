@@ -2,7 +2,8 @@
 
 const SHOWN = "(key)";
 /** The forms of the providers' keys, whole or masked in the middle. */
-const KEYS = /\b(?:sk|pk|rk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w*-]{10,}|\b(?:AKIA|ASIA|ABSK)[\w*+/=-]{8,}|\b[Bb]earer\s+[^\s"']+/g;
+const KEYS =
+  /\b(?:sk|pk|rk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w*-]{10,}|\b(?:AKIA|ASIA|ABSK)[\w*+/=-]{8,}|\b[Bb]earer\s+[^\s"']+/g;
 /** A shorter secret would take words apart. */
 const LEAST_LENGTH = 6;
 

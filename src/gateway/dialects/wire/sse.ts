@@ -57,7 +57,10 @@ export class EventReader {
     if (this.#numBytes <= MAX_EVENT_BYTES) return;
     this.#held = [NOTHING];
     this.#data = [];
-    throw new MillraceError("upstream_failed", `expected events of at most ${MAX_EVENT_BYTES} bytes in the provider's answer, got more`);
+    throw new MillraceError(
+      "upstream_failed",
+      `expected events of at most ${MAX_EVENT_BYTES} bytes in the provider's answer, got more`,
+    );
   }
 
   #line(line: string, events: SentEvent[]): void {
