@@ -37,6 +37,8 @@ const HINTS: readonly string[] = [
   "store",
   "priority",
 ];
+/** Members of answers that clients repeat in the next request, and that OpenAI ignores there. */
+const REPEATED: readonly string[] = ["reasoning_content", "reasoning", "annotations", "parsed", "audio"];
 /** Values that mean the same as leaving the field out. */
 const IDLE: Readonly<Record<string, (value: unknown) => boolean>> = {
   n: (value) => value === 1,
@@ -116,8 +118,7 @@ function messagesOf(fields: Fields, losses: Losses) {
     // A name tells speakers of one role apart, which no other dialect does. What reasoning a client repeats, OpenAI ignores as well.
     for (const key of message.unread()) {
       if (key === "name") losses.ignores(message.name(key));
-      else if (key !== "reasoning_content" && key !== "reasoning" && key !== "annotations")
-        losses.lacks(message.name(key));
+      else if (!REPEATED.includes(key)) losses.lacks(message.name(key));
     }
   }
   return { system, turns: list.turns };
