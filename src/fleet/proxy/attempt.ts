@@ -1,8 +1,8 @@
 /** One request sent to one instance: streams the answer to its sink at the sink's pace, and enforces the time limits. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
-import { MillraceError, toMillraceError } from "../../core/errors.js";
-import type { AnswerHead, AnswerSink } from "../../gateway/answer.js";
+import { MillraceError } from "../../core/errors.js";
+import type { AnswerSink } from "../../gateway/answer.js";
 import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
@@ -70,8 +70,6 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #lastByteMs = 0;
   #numDiscarded = 0;
   readonly #discarded: Buffer[] = [];
-  /** Head of a translated answer. */
-  #head: AnswerHead | undefined;
   #settle: (result: AttemptResult) => void = () => {};
 
   constructor(private readonly context: AttemptContext) {
@@ -120,8 +118,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#watch(this.context.timeouts.idleMs);
       return;
     }
-    if (translation !== undefined) this.#translated(() => (this.#head = translation.begin(status, headers)));
-    else if (isEventStream(headers)) this.#events = new WholeEvents();
+    if (translation !== undefined) {
+      translation.begin(status, headers);
+      this.#checkTranslation();
+    } else if (isEventStream(headers)) this.#events = new WholeEvents();
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -136,11 +136,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#lastByteMs = performance.now();
     const { translation } = this.context;
     if (translation === undefined) this.#usage?.push(chunk);
-    const bytes =
-      translation === undefined
-        ? (this.#events?.push(chunk) ?? chunk)
-        : this.#translated(() => translation.push(chunk));
-    if (bytes !== undefined && bytes.length > 0) this.#pass(bytes, controller);
+    const bytes = translation?.push(chunk) ?? this.#events?.push(chunk) ?? chunk;
+    if (bytes.length > 0) this.#pass(bytes, controller);
+    this.#checkTranslation();
   }
 
   onResponseEnd(): void {
@@ -150,14 +148,15 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
     if (this.#state === "discarding" || this.#state === "over") return;
     const { translation } = this.context;
-    const last = translation === undefined ? this.#events?.flush() : this.#translated(() => translation.end());
+    const last = translation?.end() ?? this.#events?.flush();
+    this.#checkTranslation();
     // A translation that failed has ended the attempt.
     if (this.#isOver()) return;
     if (this.#state === "waiting") this.#begin();
     this.context.sink.end(last);
     const usage = translation === undefined ? this.#usage?.read() : usageOf(translation);
     if (usage !== undefined) this.context.onUsage?.(usage);
-    this.#finish({ kind: "answered", status: this.#head?.status ?? this.#status });
+    this.#finish({ kind: "answered", status: translation?.head().status ?? this.#status });
   }
 
   onResponseError(_: Dispatcher.DispatchController, thrown: Error): void {
@@ -167,16 +166,12 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#fail(this.#failure(`${thrown.message} (${code})`, thrown), RESETS.includes(code) ? "reset" : "unreachable");
   }
 
-  /** @returns undefined if the provider's answer cannot be read, which ends the attempt */
-  #translated<T>(read: () => T): T | undefined {
-    try {
-      return read();
-    } catch (thrown) {
-      const { code, message } = toMillraceError(thrown, "upstream_failed");
-      this.#fail(new MillraceError(code, `instance ${this.context.instanceId}: ${message}`), "malformed");
-      this.#abort();
-      return undefined;
-    }
+  /** Ends the attempt if the provider's answer cannot be read any further. */
+  #checkTranslation(): void {
+    const failure = this.context.translation?.failure;
+    if (failure === undefined) return;
+    this.#fail(new MillraceError(failure.code, `instance ${this.context.instanceId}: ${failure.message}`), "malformed");
+    this.#abort();
   }
 
   #isOver(): boolean {
@@ -197,9 +192,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Sends the headers together with the first byte: until then another instance may still get the request. */
   #begin(): void {
     this.#state = "passing";
-    if (this.#head !== undefined) {
-      this.context.sink.begin(this.#head);
-      this.context.onFirstByte(this.#head.status);
+    const head = this.context.translation?.head();
+    if (head !== undefined) {
+      this.context.sink.begin(head);
+      this.context.onFirstByte(head.status);
       return;
     }
     const isEventStream = this.#events !== undefined;

@@ -202,6 +202,7 @@ export class Delivery {
       isHeard = this.#running.delete(attempt);
       record.endMs = performance.now();
       record.outcome = result.kind;
+      if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
       const usage = translation?.counts();
       if (usage !== undefined) record.usage = usage;
       if (result.kind === "refused") record.status = result.status;
@@ -241,11 +242,13 @@ export class Delivery {
 function limitListeners(lease: Lease): Pick<AttemptContext, "onHead" | "onRefusalBody"> {
   return {
     onHead: (status, headers) => lease.learn(rateLimitsOf(headers, Date.now()), status === 429),
-    onRefusalBody: (body) => {
-      const retryAfterMs = retryDelayOf(body);
-      if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
-    },
+    onRefusalBody: (body) => learnFromBody(lease, body),
   };
+}
+
+function learnFromBody(lease: Lease, body: Buffer | undefined): void {
+  const retryAfterMs = body === undefined ? undefined : retryDelayOf(body);
+  if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
 }
 
 /** What an attempt's result says about the instance. Being busy is no failure; answering every request with an error is. */

@@ -12,6 +12,8 @@ import { isObject } from "./conversation/fields.js";
 import { DROPPED_HEADER } from "./conversation/losses.js";
 import { type ClientDialect, clientErrorBody, clientStatus, readProviderError } from "./provider-error.js";
 import { FrameReader } from "./wire/aws-frames.js";
+import { ByteList } from "./wire/byte-list.js";
+import { retryDelayOf } from "./wire/rate-limits.js";
 import type { Redactor } from "./wire/redact.js";
 import { EventReader } from "./wire/sse.js";
 
@@ -48,7 +50,6 @@ export interface TranslationTerms {
 
 const MAX_WHOLE_BYTES = 16 * 2 ** 20;
 const MAX_ERROR_BYTES = 64 * 1024;
-const NOTHING = Buffer.alloc(0);
 const REQUEST_ID = /^[\w-]{1,128}$/;
 
 type Mode = "error" | "whole" | "sse" | "frames";
@@ -60,74 +61,62 @@ export class Translation {
   #isDone = false;
   readonly #events = new EventReader();
   readonly #frames = new FrameReader();
-  readonly #held: Buffer[] = [];
-  #numHeld = 0;
+  /** A whole answer, or the beginning of an error. */
+  readonly #held = new ByteList();
+  #failure: MillraceError | undefined;
 
   constructor(private readonly terms: TranslationTerms) {}
 
-  /** Throws upstream_failed for an answer that cannot be one. */
-  begin(status: number, headers: IncomingHttpHeaders): AnswerHead {
-    const { client, isStream, provider } = this.terms;
-    this.#status = status;
-    this.#headers = headers;
-    const type = headers["content-type"] ?? "";
-    const encoding = headers["content-encoding"];
-    // The gateway asks for none, and it follows no redirect: the next host must not get the key.
-    if (encoding !== undefined && encoding !== "identity")
-      throw this.#unexpected(`the encoding ${JSON.stringify(encoding.slice(0, 20))}`);
-    if (status < 200 || (status >= 300 && status < 400)) throw this.#unexpected(`status ${status}`);
-    if (status >= 400) this.#mode = "error";
-    else if (type.startsWith("text/event-stream")) this.#mode = "sse";
-    else if (type.startsWith("application/vnd.amazon.eventstream")) this.#mode = "frames";
-    else if (type.startsWith("application/json")) this.#mode = "whole";
-    else throw this.#unexpected(`the type ${JSON.stringify(type.slice(0, 60))} from ${provider}`);
-    const isStreamed = this.#mode === "sse" || this.#mode === "frames";
-    const isEventStream = this.#mode !== "error" && (this.terms.course.isNative ? isStreamed : isStream);
-    return {
-      status: status >= 400 ? clientStatus(status, client) : status,
-      headers: this.#clientHeaders(isEventStream),
-      isEventStream,
-    };
+  /** Why the provider's answer cannot be read any further; undefined: it can. */
+  get failure(): MillraceError | undefined {
+    return this.#failure;
   }
 
-  /** @returns the client's bytes, which may be none */
+  /** An answer that cannot be one fails at once. */
+  begin(status: number, headers: IncomingHttpHeaders): void {
+    this.#status = status;
+    this.#headers = headers;
+    this.#guarded(() => {
+      this.#mode = this.#modeOf(status, headers);
+    });
+  }
+
+  /** Of the client's answer, at its first byte or at its end. */
+  head(): AnswerHead {
+    const { client, isStream, course } = this.terms;
+    const isStreamed = this.#mode === "sse" || this.#mode === "frames";
+    const isEventStream = this.#mode !== "error" && (course.isNative ? isStreamed : isStream);
+    const status = this.#status >= 400 ? clientStatus(this.#status, client) : this.#status;
+    return { status, headers: this.#clientHeaders(isEventStream), isEventStream };
+  }
+
+  /** @returns the client's bytes, which may be none: what came before a failure counts */
   push(chunk: Buffer): Buffer {
-    return this.#guarded(() => {
-      switch (this.#mode) {
-        case "sse":
-          return this.#events
-            .push(chunk)
-            .map((event) => this.#event(event))
-            .join("");
-        case "frames":
-          return this.#frames
-            .push(chunk)
-            .map(({ headers, payload }) => this.#frame(headers, payload))
-            .join("");
-        default:
-          this.#hold(chunk);
-          return "";
-      }
+    return this.#guarded((give) => {
+      if (this.#mode === "sse") this.#events.push(chunk, (event) => give(this.#event(event)));
+      else if (this.#mode === "frames")
+        this.#frames.push(chunk, ({ headers, payload }) => give(this.#frame(headers, payload)));
+      else this.#hold(chunk);
     });
   }
 
   /** @returns the last bytes */
   end(): Buffer {
-    return this.#guarded(() => {
-      switch (this.#mode) {
-        case "sse":
-          return this.#end();
-        case "frames":
-          this.#frames.end();
-          return this.#end();
-        case "error":
-          return this.#error(Buffer.concat(this.#held));
-        case "whole": {
-          const raw = Buffer.concat(this.#held);
-          return this.terms.course.whole(this.#object(raw.toString("utf8")), raw);
-        }
+    return this.#guarded((give) => {
+      if (this.#mode === "error") give(this.#error(this.#held.view()));
+      else if (this.#mode === "whole") {
+        const raw = this.#held.view();
+        give(this.terms.course.whole(this.#object(raw.toString("utf8")), raw));
+      } else {
+        if (this.#mode === "frames") this.#frames.end();
+        give(this.#end());
       }
     });
+  }
+
+  /** What the provider says with an error status, as far as it has been read. */
+  get errorBody(): Buffer | undefined {
+    return this.#mode === "error" ? this.#held.view() : undefined;
   }
 
   counts(): TokenCounts | undefined {
@@ -136,12 +125,7 @@ export class Translation {
 
   #clientHeaders(isEventStream: boolean): OutgoingHttpHeaders {
     const { dropped } = this.terms;
-    const {
-      "x-request-id": xRequestId,
-      "request-id": requestId,
-      "x-amzn-requestid": amazonId,
-      "retry-after": retryAfter,
-    } = this.#headers;
+    const { "x-request-id": xRequestId, "request-id": requestId, "x-amzn-requestid": amazonId } = this.#headers;
     const id = [xRequestId, requestId, amazonId].find((each) => typeof each === "string" && REQUEST_ID.test(each));
     return {
       "content-type": isEventStream ? "text/event-stream; charset=utf-8" : "application/json",
@@ -149,19 +133,42 @@ export class Translation {
       ...(dropped.length === 0 ? {} : { [DROPPED_HEADER]: dropped.join(", ") }),
       // The provider's support asks for it.
       ...(id === undefined ? {} : { "x-millrace-upstream-request-id": id }),
-      ...(this.#status >= 400 && retryAfter !== undefined && retryAfter.length <= 64
-        ? { "retry-after": retryAfter }
-        : {}),
+      ...this.#retryAfter(),
     };
   }
 
+  /** Google tells the time in the body. */
+  #retryAfter(): OutgoingHttpHeaders {
+    if (this.#status < 400) return {};
+    const { "retry-after": told } = this.#headers;
+    if (told !== undefined) return told.length <= 64 ? { "retry-after": told } : {};
+    const ms = this.#status === 429 ? retryDelayOf(this.#held.view()) : undefined;
+    return ms === undefined ? {} : { "retry-after": String(Math.ceil(ms / 1000)) };
+  }
+
+  #modeOf(status: number, headers: IncomingHttpHeaders): Mode {
+    const { "content-type": type = "", "content-encoding": encoding } = headers;
+    // The gateway asks for none, and it follows no redirect: the next host must not get the key.
+    if (encoding !== undefined && encoding !== "identity") {
+      throw this.#unexpected(`the encoding ${JSON.stringify(encoding.slice(0, 20))}`);
+    }
+    if (status < 200 || (status >= 300 && status < 400)) throw this.#unexpected(`status ${status}`);
+    if (status >= 400) return "error";
+    if (type.startsWith("text/event-stream")) return "sse";
+    if (type.startsWith("application/vnd.amazon.eventstream")) return "frames";
+    if (type.startsWith("application/json")) return "whole";
+    throw this.#unexpected(`the type ${JSON.stringify(type.slice(0, 60))}`);
+  }
+
   #hold(chunk: Buffer): void {
-    const isError = this.#mode === "error";
-    // The beginning of an error says what it is about.
-    if (isError && this.#numHeld >= MAX_ERROR_BYTES) return;
-    this.#numHeld += chunk.length;
-    if (!isError && this.#numHeld > MAX_WHOLE_BYTES) throw this.#unexpected(`more than ${MAX_WHOLE_BYTES} bytes`);
-    this.#held.push(chunk);
+    if (this.#mode === "error") {
+      // The beginning of an error says what it is about.
+      this.#held.append(chunk.subarray(0, MAX_ERROR_BYTES - this.#held.length));
+      return;
+    }
+    if (this.#held.length + chunk.length > MAX_WHOLE_BYTES)
+      throw this.#unexpected(`more than ${MAX_WHOLE_BYTES} bytes`);
+    this.#held.append(chunk);
   }
 
   #event(event: ProviderEvent): string {
@@ -213,15 +220,21 @@ export class Translation {
     return new MillraceError("upstream_failed", `expected an answer of ${this.terms.provider}'s API, got ${got}`);
   }
 
-  #guarded(make: () => string | Buffer): Buffer {
-    try {
-      const made = make();
-      if (typeof made !== "string") return made;
-      return made === "" ? NOTHING : Buffer.from(made);
-    } catch (thrown) {
-      const { code, message } = toMillraceError(thrown, "upstream_failed");
-      throw new MillraceError(code, this.terms.redactor.text(message));
+  /** After a failure nothing is read any more. */
+  #guarded(read: (give: (made: string | Buffer) => void) => void): Buffer {
+    const made: Buffer[] = [];
+    if (this.#failure === undefined) {
+      try {
+        read((piece) => {
+          if (piece.length > 0) made.push(typeof piece === "string" ? Buffer.from(piece) : Buffer.from(piece));
+        });
+      } catch (thrown) {
+        const { code, message } = toMillraceError(thrown, "upstream_failed");
+        this.#failure = new MillraceError(code, this.terms.redactor.text(message));
+        this.#held.clear();
+      }
     }
+    return made.length === 1 ? made[0]! : Buffer.concat(made);
   }
 }
 

@@ -4,10 +4,12 @@
  */
 import { crc32 } from "node:zlib";
 import { MillraceError } from "../../../core/errors.js";
+import { ByteList } from "./byte-list.js";
 
 export interface AwsFrame {
   /** Of type string; headers of other types are skipped. */
   readonly headers: ReadonlyMap<string, string>;
+  /** Valid until the reader gets more bytes. */
   readonly payload: Buffer;
 }
 
@@ -23,34 +25,28 @@ function broken(expected: string, got: string | number): MillraceError {
 }
 
 export class FrameReader {
-  #held: Buffer[] = [];
-  #numHeld = 0;
-  /** Bytes of the frame that is under way; 0: its length is not known. */
-  #numWanted = 0;
+  readonly #held = new ByteList();
+  /** Bytes of the frame that is under way; undefined: its prelude is not complete. */
+  #numWanted: number | undefined;
 
-  push(chunk: Buffer): readonly AwsFrame[] {
-    const frames: AwsFrame[] = [];
-    this.#held.push(chunk);
-    this.#numHeld += chunk.length;
-    while (this.#numHeld >= (this.#numWanted || PRELUDE_BYTES)) {
-      const bytes = this.#held.length === 1 ? this.#held[0]! : Buffer.concat(this.#held);
-      this.#held = [bytes];
-      if (this.#numWanted === 0) {
-        this.#numWanted = lengthOf(bytes);
+  /** @param take gets each frame in turn, even if what follows it cannot be read */
+  push(chunk: Buffer, take: (frame: AwsFrame) => void): void {
+    this.#held.append(chunk);
+    while (this.#held.length >= (this.#numWanted ?? PRELUDE_BYTES)) {
+      if (this.#numWanted === undefined) {
+        this.#numWanted = lengthOf(this.#held.view());
         continue;
       }
-      frames.push(frameOf(bytes.subarray(0, this.#numWanted)));
-      const rest = bytes.subarray(this.#numWanted);
-      this.#held = rest.length === 0 ? [] : [rest];
-      this.#numHeld = rest.length;
-      this.#numWanted = 0;
+      const frame = frameOf(this.#held.view().subarray(0, this.#numWanted));
+      this.#held.drop(this.#numWanted);
+      this.#numWanted = undefined;
+      take(frame);
     }
-    return frames;
   }
 
   /** The stream has ended. Throws in the middle of a frame. */
   end(): void {
-    if (this.#numHeld > 0) throw broken("whole frames", `${this.#numHeld} bytes of one`);
+    if (this.#held.length > 0) throw broken("whole frames", `${this.#held.length} bytes of one`);
   }
 }
 
@@ -72,7 +68,6 @@ function frameOf(bytes: Buffer): AwsFrame {
     throw broken(`the checksum ${checksum} of a frame`, bytes.readUInt32BE(end));
   const headersEnd = PRELUDE_BYTES + bytes.readUInt32BE(4);
   const headers = headersOf(bytes.subarray(PRELUDE_BYTES, headersEnd));
-  // The reader's bytes are reused for nothing, but a payload may outlive the whole chunk it came in.
   return { headers, payload: bytes.subarray(headersEnd, end) };
 }
 

@@ -1,5 +1,6 @@
 /** Reads server-sent events out of the pieces of a stream, however it is cut. An event is bounded; comments and unknown fields are skipped. */
 import { MillraceError } from "../../../core/errors.js";
+import { ByteList } from "./byte-list.js";
 
 export interface SentEvent {
   /** "" where the event has no name. */
@@ -11,19 +12,18 @@ export interface SentEvent {
 export const MAX_EVENT_BYTES = 4 * 2 ** 20;
 const LF = 0x0a;
 const CR = 0x0d;
-const NOTHING = Buffer.alloc(0);
 
 export class EventReader {
-  /** The beginning of a line, in pieces: joining them at each would cost the square of a long line's length. */
-  #held: Buffer[] = [];
+  /** The beginning of a line. */
+  readonly #held = new ByteList();
   /** Bytes of the event so far. */
   #numBytes = 0;
   #endedWithCr = false;
   #name = "";
   #data: string[] = [];
 
-  push(chunk: Buffer): readonly SentEvent[] {
-    const events: SentEvent[] = [];
+  /** @param take gets each event in turn, even if what follows it cannot be read */
+  push(chunk: Buffer, take: (event: SentEvent) => void): void {
     let start = 0;
     for (let i = 0; i < chunk.length; i++) {
       const byte = chunk[i]!;
@@ -34,28 +34,29 @@ export class EventReader {
       // The second half of a CRLF ends no line.
       const isSecondHalf = byte === LF && this.#endedWithCr;
       this.#endedWithCr = byte === CR;
-      if (!isSecondHalf) this.#line(this.#take(chunk.subarray(start, i)), events);
+      if (!isSecondHalf) this.#line(this.#take(chunk.subarray(start, i)), take);
       start = i + 1;
     }
     const rest = chunk.subarray(start);
     if (rest.length > 0) {
       this.#count(rest.length);
-      this.#held.push(rest);
+      this.#held.append(rest);
     }
-    return events;
   }
 
   #take(end: Buffer): string {
     this.#count(end.length + 1);
-    const line = this.#held.length === 0 ? end : Buffer.concat([...this.#held, end]);
-    this.#held = [];
-    return line.toString("utf8");
+    if (this.#held.length === 0) return end.toString("utf8");
+    this.#held.append(end);
+    const line = this.#held.view().toString("utf8");
+    this.#held.drop(this.#held.length);
+    return line;
   }
 
   #count(numBytes: number): void {
     this.#numBytes += numBytes;
     if (this.#numBytes <= MAX_EVENT_BYTES) return;
-    this.#held = [NOTHING];
+    this.#held.clear();
     this.#data = [];
     throw new MillraceError(
       "upstream_failed",
@@ -63,12 +64,13 @@ export class EventReader {
     );
   }
 
-  #line(line: string, events: SentEvent[]): void {
+  #line(line: string, take: (event: SentEvent) => void): void {
     if (line === "") {
-      if (this.#data.length > 0) events.push({ name: this.#name, data: this.#data.join("\n") });
+      const event = { name: this.#name, data: this.#data };
       this.#name = "";
       this.#data = [];
       this.#numBytes = 0;
+      if (event.data.length > 0) take({ name: event.name, data: event.data.join("\n") });
       return;
     }
     const colon = line.indexOf(":");
