@@ -43,6 +43,8 @@ const STATUS_BY_CODE = {
   no_instance_ready: 503,
   upstream_timeout: 504,
   upstream_limited: 429,
+  not_cached: 504,
+  idempotency_conflict: 409,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

@@ -5,14 +5,19 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
+import { cachePathsHandler } from "./cache-paths.js";
 import type { FleetConfig } from "./config/schema.js";
+import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
+import { createRouteMetrics } from "./observe/route-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -28,6 +33,7 @@ import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
+import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -71,8 +77,10 @@ export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
+  readonly #virtual: VirtualModels;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
+  readonly #versions: ModelVersions;
   #config: FleetConfig;
   #authorize: ReturnType<typeof authorizeBy>;
   #planned: readonly PlannedModel[] = [];
@@ -90,6 +98,7 @@ export class Fleet {
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
+    this.#versions = new ModelVersions(this.#supervisor);
     this.#keeper = new Keeper(
       {
         instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
@@ -109,8 +118,10 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      modelOf: (name) => this.#pool.modelOf(name),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
+    this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
 
   /** Listens immediately; instances start in the background. */
@@ -191,7 +202,19 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
-    this.#policies = createPolicies({ config: () => this.#config, database: () => this.#openDatabase(), logger });
+    this.#policies = await createPolicies({
+      config: () => this.#config,
+      database: () => this.#openDatabase(),
+      models: {
+        resolve: (name) => this.#pool.modelOf(name),
+        engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
+        version: (model) => this.#versions.of(model),
+      },
+      metrics: this.#metrics,
+      submit: (request, sink) => this.#running().submit(request, sink),
+      virtual: this.#virtual,
+      logger,
+    });
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
@@ -205,21 +228,34 @@ export class Fleet {
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
+      virtualModels: () => this.#virtual.names(),
+      schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
       modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
-        const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
+        const planned = this.#plannedOf(name);
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: adminHandler(this.#adminTarget()),
+      handleOther: this.#otherPaths(),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  #otherPaths() {
+    const semanticCache = () => this.#semanticCache();
+    const admin = adminHandler(this.#adminTarget());
+    const cache = cachePathsHandler({ authorize: (headers) => this.#authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) => admin(...request) || cache(...request);
+  }
+
+  #semanticCache(): SemanticCache | undefined {
+    return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
   #openDatabase(): Database.Database {
@@ -238,6 +274,7 @@ export class Fleet {
   }
 
   async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    this.#virtual.configure(config);
     const planned = planModels(config, machine);
     const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
     const added = planned.filter(({ spec }) => !before.has(spec.name));
@@ -251,6 +288,10 @@ export class Fleet {
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
+    this.#versions.configure(
+      planned.map(({ spec }) => spec),
+      versionWords(config),
+    );
     this.#keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
       this.#residenceRules(),
@@ -303,9 +344,14 @@ export class Fleet {
     return this.#config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
   }
 
+  #plannedOf(name: string): PlannedModel | undefined {
+    const model = this.#pool.modelOf(name);
+    return this.#planned.find(({ spec }) => spec.name === model);
+  }
+
   /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
-    const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
+    const spec = this.#plannedOf(name)?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }
@@ -348,6 +394,9 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      semanticCache: () => this.#semanticCache(),
+      cascades: () => this.#virtual.reports(),
+      reopenCascade: (name: string) => this.#virtual.reopen(name),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
@@ -377,6 +426,12 @@ export class Fleet {
     if (this.#proxy === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
     return this.#proxy;
   }
+}
+
+/** What the operator calls the present version of each model. */
+function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
+  const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
+  return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));
 }
 
 /** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */

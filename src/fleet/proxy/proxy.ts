@@ -221,7 +221,12 @@ class Door {
     }
     if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
       this.#authorized(incoming, refuse, () => {
-        respondJson(outgoing, 200, requestId, modelList(options.pool.models(), path));
+        respondJson(
+          outgoing,
+          200,
+          requestId,
+          modelList([...options.pool.models(), ...(options.virtualModels?.() ?? [])], path),
+        );
       });
       return true;
     }

@@ -298,7 +298,7 @@ function authorization(
   const { engine, apiKey, aws } = provider;
   if (engine === "bedrock" && aws !== undefined) {
     const { host } = new URL(url);
-    return signedHeaders(aws, { method: "POST", host, path, body, service: "bedrock", now });
+    return signedHeaders(aws, { host, path, body, service: "bedrock", now });
   }
   if (apiKey === undefined) return {};
   switch (engine) {

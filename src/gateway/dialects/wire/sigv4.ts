@@ -9,10 +9,11 @@ export interface AwsCredentials {
 }
 
 export interface SignedRequest {
-  readonly method: "POST" | "GET";
-  readonly host: string;
+  readonly method: string;
   /** As it is sent: each segment is encoded once. */
   readonly path: string;
+  /** The headers to sign, in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
   readonly service: string;
   readonly now: Date;
@@ -28,37 +29,49 @@ export function awsEncode(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** @returns the headers to send beside `content-type` @example signedHeaders(credentials, { method: "POST", host, path, body, service: "bedrock", now }) */
-export function signedHeaders(credentials: AwsCredentials, request: SignedRequest): Readonly<Record<string, string>> {
-  const { region, accessKeyId, secretAccessKey, sessionToken } = credentials;
-  const { method, host, path, body, service, now } = request;
-  // 20260131T235959Z
-  const time = `${now.toISOString().replace(/[-:]/g, "").slice(0, 15)}Z`;
-  const day = time.slice(0, 8);
-  const signed: Record<string, string> = {
-    "content-type": "application/json",
-    host,
-    "x-amz-date": time,
-    ...(sessionToken === undefined ? {} : { "x-amz-security-token": sessionToken }),
-  };
-  const names = Object.keys(signed).sort();
+/** @example 20260131T235959Z */
+const timeOf = (now: Date): string => `${now.toISOString().replace(/[-:]/g, "").slice(0, 15)}Z`;
+
+const scopeOf = ({ region }: AwsCredentials, { service, now }: Pick<SignedRequest, "service" | "now">): string =>
+  `${timeOf(now).slice(0, 8)}/${region}/${service}/aws4_request`;
+
+const namesOf = (headers: SignedRequest["headers"]): string => Object.keys(headers).sort().join(";");
+
+/** The signature in hexadecimal. */
+export function signature(credentials: AwsCredentials, request: SignedRequest): string {
+  const { method, path, headers, body, now } = request;
+  const names = Object.keys(headers).sort();
   const canonical = [
     method,
     // Every service but S3 has the path encoded twice.
     path.split("/").map(awsEncode).join("/"),
     "",
-    ...names.map((name) => `${name}:${signed[name]!.trim()}`),
+    ...names.map((name) => `${name}:${headers[name]!.trim()}`),
     "",
-    names.join(";"),
+    namesOf(headers),
     sha256(body),
   ].join("\n");
-  const scope = `${day}/${region}/${service}/aws4_request`;
-  const toSign = [ALGORITHM, time, scope, sha256(canonical)].join("\n");
-  const key = [day, region, service, "aws4_request"].reduce<Buffer | string>(hmac, `AWS4${secretAccessKey}`) as Buffer;
-  const signature = hmac(key, toSign).toString("hex");
-  const { host: _, "content-type": __, ...sent } = signed;
+  const scope = scopeOf(credentials, request);
+  const toSign = [ALGORITHM, timeOf(now), scope, sha256(canonical)].join("\n");
+  const key = scope.split("/").reduce<Buffer | string>(hmac, `AWS4${credentials.secretAccessKey}`);
+  return hmac(key, toSign).toString("hex");
+}
+
+/** The headers of a POST of JSON, beside those that every request has. */
+export function signedHeaders(
+  credentials: AwsCredentials,
+  { host, ...request }: Omit<SignedRequest, "method" | "headers"> & { readonly host: string },
+): Readonly<Record<string, string>> {
+  const { accessKeyId, sessionToken } = credentials;
+  const own: Readonly<Record<string, string>> = {
+    "x-amz-date": timeOf(request.now),
+    ...(sessionToken === undefined ? {} : { "x-amz-security-token": sessionToken }),
+  };
+  const headers = { "content-type": "application/json", host, ...own };
+  const signed = signature(credentials, { ...request, method: "POST", headers });
+  const credential = `${accessKeyId}/${scopeOf(credentials, request)}`;
   return {
-    ...sent,
-    authorization: `${ALGORITHM} Credential=${accessKeyId}/${scope}, SignedHeaders=${names.join(";")}, Signature=${signature}`,
+    ...own,
+    authorization: `${ALGORITHM} Credential=${credential}, SignedHeaders=${namesOf(headers)}, Signature=${signed}`,
   };
 }
