@@ -229,10 +229,16 @@ export class Router {
   #awaitOpening(request: RoutedRequest, limited: readonly { readonly record: InstanceRecord }[]): void {
     const nowMs = this.now();
     const atMs = Math.min(...limited.map(({ record }) => this.#opensAtMs(record, request)));
-    if (this.#opening !== undefined && this.#opening.atMs > nowMs && this.#opening.atMs <= atMs) return;
+    if (this.#opening !== undefined && this.#opening.atMs <= atMs) return;
     clearTimeout(this.#opening?.timer);
-    // A timer may run out a little early.
-    const timer = setTimeout(() => this.onRoom(), atMs - nowMs + 1);
+    const timer = setTimeout(
+      () => {
+        // It may have run out a little early, and is then set again.
+        this.#opening = undefined;
+        this.onRoom();
+      },
+      Math.max(1, atMs - nowMs),
+    );
     timer.unref();
     this.#opening = { timer, atMs };
   }

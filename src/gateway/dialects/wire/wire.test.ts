@@ -124,9 +124,9 @@ describe("AWS's event streams", () => {
     expect(() => read([prelude(4, 0)])).toThrow(/at most/);
     expect(() => read([prelude(100, 90)])).toThrow(/within their frame/);
     fc.assert(
-      fc.property(fc.uint8Array({ minLength: 12, maxLength: 100 }), (bytes) =>
-        expect(() => read([Buffer.from(bytes)])).toThrow(/event stream/),
-      ),
+      fc.property(fc.uint8Array({ minLength: 12, maxLength: 100 }), (bytes) => {
+        expect(() => read([Buffer.from(bytes)])).toThrow(/event stream/);
+      }),
     );
   });
 });
