@@ -42,6 +42,10 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  budget_exceeded: 429,
+  rate_limit_exceeded: 429,
+  price_missing: 403,
+  budget_store_failed: 503,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,
@@ -116,6 +120,8 @@ interface ErrorDetails {
   readonly cause?: unknown;
   /** Seconds after which a retry makes sense (sent as Retry-After). */
   readonly retryAfterSeconds?: number;
+  /** Further headers of an HTTP answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -128,6 +134,7 @@ export class MillraceError extends Error {
   readonly hint: string | undefined;
   readonly param: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -136,6 +143,7 @@ export class MillraceError extends Error {
     this.hint = details.hint;
     this.param = details.param;
     this.retryAfterSeconds = details.retryAfterSeconds;
+    this.headers = details.headers;
   }
 }
 

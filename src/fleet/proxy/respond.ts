@@ -28,6 +28,7 @@ export function respondWithError(
 ): void {
   if (outgoing.destroyed || outgoing.headersSent) return;
   if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
+  for (const name in error.headers) outgoing.setHeader(name, error.headers[name]!);
   if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
   // A retry would cost as much and be late again. The clients of both vendors heed this header.
   if (error.code === "upstream_timeout") outgoing.setHeader("x-should-retry", "false");

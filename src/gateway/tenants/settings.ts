@@ -89,5 +89,9 @@ export function parseFields<Schema extends z.ZodType>(schema: Schema, value: unk
   const [issue] = parsed.error.issues;
   const param = issue?.path.map(String).join(".") ?? "";
   const detail = issue?.code === "unrecognized_keys" ? `no field ${issue.keys.join(", ")}` : (issue?.message ?? "");
-  throw new MillraceError("invalid_parameter", `${param === "" ? "body" : param}: ${detail}`, param === "" ? {} : { param });
+  throw new MillraceError(
+    "invalid_parameter",
+    `${param === "" ? "body" : param}: ${detail}`,
+    param === "" ? {} : { param },
+  );
 }
