@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Claims, claimsOf, type LimitedScope, MAX_MONEY } from "../../src/gateway/budget/claims.js";
 import type { Operation, Result } from "../../src/gateway/budget/operations.js";
 import type { BudgetStore, ReserveResult } from "../../src/gateway/budget/store.js";
-import { applyTurn, type Held, type Meter, type TurnState } from "../../src/gateway/budget/turn.js";
+import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "../../src/gateway/budget/turn.js";
 
 export interface StoreBench extends AsyncDisposable {
   /** Another gateway on the same data, with a lease of 30 s. */
@@ -32,11 +32,11 @@ class ModelState implements TurnState {
   readonly open = new Map<string, Held>();
 
   meter(key: string): Meter {
-    if (!this.meters.has(key)) this.meters.set(key, { at: 0, used: 0, held: 0 });
-    return this.meters.get(key)!;
+    return this.meters.get(key) ?? NEW_METER;
   }
-  changed(): void {}
-  heldChanged(): void {}
+  set(key: string, meter: Meter): void {
+    this.meters.set(key, meter);
+  }
   reservation(id: string): Held | undefined {
     return this.open.get(id);
   }

@@ -8,8 +8,8 @@ export interface LimitedScope {
   readonly limits: ScopeLimits;
 }
 
-/** Most nano-dollars that a meter counts: 9,007,199 dollars. A budget above it holds as this one. */
-export const MAX_MONEY = Number.MAX_SAFE_INTEGER;
+/** Most nano-dollars that a meter counts: nine million dollars, a little below what a number holds exactly. A budget above it holds as this one. */
+export const MAX_MONEY = 9_000_000_000_000_000;
 
 interface Claim {
   /** Names the meter; unique to the scope and to what is counted. */

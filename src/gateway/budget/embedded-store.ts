@@ -8,7 +8,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { GroupCommit } from "../store/group-commit.js";
 import { BatchedStore } from "./batched-store.js";
 import type { Operation, Result } from "./operations.js";
-import { applyTurn, type Held, type Meter, type TurnState } from "./turn.js";
+import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS budget_owner (id INTEGER PRIMARY KEY CHECK (id = 1), owner TEXT NOT NULL);
@@ -104,10 +104,14 @@ class MemoryState implements TurnState {
     for (const row of this.database.prepare("SELECT held FROM budget_reservations").all()) {
       const held = JSON.parse((row as { held: string }).held) as Held;
       this.#reservations.set(held.id, held);
-      // What is held is the sum of the reservations, and so is written with them alone.
-      for (const [key] of held.moneyKeys) this.meter(key).held += held.money;
-      for (const key of held.placeKeys) this.meter(key).held++;
+      for (const [key] of held.moneyKeys) this.#hold(key, held.money);
+      for (const key of held.placeKeys) this.#hold(key, 1);
     }
+  }
+
+  #hold(key: string, by: number): void {
+    const { at, used, held } = this.meter(key);
+    this.#meters.set(key, { at, used, held: held + by });
   }
 
   /** Meters first: where the rest cannot be written, a charge counts twice rather than never. */
@@ -126,19 +130,15 @@ class MemoryState implements TurnState {
   }
 
   meter(key: string): Meter {
-    let meter = this.#meters.get(key);
-    if (meter === undefined) {
-      meter = { at: 0, used: 0, held: 0 };
-      this.#meters.set(key, meter);
-    }
-    return meter;
+    return this.#meters.get(key) ?? NEW_METER;
   }
 
-  changed(key: string): void {
-    this.#changedMeters.add(key);
+  /** What is held is the sum of the reservations, and so is written with them alone. */
+  set(key: string, meter: Meter): void {
+    const { at, used } = this.meter(key);
+    this.#meters.set(key, meter);
+    if (meter.used !== used || (meter.at !== at && used !== 0)) this.#changedMeters.add(key);
   }
-
-  heldChanged(): void {}
 
   reservation(id: string): Held | undefined {
     return this.#reservations.get(id);

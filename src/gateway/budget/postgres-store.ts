@@ -7,7 +7,7 @@ import type { Claims } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import type { SharedStoreOptions } from "./redis-store.js";
 import { LEASE_MS } from "./store.js";
-import { applyTurn, type Held, type Meter, type TurnState } from "./turn.js";
+import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS millrace_budget_owners (owner text PRIMARY KEY, expires_ms bigint NOT NULL);
@@ -214,19 +214,11 @@ class LoadedState implements TurnState {
   }
 
   meter(key: string): Meter {
-    let meter = this.#meters.get(key);
-    if (meter === undefined) {
-      meter = { at: 0, used: 0, held: 0 };
-      this.#meters.set(key, meter);
-    }
-    return meter;
+    return this.#meters.get(key) ?? NEW_METER;
   }
 
-  changed(key: string): void {
-    this.#changedMeters.add(key);
-  }
-
-  heldChanged(key: string): void {
+  set(key: string, meter: Meter): void {
+    this.#meters.set(key, meter);
     this.#changedMeters.add(key);
   }
 

@@ -11,7 +11,7 @@ if now == nil then
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
-local MAX, UNITS, HOUR = 9007199254740991, 60000, 3600000
+local MAX, UNITS, HOUR = 9000000000000000, 60000, 3600000
 local DAY = 24 * HOUR
 local function text(number) return string.format('%.0f', number) end
 
@@ -68,24 +68,26 @@ local function write()
     if life > 0 then redis.call('PEXPIRE', prefix .. ':m:' .. key, text(life)) end
   end
 end
-local function roll(key)
+-- Both return what a meter is now. It is written only with the change that follows.
+local function rolled(key)
   local m = meter(key)
   local start = windowStart(windowOf(key))
-  if start > m.at then m.at, m.used = start, 0 end
-  return m
+  if start <= m.at then return m end
+  return { at = start, used = 0, held = m.held }
 end
-local function moneyChanged(key) changed[key] = LIVES[windowOf(key)] end
-local function refill(key, limit)
+local function refilled(key, limit)
   local m = meter(key)
-  if now > m.at then
-    m.used = math.max(0, m.used - (now - m.at) * limit)
-    m.at = now
-  end
-  return m
+  if now <= m.at then return m end
+  return { at = now, used = math.max(0, m.used - (now - m.at) * limit), held = 0 }
+end
+local function setMoney(key, used, held)
+  meters[key] = { at = rolled(key).at, used = math.min(MAX, used), held = math.max(0, held) }
+  changed[key] = LIVES[windowOf(key)]
 end
 local function take(key, limit, count)
-  local m = refill(key, limit)
-  m.used = math.max(0, m.used + count * UNITS)
+  local m = refilled(key, limit)
+  meters[key] = { at = m.at, used = math.max(0, m.used + count * UNITS), held = 0 }
+  m = meters[key]
   changed[key] = 2 * UNITS + (limit > 0 and math.ceil(m.used / limit) or 0)
 end
 local function place(key, by)
@@ -97,16 +99,15 @@ local function waitMs(m, limit, count)
   if limit == 0 then return UNITS end
   return math.max(0, math.ceil((m.used + count * UNITS - limit * UNITS) / limit))
 end
-local function spend(m, money) m.used = math.min(MAX, m.used + money) end
 
 local function levels(money, requests, tokens)
   local result = { {}, {}, {} }
   for _, claim in ipairs(money) do
-    local m = roll(claim[1])
+    local m = rolled(claim[1])
     table.insert(result[1], { m.used, m.held, m.at })
   end
-  for _, claim in ipairs(requests) do table.insert(result[2], refill(claim[1], claim[2]).used) end
-  for _, claim in ipairs(tokens) do table.insert(result[3], refill(claim[1], claim[2]).used) end
+  for _, claim in ipairs(requests) do table.insert(result[2], refilled(claim[1], claim[2]).used) end
+  for _, claim in ipairs(tokens) do table.insert(result[3], refilled(claim[1], claim[2]).used) end
   return result
 end
 local function reservation(id)
@@ -116,10 +117,8 @@ local function reservation(id)
 end
 local function settle(r, money, tokens)
   for _, claim in ipairs(r.held.money) do
-    local m = roll(claim[1])
-    m.held = math.max(0, m.held - r.money)
-    spend(m, money)
-    moneyChanged(claim[1])
+    local m = rolled(claim[1])
+    setMoney(claim[1], m.used + money, m.held - r.money)
   end
   for _, claim in ipairs(r.held.tokens) do take(claim[1], claim[2], tokens - r.tokens) end
   for _, claim in ipairs(r.held.places) do place(claim[1], -1) end
@@ -129,7 +128,7 @@ end
 
 local function refusal(least, tokens, claims)
   for i, claim in ipairs(claims.money) do
-    local m = roll(claim[1])
+    local m = rolled(claim[1])
     if claim[2] - m.used - m.held < least then
       return { 1, i - 1, math.max(0, windowEnd(windowOf(claim[1]), m.at) - now) }
     end
@@ -138,11 +137,11 @@ local function refusal(least, tokens, claims)
     if meter(claim[1]).held >= claim[2] then return { 2, i - 1, 0 } end
   end
   for i, claim in ipairs(claims.requests) do
-    local wait = waitMs(refill(claim[1], claim[2]), claim[2], 1)
+    local wait = waitMs(refilled(claim[1], claim[2]), claim[2], 1)
     if wait > 0 then return { 3, i - 1, wait } end
   end
   for i, claim in ipairs(claims.tokens) do
-    local wait = waitMs(refill(claim[1], claim[2]), claim[2], math.min(tokens, claim[2]))
+    local wait = waitMs(refilled(claim[1], claim[2]), claim[2], math.min(tokens, claim[2]))
     if wait > 0 then return { 4, i - 1, wait } end
   end
   return nil
@@ -157,13 +156,12 @@ function handlers.reserve(o)
   if refused then return { refused, levels(claims.money, claims.requests, claims.tokens) } end
   local money = o.want
   for _, claim in ipairs(claims.money) do
-    local m = roll(claim[1])
+    local m = rolled(claim[1])
     money = math.min(money, claim[2] - m.used - m.held)
   end
   for _, claim in ipairs(claims.money) do
-    local m = meter(claim[1])
-    m.held = m.held + money
-    moneyChanged(claim[1])
+    local m = rolled(claim[1])
+    setMoney(claim[1], m.used, m.held + money)
   end
   for _, claim in ipairs(claims.requests) do take(claim[1], claim[2], 1) end
   for _, claim in ipairs(claims.tokens) do take(claim[1], claim[2], o.tokens) end
@@ -177,7 +175,7 @@ function handlers.resize(o)
   if not r then return { 2, 0 } end
   local room, isHeld = MAX, 0
   for _, claim in ipairs(r.held.money) do
-    local m = roll(claim[1])
+    local m = rolled(claim[1])
     local free = math.max(0, claim[2] - m.used - m.held)
     if r.money + free < o.least and m.held > r.money then isHeld = 1 end
     room = math.min(room, free)
@@ -185,9 +183,8 @@ function handlers.resize(o)
   local money = math.min(o.want, r.money + room)
   if money < o.least then return { 1, isHeld } end
   for _, claim in ipairs(r.held.money) do
-    local m = meter(claim[1])
-    m.held = m.held + money - r.money
-    moneyChanged(claim[1])
+    local m = rolled(claim[1])
+    setMoney(claim[1], m.used, m.held + money - r.money)
   end
   redis.call('HSET', prefix .. ':r:' .. o.id, 'money', text(money))
   return { 0, money }
@@ -200,8 +197,8 @@ function handlers.settle(o)
 end
 function handlers.charge(o)
   for _, claim in ipairs(o.claims.money) do
-    spend(roll(claim[1]), o.money)
-    moneyChanged(claim[1])
+    local m = rolled(claim[1])
+    setMoney(claim[1], m.used + o.money, m.held)
   end
   for _, claim in ipairs(o.claims.requests) do take(claim[1], claim[2], 1) end
   for _, claim in ipairs(o.claims.tokens) do take(claim[1], claim[2], o.tokens) end

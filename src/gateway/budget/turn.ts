@@ -13,18 +13,20 @@ import { windowEnd, windowStart } from "./windows.js";
 
 export interface Meter {
   /** Of money: when the window began; of a bucket: when it was last refilled. It only grows, whatever the clock does. */
-  at: number;
+  readonly at: number;
   /** Of money: spent; of a bucket: units taken from it. */
-  used: number;
+  readonly used: number;
   /** Of money: reserved; of places: requests under way. */
-  held: number;
+  readonly held: number;
 }
+
+export const NEW_METER: Meter = { at: 0, used: 0, held: 0 };
 
 /** An open reservation, with all that ending it takes. */
 export interface Held {
   readonly id: string;
   readonly owner: string;
-  money: number;
+  readonly money: number;
   readonly tokens: number;
   /** Key and hard limit. */
   readonly moneyKeys: readonly (readonly [string, number])[];
@@ -35,12 +37,9 @@ export interface Held {
 
 /** Meters and reservations that a turn reads and writes. */
 export interface TurnState {
-  /** A meter that was never written is all zeros. */
+  /** NEW_METER if it was never written. */
   meter(key: string): Meter;
-  /** Called after a change of `at` or `used`. */
-  changed(key: string): void;
-  /** Called after a change of `held` alone. */
-  heldChanged(key: string): void;
+  set(key: string, meter: Meter): void;
   reservation(id: string): Held | undefined;
   /** Also after a change. */
   put(held: Held): void;
@@ -78,24 +77,38 @@ function apply(state: TurnState, operation: Operation, owner: string, nowMs: num
   }
 }
 
-/** Begins a new window where its time has come. What is reserved goes over into it. */
-function roll(state: TurnState, key: string, nowMs: number): Meter {
+/** A meter of money as it is now: a new window begins with what is reserved. It is written only with the change that follows. */
+function rolled(state: TurnState, key: string, nowMs: number): Meter {
   const meter = state.meter(key);
-  const start = windowStart(windowOfKey(key), nowMs);
-  if (start > meter.at) {
-    meter.at = start;
-    meter.used = 0;
-  }
-  return meter;
+  const at = windowStart(windowOfKey(key), nowMs);
+  return at > meter.at ? { at, used: 0, held: meter.held } : meter;
 }
 
-function refill(state: TurnState, key: string, limit: number, nowMs: number): Meter {
+/** A bucket as it is now. */
+function refilled(state: TurnState, key: string, limit: number, nowMs: number): Meter {
   const meter = state.meter(key);
-  if (nowMs > meter.at) {
-    meter.used = Math.max(0, meter.used - (nowMs - meter.at) * limit);
-    meter.at = nowMs;
-  }
-  return meter;
+  if (nowMs <= meter.at) return meter;
+  return { at: nowMs, used: Math.max(0, meter.used - (nowMs - meter.at) * limit), held: 0 };
+}
+
+function hold(state: TurnState, key: string, money: number, nowMs: number): void {
+  const { at, used, held } = rolled(state, key, nowMs);
+  state.set(key, { at, used, held: Math.max(0, held + money) });
+}
+
+function spend(state: TurnState, key: string, money: number, nowMs: number): void {
+  const { at, used, held } = rolled(state, key, nowMs);
+  state.set(key, { at, used: Math.min(MAX_MONEY, used + money), held });
+}
+
+function take(state: TurnState, key: string, limit: number, count: number, nowMs: number): void {
+  const { at, used } = refilled(state, key, limit, nowMs);
+  state.set(key, { at, used: Math.max(0, used + count * UNITS), held: 0 });
+}
+
+function place(state: TurnState, key: string, by: number): void {
+  const { at, used, held } = state.meter(key);
+  state.set(key, { at, used, held: Math.max(0, held + by) });
 }
 
 const leftOf = ({ used, held }: Meter, hard: number): number => hard - used - held;
@@ -106,18 +119,12 @@ function reserve(state: TurnState, reservation: Reservation, owner: string, nowM
   if (before !== undefined) return { kind: "reserved", money: before.money, levels: levelsOf(state, claims, nowMs) };
   const refused = refusal(state, reservation, nowMs);
   if (refused !== undefined) return { ...refused, kind: "refused", levels: levelsOf(state, claims, nowMs) };
-  const lefts = claims.money.map(({ key, hard }) => leftOf(roll(state, key, nowMs), hard));
+  const lefts = claims.money.map(({ key, hard }) => leftOf(rolled(state, key, nowMs), hard));
   const money = Math.min(wantMoney, ...lefts);
-  for (const { key } of claims.money) {
-    state.meter(key).held += money;
-    state.heldChanged(key);
-  }
+  for (const { key } of claims.money) hold(state, key, money, nowMs);
   for (const { key, limit } of claims.requests) take(state, key, limit, 1, nowMs);
   for (const { key, limit } of claims.tokens) take(state, key, limit, tokens, nowMs);
-  for (const { key } of claims.concurrent) {
-    state.meter(key).held++;
-    state.heldChanged(key);
-  }
+  for (const { key } of claims.concurrent) place(state, key, 1);
   state.put({
     id,
     owner,
@@ -135,7 +142,7 @@ type Refusal = Omit<Extract<ReserveResult, { kind: "refused" }>, "kind" | "level
 /** Money first, since waiting a second does not bring it back. */
 function refusal(state: TurnState, { claims, leastMoney, tokens }: Reservation, nowMs: number): Refusal | undefined {
   for (const [index, { key, hard, window }] of claims.money.entries()) {
-    const meter = roll(state, key, nowMs);
+    const meter = rolled(state, key, nowMs);
     if (leftOf(meter, hard) >= leastMoney) continue;
     return { limit: "money", index, retryAfterMs: Math.max(0, windowEnd(window, meter.at) - nowMs) };
   }
@@ -143,12 +150,12 @@ function refusal(state: TurnState, { claims, leastMoney, tokens }: Reservation, 
     if (state.meter(key).held >= limit) return { limit: "concurrent", index, retryAfterMs: 0 };
   }
   for (const [index, { key, limit }] of claims.requests.entries()) {
-    const retryAfterMs = waitMs(refill(state, key, limit, nowMs), limit, 1);
+    const retryAfterMs = waitMs(refilled(state, key, limit, nowMs), limit, 1);
     if (retryAfterMs > 0) return { limit: "requests", index, retryAfterMs };
   }
   for (const [index, { key, limit }] of claims.tokens.entries()) {
     // A request that is larger than a whole minute's tokens waits for a full bucket.
-    const retryAfterMs = waitMs(refill(state, key, limit, nowMs), limit, Math.min(tokens, limit));
+    const retryAfterMs = waitMs(refilled(state, key, limit, nowMs), limit, Math.min(tokens, limit));
     if (retryAfterMs > 0) return { limit: "tokens", index, retryAfterMs };
   }
   return undefined;
@@ -160,19 +167,13 @@ function waitMs({ used }: Meter, limit: number, count: number): number {
   return Math.max(0, Math.ceil((used + count * UNITS - limit * UNITS) / limit));
 }
 
-function take(state: TurnState, key: string, limit: number, count: number, nowMs: number): void {
-  const meter = refill(state, key, limit, nowMs);
-  meter.used = Math.max(0, meter.used + count * UNITS);
-  state.changed(key);
-}
-
 function resize(state: TurnState, id: string, want: number, least: number, nowMs: number): ResizeResult {
   const held = state.reservation(id);
   if (held === undefined) return { kind: "gone" };
   let room = MAX_MONEY;
   let isHeld = false;
   for (const [key, hard] of held.moneyKeys) {
-    const meter = roll(state, key, nowMs);
+    const meter = rolled(state, key, nowMs);
     // What is free beside this reservation. A window that has begun may have less than is held.
     const free = Math.max(0, leftOf(meter, hard));
     if (held.money + free < least && meter.held > held.money) isHeld = true;
@@ -180,40 +181,25 @@ function resize(state: TurnState, id: string, want: number, least: number, nowMs
   }
   const money = Math.min(want, held.money + room);
   if (money < least) return { kind: "refused", isHeld };
-  for (const [key] of held.moneyKeys) {
-    state.meter(key).held += money - held.money;
-    state.heldChanged(key);
-  }
+  for (const [key] of held.moneyKeys) hold(state, key, money - held.money, nowMs);
   state.put({ ...held, money });
   return { kind: "resized", money };
 }
 
 function settle(state: TurnState, held: Held, money: number, tokens: number, nowMs: number): void {
   for (const [key] of held.moneyKeys) {
-    const meter = roll(state, key, nowMs);
-    meter.held -= held.money;
-    spend(meter, money);
-    state.changed(key);
+    hold(state, key, -held.money, nowMs);
+    spend(state, key, money, nowMs);
   }
   for (const [key, limit] of held.tokenKeys) take(state, key, limit, tokens - held.tokens, nowMs);
-  for (const key of held.placeKeys) {
-    state.meter(key).held--;
-    state.heldChanged(key);
-  }
+  for (const key of held.placeKeys) place(state, key, -1);
   state.remove(held.id);
 }
 
 function charge(state: TurnState, claims: Claims, money: number, tokens: number, nowMs: number): void {
-  for (const { key } of claims.money) {
-    spend(roll(state, key, nowMs), money);
-    state.changed(key);
-  }
+  for (const { key } of claims.money) spend(state, key, money, nowMs);
   for (const { key, limit } of claims.requests) take(state, key, limit, 1, nowMs);
   for (const { key, limit } of claims.tokens) take(state, key, limit, tokens, nowMs);
-}
-
-function spend(meter: Meter, money: number): void {
-  meter.used = Math.min(MAX_MONEY, meter.used + money);
 }
 
 function recover(state: TurnState, nowMs: number): readonly Recovered[] {
@@ -227,10 +213,10 @@ function recover(state: TurnState, nowMs: number): readonly Recovered[] {
 function levelsOf(state: TurnState, claims: Claims, nowMs: number): Levels {
   return {
     money: claims.money.map(({ key }) => {
-      const { at, used, held } = roll(state, key, nowMs);
+      const { at, used, held } = rolled(state, key, nowMs);
       return { used, held, startMs: at };
     }),
-    requests: claims.requests.map(({ key, limit }) => refill(state, key, limit, nowMs).used),
-    tokens: claims.tokens.map(({ key, limit }) => refill(state, key, limit, nowMs).used),
+    requests: claims.requests.map(({ key, limit }) => refilled(state, key, limit, nowMs).used),
+    tokens: claims.tokens.map(({ key, limit }) => refilled(state, key, limit, nowMs).used),
   };
 }
