@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
-import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
+import type { UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
 import { answerHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
@@ -36,8 +36,10 @@ interface AttemptContext {
   mayRetry(): boolean;
   /** @param status of the answer */
   onFirstByte(status: number): void;
-  /** Receives the token counts at the end of an answer that has them; absent: answers are not searched for them. */
-  readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
+  /** Gets the bytes of the answer; absent: nobody wants its token counts. */
+  readonly usage: UsageReader | undefined;
+  /** The last byte of a whole answer has come, and the sink is about to get it. */
+  onComplete(): void;
 }
 
 /** Statuses of an instance that did not take the request: busy, and not ready. */
@@ -56,15 +58,12 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders = {};
   /** Set if the answer is a stream of events. */
   #events: WholeEvents | undefined;
-  readonly #usage: UsageReader | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
   #numDiscarded = 0;
   #settle: (result: AttemptResult) => void = () => {};
 
-  constructor(private readonly context: AttemptContext) {
-    if (context.onUsage !== undefined) this.#usage = new UsageReader();
-  }
+  constructor(private readonly context: AttemptContext) {}
 
   run(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<AttemptResult> {
     return new Promise((resolve) => {
@@ -117,7 +116,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "over") return;
     if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
     this.#lastByteMs = performance.now();
-    this.#usage?.push(chunk);
+    const { usage } = this.context;
+    if (this.#events === undefined) usage?.push(chunk);
+    else usage?.pushEvents(chunk);
     const bytes = this.#events === undefined ? chunk : this.#events.push(chunk);
     if (bytes.length > 0) this.#pass(bytes, controller);
   }
@@ -126,9 +127,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "discarding") clearTimeout(this.#timer);
     if (this.#state === "discarding" || this.#state === "over") return;
     if (this.#state === "waiting") this.#begin();
+    this.context.onComplete();
     this.context.sink.end(this.#events?.flush());
-    const usage = this.#usage?.read();
-    if (usage !== undefined) this.context.onUsage?.(usage);
     this.#finish({ kind: "answered", status: this.#status });
   }
 

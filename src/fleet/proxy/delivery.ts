@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
+import { UsageReader } from "../../gateway/api/usage.js";
 import type { AttemptRecord } from "../../gateway/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
@@ -152,7 +153,7 @@ export class Delivery {
   /** @returns undefined if another attempt has answered */
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
     const { options, router, connections } = this.context;
-    const { route, path, observer } = this.sendable.request;
+    const { route, path, observer, record: whole } = this.sendable.request;
     const { upstream, target } = lease;
     this.#numLeft--;
     const isHedge = this.#running.size > 0;
@@ -162,7 +163,11 @@ export class Delivery {
       model: upstream.model,
       startMs: performance.now(),
     };
-    this.sendable.request.record.attempts.push(record);
+    whole.attempts.push(record);
+    whole.watcher?.began(record);
+    const isCounted = route.isGeneration || path.endsWith("/embeddings");
+    const isUsed = whole.wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
+    const usage = isUsed ? new UsageReader() : undefined;
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
@@ -178,9 +183,16 @@ export class Delivery {
         if (isHedge) observer.routed(upstream.id, lease.matchedFraction);
         record.firstByteMs = performance.now();
         record.status = status;
+        whole.watcher?.answering(record);
         observer.firstByte();
       },
-      onUsage: route.isGeneration || path.endsWith("/embeddings") ? observer.used : undefined,
+      usage,
+      onComplete: () => {
+        const counts = usage?.counts();
+        if (counts !== undefined) record.usage = counts;
+        const used = isCounted ? usage?.read() : undefined;
+        if (used !== undefined) observer.used?.(used);
+      },
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());
@@ -195,6 +207,10 @@ export class Delivery {
       record.endMs = performance.now();
       record.outcome = result.kind;
       if (result.kind === "refused") record.status = result.status;
+      else if (result.kind !== "answered" && usage !== undefined && record.firstByteMs !== undefined) {
+        record.usage ??= usage.estimate(this.sendable.entrant.request.prefix.promptTokens);
+      }
+      whole.watcher?.ended(record);
       lease.end(leaseEnd(result, upstream.engine));
     }
     return isHeard ? result : undefined;
