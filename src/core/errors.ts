@@ -46,6 +46,8 @@ const STATUS_BY_CODE = {
   rate_limit_exceeded: 429,
   price_missing: 403,
   budget_store_failed: 503,
+  not_cached: 504,
+  idempotency_conflict: 409,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

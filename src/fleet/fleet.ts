@@ -5,12 +5,16 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
+import { cachePathsHandler } from "./cache-paths.js";
 import type { FleetConfig } from "./config/schema.js";
+import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import type { Telemetry } from "./observe/telemetry.js";
@@ -73,6 +77,7 @@ export class Fleet {
   readonly #keeper: Keeper;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
+  readonly #versions: ModelVersions;
   #config: FleetConfig;
   #authorize: ReturnType<typeof authorizeBy>;
   #planned: readonly PlannedModel[] = [];
@@ -90,6 +95,7 @@ export class Fleet {
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
+    this.#versions = new ModelVersions(this.#supervisor);
     this.#keeper = new Keeper(
       {
         instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
@@ -191,7 +197,18 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
-    this.#policies = createPolicies({ config: () => this.#config, database: () => this.#openDatabase(), logger });
+    this.#policies = await createPolicies({
+      config: () => this.#config,
+      database: () => this.#openDatabase(),
+      models: {
+        resolve: (name) => this.#pool.modelOf(name),
+        engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
+        version: (model) => this.#versions.of(model),
+      },
+      metrics: this.#metrics,
+      submit: (request, sink) => this.#running().submit(request, sink),
+      logger,
+    });
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
@@ -212,13 +229,24 @@ export class Fleet {
         const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: adminHandler(this.#adminTarget()),
+      handleOther: this.#otherPaths(),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  #otherPaths() {
+    const semanticCache = () => this.#semanticCache();
+    const admin = adminHandler(this.#adminTarget());
+    const cache = cachePathsHandler({ authorize: (headers) => this.#authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) => admin(...request) || cache(...request);
+  }
+
+  #semanticCache(): SemanticCache | undefined {
+    return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
   #openDatabase(): Database.Database {
@@ -250,6 +278,10 @@ export class Fleet {
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
+    this.#versions.configure(
+      planned.map(({ spec }) => spec),
+      versionWords(config),
+    );
     this.#keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
       this.#residenceRules(),
@@ -335,6 +367,7 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      semanticCache: () => this.#semanticCache(),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
@@ -364,6 +397,12 @@ export class Fleet {
     if (this.#proxy === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
     return this.#proxy;
   }
+}
+
+/** What the operator calls the present version of each model. */
+function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
+  const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
+  return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));
 }
 
 /** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */

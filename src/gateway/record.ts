@@ -68,4 +68,6 @@ export class RequestRecord {
   /** Whether answers are searched for token counts. */
   wantsUsage = false;
   watcher: AttemptWatcher | undefined;
+  /** Token counts of a kept answer that was given instead of a new one: what it would have cost is what the cache saved. */
+  savedUsage?: TokenCounts;
 }
