@@ -206,6 +206,7 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      prices: { priceOf: () => undefined },
       submit: (request, sink) => this.#running().submit(request, sink),
       logger,
     });

@@ -4,7 +4,9 @@ import type { Logger } from "pino";
 import type { AnswerSink } from "../gateway/answer.js";
 import type { CacheResult } from "../gateway/cache/exact-cache.js";
 import type { Ending, Policy } from "../gateway/pipeline.js";
+import type { PriceBook } from "../gateway/prices/price.js";
 import type { TokenCounts } from "../gateway/record.js";
+import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { OwnRequest } from "./proxy/own-request.js";
@@ -32,6 +34,7 @@ export interface PolicyContext {
   readonly database: () => Database.Database;
   readonly models: ModelDirectory;
   readonly metrics: PolicyMetrics;
+  readonly prices: PriceBook;
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
@@ -40,6 +43,7 @@ export interface PolicyContext {
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
   const wanted = await Promise.all([
+    createLimits(context),
     createIdempotency(context),
     createExactCache(context),
     createSemanticCache(context),

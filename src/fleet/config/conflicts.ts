@@ -1,6 +1,7 @@
 /** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
 import type { Finding } from "./problems.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
+import { orgOfTeam } from "./sections/budgets.js";
 
 type Path = Finding["path"];
 
@@ -163,10 +164,30 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
   return findings;
 }
 
+function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  const { store, url } = budgets;
+  if (store === "embedded" && url !== undefined) {
+    const message = "expected redis or postgresql as the store beside url, got embedded";
+    findings.push(conflict(["budgets", "url"], message, "set store, or leave url out"));
+  }
+  if (store !== "embedded" && url === undefined) {
+    findings.push(conflict(["budgets", "store"], `expected url beside ${store}, got none`, "set url to its address"));
+  }
+  for (const [index, { team }] of apiKeys.entries()) {
+    const isKnown = team === undefined || Object.hasOwn(teams, team) || Object.hasOwn(orgs, orgOfTeam(team));
+    if (isKnown) continue;
+    const message = `expected a team of teams, or of an organisation of orgs, got ${team}`;
+    findings.push(conflict(["api-keys", index, "team"], message, "list the team under teams, with its limits or {}"));
+  }
+  return findings;
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
     ...duplicateKeys(config),
+    ...budgetConflicts(config),
     ...unknownRegions(config),
     ...storeConflicts(config),
     ...config.models.flatMap(modelConflicts),

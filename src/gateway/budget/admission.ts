@@ -1,5 +1,4 @@
 /** What a request with limits claims and reserves, and what it has cost in the end. */
-import { randomUUID } from "node:crypto";
 import { isOwnPath } from "../api/routes.js";
 import { costOf, type Price } from "../prices/price.js";
 import type { AttemptRecord, RequestRecord, TokenCounts } from "../record.js";
@@ -9,6 +8,7 @@ import type { AnswerStatistics } from "./answer-statistics.js";
 import { amountOf, type Claims } from "./claims.js";
 import { type RequestSize, sizeOf } from "./estimate.js";
 import { noCountedPath, noPrice } from "./refusals.js";
+import { newReservationId } from "./reservation-id.js";
 import { WorstCost } from "./worst-cost.js";
 
 /** A stream that can pay for less is not begun. */
@@ -57,7 +57,7 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
   const prompt = route.runsPrompt ? (countedTokens ?? statistics.promptTokens(model, bytes.length)) : 0;
   const moneyFor = (output: number): number => priced?.worst.of(size.promptTokens, size.numAnswers * output) ?? 0;
   return {
-    id: randomUUID(),
+    id: newReservationId(request.id),
     request,
     model,
     claims: priced === undefined ? { ...terms.claims, money: [] } : terms.claims,
@@ -111,8 +111,11 @@ export function tokensOf({ attempts }: RequestRecord): number {
  * @param delivered undefined: the answer is no stream that is counted, or has not begun
  */
 export function noteCut({ request, promptTokens, priced }: Admission, delivered: TokenCounts | undefined): void {
-  for (const attempt of request.record.attempts) {
-    if (attempt.endMs !== undefined && attempt.outcome !== "answered") continue;
+  const { attempts } = request.record;
+  for (const attempt of attempts) {
+    // Only the last answer may have come to its end while the client was still getting it.
+    const isOver = attempt.endMs !== undefined && !(attempt.outcome === "answered" && attempt === attempts.at(-1));
+    if (isOver) continue;
     if (attempt.firstByteMs !== undefined) note(attempt, delivered ?? attempt.usage, priced?.price);
     else note(attempt, { ...NOTHING, fresh: promptTokens, isEstimated: true }, priced?.price);
   }

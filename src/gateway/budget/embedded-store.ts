@@ -8,6 +8,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { GroupCommit } from "../store/group-commit.js";
 import { BatchedStore } from "./batched-store.js";
 import type { Operation, Result } from "./operations.js";
+import { requestIdOf } from "./reservation-id.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
 const SCHEMA = `
@@ -161,4 +162,16 @@ class MemoryState implements TurnState {
   abandoned(): readonly Held[] {
     return [...this.#reservations.values()].filter(({ owner }) => owner !== this.owner);
   }
+}
+
+/** Nano-dollars that an earlier process had reserved and that become charges, by the ids of its requests. Empty if the database has no budgets yet. */
+export function abandonedCharges(database: Database.Database): (requestId: string) => bigint | undefined {
+  database.exec(SCHEMA);
+  const charges = new Map<string, bigint[]>();
+  for (const row of database.prepare("SELECT held FROM budget_reservations").all()) {
+    const { id, money } = JSON.parse((row as { held: string }).held) as Held;
+    const requestId = requestIdOf(id);
+    charges.set(requestId, [...(charges.get(requestId) ?? []), BigInt(money)]);
+  }
+  return (requestId) => charges.get(requestId)?.shift();
 }
