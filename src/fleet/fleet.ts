@@ -15,8 +15,8 @@ import { adminHandler, type Scaled } from "./admin.js";
 import { hasTenants, tenantsApart } from "./authorize.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
-import { createCascadeApp } from "./cascade-app.js";
 import { fixedCacheKeys } from "./cache-policies.js";
+import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
@@ -225,6 +225,7 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      prices: { priceOf: () => undefined },
       submit: (request, sink) => this.#running().submit(request, sink),
       virtual: this.#virtual,
       logger,
