@@ -1,4 +1,5 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+import type { IncomingHttpHeaders } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type Database from "libsql";
 import type { Logger } from "pino";
@@ -11,6 +12,7 @@ import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { Ledger } from "./ledger.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import type { Telemetry } from "./observe/telemetry.js";
@@ -65,6 +67,8 @@ const FIXED_AT_START = {
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",
+  ledger: "ledger",
+  alerts: "alerts",
 } as const;
 
 export class Fleet {
@@ -79,6 +83,7 @@ export class Fleet {
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #policies: readonly Policy[] = [];
+  #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -174,6 +179,7 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
+    await this.#ledger?.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
     this.#database?.close();
     this.#database = undefined;
@@ -191,12 +197,18 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
-    this.#policies = createPolicies({ config: () => this.#config, database: () => this.#openDatabase(), logger });
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
+    const database = () => this.#openDatabase();
+    const authorize = (headers: IncomingHttpHeaders) => this.#authorize(headers);
+    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize });
+    this.#ledger = ledger;
+    this.#policies = createPolicies({ config: () => this.#config, database, logger, ledger });
+    const administration = adminHandler(this.#adminTarget(ledger));
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => this.#authorize(headers),
+      authorize,
       pages: () => {
         const { allowedOrigins, apiKeys, host } = this.#config;
         return pagePolicy(allowedOrigins, apiKeys.length > 0, host);
@@ -205,14 +217,14 @@ export class Fleet {
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
-      modelOf: (name) => this.#pool.modelOf(name) ?? name,
+      modelOf,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
         const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: adminHandler(this.#adminTarget()),
+      handleOther: (...request) => ledger.handle(...request) || administration(...request),
       host: config.host,
       port: config.port,
       logger,
@@ -328,7 +340,7 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget() {
+  #adminTarget(ledger: Ledger) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
@@ -337,6 +349,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
+      ledger: ledger.adminApp(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

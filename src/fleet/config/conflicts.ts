@@ -144,11 +144,17 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
   return findings;
 }
 
+function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
+  if (alerts === undefined || ledger !== undefined) return [];
+  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
     ...duplicateKeys(config),
     ...unknownRegions(config),
+    ...alertsWithoutLedger(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

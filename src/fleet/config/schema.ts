@@ -3,6 +3,8 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { ledgerKeys } from "./sections/ledger.js";
+import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
@@ -128,6 +130,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
+    ...modelPriceKeys,
   });
 
 const routing = () =>
@@ -260,6 +263,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     limits: limits().prefault({}).describe("limits on requests"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
+    ...ledgerKeys(environment),
+    ...priceKeys,
     models: z.array(model(environment)).min(1).describe("models to serve"),
   });
 

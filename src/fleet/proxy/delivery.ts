@@ -190,6 +190,7 @@ export class Delivery {
       onComplete: () => {
         const counts = usage?.counts();
         if (counts !== undefined) record.usage = counts;
+        whole.watcher?.completing(record);
         const used = isCounted ? usage?.read() : undefined;
         if (used !== undefined) observer.used?.(used);
       },
