@@ -1,8 +1,15 @@
 /** The ledger through the real proxy: what a request leaves behind, and who may read it. */
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
-import { until } from "../../test/helpers/fake-server.js";
-import { answerJson, type Behaviour, beginStream, sse, startFleet, type TestFleet } from "../../test/helpers/stand-in.js";
+import {
+  answerJson,
+  type Behaviour,
+  beginStream,
+  sse,
+  startFleet,
+  type TestFleet,
+  until,
+} from "../../test/helpers/stand-in.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { NOTE } from "../gateway/record.js";
 import { openDatabase } from "../gateway/store/database.js";
@@ -43,7 +50,10 @@ interface Started {
   readonly inner?: readonly Policy[];
 }
 
-async function start(behaviours: readonly Behaviour[], { file = FILE, database, inner = [] }: Started = {}): Promise<Gateway> {
+async function start(
+  behaviours: readonly Behaviour[],
+  { file = FILE, database, inner = [] }: Started = {},
+): Promise<Gateway> {
   const config = parseConfig(file, "millrace.yaml", {});
   const logger = pino({ level: "silent" });
   const opened = database ?? openDatabase(undefined);
@@ -79,7 +89,11 @@ async function start(behaviours: readonly Behaviour[], { file = FILE, database, 
     text,
     admin: async (path) => JSON.parse(await text(path)),
     ask: (body, key = "sk-search", init) =>
-      fleet.post("/v1/chat/completions", { model: "m", messages: [], ...body }, { ...init, headers: { "x-api-key": key } }),
+      fleet.post(
+        "/v1/chat/completions",
+        { model: "m", messages: [], ...body },
+        { ...init, headers: { "x-api-key": key } },
+      ),
   };
 }
 
@@ -160,12 +174,16 @@ test("a stream that the client leaves is charged for what was made, as an estima
     },
   ]);
   const aborter = new AbortController();
-  const answer = await gateway.ask({ stream: true, messages: [{ role: "user", content: "x".repeat(4000) }] }, undefined, {
-    signal: aborter.signal,
-  });
+  const answer = await gateway.ask(
+    { stream: true, messages: [{ role: "user", content: "x".repeat(4000) }] },
+    undefined,
+    {
+      signal: aborter.signal,
+    },
+  );
   await answer.body!.getReader().read();
   aborter.abort();
-  await until(async () => (await page(gateway)).length === 1);
+  await expect.poll(() => page(gateway), { timeout: 5000 }).toHaveLength(1);
   const [row] = await page(gateway);
   expect(row).toMatchObject({ outcome: "cancelled", status: 499 });
   expect(row.attempts[0]).toMatchObject({ outcome: "cancelled", estimated: true, output: 5 });
@@ -213,7 +231,9 @@ test("pages of requests follow their cursor and filters", async () => {
   const ids: string[] = [];
   let cursor = "";
   do {
-    const { data, has_more, next_cursor } = await gateway.admin(`/admin/ledger/requests?limit=2&tenant=search${cursor}`);
+    const { data, has_more, next_cursor } = await gateway.admin(
+      `/admin/ledger/requests?limit=2&tenant=search${cursor}`,
+    );
     ids.push(...data.map(({ id }: Json) => id));
     cursor = has_more ? `&cursor=${next_cursor}` : "";
   } while (cursor !== "");
@@ -237,7 +257,10 @@ test("an answer from a cache costs nothing, and is said to have saved its cost",
   };
   const gateway = await start([whole], { inner: [cache] });
   const answer = await gateway.ask({});
-  expect([answer.headers.get("x-millrace-cost"), (await answer.json()).usage]).toEqual(["0.000000000", usage]);
+  expect([answer.headers.get("x-millrace-cost"), ((await answer.json()) as Json).usage]).toEqual([
+    "0.000000000",
+    usage,
+  ]);
   expect(await page(gateway)).toMatchObject([
     { served: "m", attempts: [], cost: "0.000000000", saved: COST, saved_by: "cache", notes: { cache: "hit" } },
   ]);
@@ -260,12 +283,24 @@ test("requests that a killed gateway left open are lost ones after the next star
 
 test("an export has all rows in each format, and no formulas", async () => {
   const gateway = await start([whole]);
-  await (await gateway.fleet.post("/v1/chat/completions", { model: "m" }, { headers: { "x-api-key": "sk-shop", "x-request-id": "=1+1" } })).json();
+  await (
+    await gateway.fleet.post(
+      "/v1/chat/completions",
+      { model: "m" },
+      { headers: { "x-api-key": "sk-shop", "x-request-id": "=1+1" } },
+    )
+  ).json();
   await (await gateway.ask({})).json();
-  const [head, first, second] = (await gateway.text("/admin/ledger/export")).split("\r\n").map((line) => line.split(","));
+  const [head, first, second] = (await gateway.text("/admin/ledger/export"))
+    .split("\r\n")
+    .map((line) => line.split(","));
   const cell = (line: string[], name: string) => line[head!.indexOf(name)];
   expect([cell(first!, "id")?.[0], cell(first!, "attempt_cost"), cell(second!, "tenant")]).not.toContain("=");
-  expect([cell(first!, "tenant"), cell(first!, "attempt_cost"), cell(second!, "tenant")]).toEqual(["shop", COST, "search"]);
+  expect([cell(first!, "tenant"), cell(first!, "attempt_cost"), cell(second!, "tenant")]).toEqual([
+    "shop",
+    COST,
+    "search",
+  ]);
   const lines = (await gateway.text("/admin/ledger/export?format=jsonl")).trim().split("\n");
   expect(lines.map((line) => JSON.parse(line).attempt_fresh)).toEqual([400, 400]);
 });

@@ -58,7 +58,12 @@ export class Ledger {
   constructor(private readonly context: LedgerContext) {
     const { config, logger, modelOf } = context;
     const epochMs = () => Date.now();
-    this.prices = new ConfiguredPrices(() => this.#book(), this.#meter, () => this.#priceList(), epochMs);
+    this.prices = new ConfiguredPrices(
+      () => this.#book(),
+      this.#meter,
+      () => this.#priceList(),
+      epochMs,
+    );
     const { ledger } = config();
     if (ledger === undefined) return;
     const database = context.database();

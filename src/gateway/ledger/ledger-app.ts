@@ -6,7 +6,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { Caller } from "../request.js";
 import type { Database } from "../store/database.js";
 import { CONTENT_TYPES, EXPORT_FORMATS, exportFile } from "./ledger-export.js";
-import { exportRows, requestPage, type Row, SPEND_GROUPS, type SpendGroup, spend } from "./ledger-queries.js";
+import { exportRows, type Row, requestPage, SPEND_GROUPS, type SpendGroup, spend } from "./ledger-queries.js";
 
 const MAX_PAGE = 500;
 const DEFAULT_PAGE = 100;

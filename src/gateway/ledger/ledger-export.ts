@@ -57,7 +57,9 @@ function textOf(row: Row, name: string): string {
 
 async function* jsonl(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<Buffer> {
   for await (const rows of pages) {
-    const lines = rows.map((row) => JSON.stringify(Object.fromEntries(NAMES.map((name) => [name, valueOf(row, name)]))));
+    const lines = rows.map((row) =>
+      JSON.stringify(Object.fromEntries(NAMES.map((name) => [name, valueOf(row, name)]))),
+    );
     yield Buffer.from(`${lines.join("\n")}\n`);
   }
 }

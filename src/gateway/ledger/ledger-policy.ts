@@ -122,7 +122,7 @@ export class LedgerPolicy implements Policy {
       notes: notesOf(record),
       attempts,
     };
-    void store.close(row);
+    store.close(row);
   }
 }
 

@@ -39,16 +39,22 @@ export interface RequestPage {
 const MAX_LOOKED_AT = 20_000;
 
 /** Requests before a cursor, with their attempts. */
-export function requestPage(database: Database.Database, filter: RequestFilter, before: number, limit: number): RequestPage {
+export function requestPage(
+  database: Database.Database,
+  filter: RequestFilter,
+  before: number,
+  limit: number,
+): RequestPage {
   const top = Math.min(before, newestSeq(database, filter.toMs) + 1);
   // An id has an index.
   const bottom = filter.id === undefined ? Math.max(0, top - MAX_LOOKED_AT) : 0;
   const { where, values } = conditions(filter);
   const sql = `SELECT * FROM ledger_requests WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
-  const rows = database.prepare(sql).safeIntegers(true).all(top, bottom, ...values, limit) as Row[];
-  const attempts = database
-    .prepare("SELECT * FROM ledger_attempts WHERE seq = ? ORDER BY attempt")
-    .safeIntegers(true);
+  const rows = database
+    .prepare(sql)
+    .safeIntegers(true)
+    .all(top, bottom, ...values, limit) as Row[];
+  const attempts = database.prepare("SELECT * FROM ledger_attempts WHERE seq = ? ORDER BY attempt").safeIntegers(true);
   const data = rows.map((row) => ({
     ...shownRequest(row),
     attempts: (attempts.all(row.seq) as Row[]).map(shownAttempt),
@@ -103,7 +109,13 @@ function shownRequest(row: Row): Row {
 
 function shownAttempt(row: Row): Row {
   return {
-    ...{ instance: row.instance, engine: row.engine, model: row.model, outcome: row.outcome, status: Number(row.status) },
+    ...{
+      instance: row.instance,
+      engine: row.engine,
+      model: row.model,
+      outcome: row.outcome,
+      status: Number(row.status),
+    },
     ...{ start_ms: row.start_ms, first_byte_ms: row.first_byte_ms, total_ms: row.total_ms },
     ...Object.fromEntries(TOKENS.map((name) => [name, numberOf(row[name])])),
     ...{ estimated: Number(row.is_estimated) === 1, cost: costOrNull(row.cost), price: row.price },
@@ -179,7 +191,10 @@ export const EXPORT_SQL = `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r
   LEFT JOIN ledger_attempts a ON a.seq = r.seq ORDER BY r.seq, a.attempt`;
 
 /** All rows of a period, a page at a time, with turns for the gateway's requests in between. */
-export async function* exportRows(database: Database.Database, { fromMs, toMs }: Period): AsyncGenerator<readonly Row[]> {
+export async function* exportRows(
+  database: Database.Database,
+  { fromMs, toMs }: Period,
+): AsyncGenerator<readonly Row[]> {
   const first = database
     .prepare("SELECT seq FROM ledger_requests WHERE began_ms >= ? ORDER BY began_ms LIMIT 1")
     .get(fromMs) as { seq: number } | undefined;

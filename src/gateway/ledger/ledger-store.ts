@@ -2,19 +2,18 @@
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { Database, Statement } from "../store/database.js";
 import type { GroupCommit } from "../store/group-commit.js";
+import { HOUR_MS, HourSums } from "./hour-sums.js";
 import type { AttemptRow, OpenRequest, RequestRow } from "./ledger-rows.js";
 import {
   ADD_TO_HOUR,
   ATTEMPT_COLUMNS,
   createLedgerTables,
-  DIMENSIONS,
   HOURS_OF_DAY,
   marks,
   REQUEST_COLUMNS,
-  SUMS,
 } from "./ledger-tables.js";
 
-export const HOUR_MS = 3_600_000;
+export { HOUR_MS };
 export const DAY_MS = 24 * HOUR_MS;
 
 /** Rows that wait while the database refuses them, as on a full disk. */
@@ -32,13 +31,20 @@ interface Unwritten {
 export type LostCharge = (requestId: string) => bigint | undefined;
 
 export class LedgerStore {
+  readonly #savepoint: Statement;
+  readonly #release: Statement;
   readonly #open: Statement;
   readonly #forgetOpen: Statement;
   readonly #request: Statement;
   readonly #attempt: Statement;
   readonly #hour: Statement;
   #nextSeq: number;
-  #unwritten: Unwritten[] = [];
+  /** What this turn of the event loop writes, in one transaction with what other policies write in it. */
+  #opened: OpenRequest[] = [];
+  #closed: Unwritten[] = [];
+  #isScheduled = false;
+  /** Rows that the database refused. */
+  #refused: Unwritten[] = [];
   #numDropped = 0;
   #retry: NodeJS.Timeout | undefined;
 
@@ -48,8 +54,10 @@ export class LedgerStore {
     private readonly logger: RequestLogger,
   ) {
     createLedgerTables(database);
+    this.#savepoint = database.prepare("SAVEPOINT ledger");
+    this.#release = database.prepare("RELEASE ledger");
     this.#open = database.prepare(`INSERT INTO ledger_open VALUES (${marks(9)})`);
-    this.#forgetOpen = database.prepare("DELETE FROM ledger_open WHERE seq = ?");
+    this.#forgetOpen = database.prepare("DELETE FROM ledger_open WHERE seq IN (SELECT value FROM json_each(?))");
     this.#request = database.prepare(`INSERT INTO ledger_requests VALUES (${marks(REQUEST_COLUMNS.length)})`);
     this.#attempt = database.prepare(`INSERT INTO ledger_attempts VALUES (${marks(ATTEMPT_COLUMNS.length)})`);
     this.#hour = database.prepare(ADD_TO_HOUR);
@@ -69,16 +77,14 @@ export class LedgerStore {
 
   /** The marker is committed at the end of the turn, before any byte of an answer can come. */
   open(request: OpenRequest): void {
-    const { seq, id, beganMs, tenant, team, key, path, asked, isStream } = request;
-    this.commits
-      .run(() => this.#open.run([seq, id, beganMs, tenant, team, key, path, asked, Number(isStream)]))
-      // The row follows at the end of the request, and says what matters.
-      .catch((thrown: unknown) => this.logger.warn({ err: thrown }, "the ledger could not note a request's begin"));
+    this.#opened.push(request);
+    this.#schedule();
   }
 
-  /** Resolves when the row is on its way to the disk, or waits to be. */
-  close(row: RequestRow): Promise<void> {
-    return this.#close({ row, tries: 0 });
+  /** The row is committed at the end of the turn. */
+  close(row: RequestRow): void {
+    this.#closed.push({ row, tries: 0 });
+    this.#schedule();
   }
 
   /** Turns what an earlier process left open into lost requests. @returns their number */
@@ -92,7 +98,7 @@ export class LedgerStore {
         ...{ outcome: "lost", status: 0, error: "", firstByteMs: undefined, totalMs: Math.max(0, nowMs - beganMs) },
         ...{ saved: 0n, savedBy: "", notes: "", attempts: cost === undefined ? [] : [lost] },
       };
-      void this.close(row);
+      this.close(row);
     }
     this.commits.flush();
     return left.length;
@@ -128,7 +134,11 @@ export class LedgerStore {
     const day = oldest.hour - (oldest.hour % DAY_MS);
     this.commits.flush();
     this.#inTransaction(() => {
-      const rows = this.database.prepare(HOURS_OF_DAY).raw().safeIntegers(true).all(day, day, day + DAY_MS);
+      const rows = this.database
+        .prepare(HOURS_OF_DAY)
+        .raw()
+        .safeIntegers(true)
+        .all(day, day, day + DAY_MS);
       this.database.prepare("DELETE FROM ledger_hours WHERE hour >= ? AND hour < ?").run(day, day + DAY_MS);
       for (const row of rows as unknown[][]) this.#hour.run(row);
     });
@@ -139,56 +149,85 @@ export class LedgerStore {
   flush(): void {
     clearTimeout(this.#retry);
     this.#retry = undefined;
-    const waiting = this.#unwritten;
-    this.#unwritten = [];
-    for (const each of waiting) void this.#close(each);
+    for (const each of this.#refused) this.#closed.push(each);
+    this.#refused = [];
+    if (this.#closed.length > 0) this.#schedule();
     this.commits.flush();
   }
 
-  async #close({ row, tries }: Unwritten): Promise<void> {
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    let taken: readonly Unwritten[] | undefined;
+    const take = () => {
+      const turn = { opened: this.#opened, closed: this.#closed };
+      taken = turn.closed;
+      this.#isScheduled = false;
+      this.#opened = [];
+      this.#closed = [];
+      return turn;
+    };
+    const write = () => {
+      const { opened, closed } = take();
+      this.#write(opened, closed);
+    };
+    this.commits.run(write).catch((thrown: unknown) => {
+      // A transaction that could not begin has taken nothing.
+      for (const each of taken ?? take().closed) this.#keep(each, thrown);
+    });
+  }
+
+  /** All or nothing: a transaction goes on after a write that failed. */
+  #write(opened: readonly OpenRequest[], closed: readonly Unwritten[]): void {
+    this.#savepoint.run([]);
     try {
-      await this.commits.run(() => this.#write(row));
+      this.#writeAll(opened, closed);
+      this.#release.run([]);
     } catch (thrown) {
-      this.#keep({ row, tries: tries + 1 }, thrown);
+      this.database.exec("ROLLBACK TO ledger");
+      this.#release.run([]);
+      throw thrown;
     }
   }
 
-  #write(row: RequestRow): void {
+  #writeAll(opened: readonly OpenRequest[], closed: readonly Unwritten[]): void {
+    const ends = new Set(closed.map(({ row }) => row.seq));
+    const begins = new Set(opened.map(({ seq }) => seq));
+    for (const { seq, id, beganMs, tenant, team, key, path, asked, isStream } of opened) {
+      // A request that ends in its turn needs no marker.
+      if (!ends.has(seq)) this.#open.run([seq, id, beganMs, tenant, team, key, path, asked, Number(isStream)]);
+    }
+    const marked = [...ends].filter((seq) => !begins.has(seq));
+    if (marked.length > 0) this.#forgetOpen.run([JSON.stringify(marked)]);
+    const hours = new HourSums();
+    for (const { row } of closed) this.#writeRow(row, hours);
+    for (const values of hours.rows()) this.#hour.run(values as unknown[]);
+  }
+
+  #writeRow(row: RequestRow, hours: HourSums): void {
     const { seq, attempts } = row;
     const cost = attempts.reduce((sum, attempt) => sum + (attempt.cost ?? 0n), 0n);
-    this.#forgetOpen.run([seq]);
     this.#request.run([
       ...[seq, row.id, row.beganMs, row.tenant, row.team, row.key, row.path, row.asked, Number(row.isStream)],
       ...[row.served, row.outcome, row.status, row.error, row.firstByteMs ?? null, row.totalMs],
       ...[row.saved, row.savedBy, row.notes, cost, attempts.length],
     ]);
-    for (const [i, attempt] of attempts.entries()) this.#writeAttempt(row, attempt, i);
-    if (attempts.length === 0) this.#hour.run([...dimensionsOf(row, undefined, row.status), ...sumsOf(row, undefined)]);
+    for (const [i, attempt] of attempts.entries()) {
+      this.#attempt.run(attemptValues(seq, i, attempt));
+      hours.add(row, attempt, i === attempts.length - 1);
+    }
+    if (attempts.length === 0) hours.add(row, undefined, true);
   }
 
-  #writeAttempt(row: RequestRow, attempt: AttemptRow, index: number): void {
-    const { counts } = attempt;
-    this.#attempt.run([
-      ...[row.seq, index, attempt.instance, attempt.engine, attempt.model, attempt.startMs],
-      ...[attempt.firstByteMs ?? null, attempt.totalMs, attempt.status, attempt.outcome],
-      ...[counts?.fresh ?? null, counts?.cacheRead ?? null, counts?.cacheWrite ?? null, counts?.output ?? null],
-      ...[counts?.reasoning ?? null, counts?.drafted ?? null, counts?.accepted ?? null],
-      ...[Number(counts?.isEstimated === true), attempt.cost ?? null, attempt.price],
-    ]);
-    const isLast = index === row.attempts.length - 1;
-    const status = isLast ? row.status : attempt.status;
-    this.#hour.run([...dimensionsOf(row, attempt, status), ...sumsOf(isLast ? row : undefined, attempt)]);
-  }
-
-  #keep(unwritten: Unwritten, thrown: unknown): void {
-    if (this.#unwritten.length >= MAX_UNWRITTEN || unwritten.tries >= MAX_TRIES) {
+  #keep({ row, tries }: Unwritten, thrown: unknown): void {
+    if (this.#refused.length >= MAX_UNWRITTEN || tries >= MAX_TRIES) {
       this.#numDropped++;
       if (this.#numDropped % 1000 === 1) {
         this.logger.error({ dropped: this.#numDropped, err: thrown }, "the ledger drops rows that it cannot write");
       }
       return;
     }
-    this.#unwritten.push(unwritten);
+    this.#refused.push({ row, tries: tries + 1 });
     if (this.#retry !== undefined) return;
     this.logger.warn({ err: thrown }, "the ledger could not write, and tries again");
     this.#retry = setTimeout(() => this.flush(), RETRY_MS);
@@ -224,30 +263,15 @@ const LOST_ATTEMPT: AttemptRow = {
   ...{ outcome: "lost", counts: undefined, cost: undefined, price: "charged as it was reserved" },
 };
 
-/** @param attempt undefined: the gateway answered the request itself */
-function dimensionsOf(row: RequestRow, attempt: AttemptRow | undefined, status: number) {
-  const { beganMs, tenant, team, key, served, asked } = row;
-  const model = attempt?.model ?? (served === "" ? asked : served);
-  const values: Record<(typeof DIMENSIONS)[number], string | number> = {
-    ...{ hour: beganMs - (beganMs % HOUR_MS), tenant, team, key, model, engine: attempt?.engine ?? "", status },
-  };
-  return DIMENSIONS.map((name) => values[name]);
-}
-
-/** @param row undefined: the attempt is not its request's last, with which the request is counted */
-function sumsOf(row: RequestRow | undefined, attempt: AttemptRow | undefined) {
-  const counts = attempt?.counts;
-  const isUnpriced = counts !== undefined && attempt?.cost === undefined;
-  const values: Record<(typeof SUMS)[number], number | bigint> = {
-    ...{ requests: row === undefined ? 0 : 1, attempts: attempt === undefined ? 0 : 1 },
-    ...{ fresh: counts?.fresh ?? 0, cache_read: counts?.cacheRead ?? 0, cache_write: counts?.cacheWrite ?? 0 },
-    ...{ output: counts?.output ?? 0, reasoning: counts?.reasoning ?? 0 },
-    ...{ drafted: counts?.drafted ?? 0, accepted: counts?.accepted ?? 0 },
-    ...{ cost: attempt?.cost ?? 0n, saved: row?.saved ?? 0n, unpriced: Number(isUnpriced) },
-    ...{ estimated: Number(counts?.isEstimated === true), hits: Number(row !== undefined && row.savedBy !== "") },
-    total_ms: Math.round(row?.totalMs ?? 0),
-  };
-  return SUMS.map((name) => values[name]);
+function attemptValues(seq: number, index: number, attempt: AttemptRow): unknown[] {
+  const { counts } = attempt;
+  return [
+    ...[seq, index, attempt.instance, attempt.engine, attempt.model, attempt.startMs, attempt.firstByteMs ?? null],
+    ...[attempt.totalMs, attempt.status, attempt.outcome],
+    ...[counts?.fresh ?? null, counts?.cacheRead ?? null, counts?.cacheWrite ?? null, counts?.output ?? null],
+    ...[counts?.reasoning ?? null, counts?.drafted ?? null, counts?.accepted ?? null],
+    ...[Number(counts?.isEstimated === true), attempt.cost ?? null, attempt.price],
+  ];
 }
 
 function valueOf(database: Database.Database, sql: string): unknown {

@@ -4,7 +4,13 @@ import type { TokenCounts } from "../record.js";
 import { countsOf, promptTokensOf } from "./token-counts.js";
 
 const tokens = fc.nat(1_000_000);
-const truth = fc.record({ fresh: tokens, cacheRead: tokens, cacheWrite: tokens, output: tokens, share: fc.double({ min: 0, max: 1, noNaN: true }) });
+const truth = fc.record({
+  fresh: tokens,
+  cacheRead: tokens,
+  cacheWrite: tokens,
+  output: tokens,
+  share: fc.double({ min: 0, max: 1, noNaN: true }),
+});
 
 /** Each API's own report of the same truth. */
 const REPORTS: Readonly<Record<string, (t: TokenCounts) => object>> = {

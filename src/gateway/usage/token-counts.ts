@@ -48,7 +48,7 @@ class Figures {
 /** @returns undefined if there is no count of tokens in it at all */
 export function countsOf(usage: ReportedUsage): TokenCounts | undefined {
   const figures = new Figures(usage);
-  const counts = "promptTokenCount" in usage ? gemini(figures) : inclusive(figures) ?? exclusive(figures);
+  const counts = "promptTokenCount" in usage ? gemini(figures) : (inclusive(figures) ?? exclusive(figures));
   if (counts === undefined) return undefined;
   const drafted = draftedOf(figures);
   return { ...counts, ...drafted, ...(figures.isDoubtful ? { isDoubtful: true } : {}) };

@@ -9,7 +9,9 @@ export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
   ledger: section({
     "keep-days": integer(1, MAX_DAYS).prefault(30).describe("days for which each request's row is kept"),
     "max-rows": integer(1000, 100_000_000).prefault(1_000_000).describe("requests whose rows are kept at most"),
-    "hourly-days": integer(1, MAX_DAYS).prefault(90).describe("days for which sums are kept by the hour, then by the day"),
+    "hourly-days": integer(1, MAX_DAYS)
+      .prefault(90)
+      .describe("days for which sums are kept by the hour, then by the day"),
     "cost-header": z
       .boolean()
       .prefault(false)
@@ -25,9 +27,13 @@ export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
       .optional()
       .describe("URL that gets each alert by POST, or env:NAME (default: alerts are only listed)"),
     "min-cost": dollars().prefault("1").describe("dollars above the usual spend of an hour that are worth an alert"),
-    "min-requests": integer(1, 1_000_000).prefault(20).describe("requests of an hour below which its shares are not judged"),
+    "min-requests": integer(1, 1_000_000)
+      .prefault(20)
+      .describe("requests of an hour below which its shares are not judged"),
     "cool-down": duration().prefault("6h").describe("time for which the same alert is not repeated"),
   })
     .optional()
-    .describe("alerts on unusual spend, tokens, errors, refusals, retries and cache hits; needs ledger; fixed at the start"),
+    .describe(
+      "alerts on unusual spend, tokens, errors, refusals, retries and cache hits; needs ledger; fixed at the start",
+    ),
 });

@@ -19,7 +19,9 @@ export const dollars = () =>
 
 /** Dollars for an hour, as nano-dollars. */
 const hourly = () =>
-  parsed("dollars for an hour", ["1.20/h"], /^\d{1,9}(\.\d{1,9})?\/h$/, (written) => parseDollars(written.slice(0, -2)));
+  parsed("dollars for an hour", ["1.20/h"], /^\d{1,9}(\.\d{1,9})?\/h$/, (written) =>
+    parseDollars(written.slice(0, -2)),
+  );
 
 const amounts = {
   input: dollars().describe("dollars for a million tokens of prompts"),
