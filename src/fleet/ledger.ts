@@ -1,9 +1,11 @@
 /** Prices and the ledger as the configuration asks for them: the first policy, /admin/ledger, GET /v1/usage, and the deletion of old rows. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Hono } from "hono";
+import { Hono } from "hono";
 import type { Logger } from "pino";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import { AlertWatch } from "../gateway/alerts/alert-watch.js";
+import { createAlertsApp } from "../gateway/alerts/alerts-app.js";
 import { OPENAI } from "../gateway/api/dialect.js";
 import { createLedgerApp, ownUsage } from "../gateway/ledger/ledger-app.js";
 import { LedgerPolicy } from "../gateway/ledger/ledger-policy.js";
@@ -21,7 +23,7 @@ import { logFailure, respondJson, respondWithError } from "./proxy/respond.js";
 
 export const OWN_USAGE_PATH = "/v1/usage";
 
-/** Time between two searches for old rows, rows deleted in one transaction, and the pause between two. */
+/** Time between two searches for old rows and for alerts, rows deleted in one transaction, and the pause between two. */
 const SWEEP_MS = 60_000;
 const SWEPT_ROWS = 500;
 const PAUSE_MS = 10;
@@ -42,6 +44,7 @@ interface Started {
   readonly store: LedgerStore;
   readonly database: Database.Database;
   readonly policy: Policy;
+  readonly alerts: AlertWatch | undefined;
 }
 
 export class Ledger {
@@ -64,7 +67,7 @@ export class Ledger {
       () => this.#priceList(),
       epochMs,
     );
-    const { ledger } = config();
+    const { ledger, alerts: rules } = config();
     if (ledger === undefined) return;
     const database = context.database();
     const store = new LedgerStore(database, groupCommitOf(database), logger);
@@ -75,8 +78,12 @@ export class Ledger {
       hasCostHeader: () => ledger.costHeader,
       now: () => performance.now(),
     });
-    this.#started = { store, database, policy };
-    this.#timer = setInterval(() => this.#sweepNow(ledger), SWEEP_MS);
+    const alerts = rules && new AlertWatch({ ...alertRules(rules), database, logger, epochMs });
+    this.#started = { store, database, policy, alerts };
+    this.#timer = setInterval(() => {
+      this.#sweepNow(ledger);
+      void alerts?.look();
+    }, SWEEP_MS);
     this.#timer.unref();
   }
 
@@ -86,7 +93,10 @@ export class Ledger {
 
   /** Paths under /admin; undefined without a ledger. */
   adminApp(): Hono | undefined {
-    return this.#started === undefined ? undefined : createLedgerApp(this.#started.database);
+    if (this.#started === undefined) return undefined;
+    const { database, alerts } = this.#started;
+    const app = new Hono().route("/", createLedgerApp(database));
+    return alerts === undefined ? app : app.route("/", createAlertsApp(alerts.store));
   }
 
   /** Answers GET /v1/usage. @returns whether the request is that */
@@ -115,6 +125,7 @@ export class Ledger {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
+    await this.#started?.alerts?.close();
     await this.#sweeping;
     this.#started?.store.flush();
   }
@@ -143,6 +154,14 @@ export class Ledger {
     this.#list ??= readPriceList();
     return this.#list;
   }
+}
+
+function alertRules({ webhook, minCost, minRequests, coolDown }: NonNullable<FleetConfig["alerts"]>) {
+  return {
+    ...{ webhookUrl: webhook?.reveal(), coolDownMs: coolDown, minRequests },
+    // A threshold of judgement, not an account.
+    minCost: Number(minCost) / 1e9,
+  };
 }
 
 function bookOf({ models, prices, hardwarePrice, batchPriceShare }: FleetConfig): BookSettings {

@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { readQuery } from "../query.js";
 import type { Caller } from "../request.js";
 import type { Database } from "../store/database.js";
 import { CONTENT_TYPES, EXPORT_FORMATS, exportFile } from "./ledger-export.js";
@@ -47,16 +48,16 @@ const OWN_GROUPS: readonly SpendGroup[] = ["key", "model", "hour", "day", "month
 export function createLedgerApp(database: Database.Database): Hono {
   const app = new Hono();
   app.get("/ledger/requests", (c) => {
-    const { from: fromMs, to: toMs, cursor, limit, ...filter } = read(requestsQuery, c.req.query());
+    const { from: fromMs, to: toMs, cursor, limit, ...filter } = readQuery(requestsQuery, c.req.query());
     const { data, next } = requestPage(database, { ...filter, fromMs, toMs }, cursor, limit);
     return c.json({ object: "list", data, has_more: next !== null, next_cursor: next });
   });
   app.get("/ledger/spend", (c) => {
-    const { from: fromMs, to: toMs, group_by: groups, ...filter } = read(spendQuery, c.req.query());
+    const { from: fromMs, to: toMs, group_by: groups, ...filter } = readQuery(spendQuery, c.req.query());
     return c.json({ object: "list", data: spend(database, { ...filter, fromMs, toMs }, groups) });
   });
   app.get("/ledger/export", (c) => {
-    const { from: fromMs = 0, to: toMs = Number.MAX_SAFE_INTEGER, format } = read(exportQuery, c.req.query());
+    const { from: fromMs = 0, to: toMs = Number.MAX_SAFE_INTEGER, format } = readQuery(exportQuery, c.req.query());
     const file = Readable.from(exportFile(exportRows(database, { fromMs, toMs }), format), { objectMode: false });
     return c.body(Readable.toWeb(file) as ReadableStream, 200, {
       "Content-Type": CONTENT_TYPES[format],
@@ -68,7 +69,7 @@ export function createLedgerApp(database: Database.Database): Hono {
 
 /** A tenant's own spend: of its key, where keys are managed, else of all its keys. */
 export function ownUsage(database: Database.Database, caller: Caller, query: Readonly<Record<string, string>>): Row {
-  const { from: fromMs, to: toMs, group_by: groups } = read(ownQuery, query);
+  const { from: fromMs, to: toMs, group_by: groups } = readQuery(ownQuery, query);
   const foreign = groups.find((group) => !OWN_GROUPS.includes(group));
   if (foreign !== undefined) {
     const message = `expected group_by to be of ${OWN_GROUPS.join(", ")}, got ${foreign}`;
@@ -76,14 +77,4 @@ export function ownUsage(database: Database.Database, caller: Caller, query: Rea
   }
   const { tenant, keyId: key } = caller;
   return { object: "list", data: spend(database, { tenant, key, fromMs, toMs }, groups) };
-}
-
-function read<Schema extends z.ZodType>(schema: Schema, query: Readonly<Record<string, string>>): z.output<Schema> {
-  const parsed = schema.safeParse(query);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const param = issue?.code === "unrecognized_keys" ? issue.keys[0] : String(issue?.path[0] ?? "query");
-  const expected = issue?.code === "unrecognized_keys" ? "no such parameter" : (issue?.message ?? "another value");
-  const message = `${param}: expected ${expected}, got ${JSON.stringify((query[param ?? ""] ?? "").slice(0, 80))}`;
-  throw new MillraceError("invalid_parameter", message, { ...(param === undefined ? {} : { param }) });
 }

@@ -51,21 +51,21 @@ export function csvCell(text: string, kind: Kind = "text"): string {
 }
 
 function textOf(row: Row, name: string): string {
-  const value = valueOf(row, name);
+  const value = shownValue(row, name);
   return value === null ? "" : String(value);
 }
 
 async function* jsonl(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<Buffer> {
   for await (const rows of pages) {
     const lines = rows.map((row) =>
-      JSON.stringify(Object.fromEntries(NAMES.map((name) => [name, valueOf(row, name)]))),
+      JSON.stringify(Object.fromEntries(NAMES.map((name) => [name, shownValue(row, name)]))),
     );
     yield Buffer.from(`${lines.join("\n")}\n`);
   }
 }
 
 /** A value as people and JSON write it: money as exact text. */
-function valueOf(row: Row, name: string): string | number | boolean | null {
+function shownValue(row: Row, name: string): string | number | boolean | null {
   const kind = COLUMNS[name]!;
   const value = kind === "time" ? row.began_ms : row[name];
   if (value === null || value === undefined) return null;

@@ -62,7 +62,7 @@ export class LedgerStore {
     this.#attempt = database.prepare(`INSERT INTO ledger_attempts VALUES (${marks(ATTEMPT_COLUMNS.length)})`);
     this.#hour = database.prepare(ADD_TO_HOUR);
     const tables = ["ledger_open", "ledger_requests"];
-    const last = tables.map((table) => Number(valueOf(database, `SELECT max(seq) AS value FROM ${table}`) ?? 0));
+    const last = tables.map((table) => Number(firstValue(database, `SELECT max(seq) AS value FROM ${table}`) ?? 0));
     this.#nextSeq = Math.max(...last) + 1;
   }
 
@@ -274,6 +274,6 @@ function attemptValues(seq: number, index: number, attempt: AttemptRow): unknown
   ];
 }
 
-function valueOf(database: Database.Database, sql: string): unknown {
+function firstValue(database: Database.Database, sql: string): unknown {
   return (database.prepare(sql).get() as { readonly value: unknown }).value;
 }
