@@ -20,11 +20,11 @@ const QUIET_MS = 10_000;
 
 /** The policy is always there, since a reload or the admin API may set limits at any time; without limits it costs a request nothing. */
 export function createLimits(context: PolicyContext): LimitsPolicy {
-  const { config, models, prices, logger } = context;
+  const { config, models, ledger, logger } = context;
   const say = quietly();
   const policy = new LimitsPolicy({
     openStore: () => openStore(context),
-    prices,
+    prices: ledger.prices,
     modelScope: remembered(config),
     modelOf: (name) => models.resolve(name) ?? name,
     traits(model) {

@@ -47,6 +47,8 @@ export interface Charge {
 export interface AttemptWatcher {
   began(attempt: AttemptRecord): void;
   answering(attempt: AttemptRecord): void;
+  /** Its last byte has come: `usage` is set, and the sink is about to end. */
+  completing(attempt: AttemptRecord): void;
   ended(attempt: AttemptRecord): void;
 }
 

@@ -249,6 +249,11 @@ function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Findin
   return findings;
 }
 
+function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
+  if (alerts === undefined || ledger !== undefined) return [];
+  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
@@ -259,6 +264,7 @@ export function conflictsIn(config: FleetConfig): Finding[] {
     ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),
+    ...alertsWithoutLedger(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

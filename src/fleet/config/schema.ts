@@ -7,6 +7,8 @@ import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./secti
 import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { attachment, provider } from "./sections/provider.js";
 import { cascades, routes } from "./sections/routes.js";
+import { ledgerKeys } from "./sections/ledger.js";
+import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
 import { tenantKeys } from "./sections/tenants.js";
@@ -128,6 +130,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
     ...modelLimitKeys,
     cache: modelCache(),
     "semantic-cache": semanticCache(environment),
+    ...modelPriceKeys,
   });
 
 const routing = () =>
@@ -269,6 +272,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     cascades: cascades().describe(
       "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
     ),
+    ...ledgerKeys(environment),
+    ...priceKeys,
     models: z.array(model(environment)).min(1).describe("models to serve"),
   }).transform((config) => withKeyScopes(config));
 

@@ -201,6 +201,7 @@ export class Delivery {
       onComplete: () => {
         const counts = translation?.counts() ?? usage?.counts();
         if (counts !== undefined) record.usage = counts;
+        whole.watcher?.completing(record);
         const used = isCounted ? (translation === undefined ? usage?.read() : usageOf(translation)) : undefined;
         if (used !== undefined) observer.used?.(used);
       },
