@@ -20,6 +20,7 @@ import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
 import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
 import { serveCommand } from "./commands/serve.js";
+import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
 import { reportError } from "./output/report-error.js";
@@ -53,6 +54,9 @@ export function createProgram(words: readonly string[]): Command {
     distillCommand(),
     trainDrafterCommand(),
     cacheCommand(),
+    keysCommand(),
+    teamsCommand(),
+    orgsCommand(),
     configCommand(),
     completionCommand(() => program),
   ];

@@ -1,22 +1,26 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
 import { isDeepStrictEqual } from "node:util";
+import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { authorizeBy, tenantsApart } from "./authorize.js";
+import { hasTenants, tenantsApart } from "./authorize.js";
 import { cachePathsHandler } from "./cache-paths.js";
+import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
+import { createRouteMetrics } from "./observe/route-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -30,8 +34,10 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
+import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
+import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -69,17 +75,20 @@ const FIXED_AT_START = {
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",
+  managedKeys: "managed-keys",
+  oidc: "oidc",
 } as const;
 
 export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
+  readonly #virtual: VirtualModels;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
   readonly #versions: ModelVersions;
   #config: FleetConfig;
-  #authorize: ReturnType<typeof authorizeBy>;
+  #tenants: Tenants | undefined;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
@@ -91,7 +100,6 @@ export class Fleet {
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
@@ -115,8 +123,10 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      modelOf: (name) => this.#pool.modelOf(name),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
+    this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
 
   /** Listens immediately; instances start in the background. */
@@ -180,7 +190,7 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
-    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
   }
@@ -197,9 +207,13 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
+    const database = () => this.#openDatabase();
+    const tenants = new Tenants({ config, database, logger });
+    this.#tenants = tenants;
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
     this.#policies = await createPolicies({
       config: () => this.#config,
-      database: () => this.#openDatabase(),
+      database,
       models: {
         resolve: (name) => this.#pool.modelOf(name),
         engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
@@ -208,29 +222,32 @@ export class Fleet {
       metrics: this.#metrics,
       prices: { priceOf: () => undefined },
       submit: (request, sink) => this.#running().submit(request, sink),
+      virtual: this.#virtual,
       logger,
     });
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => this.#authorize(headers),
+      authorize: (headers) => tenants.authorize(headers),
       pages: () => {
         const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0, host);
+        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
-      modelOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
+      schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
+      modelOf,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
-        const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
+        const planned = this.#plannedOf(name);
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: this.#otherPaths(),
+      handleOther: this.#otherPaths(tenants),
       host: config.host,
       port: config.port,
       logger,
@@ -239,11 +256,22 @@ export class Fleet {
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths() {
+  #otherPaths(tenants: Tenants) {
     const semanticCache = () => this.#semanticCache();
-    const admin = adminHandler(this.#adminTarget());
-    const cache = cachePathsHandler({ authorize: (headers) => this.#authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) => admin(...request) || cache(...request);
+    const admin = adminHandler(this.#adminTarget(tenants));
+    const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) =>
+      admin(...request) || cache(...request) || tenants.handle(...request);
+  }
+
+  #adminParts(tenants: Tenants): readonly Hono[] {
+    const semanticCache = this.#semanticCache();
+    const parts = [
+      createCascadeApp(this.#virtual),
+      tenants.adminApp(),
+      semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
+    ];
+    return parts.filter((part) => part !== undefined);
   }
 
   #semanticCache(): SemanticCache | undefined {
@@ -266,6 +294,7 @@ export class Fleet {
   }
 
   async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    this.#virtual.configure(config);
     const planned = planModels(config, machine);
     const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
     const added = planned.filter(({ spec }) => !before.has(spec.name));
@@ -275,7 +304,7 @@ export class Fleet {
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
+    this.#tenants?.configure(config);
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
@@ -323,9 +352,14 @@ export class Fleet {
     }
   }
 
+  #plannedOf(name: string): PlannedModel | undefined {
+    const model = this.#pool.modelOf(name);
+    return this.#planned.find(({ spec }) => spec.name === model);
+  }
+
   /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
-    const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
+    const spec = this.#plannedOf(name)?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }
@@ -361,16 +395,16 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget() {
+  #adminTarget(tenants: Tenants) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
-      semanticCache: () => this.#semanticCache(),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
+      parts: this.#adminParts(tenants),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

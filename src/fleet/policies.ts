@@ -6,6 +6,8 @@ import type { CacheResult } from "../gateway/cache/exact-cache.js";
 import type { Ending, Policy } from "../gateway/pipeline.js";
 import type { PriceBook } from "../gateway/prices/price.js";
 import type { TokenCounts } from "../gateway/record.js";
+import { ModelAccess } from "../gateway/tenants/model-access.js";
+import { hasTenants } from "./authorize.js";
 import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -27,6 +29,8 @@ export interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 
+import type { VirtualModels } from "./virtual-models.js";
+
 export interface PolicyContext {
   /** The configuration now: a reload replaces it. */
   readonly config: () => FleetConfig;
@@ -38,15 +42,18 @@ export interface PolicyContext {
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
+  readonly virtual: VirtualModels;
 }
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
+  const { config, models, virtual } = context;
   const wanted = await Promise.all([
+    hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
     createLimits(context),
     createIdempotency(context),
     createExactCache(context),
     createSemanticCache(context),
   ]);
-  return wanted.filter((policy) => policy !== undefined);
+  return [...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
 }

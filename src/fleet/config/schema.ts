@@ -5,8 +5,10 @@ import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
+import { tenantKeys } from "./sections/tenants.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -231,7 +233,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "api-keys": z
       .array(apiKey(environment))
       .default([])
-      .describe("keys that give access to the API; without any, it is open to all"),
+      .describe("keys that give access to the API; without any, and without managed-keys and oidc, it is open to all"),
+    ...tenantKeys,
     "isolate-api-keys": z
       .boolean()
       .optional()
@@ -270,6 +273,10 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
+    routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
+    cascades: cascades().describe(
+      "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
+    ),
     models: z.array(model(environment)).min(1).describe("models to serve"),
   }).transform((config) => withKeyScopes(config));
 

@@ -44,6 +44,8 @@ interface ProxyGauges {
 export interface FleetMetrics extends ProxyObserver, PolicyMetrics {
   render(): Promise<string>;
   readonly contentType: string;
+  /** For metrics of further parts. */
+  readonly registry: Registry;
 }
 
 function eachUpstream(pool: UpstreamPool): readonly Upstream[] {
@@ -248,5 +250,6 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
     },
     render: () => registry.metrics(),
     contentType: registry.contentType,
+    registry,
   };
 }

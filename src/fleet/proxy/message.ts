@@ -23,9 +23,27 @@ export function messageTo(
   // The body has been read as JSON, whatever the client calls it; engines refuse JSON under another name.
   headers.push("content-type", "application/json", ...scopeHeader);
   if ((target.distance ?? 0) > 0) headers.push(FROM_AFAR_HEADER, "1");
-  const body = editBody(bytes, clientBody, { model: target.modelName, seed, cacheSalt });
+  // A policy may have chosen the model: the body then has a name that the engine does not know.
+  const model = target.modelName ?? (clientBody.model === undefined ? undefined : sendable.request.model);
+  const body = editBody(bytes, clientBody, { model, seed, cacheSalt, ...toldTerms(sendable, upstream.engine) });
   return { path: url, method, headers, body };
 }
+
+/** Priority and deadline in the engine's own fields, where it has them. Anything else in the client's body stays as it is. */
+function toldTerms({ request, entrant, schedulesByPriority }: Sendable, engine: EngineName) {
+  const { priority: asked, caller, deadlineMs, route, body } = request;
+  // An engine refuses priorities that its scheduling policy does not use.
+  const isTold = schedulesByPriority && (asked ?? caller.priority) !== undefined;
+  const priority = isTold ? entrant.priority : undefined;
+  if (deadlineMs === undefined || engine !== "millrace" || !route.runsPrompt) return { priority };
+  const leftS = Math.max(MIN_TIMEOUT_S, (deadlineMs - performance.now()) / 1000);
+  const isOwnRight = typeof body.timeout === "number" && body.timeout <= leftS + MAX_LATE_S;
+  return isOwnRight ? { priority } : { priority, timeout: Number(leftS.toFixed(3)) };
+}
+
+const MIN_TIMEOUT_S = 0.001;
+/** The client's own `timeout` stays as it is while the request has waited for less. */
+const MAX_LATE_S = 0.05;
 
 /** The cache scope in the form that the engine understands: a header or a `cache_salt`. */
 function toldScope({ request: { body, path }, cacheScope: scopeNow }: Sendable, engine: EngineName) {

@@ -8,6 +8,8 @@ import { BUDGET_WINDOWS, type Budget, type ScopeLimits } from "../scope.js";
 const MAX_PAIRS = 16;
 const MAX_MODELS = 256;
 const MAX_COUNT = 1_000_000_000;
+/** The settings are three objects deep. */
+const MAX_PATCH_DEPTH = 4;
 
 const dollars = z
   .union([z.string(), z.number()])
@@ -72,12 +74,13 @@ const isObject = (value: unknown): value is Json =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** JSON Merge Patch (RFC 7396): objects are merged, null removes, all else replaces. */
-export function mergePatch(target: Json, patch: Json): Json {
+export function mergePatch(target: Json, patch: Json, depth = 0): Json {
+  if (depth > MAX_PATCH_DEPTH) throw new MillraceError("invalid_parameter", "expected a flat body, got a deep one");
   const merged = new Map(Object.entries(target));
   for (const [name, value] of Object.entries(patch)) {
     const before = merged.get(name);
     if (value === null) merged.delete(name);
-    else merged.set(name, isObject(value) ? mergePatch(isObject(before) ? before : {}, value) : value);
+    else merged.set(name, isObject(value) ? mergePatch(isObject(before) ? before : {}, value, depth + 1) : value);
   }
   return Object.fromEntries(merged);
 }
