@@ -42,6 +42,8 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  not_cached: 504,
+  idempotency_conflict: 409,
   key_store_unavailable: 503,
   model_not_allowed: 403,
   already_exists: 409,

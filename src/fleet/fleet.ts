@@ -5,12 +5,16 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { hasTenants, tenantsApart } from "./authorize.js";
+import { needsKeys, tenantsApart } from "./authorize.js";
+import { cachePathsHandler } from "./cache-paths.js";
 import type { FleetConfig } from "./config/schema.js";
+import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import type { Telemetry } from "./observe/telemetry.js";
@@ -76,6 +80,7 @@ export class Fleet {
   readonly #keeper: Keeper;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
+  readonly #versions: ModelVersions;
   #config: FleetConfig;
   #tenants: Tenants | undefined;
   #planned: readonly PlannedModel[] = [];
@@ -92,6 +97,7 @@ export class Fleet {
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
+    this.#versions = new ModelVersions(this.#supervisor);
     this.#keeper = new Keeper(
       {
         instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
@@ -196,36 +202,57 @@ export class Fleet {
     const database = () => this.#openDatabase();
     const tenants = new Tenants({ config, database, logger });
     this.#tenants = tenants;
-    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
-    this.#policies = createPolicies({ config: () => this.#config, database, logger, modelOf });
-    const administration = adminHandler(this.#adminTarget(tenants));
+    this.#policies = await createPolicies({
+      config: () => this.#config,
+      database,
+      models: {
+        resolve: (name) => this.#pool.modelOf(name),
+        engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
+        version: (model) => this.#versions.of(model),
+      },
+      metrics: this.#metrics,
+      submit: (request, sink) => this.#running().submit(request, sink),
+      logger,
+    });
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
       authorize: (headers) => tenants.authorize(headers),
       pages: () => {
-        const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
+        const { allowedOrigins, host } = this.#config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
-      modelOf,
+      modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
         const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: (...request) => tenants.handle(...request) || administration(...request),
+      handleOther: this.#otherPaths(tenants),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  #otherPaths(tenants: Tenants) {
+    const semanticCache = () => this.#semanticCache();
+    const admin = adminHandler(this.#adminTarget(tenants));
+    const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) =>
+      tenants.handle(...request) || admin(...request) || cache(...request);
+  }
+
+  #semanticCache(): SemanticCache | undefined {
+    return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
   #openDatabase(): Database.Database {
@@ -257,6 +284,10 @@ export class Fleet {
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
+    this.#versions.configure(
+      planned.map(({ spec }) => spec),
+      versionWords(config),
+    );
     this.#keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
       this.#residenceRules(),
@@ -342,6 +373,7 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      semanticCache: () => this.#semanticCache(),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
       tenants: tenants.adminApp(),
@@ -372,6 +404,12 @@ export class Fleet {
     if (this.#proxy === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
     return this.#proxy;
   }
+}
+
+/** What the operator calls the present version of each model. */
+function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
+  const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
+  return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));
 }
 
 /** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */

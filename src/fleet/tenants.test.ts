@@ -53,11 +53,20 @@ async function start(file = FILE, database = openDatabase(undefined)): Promise<G
     inBackground: () => {},
     tenants: tenants.adminApp(),
   });
-  const modelOf = (name: string) => name;
+  const models = { resolve: (name: string) => name, engine: () => "vllm" as const, version: () => "1" };
+  const submit = () => Promise.reject(new Error("no policy asks for it"));
+  const policies = await createPolicies({
+    config: () => config,
+    database: () => database,
+    models,
+    metrics: { cacheAnswered() {} },
+    submit,
+    logger,
+  });
   const fleet = await startFleet([answerJson({ id: "c" })], {
     proxy: {
       authorize: (headers) => tenants.authorize(headers),
-      policies: createPolicies({ config: () => config, database: () => database, logger, modelOf }),
+      policies,
       handleOther: (...request) => tenants.handle(...request) || admin(...request),
     },
   });

@@ -88,6 +88,25 @@ function unknownRegions({ regions, models }: FleetConfig): Finding[] {
   );
 }
 
+function storeConflicts({ cache }: FleetConfig): Finding[] {
+  if (cache === undefined || (cache.store === "redis") === (cache.redisUrl !== undefined)) return [];
+  return cache.store === "redis"
+    ? [
+        conflict(
+          ["cache", "store"],
+          "expected redis-url beside the store redis, got none",
+          "add redis-url: env:REDIS_URL",
+        ),
+      ]
+    : [
+        conflict(
+          ["cache", "redis-url"],
+          `expected the store redis, got ${cache.store}`,
+          "set store: redis, or leave redis-url out",
+        ),
+      ];
+}
+
 /** Engines whose instances the fleet can start in any number, each on its share of the machine. */
 const MEASURED: readonly ModelEntry["engine"][] = ["millrace", "vllm", "sglang", "llama-server"];
 
@@ -171,6 +190,7 @@ export function conflictsIn(config: FleetConfig): Finding[] {
     ...uselessKeys(config),
     ...duplicateKeys(config),
     ...unknownRegions(config),
+    ...storeConflicts(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

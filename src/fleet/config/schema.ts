@@ -3,7 +3,9 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { scheduleShape } from "./sections/schedule.js";
+import { semanticCache } from "./sections/semantic.js";
 import { tenantKeys } from "./sections/tenants.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
@@ -129,6 +131,8 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
+    cache: modelCache(),
+    "semantic-cache": semanticCache(environment),
   });
 
 const routing = () =>
@@ -261,6 +265,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
+    cache: cache(environment),
+    idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
     models: z.array(model(environment)).min(1).describe("models to serve"),
   });

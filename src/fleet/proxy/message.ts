@@ -7,6 +7,7 @@ import type { Sendable } from "./arrival.js";
 import { editBody } from "./edit-body.js";
 import { requestHeaders } from "./headers.js";
 import { assertApart, isolationAt } from "./isolation.js";
+import { FROM_AFAR_HEADER } from "./request-terms.js";
 
 export function messageTo(
   { upstream, target }: Lease,
@@ -21,6 +22,7 @@ export function messageTo(
   const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine);
   // The body has been read as JSON, whatever the client calls it; engines refuse JSON under another name.
   headers.push("content-type", "application/json", ...scopeHeader);
+  if ((target.distance ?? 0) > 0) headers.push(FROM_AFAR_HEADER, "1");
   const body = editBody(bytes, clientBody, { model: target.modelName, seed, cacheSalt });
   return { path: url, method, headers, body };
 }

@@ -29,7 +29,7 @@ function setUp() {
   );
   const take = () => router.acquire(request, []);
   const idOf = (lease: Lease | string) => (typeof lease === "string" ? lease : lease.upstream.id);
-  return { pool, take, idOf };
+  return { pool, router, take, idOf };
 }
 
 test("requests fill the nearest region, and spill over to the next only when it is full", () => {
@@ -56,4 +56,15 @@ test("a cached prefix in another region does not outweigh a free seat here", () 
   warm.end("answered");
   pool.change("here", { state: "ready" });
   expect(idOf(take())).toBe("here");
+});
+
+test("a request from another region does not leave this one", () => {
+  const { router, pool } = setUp();
+  const fromAfar = { ...request, isFromAfar: true };
+  for (let i = 0; i < SEATS; i++) expect(router.acquire(fromAfar, [])).toMatchObject({ upstream: { id: "here" } });
+  expect(router.acquire(fromAfar, [])).toBe("full");
+  expect(router.hasRoom(fromAfar)).toBe(false);
+  expect(router.hasRoom(request)).toBe(true);
+  pool.change("here", { state: "failed" });
+  expect(router.acquire(fromAfar, [])).toBe("full");
 });

@@ -38,6 +38,8 @@ export interface RoutedRequest {
   /** Number of choices × number of prompts. */
   readonly numSequences: number;
   readonly session: string | undefined;
+  /** The request has come from a gateway of another region, so it must not leave this one. */
+  readonly isFromAfar?: boolean;
 }
 
 /** How the instance did during a lease: it answered, it failed, or the end says nothing about it. */
@@ -180,9 +182,10 @@ export class Router {
     return trusted.length === 0 ? ready : trusted;
   }
 
-  #withRoom({ model, numSequences }: RoutedRequest, ready: readonly Upstream[]) {
+  #withRoom({ model, numSequences, isFromAfar }: RoutedRequest, ready: readonly Upstream[]) {
     const { seatFactor } = this.routingOf(model);
     return ready
+      .filter(({ target }) => isFromAfar !== true || (target?.distance ?? 0) === 0)
       .map((upstream) => ({ upstream, record: this.#recordOf(upstream) }))
       .filter(({ record }) => record.hasRoom(numSequences, seatFactor));
   }
