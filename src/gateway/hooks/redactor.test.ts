@@ -28,7 +28,7 @@ describe("personal data", () => {
 
   test.each([
     "at 10:30:15 on 2026-11-25, version 1.2.3, 50 % of 1000000",
-    "DE89 3704 0044 0532 0130 01",
+    "GB82 WEST 1234 5698 7654 33",
     "4111 1111 1111 1112",
     "a 20-digit number 41111111111111111111",
     "user @ home, a@b, https://example.com/x?y=1",
