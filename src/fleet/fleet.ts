@@ -72,6 +72,7 @@ const FIXED_AT_START = {
   logFormat: "log-format",
   managedKeys: "managed-keys",
   oidc: "oidc",
+  hooks: "hooks",
 } as const;
 
 export class Fleet {

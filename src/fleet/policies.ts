@@ -9,6 +9,7 @@ import { ModelAccess } from "../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
+import { createGuardrails } from "./hook-policies.js";
 import type { OwnRequest } from "./proxy/own-request.js";
 import { createSemanticCache } from "./semantic-policy.js";
 import type { EngineName } from "./upstream/engine.js";
@@ -48,5 +49,5 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     createExactCache(context),
     createSemanticCache(context),
   ]);
-  return [access, ...wanted].filter((policy) => policy !== undefined);
+  return [access, createGuardrails(context), ...wanted].filter((policy) => policy !== undefined);
 }

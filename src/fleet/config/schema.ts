@@ -4,6 +4,7 @@ import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { hooks } from "./sections/hooks.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
 import { tenantKeys } from "./sections/tenants.js";
@@ -264,6 +265,9 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       ),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
+    hooks: hooks(environment)
+      .prefault({})
+      .describe("what looks at requests and answers on their way; fixed at the start"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),

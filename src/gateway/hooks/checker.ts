@@ -1,6 +1,6 @@
 /** Asks a service of the operator's whether texts may pass. It speaks the moderation API of OpenAI, or answers with `allowed`. */
 import { MillraceError } from "../../core/errors.js";
-import type { Stage } from "./guard.js";
+import type { Stage } from "./stage.js";
 
 export interface CheckerSettings {
   readonly name: string;

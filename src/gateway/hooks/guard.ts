@@ -4,9 +4,10 @@ import type { Checker } from "./checker.js";
 import { PatternScan } from "./pattern-scan.js";
 import type { PatternSet } from "./pattern-set.js";
 import { redactText, TextRedactor } from "./redactor.js";
+import type { Stage } from "./stage.js";
 
-export type Stage = "request" | "answer";
-export type Action = "refuse" | "redact" | "flag";
+export const ACTIONS = ["refuse", "redact", "flag"] as const;
+export type Action = (typeof ACTIONS)[number];
 
 export interface Guard {
   readonly name: string;

@@ -24,13 +24,21 @@ const MAX_CHANNELS = 4096;
 
 export class GuardedEvents {
   readonly #channels = new Map<string, Channel>();
+  readonly #kept = new Map<string, string[]>();
   #sequence: number | undefined;
 
   constructor(
     private readonly guards: readonly Guard[],
     private readonly findings: Findings,
     private readonly hidesSpelling: boolean,
+    /** Whether a checker will ask for the texts. */
+    private readonly keepsTexts: boolean,
   ) {}
+
+  /** The texts so far, one of each channel. */
+  texts(): readonly string[] {
+    return [...this.#kept.values()].map((parts) => parts.join(""));
+  }
 
   /** @param event one event, with the empty line at its end @returns what to send. Throws guardrail_refused and guardrail_failed */
   push(event: string): string {
@@ -42,6 +50,7 @@ export class GuardedEvents {
     if (this.hidesSpelling) data = withoutSpelling(data);
     const deltas = deltasIn(data);
     for (const delta of deltas) {
+      if (this.keepsTexts) this.#keep(delta);
       const channel = this.#channelOf(delta, head, data);
       data = delta.with(data, channel.guarded.push(delta.text));
     }
@@ -77,6 +86,12 @@ export class GuardedEvents {
     const channel = { guarded: new GuardedText(this.guards, "answer", this.findings), form };
     this.#channels.set(delta.channel, channel);
     return channel;
+  }
+
+  #keep({ channel, text }: Delta): void {
+    const parts = this.#kept.get(channel) ?? [];
+    parts.push(text);
+    this.#kept.set(channel, parts);
   }
 
   #close(prefix: string): string {
