@@ -34,6 +34,7 @@ export class AnswerGuard implements AnswerSink {
   /** Texts and events that wait for a checker. */
   readonly #texts: string[] = [];
   #held: Buffer[] = [];
+  #numBytesHeld = 0;
   readonly #checkers: readonly Guard[];
 
   /** @param refuse called once when the answer must not go on */
@@ -138,9 +139,9 @@ export class AnswerGuard implements AnswerSink {
       const last = (rest === "" ? "" : this.#events!.push(rest)) + this.#events!.end();
       await this.#show(Buffer.from(last));
       await this.#check();
+      this.#start();
       for (const bytes of this.#held) this.next.write(bytes);
       this.#held = [];
-      this.#start();
       this.next.end();
     } else await this.#finishWhole(this.#taken());
     this.#isOver = true;
@@ -191,8 +192,6 @@ export class AnswerGuard implements AnswerSink {
     this.#start();
     if (!this.next.write(bytes)) await new Promise<void>((resolve) => this.#whenWelcome(resolve));
   }
-
-  #numBytesHeld = 0;
 
   /** Until the client reads on, or is gone. */
   #whenWelcome(resolve: () => void): void {
