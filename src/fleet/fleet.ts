@@ -1,22 +1,29 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
 import { isDeepStrictEqual } from "node:util";
+import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { needsKeys, tenantsApart } from "./authorize.js";
+import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
+import { fixedCacheKeys } from "./cache-policies.js";
+import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
+import { createRouteMetrics } from "./observe/route-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -33,6 +40,7 @@ import { Supervisor } from "./supervision/supervisor.js";
 import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
+import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -79,6 +87,7 @@ export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
+  readonly #virtual: VirtualModels;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
   readonly #versions: ModelVersions;
@@ -118,8 +127,11 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      modelOf: (name) => this.#pool.modelOf(name),
+      cacheStats: async () => await this.#exactCache()?.stats(),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
+    this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
 
   /** Listens immediately; instances start in the background. */
@@ -183,6 +195,7 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
+    this.#versions.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
@@ -203,6 +216,7 @@ export class Fleet {
     const database = () => this.#openDatabase();
     const tenants = new Tenants({ config, database, logger });
     this.#tenants = tenants;
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
     this.#policies = await createPolicies({
       config: () => this.#config,
       database,
@@ -213,6 +227,7 @@ export class Fleet {
       },
       metrics: this.#metrics,
       submit: (request, sink) => this.#running().submit(request, sink),
+      virtual: this.#virtual,
       logger,
     });
     this.#proxy = await startProxy({
@@ -228,12 +243,15 @@ export class Fleet {
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
-      modelOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
+      schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
+      modelOf,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
-        const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
-        return planned === undefined || cachesPrefixes(planned.spec);
+        const planned = this.#plannedOf(name);
+        if (planned === undefined) return true;
+        return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
       handleOther: this.#otherPaths(tenants),
       host: config.host,
@@ -249,7 +267,18 @@ export class Fleet {
     const admin = adminHandler(this.#adminTarget(tenants));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
     return (...request: Parameters<typeof admin>) =>
-      tenants.handle(...request) || admin(...request) || cache(...request);
+      admin(...request) || cache(...request) || tenants.handle(...request);
+  }
+
+  #adminParts(tenants: Tenants): readonly Hono[] {
+    const semanticCache = this.#semanticCache();
+    const parts = [
+      createCascadeApp(this.#virtual),
+      createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
+      tenants.adminApp(),
+      semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
+    ];
+    return parts.filter((part) => part !== undefined);
   }
 
   #semanticCache(): SemanticCache | undefined {
@@ -272,14 +301,16 @@ export class Fleet {
   }
 
   async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    this.#virtual.configure(config);
     const planned = planModels(config, machine);
     const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
     const added = planned.filter(({ spec }) => !before.has(spec.name));
     const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
     const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const needRestart = Object.entries(FIXED_AT_START)
+    const changed = Object.entries(FIXED_AT_START)
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
+    const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
     this.#config = config;
     this.#tenants?.configure(config);
     this.#planned = planned;
@@ -321,6 +352,13 @@ export class Fleet {
       const { isolated, refused } = promptPathsOf(engine);
       const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
       if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
+      if (this.#sharesProvider(spec)) {
+        warn(
+          {},
+          "tenants share what the paid API caches of their prompts; isolate-api-keys: true refuses such requests",
+        );
+        continue;
+      }
       if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
       warn(
         { isolated, refused },
@@ -329,9 +367,19 @@ export class Fleet {
     }
   }
 
+  /** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
+  #sharesProvider({ attach = [] }: ModelSpec): boolean {
+    return this.#config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
+  }
+
+  #plannedOf(name: string): PlannedModel | undefined {
+    const model = this.#pool.modelOf(name);
+    return this.#planned.find(({ spec }) => spec.name === model);
+  }
+
   /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
-    const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
+    const spec = this.#plannedOf(name)?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }
@@ -374,10 +422,9 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
-      semanticCache: () => this.#semanticCache(),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
-      tenants: tenants.adminApp(),
+      parts: this.#adminParts(tenants),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }
@@ -395,6 +442,10 @@ export class Fleet {
     const count = Math.min(max, Math.max(min, instances));
     this.#keeper.scaleTo(model, count);
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
+  }
+
+  #exactCache(): ExactCache | undefined {
+    return this.#policies.find((policy) => policy instanceof ExactCache);
   }
 
   #inBackground(what: string, task: Promise<void>): void {

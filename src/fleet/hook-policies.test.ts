@@ -5,9 +5,8 @@ import fc from "fast-check";
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
 import { answerJson, type Behaviour, beginStream, startFleet, type TestFleet } from "../../test/helpers/stand-in.js";
-import { openDatabase } from "../gateway/store/database.js";
 import { parseConfig } from "./config/read-config.js";
-import { createPolicies } from "./policies.js";
+import { createGuardrails } from "./hook-policies.js";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -20,14 +19,12 @@ type Json = any;
 async function start(guardrails: string, behaviour: Behaviour = answerJson({})): Promise<TestFleet> {
   const file = `models:\n  - {name: m, attach: [{url: "http://127.0.0.1:1"}]}\nhooks:\n  guardrails:\n${guardrails}`;
   const config = parseConfig(file, "millrace.yaml", {});
-  const policies = await createPolicies({
+  const guardrailsPolicy = createGuardrails({
     config: () => config,
-    database: () => openDatabase(undefined),
-    models: { resolve: (name) => name, engine: () => "vllm", version: () => "1" },
-    metrics: { cacheAnswered() {} },
-    submit: () => Promise.reject(new Error("no policy asks for it")),
+    models: { resolve: (name) => name },
     logger: pino({ level: "silent" }),
   });
+  const policies = guardrailsPolicy === undefined ? [] : [guardrailsPolicy];
   const fleet = await startFleet([behaviour], { proxy: { policies } });
   closing.push(() => fleet.stop());
   return fleet;

@@ -8,8 +8,12 @@ import { matchesGlob } from "../gateway/tenants/model-globs.js";
 import type { GuardrailConfig } from "./config/sections/hooks.js";
 import type { PolicyContext } from "./policies.js";
 
+type HookContext = Pick<PolicyContext, "config" | "logger"> & {
+  readonly models: Pick<PolicyContext["models"], "resolve">;
+};
+
 /** @returns undefined if there are no guardrails */
-export function createGuardrails({ config, models, logger }: PolicyContext): Guardrails | undefined {
+export function createGuardrails({ config, models, logger }: HookContext): Guardrails | undefined {
   const { guardrails } = config().hooks;
   if (guardrails.length === 0) return undefined;
   return new Guardrails({

@@ -13,6 +13,7 @@ import { createGuardrails } from "./hook-policies.js";
 import type { OwnRequest } from "./proxy/own-request.js";
 import { createSemanticCache } from "./semantic-policy.js";
 import type { EngineName } from "./upstream/engine.js";
+import type { VirtualModels } from "./virtual-models.js";
 
 /** What policies know of the models. */
 export interface ModelDirectory {
@@ -38,16 +39,18 @@ export interface PolicyContext {
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
+  readonly virtual: VirtualModels;
 }
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
-  const { config, models } = context;
-  const access = hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined;
+  const { config, models, virtual } = context;
   const wanted = await Promise.all([
+    hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
+    createGuardrails(context),
     createIdempotency(context),
     createExactCache(context),
     createSemanticCache(context),
   ]);
-  return [access, createGuardrails(context), ...wanted].filter((policy) => policy !== undefined);
+  return [...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
 }

@@ -3,10 +3,10 @@ import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { answerJson, startFleet, type TestFleet } from "../../test/helpers/stand-in.js";
 import { openDatabase } from "../gateway/store/database.js";
+import { ModelAccess } from "../gateway/tenants/model-access.js";
 import type { ScopeUsage } from "../gateway/tenants/own-key.js";
 import { adminHandler } from "./admin.js";
 import { parseConfig } from "./config/read-config.js";
-import { createPolicies } from "./policies.js";
 import { Tenants } from "./tenants.js";
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -51,22 +51,12 @@ async function start(file = FILE, database = openDatabase(undefined)): Promise<G
     metrics: async () => ({ text: "", contentType: "text/plain" }),
     adminKey: () => config.adminKey,
     inBackground: () => {},
-    tenants: tenants.adminApp(),
-  });
-  const models = { resolve: (name: string) => name, engine: () => "vllm" as const, version: () => "1" };
-  const submit = () => Promise.reject(new Error("no policy asks for it"));
-  const policies = await createPolicies({
-    config: () => config,
-    database: () => database,
-    models,
-    metrics: { cacheAnswered() {} },
-    submit,
-    logger,
+    parts: [tenants.adminApp() ?? []].flat(),
   });
   const fleet = await startFleet([answerJson({ id: "c" })], {
     proxy: {
       authorize: (headers) => tenants.authorize(headers),
-      policies,
+      policies: [new ModelAccess((name) => name)],
       handleOther: (...request) => tenants.handle(...request) || admin(...request),
     },
   });

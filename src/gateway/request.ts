@@ -37,10 +37,14 @@ export interface GatewayRequest {
   /** The JSON that `body` was parsed from; empty for a GET. */
   readonly bytes: Buffer;
   readonly body: RequestBody;
-  /** Name of the model, as the client gave it: an alias stays one. */
+  /** Name of the model: as the client gave it, where an alias stays one, or as a policy chose it. Overrides the body's. */
   readonly model: string;
   readonly caller: Caller;
   readonly isStream: boolean;
+  /** Lower goes first; absent: the body's `priority`. The caller's own overrides both. */
+  readonly priority?: number | undefined;
+  /** Time of `performance.now()` at which nobody wants the answer any more; absent: never. */
+  readonly deadlineMs?: number | undefined;
   readonly cancellation: Cancellation;
   readonly observer: RequestObserver;
   readonly record: RequestRecord;
@@ -50,5 +54,11 @@ export interface GatewayRequest {
 export function withBody(request: GatewayRequest, fields: RequestBody): GatewayRequest {
   const body = { ...request.body, ...fields };
   const isStream = body.stream === true;
-  return { ...request, body, bytes: Buffer.from(bodyJson(body)), isStream };
+  const model = typeof fields.model === "string" ? fields.model : request.model;
+  return { ...request, model, body, bytes: Buffer.from(bodyJson(body)), isStream };
+}
+
+/** The request for another model. The client's bytes remain: the last stage writes the name into them. */
+export function withModel(request: GatewayRequest, model: string): GatewayRequest {
+  return { ...request, model };
 }

@@ -23,7 +23,7 @@ beforeAll(async () => {
     metrics: async () => ({ text: "", contentType: "text/plain" }),
     adminKey: () => new Secret("boss"),
     inBackground: () => {},
-    tenants: createTenantsApp(() => store),
+    parts: [createTenantsApp(() => store)],
   });
   const missing = getRequestListener(() => new Response(null, { status: 404 }));
   server = createServer((incoming, outgoing) => {

@@ -223,7 +223,8 @@ class Door {
     if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
       this.#authorized(incoming, refuse, (caller) => {
         const modelOf = options.modelOf ?? ((name: string) => name);
-        const models = options.pool.models().filter((model) => mayUse(caller, model, modelOf));
+        const all = [...options.pool.models(), ...(options.virtualModels?.() ?? [])];
+        const models = all.filter((model) => mayUse(caller, model, modelOf));
         respondJson(outgoing, 200, requestId, modelList(models, path));
       });
       return true;
