@@ -49,6 +49,11 @@ export function hasTenants({ managedKeys, oidc }: Pick<FleetConfig, "managedKeys
   return managedKeys || oidc !== undefined;
 }
 
+/** Whether clients need a key of the gateway's. */
+export function needsKeys(config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): boolean {
+  return config.apiKeys.length > 0 || hasTenants(config);
+}
+
 /** Finds callers by the text of a key or token: managed keys, tokens. Throws if the text is one of its own but not valid now. */
 export type CallerSource = (text: string) => Caller | Promise<Caller> | undefined;
 

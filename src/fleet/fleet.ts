@@ -13,7 +13,7 @@ import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { hasTenants, tenantsApart } from "./authorize.js";
+import { needsKeys, tenantsApart } from "./authorize.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
 import { fixedCacheKeys } from "./cache-policies.js";
@@ -84,6 +84,7 @@ const FIXED_AT_START = {
   oidc: "oidc",
   ledger: "ledger",
   alerts: "alerts",
+  hooks: "hooks",
 } as const;
 
 export class Fleet {
@@ -245,8 +246,8 @@ export class Fleet {
       keySource: (name) => this.#keySource(name),
       authorize,
       pages: () => {
-        const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
+        const { allowedOrigins, host } = this.#config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),

@@ -5,6 +5,7 @@ import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { hooks } from "./sections/hooks.js";
 import { attachment, provider } from "./sections/provider.js";
 import { cascades, routes } from "./sections/routes.js";
 import { ledgerKeys } from "./sections/ledger.js";
@@ -263,6 +264,9 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       ),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
+    hooks: hooks(environment)
+      .prefault({})
+      .describe("what looks at requests and answers on their way; fixed at the start"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     ...budgetKeys(environment),
     cache: cache(environment),
