@@ -45,6 +45,11 @@ const STATUS_BY_CODE = {
   upstream_limited: 429,
   not_cached: 504,
   idempotency_conflict: 409,
+  key_store_unavailable: 503,
+  model_not_allowed: 403,
+  already_exists: 409,
+  guardrail_refused: 400,
+  guardrail_failed: 503,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

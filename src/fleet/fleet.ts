@@ -1,16 +1,22 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
 import { isDeepStrictEqual } from "node:util";
+import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { authorizeBy, tenantsApart } from "./authorize.js";
+import { hasTenants, tenantsApart } from "./authorize.js";
+import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
+import { fixedCacheKeys } from "./cache-policies.js";
+import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
@@ -31,6 +37,7 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
+import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
 import { VirtualModels } from "./virtual-models.js";
@@ -71,6 +78,8 @@ const FIXED_AT_START = {
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",
+  managedKeys: "managed-keys",
+  oidc: "oidc",
 } as const;
 
 export class Fleet {
@@ -82,7 +91,7 @@ export class Fleet {
   readonly #promptKeys: PromptKeys;
   readonly #versions: ModelVersions;
   #config: FleetConfig;
-  #authorize: ReturnType<typeof authorizeBy>;
+  #tenants: Tenants | undefined;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
@@ -94,7 +103,6 @@ export class Fleet {
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
@@ -118,6 +126,7 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
+      cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
@@ -185,7 +194,8 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
-    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+    this.#versions.close();
+    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
   }
@@ -202,9 +212,13 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
+    const database = () => this.#openDatabase();
+    const tenants = new Tenants({ config, database, logger });
+    this.#tenants = tenants;
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
     this.#policies = await createPolicies({
       config: () => this.#config,
-      database: () => this.#openDatabase(),
+      database,
       models: {
         resolve: (name) => this.#pool.modelOf(name),
         engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
@@ -219,10 +233,10 @@ export class Fleet {
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => this.#authorize(headers),
+      authorize: (headers) => tenants.authorize(headers),
       pages: () => {
         const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0, host);
+        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
@@ -230,7 +244,7 @@ export class Fleet {
       policies: this.#policies,
       virtualModels: () => this.#virtual.names(),
       schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
-      modelOf: (name) => this.#pool.modelOf(name) ?? name,
+      modelOf,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
@@ -238,7 +252,7 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(),
+      handleOther: this.#otherPaths(tenants),
       host: config.host,
       port: config.port,
       logger,
@@ -247,11 +261,23 @@ export class Fleet {
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths() {
+  #otherPaths(tenants: Tenants) {
     const semanticCache = () => this.#semanticCache();
-    const admin = adminHandler(this.#adminTarget());
-    const cache = cachePathsHandler({ authorize: (headers) => this.#authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) => admin(...request) || cache(...request);
+    const admin = adminHandler(this.#adminTarget(tenants));
+    const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) =>
+      admin(...request) || cache(...request) || tenants.handle(...request);
+  }
+
+  #adminParts(tenants: Tenants): readonly Hono[] {
+    const semanticCache = this.#semanticCache();
+    const parts = [
+      createCascadeApp(this.#virtual),
+      createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
+      tenants.adminApp(),
+      semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
+    ];
+    return parts.filter((part) => part !== undefined);
   }
 
   #semanticCache(): SemanticCache | undefined {
@@ -280,11 +306,12 @@ export class Fleet {
     const added = planned.filter(({ spec }) => !before.has(spec.name));
     const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
     const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const needRestart = Object.entries(FIXED_AT_START)
+    const changed = Object.entries(FIXED_AT_START)
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
+    const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
+    this.#tenants?.configure(config);
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
@@ -387,18 +414,16 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget() {
+  #adminTarget(tenants: Tenants) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
-      semanticCache: () => this.#semanticCache(),
-      cascades: () => this.#virtual.reports(),
-      reopenCascade: (name: string) => this.#virtual.reopen(name),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
+      parts: this.#adminParts(tenants),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }
@@ -416,6 +441,10 @@ export class Fleet {
     const count = Math.min(max, Math.max(min, instances));
     this.#keeper.scaleTo(model, count);
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
+  }
+
+  #exactCache(): ExactCache | undefined {
+    return this.#policies.find((policy) => policy instanceof ExactCache);
   }
 
   #inBackground(what: string, task: Promise<void>): void {

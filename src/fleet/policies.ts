@@ -5,11 +5,14 @@ import type { AnswerSink } from "../gateway/answer.js";
 import type { CacheResult } from "../gateway/cache/exact-cache.js";
 import type { Ending, Policy } from "../gateway/pipeline.js";
 import type { TokenCounts } from "../gateway/record.js";
+import { ModelAccess } from "../gateway/tenants/model-access.js";
+import { hasTenants } from "./authorize.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { OwnRequest } from "./proxy/own-request.js";
 import { createSemanticCache } from "./semantic-policy.js";
 import type { EngineName } from "./upstream/engine.js";
+import type { VirtualModels } from "./virtual-models.js";
 
 /** What policies know of the models. */
 export interface ModelDirectory {
@@ -24,8 +27,6 @@ export interface ModelDirectory {
 export interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
-
-import type { VirtualModels } from "./virtual-models.js";
 
 export interface PolicyContext {
   /** The configuration now: a reload replaces it. */
@@ -42,10 +43,12 @@ export interface PolicyContext {
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
+  const { config, models, virtual } = context;
   const wanted = await Promise.all([
+    hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
     createIdempotency(context),
     createExactCache(context),
     createSemanticCache(context),
   ]);
-  return [...wanted.filter((policy) => policy !== undefined), ...context.virtual.policies];
+  return [...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
 }

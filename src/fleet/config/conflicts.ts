@@ -101,6 +101,27 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
   });
 }
 
+function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  if (managedKeys && adminKey === undefined) {
+    findings.push(
+      conflict(
+        ["managed-keys"],
+        "expected admin-key beside managed-keys, got none",
+        "nobody could make a key without it",
+      ),
+    );
+  }
+  for (const [index, { tenant }] of apiKeys.entries()) {
+    if (!RESERVED_TENANT.test(tenant)) continue;
+    const message = `expected a tenant that does not begin with org: or oidc:, got ${tenant}`;
+    findings.push(conflict(["api-keys", index, "tenant"], message, "such names stand for organisations"));
+  }
+  return findings;
+}
+
+const RESERVED_TENANT = /^(org|oidc):/;
+
 function unknownRegions({ regions, models }: FleetConfig): Finding[] {
   return models.flatMap(({ attach }, index) =>
     attach.flatMap(({ region }, i) =>
@@ -211,6 +232,7 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
+    ...uselessKeys(config),
     ...duplicateKeys(config),
     ...unknownRegions(config),
     ...storeConflicts(config),

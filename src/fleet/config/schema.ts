@@ -8,6 +8,7 @@ import { attachment, provider } from "./sections/provider.js";
 import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
+import { tenantKeys } from "./sections/tenants.js";
 import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -221,7 +222,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "api-keys": z
       .array(apiKey(environment))
       .default([])
-      .describe("keys that give access to the API; without any, it is open to all"),
+      .describe("keys that give access to the API; without any, and without managed-keys and oidc, it is open to all"),
+    ...tenantKeys,
     "isolate-api-keys": z
       .boolean()
       .optional()
