@@ -21,6 +21,7 @@ import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
 import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
+import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
 import { reportError } from "./output/report-error.js";
@@ -55,6 +56,9 @@ export function createProgram(words: readonly string[]): Command {
     trainDrafterCommand(),
     routeCommand(),
     cacheCommand(),
+    keysCommand(),
+    teamsCommand(),
+    orgsCommand(),
     configCommand(),
     completionCommand(() => program),
   ];

@@ -1,7 +1,9 @@
 /** Translates the configuration to each model's specification for the supervisor and its bounds for the keeper. */
 
+import { isProviderEngine } from "./config/provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
 import type { ScheduleEntry } from "./config/sections/schedule.js";
+import { targetOf } from "./provider-targets.js";
 import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./scaling/autoscale.js";
 import type { Split } from "./scaling/instance-plan.js";
 import type { KeptModel } from "./scaling/keeper.js";
@@ -64,17 +66,17 @@ function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: Fl
 /** The model as the fleet would start it with a split of the machine. */
 export function specOfSplit(
   config: ModelEntry,
-  timeouts: FleetConfig["timeouts"],
+  fleet: Pick<FleetConfig, "timeouts" | "regions">,
   machine: FleetMachine,
   split: Split,
 ) {
   const splits = new Map([...machine.splits, [config.name, split]]);
-  return specOf(config, timeouts, boundsOf({ ...config, load: "always" }, split), { ...machine, splits });
+  return specOf(config, fleet, boundsOf({ ...config, load: "always" }, split), { ...machine, splits });
 }
 
 function specOf(
   config: ModelEntry,
-  { drain }: FleetConfig["timeouts"],
+  { timeouts: { drain }, regions }: Pick<FleetConfig, "timeouts" | "regions">,
   bounds: { min: number; max: number },
   machine: FleetMachine,
 ): ModelSpec {
@@ -106,11 +108,11 @@ function specOf(
     ...share,
     ...(gpus === undefined ? {} : { gpus: gpus.map(String) }),
     ...present({ gpusPerInstance: gpusOfSplit ?? gpusPerInstance, startTimeoutMs: startTimeout }),
-    attach: attach.map(({ url, apiKey, modelName }) => ({
-      url,
-      apiKey: apiKey?.reveal(),
+    attach: attach.map((each) => ({
+      ...targetOf(config, each),
       // An attached server does not know our aliases.
-      modelName: modelName ?? (aliases.length > 0 ? name : undefined),
+      modelName: each.modelName ?? (aliases.length > 0 || isProviderEngine(engine) ? name : undefined),
+      ...(each.region === undefined ? {} : { distance: 1 + regions.indexOf(each.region) }),
     })),
     scaleDown,
     drainTimeoutMs: drain,
@@ -156,7 +158,7 @@ export function planModels(config: FleetConfig, machine: FleetMachine): readonly
       isBytesGiven: model.memory !== undefined,
     };
     return {
-      spec: specOf(model, config.timeouts, bounds, machine),
+      spec: specOf(model, config, bounds, machine),
       names: [model.name, ...model.aliases],
       kept: bounds.max === 0 ? undefined : kept,
     };

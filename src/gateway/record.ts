@@ -31,4 +31,6 @@ export class RequestRecord {
   readonly attempts: AttemptRecord[] = [];
   /** Notes of policies by name, each written by the policy of that name; they are shown in the ledger. */
   readonly notes = new Map<string, string>();
+  /** Token counts of a kept answer that was given instead of a new one: what it would have cost is what the cache saved. */
+  savedUsage?: TokenCounts;
 }

@@ -1,5 +1,6 @@
 /** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
 import type { Finding } from "./problems.js";
+import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
 
 type Path = Finding["path"];
@@ -100,6 +101,62 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
   });
 }
 
+function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  if (managedKeys && adminKey === undefined) {
+    findings.push(
+      conflict(
+        ["managed-keys"],
+        "expected admin-key beside managed-keys, got none",
+        "nobody could make a key without it",
+      ),
+    );
+  }
+  for (const [index, { tenant }] of apiKeys.entries()) {
+    if (!RESERVED_TENANT.test(tenant)) continue;
+    const message = `expected a tenant that does not begin with org: or oidc:, got ${tenant}`;
+    findings.push(conflict(["api-keys", index, "tenant"], message, "such names stand for organisations"));
+  }
+  return findings;
+}
+
+const RESERVED_TENANT = /^(org|oidc):/;
+
+function unknownRegions({ regions, models }: FleetConfig): Finding[] {
+  return models.flatMap(({ attach }, index) =>
+    attach.flatMap(({ region }, i) =>
+      region === undefined || regions.includes(region)
+        ? []
+        : [
+            conflict(
+              ["models", index, "attach", i, "region"],
+              `expected one of \`regions\`, got ${JSON.stringify(region)}`,
+              "list it in `regions`, nearest first",
+            ),
+          ],
+    ),
+  );
+}
+
+function storeConflicts({ cache }: FleetConfig): Finding[] {
+  if (cache === undefined || (cache.store === "redis") === (cache.redisUrl !== undefined)) return [];
+  return cache.store === "redis"
+    ? [
+        conflict(
+          ["cache", "store"],
+          "expected redis-url beside the store redis, got none",
+          "add redis-url: env:REDIS_URL",
+        ),
+      ]
+    : [
+        conflict(
+          ["cache", "redis-url"],
+          `expected the store redis, got ${cache.store}`,
+          "set store: redis, or leave redis-url out",
+        ),
+      ];
+}
+
 /** Engines whose instances the fleet can start in any number, each on its share of the machine. */
 const MEASURED: readonly ModelEntry["engine"][] = ["millrace", "vllm", "sglang", "llama-server"];
 
@@ -130,8 +187,8 @@ function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
 
 function modelConflicts(model: ModelEntry, index: number): Finding[] {
   const at: Path = ["models", index];
-  const { engine, model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
-  const findings = instanceConflicts(model, at);
+  const { model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
+  const findings = [...instanceConflicts(model, at), ...attachmentConflicts(model, at)];
   const isAttachedOnly = attach.length > 0 && source === undefined;
   if (source === undefined && attach.length === 0) {
     findings.push(
@@ -149,11 +206,6 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
         "expected model beside instances, got attach only",
         "set model to the file that the instances load, or leave instances out",
       ),
-    );
-  }
-  if (engine === "openai" && source !== undefined) {
-    findings.push(
-      conflict([...at, "model"], "expected attach only for the engine openai, got model", "name the engine to start"),
     );
   }
   if (cores !== undefined && coresPerInstance !== undefined && coresPerInstance > cores.length) {
@@ -180,7 +232,10 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
+    ...uselessKeys(config),
     ...duplicateKeys(config),
+    ...unknownRegions(config),
+    ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),
     ...config.models.flatMap(modelConflicts),

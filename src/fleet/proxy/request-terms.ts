@@ -11,6 +11,9 @@ import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 /** Most output tokens that a choice counts for: requests often ask for far more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;
 
+/** Marks a request that a gateway sends to another region: two full regions would otherwise pass it to each other for ever. */
+export const FROM_AFAR_HEADER = "x-millrace-from-afar";
+
 interface RequestTerms {
   readonly route: Route;
   readonly path: string;
@@ -61,6 +64,7 @@ export async function routedRequest(
       : withoutPrefix(terms.bytes.length),
     outputTokens: route.isGeneration ? numSequences * outputTokens(body, terms.defaultOutputTokens) : 0,
     numSequences,
+    ...(terms.headers[FROM_AFAR_HEADER] === undefined ? {} : { isFromAfar: true }),
     session: options.policy === "session" ? sessionOf(terms.headers, options.sessionHeader, body) : undefined,
   };
 }
