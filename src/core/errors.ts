@@ -42,6 +42,7 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  upstream_limited: 429,
   not_cached: 504,
   idempotency_conflict: 409,
   key_store_unavailable: 503,

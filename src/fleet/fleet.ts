@@ -249,7 +249,8 @@ export class Fleet {
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
         const planned = this.#plannedOf(name);
-        return planned === undefined || cachesPrefixes(planned.spec);
+        if (planned === undefined) return true;
+        return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
       handleOther: this.#otherPaths(tenants),
       host: config.host,
@@ -350,12 +351,24 @@ export class Fleet {
       const { isolated, refused } = promptPathsOf(engine);
       const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
       if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
+      if (this.#sharesProvider(spec)) {
+        warn(
+          {},
+          "tenants share what the paid API caches of their prompts; isolate-api-keys: true refuses such requests",
+        );
+        continue;
+      }
       if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
       warn(
         { isolated, refused },
         `the engine can keep tenants' cached prefixes apart on the isolated paths only, and the others are refused; ${WAY_TO_SHARE}`,
       );
     }
+  }
+
+  /** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
+  #sharesProvider({ attach = [] }: ModelSpec): boolean {
+    return this.#config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
   }
 
   #plannedOf(name: string): PlannedModel | undefined {

@@ -5,13 +5,14 @@
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
+import { rateLimitsOf, retryDelayOf } from "../../gateway/dialects/wire/rate-limits.js";
 import type { AttemptRecord } from "../../gateway/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import { processOf } from "../upstream/upstream.js";
 import type { Sendable, UpstreamContext } from "./arrival.js";
-import { Attempt, type AttemptResult, type Refused } from "./attempt.js";
-import { messageTo } from "./message.js";
+import { Attempt, type AttemptContext, type AttemptResult, type Refused } from "./attempt.js";
+import { type Message, messageTo } from "./message.js";
 
 interface Delivered {
   readonly result: Exclude<AttemptResult, Refused>;
@@ -87,8 +88,8 @@ export class Delivery {
     if (how === "forsaken") return;
     this.#excluded = [...this.#excluded, processOf(upstream)];
     if (router.hasReady(model, this.#excluded)) return;
-    // Every instance has been tried: a busy one stays busy, and a request that was too slow will be again.
-    if (how === "busy" || how === "late") throw error;
+    // Every instance has been tried: a busy one stays busy, and a request that was too slow, or whose answer could not be read, will be again.
+    if (how === "busy" || how === "late" || how === "malformed") throw error;
     // The health check decides: a kept connection may have closed just as it was used, or a new process may be starting.
     await verdict;
     if (!router.hasReady(model, []) && !router.isComing(model)) throw error;
@@ -145,6 +146,11 @@ export class Delivery {
     if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(request.model) > 0) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
+    // A second answer would be paid for as well.
+    if (lease.target.provider !== undefined) {
+      lease.end("unknown");
+      return undefined;
+    }
     this.sendable.request.observer.hedged?.(lease.upstream.id);
     return lease;
   }
@@ -154,6 +160,8 @@ export class Delivery {
     const { options, router, connections } = this.context;
     const { route, path, observer } = this.sendable.request;
     const { upstream, target } = lease;
+    const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
+    const { translation, ...message } = this.#message(lease, seed);
     this.#numLeft--;
     const isHedge = this.#running.size > 0;
     const record: AttemptRecord = {
@@ -170,7 +178,7 @@ export class Delivery {
       timeouts: options.timeouts,
       mayRetry: () =>
         this.#running.size > 1 ||
-        (this.#numLeft > 0 && router.hasReady(upstream.model, [...this.#excluded, processOf(upstream)])),
+        (this.#numLeft > 0 && router.hasOpen(this.sendable.entrant.request, [...this.#excluded, processOf(upstream)])),
       onFirstByte: (status) => {
         onAnswer();
         this.#beatOthers(attempt);
@@ -181,23 +189,36 @@ export class Delivery {
         observer.firstByte();
       },
       onUsage: route.isGeneration || path.endsWith("/embeddings") ? observer.used : undefined,
+      translation,
+      ...(translation === undefined ? {} : limitListeners(lease)),
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());
     let result: AttemptResult = CANCELLED;
     let isHeard = true;
     try {
-      const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
-      const message = messageTo(lease, this.sendable, seed, observer.traceparent);
       result = await attempt.run(connections.poolOf(target.url), message);
     } finally {
       isHeard = this.#running.delete(attempt);
       record.endMs = performance.now();
       record.outcome = result.kind;
+      if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
+      const usage = translation?.counts();
+      if (usage !== undefined) record.usage = usage;
       if (result.kind === "refused") record.status = result.status;
       lease.end(leaseEnd(result, upstream.engine));
     }
     return isHeard ? result : undefined;
+  }
+
+  /** Throws the client's error if the instance cannot be asked this; the lease has then ended. */
+  #message(lease: Lease, seed: number | undefined): Message {
+    try {
+      return messageTo(lease, this.sendable, seed, this.sendable.request.observer.traceparent);
+    } catch (thrown) {
+      lease.end("unknown");
+      throw thrown;
+    }
   }
 
   #beatOthers(winner: Attempt): void {
@@ -215,6 +236,19 @@ export class Delivery {
     this.#drawnSeed ??= randomBytes(6).readUIntBE(0, 6);
     return this.#drawnSeed;
   }
+}
+
+/** Tells the router what a provider's answer says of its key's limits. Google says it in the body of a refusal. */
+function limitListeners(lease: Lease): Pick<AttemptContext, "onHead" | "onRefusalBody"> {
+  return {
+    onHead: (status, headers) => lease.learn(rateLimitsOf(headers, Date.now()), status === 429),
+    onRefusalBody: (body) => learnFromBody(lease, body),
+  };
+}
+
+function learnFromBody(lease: Lease, body: Buffer | undefined): void {
+  const retryAfterMs = body === undefined ? undefined : retryDelayOf(body);
+  if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
 }
 
 /** What an attempt's result says about the instance. Being busy is no failure; answering every request with an error is. */
