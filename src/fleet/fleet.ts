@@ -15,8 +15,8 @@ import { adminHandler, type Scaled } from "./admin.js";
 import { hasTenants, tenantsApart } from "./authorize.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
-import { createCascadeApp } from "./cascade-app.js";
 import { fixedCacheKeys } from "./cache-policies.js";
+import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
@@ -24,6 +24,7 @@ import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
+import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -129,6 +130,7 @@ export class Fleet {
       cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    createSemanticMetrics(this.#metrics.registry, () => this.#semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
     this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
