@@ -227,6 +227,7 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      prices: { priceOf: () => undefined },
       submit: (request, sink) => this.#running().submit(request, sink),
       virtual: this.#virtual,
       logger,

@@ -4,9 +4,11 @@ import type { Logger } from "pino";
 import type { AnswerSink } from "../gateway/answer.js";
 import type { CacheResult } from "../gateway/cache/exact-cache.js";
 import type { Ending, Policy } from "../gateway/pipeline.js";
+import type { PriceBook } from "../gateway/prices/price.js";
 import type { TokenCounts } from "../gateway/record.js";
 import { ModelAccess } from "../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
+import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { OwnRequest } from "./proxy/own-request.js";
@@ -35,6 +37,7 @@ export interface PolicyContext {
   readonly database: () => Database.Database;
   readonly models: ModelDirectory;
   readonly metrics: PolicyMetrics;
+  readonly prices: PriceBook;
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
@@ -46,6 +49,7 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
   const { config, models, virtual } = context;
   const wanted = await Promise.all([
     hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
+    createLimits(context),
     createIdempotency(context),
     createExactCache(context),
     createSemanticCache(context),

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { attachment, provider } from "./sections/provider.js";
 import { cascades, routes } from "./sections/routes.js";
@@ -124,6 +125,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
+    ...modelLimitKeys,
     cache: modelCache(),
     "semantic-cache": semanticCache(environment),
   });
@@ -207,6 +209,7 @@ const apiKey = (environment: NodeJS.ProcessEnv) =>
         "name of the key's owner, which stands for the key in traces; fairness treats all keys of a tenant as one",
       ),
     key: secret(environment).describe("the key, or env:NAME"),
+    ...keyLimitKeys,
   });
 
 /** @param environment variables for `env:NAME` */
@@ -258,6 +261,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
+    ...budgetKeys(environment),
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
@@ -266,7 +270,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
     ),
     models: z.array(model(environment)).min(1).describe("models to serve"),
-  });
+  }).transform((config) => withKeyScopes(config));
 
 export type FleetConfig = z.output<ReturnType<typeof configSchema>>;
 export type ModelEntry = FleetConfig["models"][number];
