@@ -26,6 +26,7 @@ import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
+import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -135,6 +136,7 @@ export class Fleet {
       cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    createSemanticMetrics(this.#metrics.registry, () => this.#semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
     this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
