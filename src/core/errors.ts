@@ -42,6 +42,11 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  // files and batches
+  idempotency_conflict: 409,
+  storage_quota: 413,
+  storage_full: 507,
+  storage_locked: 503,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,
