@@ -4,11 +4,13 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import type { BatchService } from "../gateway/batches/service.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
+import { fleetBatches } from "./batches.js";
 import type { FleetConfig } from "./config/schema.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
@@ -80,6 +82,7 @@ export class Fleet {
   #telemetry: Telemetry | undefined;
   #policies: readonly Policy[] = [];
   #database: Database.Database | undefined;
+  #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -164,6 +167,7 @@ export class Fleet {
   /** Refuses new requests, waits for the running ones, then closes. */
   async drain(): Promise<void> {
     clearInterval(this.#timer);
+    this.#batches?.leave();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -171,6 +175,7 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.#batches?.close();
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
@@ -191,6 +196,9 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     this.#policies = createPolicies({ config: () => this.#config, database: () => this.#openDatabase(), logger });
+    const handleAdmin = adminHandler(this.#adminTarget());
+    const batches = this.#createBatches();
+    this.#batches = batches;
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
@@ -211,19 +219,37 @@ export class Fleet {
         const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
         return planned === undefined || cachesPrefixes(planned.spec);
       },
-      handleOther: adminHandler(this.#adminTarget()),
+      handleOther: (...request) => batches.handle(...request) || handleAdmin(...request),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
+    batches.start();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #openDatabase(): Database.Database {
+  get #dataFolder(): string {
     const { dataFolder, port } = this.options.config;
-    this.#database ??= openDatabase(dataFolder ?? defaultDataFolder(port));
+    return dataFolder ?? defaultDataFolder(port);
+  }
+
+  #openDatabase(): Database.Database {
+    this.#database ??= openDatabase(this.#dataFolder);
     return this.#database;
+  }
+
+  #createBatches(): BatchService {
+    return fleetBatches({
+      dataFolder: this.#dataFolder,
+      database: () => this.#openDatabase(),
+      config: () => this.#config,
+      authorize: (headers) => this.#authorize(headers),
+      pool: this.#pool,
+      nameOf: (name) => this.#pool.modelOf(name) ?? name,
+      proxy: () => this.#running(),
+      logger: this.options.logger,
+    });
   }
 
   async #startTelemetry(): Promise<void> {

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { batches } from "./sections/batches.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -247,6 +248,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     routing: routing().prefault({}).describe("how an instance is chosen for each request"),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
+    batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
     models: z.array(model(environment)).min(1).describe("models to serve"),

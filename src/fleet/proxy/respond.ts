@@ -1,12 +1,13 @@
 /** The proxy's own answers: errors in the route's format, and small JSON objects. */
 
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { loggedMessage, originOf } from "../../core/client-text.js";
 import type { MillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
-import { cutUnreadBody } from "../../core/unread-body.js";
 import type { ProxyDialect } from "../../gateway/api/dialect.js";
 import { isOwnPath } from "../../gateway/api/routes.js";
+
+const UNREAD_BODY_MS = 1_000;
 
 /** @param value an object, or the bytes of its JSON */
 export function respondJson(outgoing: ServerResponse, status: number, requestId: string, value: object): void {
@@ -35,6 +36,14 @@ export function respondWithError(
   if (dialect.requestIdHeader !== "X-Request-Id") outgoing.setHeader(dialect.requestIdHeader, requestId);
   respondJson(outgoing, error.status, requestId, dialect.errorBody(error, requestId));
   cutUnreadBody(outgoing.req);
+}
+
+/** Reads and drops the rest of a refused body for a while: closing at once would reset the connection before the client reads the answer. */
+function cutUnreadBody(incoming: IncomingMessage): void {
+  if (incoming.complete) return;
+  setTimeout(() => {
+    if (!incoming.complete) incoming.destroy();
+  }, UNREAD_BODY_MS).unref();
 }
 
 /** Logs refusals, which are the client's fault, at debug level, and failures of the gateway or an instance above it. */

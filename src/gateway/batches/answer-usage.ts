@@ -36,4 +36,5 @@ function readCounts(usage: Counts): BatchUsage {
   };
 }
 
-const count = (value: unknown): number => (Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0);
+const count = (value: unknown): number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;

@@ -11,9 +11,18 @@ import type { Lane, LineSource, SourceLine } from "./lane.js";
 import { LineIndex } from "./line-index.js";
 import { LineQueue } from "./line-queue.js";
 import { customIdOf, LineError, type LineTerms, readLine } from "./read-line.js";
-import { type BatchRecord, type BatchState, type BatchUsage, isOver, mayFollow, NO_LINES, NO_USAGE, sumOf } from "./record.js";
-import { type LogEntry, type Outcome, ResultLog } from "./result-log.js";
+import {
+  type BatchRecord,
+  type BatchState,
+  type BatchUsage,
+  isOver,
+  mayFollow,
+  NO_LINES,
+  NO_USAGE,
+  sumOf,
+} from "./record.js";
 import { type LineId, type LineResult, unrunLine } from "./result-lines.js";
+import { type LogEntry, type Outcome, ResultLog } from "./result-log.js";
 import { type LineAgain, type LineEnd, refused, runLine, type SubmitLine } from "./run-line.js";
 
 export interface RunContext {
@@ -281,7 +290,13 @@ export class BatchRun {
     const bytes = await this.#read(index);
     try {
       const request = await readLine(bytes, this.#terms());
-      return await runLine(this.context.submit, this.#record, this.#idOf(index, request.customId), request, cancellation);
+      return await runLine(
+        this.context.submit,
+        this.#record,
+        this.#idOf(index, request.customId),
+        request,
+        cancellation,
+      );
     } catch (thrown) {
       if (!(thrown instanceof LineError)) throw thrown;
       // The line was well when it was checked: a model has gone since.

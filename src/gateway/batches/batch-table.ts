@@ -142,9 +142,7 @@ export class BatchTable {
   }
 
   numOpen(tenant: string): number {
-    return Number(
-      this.#get("SELECT count(*) AS n FROM batches WHERE is_over = 0 AND tenant = ?", [tenant])?.n,
-    );
+    return Number(this.#get("SELECT count(*) AS n FROM batches WHERE is_over = 0 AND tenant = ?", [tenant])?.n);
   }
 
   overBefore(nowSeconds: number): readonly BatchRecord[] {
@@ -160,7 +158,11 @@ export class BatchTable {
     });
   }
 
-  keyed(tenant: string, operation: string, key: string): { readonly id: string; readonly fingerprint: string } | undefined {
+  keyed(
+    tenant: string,
+    operation: string,
+    key: string,
+  ): { readonly id: string; readonly fingerprint: string } | undefined {
     const row = this.#get(
       "SELECT id, fingerprint FROM batch_idempotency WHERE tenant = ? AND operation = ? AND key = ?",
       [tenant, operation, key],
@@ -191,7 +193,8 @@ export class BatchTable {
     const { limit, after, before, isAscending = false } = query;
     const isBackward = before !== undefined && after === undefined;
     const seqOf = (id: string | undefined): number | undefined => {
-      const row = id === undefined ? undefined : this.#get(`SELECT seq FROM ${table} WHERE ${where} AND id = ?`, [...values, id]);
+      const row =
+        id === undefined ? undefined : this.#get(`SELECT seq FROM ${table} WHERE ${where} AND id = ?`, [...values, id]);
       return row === undefined ? undefined : Number(row.seq);
     };
     const cursor = seqOf(isBackward ? before : after);

@@ -4,7 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import { Cancellation } from "../cancellation.js";
 import type { Caller } from "../request.js";
 import { BatchRun, type RunContext } from "./batch-run.js";
-import type { BatchTable, KeyedResource, Page, PageQuery } from "./batch-table.js";
+import type { KeyedResource, Page, PageQuery } from "./batch-table.js";
 import { assertSame, type FileShelf } from "./file-shelf.js";
 import { Lane } from "./lane.js";
 import { COMPLETION_WINDOW_SECONDS, IDEMPOTENCY_KEPT_SECONDS, MESSAGE_BATCH_KEPT_SECONDS } from "./limits.js";
@@ -68,7 +68,7 @@ export class Batches {
     const before = this.before(key);
     if (before !== undefined) return before;
     const record = this.#recordOf(batch, `batch_${randomBytes(16).toString("hex")}`);
-    this.#assertFew(batch.caller.tenant);
+    this.assertFew(batch.caller.tenant);
     await this.options.folders.adoptInput(record.id, batch.inputFileId);
     return this.#add(record, key);
   }
@@ -117,7 +117,10 @@ export class Batches {
     const record = this.get(tenant, kind, id);
     const run = this.#runs.get(id);
     if (run === undefined) {
-      throw new MillraceError("invalid_request", `expected a batch that is not over, got ${id}, which is ${record.state}`);
+      throw new MillraceError(
+        "invalid_request",
+        `expected a batch that is not over, got ${id}, which is ${record.state}`,
+      );
     }
     run.cancel();
     return run.record;
@@ -190,8 +193,8 @@ export class Batches {
     };
   }
 
-  /** Throws storage_quota. */
-  #assertFew(tenant: string): void {
+  /** Throws storage_quota if a tenant has too many batches that are not over. */
+  assertFew(tenant: string): void {
     const most = this.options.maxOpenBatches();
     if (this.options.table.numOpen(tenant) < most) return;
     throw new MillraceError("storage_quota", `expected at most ${most} batches that are not over, got more`, {

@@ -1,10 +1,11 @@
 /** Checks the input of a batch line by line before any line runs, and makes its index. */
+
+import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
-import { createHash } from "node:crypto";
+import { MAX_EMBEDDING_INPUTS, MAX_LISTED_FAULTS } from "./limits.js";
 import { LineIndex } from "./line-index.js";
 import { linesOf } from "./lines.js";
-import { MAX_EMBEDDING_INPUTS, MAX_LISTED_FAULTS } from "./limits.js";
 import { LineError, type LineFaultCode, type LineRequest, type LineTerms, readLine } from "./read-line.js";
 import type { LineFault } from "./record.js";
 

@@ -12,7 +12,7 @@ import {
   MAX_FILE_BYTES,
   MIN_EXPIRY_SECONDS,
 } from "./limits.js";
-import { FILE_PURPOSES, type FileRecord } from "./record.js";
+import { type BatchRecord, FILE_PURPOSES, type FileRecord } from "./record.js";
 import { receiveUpload, type Upload } from "./upload.js";
 
 export interface ShelfLimits {
@@ -30,6 +30,9 @@ interface ShelfOptions {
   readonly nowMs: () => number;
 }
 
+/** The sum over a tenant's files is taken anew after so many bytes. */
+const ROOM_STEP_BYTES = 4 * 1024 * 1024;
+
 const PURPOSES: readonly string[] = FILE_PURPOSES;
 
 export class FileShelf {
@@ -44,17 +47,20 @@ export class FileShelf {
     const id = `file-${randomBytes(12).toString("hex")}`;
     const path = folders.part(id);
     let numBytes = 0;
+    this.assertRoom(tenant);
     try {
       const upload = await receiveUpload(incoming, {
         path,
         maxBytes: MAX_FILE_BYTES,
         idleMs: limits().idleMs,
         take: (more) => {
+          const isStep = Math.floor((numBytes + more) / ROOM_STEP_BYTES) > Math.floor(numBytes / ROOM_STEP_BYTES);
           numBytes += more;
           this.#arriving.set(tenant, (this.#arriving.get(tenant) ?? 0) + more);
-          this.#assertRoom(tenant);
+          if (isStep) this.assertRoom(tenant);
         },
       });
+      this.assertRoom(tenant);
       const file = this.#recordOf(id, tenant, upload);
       const key = idempotencyKey === undefined ? undefined : keyOf(file, upload, idempotencyKey);
       const before = key === undefined ? undefined : this.#before(key);
@@ -78,6 +84,11 @@ export class FileShelf {
     });
   }
 
+  /** The results of one of Anthropic's batches; undefined if it had none, or if their time is over. */
+  results({ caller, outputFileId }: BatchRecord): FileRecord | undefined {
+    return outputFileId === undefined ? undefined : this.options.table.file(caller.tenant, outputFileId);
+  }
+
   list(tenant: string, query: PageQuery, purpose: string | undefined): Page<FileRecord> {
     return this.options.table.files(tenant, query, purpose);
   }
@@ -99,11 +110,11 @@ export class FileShelf {
     for (const file of this.options.table.expiredFiles(this.#nowSeconds())) await this.remove(file);
   }
 
-  /** Throws storage_quota. */
-  #assertRoom(tenant: string): void {
+  /** Throws storage_quota if a tenant's files, with those that arrive and so many bytes, are more than allowed. */
+  assertRoom(tenant: string, more = 0): void {
     const { maxTenantBytes, maxTenantFiles } = this.options.limits();
     const { numBytes, numFiles } = this.options.table.usedBy(tenant);
-    const all = numBytes + (this.#arriving.get(tenant) ?? 0);
+    const all = numBytes + (this.#arriving.get(tenant) ?? 0) + more;
     const hint = "delete files that are no longer needed; the results of batches count too";
     if (all > maxTenantBytes) {
       throw new MillraceError("storage_quota", `expected at most ${maxTenantBytes} bytes of files, got more`, { hint });
@@ -149,9 +160,13 @@ export class FileShelf {
 /** Throws if the key stood for another request. */
 export function assertSame(fingerprint: string, key: KeyedResource): void {
   if (fingerprint === key.fingerprint) return;
-  throw new MillraceError("idempotency_conflict", "expected the request that the Idempotency-Key came with first, got another", {
-    hint: "use a new key for a new request",
-  });
+  throw new MillraceError(
+    "idempotency_conflict",
+    "expected the request that the Idempotency-Key came with first, got another",
+    {
+      hint: "use a new key for a new request",
+    },
+  );
 }
 
 function keyOf({ id, tenant, purpose, filename }: FileRecord, { digest, fields }: Upload, key: string): KeyedResource {
@@ -162,10 +177,15 @@ function keyOf({ id, tenant, purpose, filename }: FileRecord, { digest, fields }
 function expiryOf(fields: ReadonlyMap<string, string>): number | undefined {
   const [anchor, seconds] = [fields.get("expires_after[anchor]"), fields.get("expires_after[seconds]")];
   if (anchor === undefined && seconds === undefined) return undefined;
-  if (anchor !== "created_at") throw invalid("expires_after[anchor]", "created_at", anchor === undefined ? "none" : "another");
+  if (anchor !== "created_at")
+    throw invalid("expires_after[anchor]", "created_at", anchor === undefined ? "none" : "another");
   const value = /^\d{1,10}$/.test(seconds ?? "") ? Number(seconds) : Number.NaN;
   if (value >= MIN_EXPIRY_SECONDS && value <= MAX_EXPIRY_SECONDS) return value;
-  throw invalid("expires_after[seconds]", `an integer in [${MIN_EXPIRY_SECONDS}, ${MAX_EXPIRY_SECONDS}]`, "another value");
+  throw invalid(
+    "expires_after[seconds]",
+    `an integer in [${MIN_EXPIRY_SECONDS}, ${MAX_EXPIRY_SECONDS}]`,
+    "another value",
+  );
 }
 
 function invalid(param: string, expected: string, got: string): MillraceError {

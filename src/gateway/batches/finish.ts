@@ -28,7 +28,10 @@ export async function writeBatchFiles(
   numLines: number,
   { nowSeconds, keptSeconds }: FinishTerms,
 ): Promise<BatchFiles> {
-  const [output, error] = [new PartFile(folders, fileId(batch, "output")), new PartFile(folders, fileId(batch, "error"))];
+  const [output, error] = [
+    new PartFile(folders, fileId(batch, "output")),
+    new PartFile(folders, fileId(batch, "error")),
+  ];
   const isWritten = new Uint8Array(numLines);
   try {
     await readEntries(folders.log(batch.id), async ({ index, outcome, json }) => {

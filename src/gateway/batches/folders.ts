@@ -1,5 +1,5 @@
 /** Where files and batches lie on the disk. Only the gateway's user can read them. */
-import { link, mkdir, readdir, rm, copyFile } from "node:fs/promises";
+import { copyFile, link, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 export class BatchFolders {

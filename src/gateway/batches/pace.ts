@@ -36,7 +36,11 @@ export class Pace {
    * @param numLines lines of batches that are under way
    * @param nowMs never goes back
    */
-  advise({ numReady, seats, numInFlight, numWaiting, yieldsToOthers }: ModelLoad, numLines: number, nowMs: number): PaceAdvice {
+  advise(
+    { numReady, seats, numInFlight, numWaiting, yieldsToOthers }: ModelLoad,
+    numLines: number,
+    nowMs: number,
+  ): PaceAdvice {
     const numOthers = Math.max(0, numInFlight + numWaiting - numLines);
     const kept = this.#peak * Math.exp(-(nowMs - this.#lastMs) / PEAK_MS);
     this.#peak = Math.max(numOthers, kept);

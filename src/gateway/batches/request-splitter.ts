@@ -90,7 +90,8 @@ export class RequestSplitter {
       const field = unknown.slice(0, 80);
       throw new MillraceError("unknown_field", `expected no field beside requests, got ${field}`, { param: field });
     }
-    const isList = Array.isArray(requests) && requests.length === this.#numElements && requests.every((each) => each === 0);
+    const isList =
+      Array.isArray(requests) && requests.length === this.#numElements && requests.every((each) => each === 0);
     if (!isList || this.#numElements === 0) throw notRequests();
   }
 

@@ -1,8 +1,8 @@
 /** Sends one line of a batch through the gateway, as a client's request, and says what has come of it. */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
-import { BufferSink } from "../answer.js";
-import { Cancellation } from "../cancellation.js";
 import type { AnswerSink } from "../answer.js";
+import { BufferSink } from "../answer.js";
+import type { Cancellation } from "../cancellation.js";
 import type { Ending } from "../pipeline.js";
 import { RequestRecord } from "../record.js";
 import type { Caller, RequestBody } from "../request.js";
@@ -105,7 +105,12 @@ export function refused(line: LineId, error: MillraceError): LineEnd {
   return { kind: "done", result: errorResult(refusedLine(line, error)) };
 }
 
-function submissionOf(batch: LineBatch, line: LineId, request: LineRequest, cancellation: Cancellation): LineSubmission {
+function submissionOf(
+  batch: LineBatch,
+  line: LineId,
+  request: LineRequest,
+  cancellation: Cancellation,
+): LineSubmission {
   const record = new RequestRecord();
   record.notes.set("batch", batch.id);
   // A line goes last whatever it says, and its engine may refuse priorities.

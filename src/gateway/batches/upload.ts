@@ -61,7 +61,8 @@ function receive(incoming: IncomingMessage, { path, maxBytes, take, idleMs }: Up
       );
     };
     const onClose = (): void => {
-      if (!incoming.complete) fail(new MillraceError("client_closed", "expected the whole body, got a closed connection"));
+      if (!incoming.complete)
+        fail(new MillraceError("client_closed", "expected the whole body, got a closed connection"));
     };
     const settle = (): void => {
       clearTimeout(timer);
@@ -94,7 +95,10 @@ function receive(incoming: IncomingMessage, { path, maxBytes, take, idleMs }: Up
       else file.then((stored) => resolve({ ...stored, fields }), fail);
     });
     watch();
-    incoming.on("data", watch).on("close", onClose).on("error", () => {});
+    incoming
+      .on("data", watch)
+      .on("close", onClose)
+      .on("error", () => {});
     incoming.pipe(parser);
   });
 }
@@ -139,7 +143,9 @@ async function store(
     throw toStorageError(thrown);
   }
   if (stream.truncated) {
-    throw new MillraceError("body_too_large", `expected a file of at most ${maxBytes} bytes, got more`, { param: "file" });
+    throw new MillraceError("body_too_large", `expected a file of at most ${maxBytes} bytes, got more`, {
+      param: "file",
+    });
   }
   return { filename: cleanName(filename), numBytes, digest: hash.digest("hex") };
 }
