@@ -214,7 +214,7 @@ export class BatchService {
 }
 
 /** Time that the first request waits for the folder. */
-const OPEN_LIMIT_MS = 5000;
+const OPEN_LIMIT_MS = 2000;
 
 function isUnder(path: string, base: string): boolean {
   return path === base || path.startsWith(`${base}/`);
