@@ -169,14 +169,17 @@ export class BatchRun {
     try {
       const queue = await this.#open();
       // It may have been cancelled meanwhile.
-      if (this.#record.state !== "in_progress" || this.#stopping.signal.aborted) return;
+      if (this.#record.state === "cancelling" || this.#stopping.signal.aborted) return;
       if (queue.numLeft === 0) this.#settle("done");
       timer = setTimeout(() => this.#settle("expired"), Math.max(0, this.#record.expiresAt * 1000 - nowMs()));
       this.#enterLanes(queue);
       const end = await settled;
       this.leave();
       if (end === "cancelled") await this.#awaitLines(CANCEL_GRACE_MS);
-      if (end === "done" || end === "expired") this.#enter("finalizing");
+      if (end !== "done" && end !== "expired") return;
+      // What the database says of the log must hold after a power cut, too.
+      await this.#log!.sync();
+      if (this.#record.state === "in_progress") this.#enter("finalizing");
     } finally {
       clearTimeout(timer);
       this.leave();
@@ -195,6 +198,8 @@ export class BatchRun {
     try {
       const queue = numLines === 0 ? new LineQueue(new LineIndex(0)) : await this.#open();
       isComplete = queue.numLeft === 0;
+      // The disk has lost results that were there: their lines run again.
+      if (!(isComplete || isCancelled) && nowMs() < this.#record.expiresAt * 1000) return await this.#runLines();
       await this.#appendUnrun(queue, isCancelled ? "cancelled" : "expired");
     } finally {
       await this.#close();

@@ -72,6 +72,12 @@ export class ResultLog {
     return done;
   }
 
+  /** Resolves when all entries are on the disk. */
+  async sync(): Promise<void> {
+    await this.#writing;
+    await this.handle.datasync();
+  }
+
   async close(): Promise<void> {
     clearTimeout(this.#syncTimer);
     await this.#writing;

@@ -405,7 +405,8 @@ describe("batches", () => {
     const batch = await ended(String(json.id));
     clearInterval(timer);
     expect((batch.errors as { data: unknown[] }).data).toMatchObject([{ code: "too_many_tasks", line: 50_001 }]);
-    expect(worstMs).toBeLessThan(100);
+    // Unsliced it is seconds; the machine may be busy with other things.
+    expect(worstMs).toBeLessThan(600);
   });
 
   test("a gateway that is off says nothing of them; another process with the same folder waits", async () => {
