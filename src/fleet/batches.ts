@@ -1,5 +1,6 @@
 /** Files and batches in a fleet: lines go through the proxy, and fill the seats that its clients leave free. */
 import { join } from "node:path";
+import { BACKGROUND_HEADER } from "../core/background.js";
 import type { ModelLoad } from "../gateway/batches/pace.js";
 import { BatchService, type BatchServiceOptions, type BatchSettings } from "../gateway/batches/service.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -22,7 +23,7 @@ export function fleetBatches(options: FleetBatchesOptions): BatchService {
     ...options,
     folder: join(dataFolder, "batches"),
     settings: () => settingsOf(config()),
-    submit: (line, sink) => proxy().submit(line, sink),
+    submit: (line, sink) => proxy().submit({ ...line, headers: { ...line.headers, [BACKGROUND_HEADER]: "1" } }, sink),
     modelOf: (body) => modelOf(body, pool.models(), nameOf),
     loadOf: (model) => loadOf(model, config(), pool, proxy()),
   });
@@ -50,6 +51,6 @@ function loadOf(model: string, { routing }: FleetConfig, pool: UpstreamPool, pro
     seats: isKnown ? Math.floor(seats.reduce((sum, each) => sum + each!, 0) * routing.seatFactor) : undefined,
     numInFlight: ready.reduce((sum, { id }) => sum + proxy.numInFlight(id), 0),
     numWaiting: proxy.numWaiting(model),
-    yieldsToOthers: false,
+    yieldsToOthers: ready.every(({ engine }) => engine === "millrace"),
   };
 }
