@@ -7,12 +7,9 @@ import { z } from "zod";
 import { createKeyCheck } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
-import type { SemanticCache } from "../gateway/semantic/policy.js";
-import { addCacheRoutes, type CacheAdmin } from "./cache-admin.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
-import type { CascadeReport } from "./virtual-models.js";
 
 /** Result of scaling a model. */
 export interface Scaled {
@@ -27,19 +24,11 @@ export interface AdminTarget {
   restart(id: string): Promise<void>;
   /** @returns the number of instances that there will be, and the bound of the model that changed the requested number, if any */
   scale(model: string, instances: number): Scaled;
-  /** The state of all cascades. */
-  cascades(): readonly CascadeReport[];
-  /** Opens a cascade that the guard has closed. Throws not_found. */
-  reopenCascade(name: string): void;
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
-  /** Absent, or undefined: no model has a semantic cache. */
-  readonly semanticCache?: () => SemanticCache | undefined;
   /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
   adminKey(): Secret | undefined;
-  /** The kept answers; undefined: nothing is kept. */
-  cache?(): CacheAdmin | undefined;
-  /** The model that a name stands for. */
-  modelOf?(name: string): string;
+  /** Further paths under /admin, which the gateway's parts serve. */
+  readonly parts: readonly Hono[];
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
   /** Runs a task beyond the answer, and logs its failure. */
@@ -91,11 +80,7 @@ function createAdminApp(target: AdminTarget): Hono {
     createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
     await next();
   });
-  addCacheRoutes(
-    app,
-    () => target.cache?.(),
-    (name) => target.modelOf?.(name) ?? name,
-  );
+  for (const part of target.parts) app.route("/admin", part);
   app.get("/admin/instances", (c) => c.json({ instances: target.instances().map(shown) }));
   app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
     const id = known(c.req.param("id"));
@@ -103,12 +88,6 @@ function createAdminApp(target: AdminTarget): Hono {
     // A drain lasts as long as the longest request; GET /admin/instances shows when it is done.
     target.inBackground(`${action} of ${id}`, target[action](id));
     return c.json({ id, action, state: "accepted" }, 202);
-  });
-  app.get("/admin/cascades", (c) => c.json({ cascades: target.cascades() }));
-  app.post("/admin/cascades/:name{.+}/open", (c) => {
-    const name = c.req.param("name");
-    target.reopenCascade(name);
-    return c.json({ name, state: "open" });
   });
   app.post("/admin/models/:model{.+}/scale", async (c) => {
     const body = scaleBody.safeParse(await c.req.json().catch(() => undefined));
@@ -122,12 +101,6 @@ function createAdminApp(target: AdminTarget): Hono {
     if (limitedBy === undefined) return c.json(answer, 202);
     const hint = `the configuration limits ${model} to ${limitedBy}: ${instances}; change it there, and send SIGHUP`;
     return c.json({ ...answer, asked: body.data.instances, limited_by: limitedBy, hint }, 202);
-  });
-  app.get("/admin/semantic-cache", (c) => c.json({ models: target.semanticCache?.()?.status() ?? [] }));
-  app.post("/admin/semantic-cache/:model{.+}/reset", async (c) => {
-    const model = c.req.param("model");
-    if (await target.semanticCache?.()?.reset(model)) return c.json({ model, state: "shadow" });
-    throw new MillraceError("model_not_found", `expected a model whose semantic cache has begun, got ${model}`);
   });
   return app;
 }

@@ -1,5 +1,5 @@
 /** The administrator's view of kept answers: how many there are, and how to purge them. */
-import type { Hono } from "hono";
+import { Hono } from "hono";
 import { MillraceError } from "../core/errors.js";
 import type { PurgeFilter, StoreStats } from "../gateway/cache/answer-store.js";
 
@@ -12,21 +12,23 @@ export interface CacheAdmin {
 const FILTERS = { id: "id", model: "model", tenant: "tenant", tag: "tag", prefix: "tagPrefix" } as const;
 const ID = /^[0-9a-f]{64}$/;
 
-/** @param modelOf the model that a name stands for */
-export function addCacheRoutes(
-  app: Hono,
-  cache: () => CacheAdmin | undefined,
-  modelOf: (name: string) => string,
-): void {
+/**
+ * Paths under /admin.
+ *
+ * @param cache undefined: nothing is kept
+ * @param modelOf the model that a name stands for
+ */
+export function createCacheApp(cache: CacheAdmin | undefined, modelOf: (name: string) => string): Hono {
+  const app = new Hono();
   const known = (): CacheAdmin => {
-    const found = cache();
-    if (found !== undefined) return found;
+    if (cache !== undefined) return cache;
     throw new MillraceError("not_found", "expected a fleet with a cache, got none", {
       hint: "add cache: {} to the configuration, and start the fleet again",
     });
   };
-  app.get("/admin/cache", async (c) => c.json(await known().stats()));
-  app.delete("/admin/cache", async (c) => c.json({ purged: await known().purge(filterOf(c.req.query(), modelOf)) }));
+  app.get("/cache", async (c) => c.json(await known().stats()));
+  app.delete("/cache", async (c) => c.json({ purged: await known().purge(filterOf(c.req.query(), modelOf)) }));
+  return app;
 }
 
 /** Only `all=true` purges everything: a misspelt filter must not. */

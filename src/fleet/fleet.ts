@@ -1,21 +1,27 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+import type { IncomingHttpHeaders } from "node:http";
 import { isDeepStrictEqual } from "node:util";
+import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { authorizeBy, tenantsApart } from "./authorize.js";
+import { needsKeys, tenantsApart } from "./authorize.js";
+import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
 import { fixedCacheKeys } from "./cache-policies.js";
+import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { Ledger } from "./ledger.js";
 import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
@@ -33,6 +39,7 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
+import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
 import { VirtualModels } from "./virtual-models.js";
@@ -73,6 +80,11 @@ const FIXED_AT_START = {
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",
+  managedKeys: "managed-keys",
+  oidc: "oidc",
+  ledger: "ledger",
+  alerts: "alerts",
+  hooks: "hooks",
 } as const;
 
 export class Fleet {
@@ -84,11 +96,12 @@ export class Fleet {
   readonly #promptKeys: PromptKeys;
   readonly #versions: ModelVersions;
   #config: FleetConfig;
-  #authorize: ReturnType<typeof authorizeBy>;
+  #tenants: Tenants | undefined;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #policies: readonly Policy[] = [];
+  #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -96,7 +109,6 @@ export class Fleet {
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
@@ -189,7 +201,8 @@ export class Fleet {
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     this.#versions.close();
-    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+    await this.#ledger?.close();
+    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
   }
@@ -206,15 +219,23 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
+    const database = () => this.#openDatabase();
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
+    const tenants = new Tenants({ config, database, logger });
+    this.#tenants = tenants;
+    const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
+    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize });
+    this.#ledger = ledger;
     this.#policies = await createPolicies({
       config: () => this.#config,
-      database: () => this.#openDatabase(),
+      database,
       models: {
         resolve: (name) => this.#pool.modelOf(name),
         engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      ledger,
       submit: (request, sink) => this.#running().submit(request, sink),
       virtual: this.#virtual,
       logger,
@@ -223,10 +244,10 @@ export class Fleet {
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => this.#authorize(headers),
+      authorize,
       pages: () => {
-        const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0, host);
+        const { allowedOrigins, host } = this.#config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
@@ -234,14 +255,15 @@ export class Fleet {
       policies: this.#policies,
       virtualModels: () => this.#virtual.names(),
       schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
-      modelOf: (name) => this.#pool.modelOf(name) ?? name,
+      modelOf,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
         const planned = this.#plannedOf(name);
-        return planned === undefined || cachesPrefixes(planned.spec);
+        if (planned === undefined) return true;
+        return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(),
+      handleOther: this.#otherPaths(tenants, ledger),
       host: config.host,
       port: config.port,
       logger,
@@ -250,11 +272,24 @@ export class Fleet {
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths() {
+  #otherPaths(tenants: Tenants, ledger: Ledger) {
     const semanticCache = () => this.#semanticCache();
-    const admin = adminHandler(this.#adminTarget());
-    const cache = cachePathsHandler({ authorize: (headers) => this.#authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) => admin(...request) || cache(...request);
+    const admin = adminHandler(this.#adminTarget(tenants, ledger));
+    const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) =>
+      admin(...request) || cache(...request) || tenants.handle(...request) || ledger.handle(...request);
+  }
+
+  #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
+    const semanticCache = this.#semanticCache();
+    const parts = [
+      createCascadeApp(this.#virtual),
+      createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
+      tenants.adminApp(),
+      ledger.adminApp(),
+      semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
+    ];
+    return parts.filter((part) => part !== undefined);
   }
 
   #semanticCache(): SemanticCache | undefined {
@@ -288,7 +323,7 @@ export class Fleet {
       .map(([, key]) => key);
     const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
+    this.#tenants?.configure(config);
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
@@ -328,12 +363,24 @@ export class Fleet {
       const { isolated, refused } = promptPathsOf(engine);
       const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
       if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
+      if (this.#sharesProvider(spec)) {
+        warn(
+          {},
+          "tenants share what the paid API caches of their prompts; isolate-api-keys: true refuses such requests",
+        );
+        continue;
+      }
       if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
       warn(
         { isolated, refused },
         `the engine can keep tenants' cached prefixes apart on the isolated paths only, and the others are refused; ${WAY_TO_SHARE}`,
       );
     }
+  }
+
+  /** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
+  #sharesProvider({ attach = [] }: ModelSpec): boolean {
+    return this.#config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
   }
 
   #plannedOf(name: string): PlannedModel | undefined {
@@ -379,20 +426,16 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget() {
+  #adminTarget(tenants: Tenants, ledger: Ledger) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
-      semanticCache: () => this.#semanticCache(),
-      cascades: () => this.#virtual.reports(),
-      reopenCascade: (name: string) => this.#virtual.reopen(name),
       adminKey: () => this.#config.adminKey,
-      cache: () => this.#exactCache(),
-      modelOf: (name: string) => this.#pool.modelOf(name) ?? name,
       reportFile: this.options.reportFile,
+      parts: this.#adminParts(tenants, ledger),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

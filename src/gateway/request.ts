@@ -5,6 +5,7 @@ import type { Route } from "./api/routes.js";
 import type { Cancellation } from "./cancellation.js";
 import type { RequestObserver } from "./observer.js";
 import type { RequestRecord } from "./record.js";
+import type { Scope } from "./scope.js";
 
 /** The JSON of a request, unchecked. */
 export type RequestBody = Readonly<Record<string, unknown>>;
@@ -19,6 +20,10 @@ export interface Caller {
   readonly cacheScope?: string | undefined;
   /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
   readonly keyId?: string | undefined;
+  /** Limits and budgets that hold for the caller, from the widest scope to the narrowest. Absent: none. */
+  readonly scopes?: readonly Scope[] | undefined;
+  /** Whether the caller may use the model of a name. Absent: any. */
+  readonly allowsModel?: ((model: string) => boolean) | undefined;
 }
 
 export interface GatewayRequest {

@@ -1,6 +1,8 @@
 /** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
 import type { Finding } from "./problems.js";
+import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
+import { orgOfTeam } from "./sections/budgets.js";
 
 type Path = Finding["path"];
 
@@ -100,6 +102,40 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
   });
 }
 
+function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  if (managedKeys && adminKey === undefined) {
+    findings.push(
+      conflict(
+        ["managed-keys"],
+        "expected admin-key beside managed-keys, got none",
+        "nobody could make a key without it",
+      ),
+    );
+  }
+  for (const [index, { tenant }] of apiKeys.entries()) {
+    if (!RESERVED_TENANT.test(tenant)) continue;
+    const message = `expected a tenant that does not begin with org: or oidc:, got ${tenant}`;
+    findings.push(conflict(["api-keys", index, "tenant"], message, "such names stand for organisations"));
+  }
+  return findings;
+}
+
+function emptyGuardrails({ hooks }: FleetConfig): Finding[] {
+  return hooks.guardrails.flatMap(({ name, find, patterns, checker, action }, index) => {
+    const path = ["hooks", "guardrails", index];
+    if (find.length + patterns.length === 0 && checker === undefined) {
+      const message = `expected find, patterns or checker for ${name}, got none of them`;
+      return [conflict(path, message, "say what it looks for")];
+    }
+    if (action !== "redact" || checker === undefined) return [];
+    const hint = "redact replaces what patterns find; put the checker into a guardrail of its own";
+    return [conflict([...path, "action"], `expected refuse or flag beside checker for ${name}, got redact`, hint)];
+  });
+}
+
+const RESERVED_TENANT = /^(org|oidc):/;
+
 function unknownRegions({ regions, models }: FleetConfig): Finding[] {
   return models.flatMap(({ attach }, index) =>
     attach.flatMap(({ region }, i) =>
@@ -165,8 +201,8 @@ function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
 
 function modelConflicts(model: ModelEntry, index: number): Finding[] {
   const at: Path = ["models", index];
-  const { engine, model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
-  const findings = instanceConflicts(model, at);
+  const { model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
+  const findings = [...instanceConflicts(model, at), ...attachmentConflicts(model, at)];
   const isAttachedOnly = attach.length > 0 && source === undefined;
   if (source === undefined && attach.length === 0) {
     findings.push(
@@ -184,11 +220,6 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
         "expected model beside instances, got attach only",
         "set model to the file that the instances load, or leave instances out",
       ),
-    );
-  }
-  if (engine === "openai" && source !== undefined) {
-    findings.push(
-      conflict([...at, "model"], "expected attach only for the engine openai, got model", "name the engine to start"),
     );
   }
   if (cores !== undefined && coresPerInstance !== undefined && coresPerInstance > cores.length) {
@@ -212,14 +243,42 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
   return findings;
 }
 
+function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  const { store, url } = budgets;
+  if (store === "embedded" && url !== undefined) {
+    const message = "expected redis or postgresql as the store beside url, got embedded";
+    findings.push(conflict(["budgets", "url"], message, "set store, or leave url out"));
+  }
+  if (store !== "embedded" && url === undefined) {
+    findings.push(conflict(["budgets", "store"], `expected url beside ${store}, got none`, "set url to its address"));
+  }
+  for (const [index, { team }] of apiKeys.entries()) {
+    const isKnown = team === undefined || Object.hasOwn(teams, team) || Object.hasOwn(orgs, orgOfTeam(team));
+    if (isKnown) continue;
+    const message = `expected a team of teams, or of an organisation of orgs, got ${team}`;
+    findings.push(conflict(["api-keys", index, "team"], message, "list the team under teams, with its limits or {}"));
+  }
+  return findings;
+}
+
+function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
+  if (alerts === undefined || ledger !== undefined) return [];
+  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
+    ...uselessKeys(config),
+    ...emptyGuardrails(config),
     ...duplicateKeys(config),
+    ...budgetConflicts(config),
     ...unknownRegions(config),
     ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),
+    ...alertsWithoutLedger(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }
