@@ -3,10 +3,15 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { ledgerKeys } from "./sections/ledger.js";
 import { modelPriceKeys, priceKeys } from "./sections/prices.js";
+import { attachment, provider } from "./sections/provider.js";
+import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
-import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
+import { semanticCache } from "./sections/semantic.js";
+import { tenantKeys } from "./sections/tenants.js";
+import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;
@@ -47,16 +52,6 @@ const engineOptions = () =>
       .describe(
         "compiles the model for the GPU before the first start, where the engine can (tensorrt-llm); kept and shared",
       ),
-  });
-
-const attachment = (environment: NodeJS.ProcessEnv) =>
-  section({
-    url: baseUrl().describe("address of the server"),
-    "api-key": secret(environment).optional().describe("API key for that server"),
-    "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
-    region: text()
-      .optional()
-      .describe("region of the server, one of `regions` (default: the gateway's own, which is the nearest)"),
   });
 
 const range = () =>
@@ -117,6 +112,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .array(attachment(environment))
       .default([])
       .describe("running servers to attach to, which are never started or stopped"),
+    provider: provider().prefault({}).describe("how a paid API is asked"),
     load: z
       .enum(["always", "on-demand"])
       .optional()
@@ -130,6 +126,8 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
+    cache: modelCache(),
+    "semantic-cache": semanticCache(environment),
     ...modelPriceKeys,
   });
 
@@ -227,7 +225,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "api-keys": z
       .array(apiKey(environment))
       .default([])
-      .describe("keys that give access to the API; without any, it is open to all"),
+      .describe("keys that give access to the API; without any, and without managed-keys and oidc, it is open to all"),
+    ...tenantKeys,
     "isolate-api-keys": z
       .boolean()
       .optional()
@@ -262,9 +261,15 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
+    cache: cache(environment),
+    idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
     ...ledgerKeys(environment),
     ...priceKeys,
+    routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
+    cascades: cascades().describe(
+      "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
+    ),
     models: z.array(model(environment)).min(1).describe("models to serve"),
   });
 
