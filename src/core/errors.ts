@@ -43,6 +43,10 @@ const STATUS_BY_CODE = {
   no_instance_ready: 503,
   upstream_timeout: 504,
   upstream_limited: 429,
+  budget_exceeded: 429,
+  rate_limit_exceeded: 429,
+  price_missing: 403,
+  budget_store_failed: 503,
   not_cached: 504,
   idempotency_conflict: 409,
   key_store_unavailable: 503,
@@ -124,6 +128,8 @@ interface ErrorDetails {
   readonly cause?: unknown;
   /** Seconds after which a retry makes sense (sent as Retry-After). */
   readonly retryAfterSeconds?: number;
+  /** Further headers of an HTTP answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -136,6 +142,7 @@ export class MillraceError extends Error {
   readonly hint: string | undefined;
   readonly param: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -144,6 +151,7 @@ export class MillraceError extends Error {
     this.hint = details.hint;
     this.param = details.param;
     this.retryAfterSeconds = details.retryAfterSeconds;
+    this.headers = details.headers;
   }
 }
 

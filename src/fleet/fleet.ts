@@ -1,4 +1,5 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+import type { IncomingHttpHeaders } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { Hono } from "hono";
 import type Database from "libsql";
@@ -12,7 +13,7 @@ import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { needsKeys, tenantsApart } from "./authorize.js";
+import { hasTenants, tenantsApart } from "./authorize.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
 import { fixedCacheKeys } from "./cache-policies.js";
@@ -20,6 +21,7 @@ import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { Ledger } from "./ledger.js";
 import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
@@ -80,7 +82,8 @@ const FIXED_AT_START = {
   logFormat: "log-format",
   managedKeys: "managed-keys",
   oidc: "oidc",
-  hooks: "hooks",
+  ledger: "ledger",
+  alerts: "alerts",
 } as const;
 
 export class Fleet {
@@ -97,6 +100,7 @@ export class Fleet {
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #policies: readonly Policy[] = [];
+  #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -196,6 +200,7 @@ export class Fleet {
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     this.#versions.close();
+    await this.#ledger?.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
@@ -214,9 +219,12 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const database = () => this.#openDatabase();
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
     const tenants = new Tenants({ config, database, logger });
     this.#tenants = tenants;
-    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
+    const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
+    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize });
+    this.#ledger = ledger;
     this.#policies = await createPolicies({
       config: () => this.#config,
       database,
@@ -226,6 +234,7 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      ledger,
       submit: (request, sink) => this.#running().submit(request, sink),
       virtual: this.#virtual,
       logger,
@@ -234,10 +243,10 @@ export class Fleet {
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => tenants.authorize(headers),
+      authorize,
       pages: () => {
-        const { allowedOrigins, host } = this.#config;
-        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
+        const { allowedOrigins, apiKeys, host } = this.#config;
+        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
@@ -253,7 +262,7 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(tenants),
+      handleOther: this.#otherPaths(tenants, ledger),
       host: config.host,
       port: config.port,
       logger,
@@ -262,20 +271,21 @@ export class Fleet {
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths(tenants: Tenants) {
+  #otherPaths(tenants: Tenants, ledger: Ledger) {
     const semanticCache = () => this.#semanticCache();
-    const admin = adminHandler(this.#adminTarget(tenants));
+    const admin = adminHandler(this.#adminTarget(tenants, ledger));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
     return (...request: Parameters<typeof admin>) =>
-      admin(...request) || cache(...request) || tenants.handle(...request);
+      admin(...request) || cache(...request) || tenants.handle(...request) || ledger.handle(...request);
   }
 
-  #adminParts(tenants: Tenants): readonly Hono[] {
+  #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
     const semanticCache = this.#semanticCache();
     const parts = [
       createCascadeApp(this.#virtual),
       createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
       tenants.adminApp(),
+      ledger.adminApp(),
       semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
     ];
     return parts.filter((part) => part !== undefined);
@@ -415,7 +425,7 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget(tenants: Tenants) {
+  #adminTarget(tenants: Tenants, ledger: Ledger) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
@@ -424,7 +434,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
-      parts: this.#adminParts(tenants),
+      parts: this.#adminParts(tenants, ledger),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

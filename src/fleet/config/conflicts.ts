@@ -2,6 +2,7 @@
 import type { Finding } from "./problems.js";
 import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
+import { orgOfTeam } from "./sections/budgets.js";
 
 type Path = Finding["path"];
 
@@ -242,16 +243,42 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
   return findings;
 }
 
+function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  const { store, url } = budgets;
+  if (store === "embedded" && url !== undefined) {
+    const message = "expected redis or postgresql as the store beside url, got embedded";
+    findings.push(conflict(["budgets", "url"], message, "set store, or leave url out"));
+  }
+  if (store !== "embedded" && url === undefined) {
+    findings.push(conflict(["budgets", "store"], `expected url beside ${store}, got none`, "set url to its address"));
+  }
+  for (const [index, { team }] of apiKeys.entries()) {
+    const isKnown = team === undefined || Object.hasOwn(teams, team) || Object.hasOwn(orgs, orgOfTeam(team));
+    if (isKnown) continue;
+    const message = `expected a team of teams, or of an organisation of orgs, got ${team}`;
+    findings.push(conflict(["api-keys", index, "team"], message, "list the team under teams, with its limits or {}"));
+  }
+  return findings;
+}
+
+function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
+  if (alerts === undefined || ledger !== undefined) return [];
+  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
     ...uselessKeys(config),
     ...emptyGuardrails(config),
     ...duplicateKeys(config),
+    ...budgetConflicts(config),
     ...unknownRegions(config),
     ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),
+    ...alertsWithoutLedger(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

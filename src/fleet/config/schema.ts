@@ -3,8 +3,11 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { hooks } from "./sections/hooks.js";
+import { ledgerKeys } from "./sections/ledger.js";
+import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { attachment, provider } from "./sections/provider.js";
 import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
@@ -125,8 +128,10 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
+    ...modelLimitKeys,
     cache: modelCache(),
     "semantic-cache": semanticCache(environment),
+    ...modelPriceKeys,
   });
 
 const routing = () =>
@@ -208,6 +213,7 @@ const apiKey = (environment: NodeJS.ProcessEnv) =>
         "name of the key's owner, which stands for the key in traces; fairness treats all keys of a tenant as one",
       ),
     key: secret(environment).describe("the key, or env:NAME"),
+    ...keyLimitKeys,
   });
 
 /** @param environment variables for `env:NAME` */
@@ -262,6 +268,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .prefault({})
       .describe("what looks at requests and answers on their way; fixed at the start"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
+    ...budgetKeys(environment),
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
@@ -269,8 +276,10 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     cascades: cascades().describe(
       "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
     ),
+    ...ledgerKeys(environment),
+    ...priceKeys,
     models: z.array(model(environment)).min(1).describe("models to serve"),
-  });
+  }).transform((config) => withKeyScopes(config));
 
 export type FleetConfig = z.output<ReturnType<typeof configSchema>>;
 export type ModelEntry = FleetConfig["models"][number];
