@@ -12,6 +12,7 @@ import type { FleetConfig } from "./config/schema.js";
 import { limitsFrom } from "./config/sections/budgets.js";
 import type { PolicyContext } from "./policies.js";
 import type { EngineName } from "./upstream/engine.js";
+import { highestPrice, modelsBehind } from "./virtual-price.js";
 
 /** Engines that report token counts with every event. */
 const CONTINUOUS: readonly (EngineName | undefined)[] = ["millrace", "vllm"];
@@ -25,14 +26,16 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
   const policy = new LimitsPolicy({
     openStore: () => openStore(context),
     prices: ledger.prices,
+    highestPriceOf: (name) =>
+      highestPrice(config(), name, (model) => ledger.prices.priceOf(models.resolve(model) ?? model)),
     modelScope: remembered(config),
     modelOf: (name) => models.resolve(name) ?? name,
     traits(model) {
-      const engine = models.engine(model);
-      const isPaid = engine === "openai";
+      const engines = modelsBehind(config(), model).map((each) => models.engine(models.resolve(each) ?? each));
+      const isPaid = engines.includes("openai");
       return {
         isPaid,
-        hasContinuousUsage: CONTINUOUS.includes(engine),
+        hasContinuousUsage: engines.every((engine) => CONTINUOUS.includes(engine)),
         maxTokensField: isPaid ? "max_completion_tokens" : "max_tokens",
       };
     },

@@ -13,7 +13,7 @@ import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { hasTenants, tenantsApart } from "./authorize.js";
+import { needsKeys, tenantsApart } from "./authorize.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
 import { fixedCacheKeys } from "./cache-policies.js";
@@ -26,6 +26,7 @@ import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
+import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -84,6 +85,7 @@ const FIXED_AT_START = {
   oidc: "oidc",
   ledger: "ledger",
   alerts: "alerts",
+  hooks: "hooks",
 } as const;
 
 export class Fleet {
@@ -134,6 +136,7 @@ export class Fleet {
       cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    createSemanticMetrics(this.#metrics.registry, () => this.#semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
     this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
@@ -245,8 +248,8 @@ export class Fleet {
       keySource: (name) => this.#keySource(name),
       authorize,
       pages: () => {
-        const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
+        const { allowedOrigins, host } = this.#config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),

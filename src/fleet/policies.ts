@@ -11,6 +11,7 @@ import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { Ledger } from "./ledger.js";
+import { createGuardrails } from "./hook-policies.js";
 import type { OwnRequest } from "./proxy/own-request.js";
 import { createSemanticCache } from "./semantic-policy.js";
 import type { EngineName } from "./upstream/engine.js";
@@ -49,6 +50,7 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
   const { config, models, ledger, virtual } = context;
   const wanted = await Promise.all([
     hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
+    createGuardrails(context),
     createLimits(context),
     createIdempotency(context),
     createExactCache(context),
