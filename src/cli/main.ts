@@ -19,7 +19,9 @@ import { inspectCommand } from "./commands/inspect.js";
 import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
 import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
+import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
+import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
 import { reportError } from "./output/report-error.js";
@@ -52,7 +54,11 @@ export function createProgram(words: readonly string[]): Command {
     evalCommand(),
     distillCommand(),
     trainDrafterCommand(),
+    routeCommand(),
     cacheCommand(),
+    keysCommand(),
+    teamsCommand(),
+    orgsCommand(),
     configCommand(),
     completionCommand(() => program),
   ];

@@ -39,6 +39,7 @@ async function start(adminKey: string | undefined) {
       return { instances: Math.min(instances, 4), limitedBy: instances > 4 ? "max" : undefined };
     },
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
+    parts: [],
     adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
     inBackground: () => {},
   };

@@ -27,6 +27,8 @@ export interface AdminTarget {
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
   /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
   adminKey(): Secret | undefined;
+  /** Further paths under /admin, which the gateway's parts serve. */
+  readonly parts: readonly Hono[];
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
   /** Runs a task beyond the answer, and logs its failure. */
@@ -78,6 +80,7 @@ function createAdminApp(target: AdminTarget): Hono {
     createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
     await next();
   });
+  for (const part of target.parts) app.route("/admin", part);
   app.get("/admin/instances", (c) => c.json({ instances: target.instances().map(shown) }));
   app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
     const id = known(c.req.param("id"));

@@ -1,20 +1,33 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+import type { IncomingHttpHeaders } from "node:http";
 import { isDeepStrictEqual } from "node:util";
+import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { BatchService } from "../gateway/batches/service.js";
+import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
+import { createSemanticApp } from "../gateway/semantic/admin-app.js";
+import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { authorizeBy, tenantsApart } from "./authorize.js";
+import { needsKeys, tenantsApart } from "./authorize.js";
 import { fleetBatches } from "./batches.js";
+import { createCacheApp } from "./cache-admin.js";
+import { cachePathsHandler } from "./cache-paths.js";
+import { fixedCacheKeys } from "./cache-policies.js";
+import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
+import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { Ledger } from "./ledger.js";
+import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
+import { createRouteMetrics } from "./observe/route-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -28,8 +41,10 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
+import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
+import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -67,20 +82,28 @@ const FIXED_AT_START = {
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",
+  managedKeys: "managed-keys",
+  oidc: "oidc",
+  ledger: "ledger",
+  alerts: "alerts",
+  hooks: "hooks",
 } as const;
 
 export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
+  readonly #virtual: VirtualModels;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
+  readonly #versions: ModelVersions;
   #config: FleetConfig;
-  #authorize: ReturnType<typeof authorizeBy>;
+  #tenants: Tenants | undefined;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #policies: readonly Policy[] = [];
+  #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
   #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -89,10 +112,10 @@ export class Fleet {
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
+    this.#versions = new ModelVersions(this.#supervisor);
     this.#keeper = new Keeper(
       {
         instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
@@ -103,6 +126,7 @@ export class Fleet {
           this.#inBackground(`scaling ${model}`, this.#supervisor.setInstances(model, count)),
         measure: (pid) => residentBytes(pid),
         now: () => performance.now(),
+        epochMs: () => Date.now(),
         onScaled: (model, from, to, reason) => logger.info({ model, from, to, reason }, "scaled"),
       },
       this.#residenceRules(),
@@ -111,8 +135,11 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      modelOf: (name) => this.#pool.modelOf(name),
+      cacheStats: async () => await this.#exactCache()?.stats(),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
+    this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
 
   /** Listens immediately; instances start in the background. */
@@ -178,7 +205,9 @@ export class Fleet {
     await this.#batches?.close();
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
-    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+    this.#versions.close();
+    await this.#ledger?.close();
+    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
   }
@@ -195,31 +224,53 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
-    this.#policies = createPolicies({ config: () => this.#config, database: () => this.#openDatabase(), logger });
-    const handleAdmin = adminHandler(this.#adminTarget());
-    const batches = this.#createBatches();
+    const database = () => this.#openDatabase();
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
+    const tenants = new Tenants({ config, database, logger });
+    this.#tenants = tenants;
+    const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
+    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize });
+    this.#ledger = ledger;
+    this.#policies = await createPolicies({
+      config: () => this.#config,
+      database,
+      models: {
+        resolve: (name) => this.#pool.modelOf(name),
+        engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
+        version: (model) => this.#versions.of(model),
+      },
+      metrics: this.#metrics,
+      ledger,
+      submit: (request, sink) => this.#running().submit(request, sink),
+      virtual: this.#virtual,
+      logger,
+    });
+    const batches = this.#createBatches(authorize);
     this.#batches = batches;
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => this.#authorize(headers),
+      authorize,
       pages: () => {
-        const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0, host);
+        const { allowedOrigins, host } = this.#config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       policies: this.#policies,
-      modelOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
+      schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
+      modelOf,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
-        const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
-        return planned === undefined || cachesPrefixes(planned.spec);
+        const planned = this.#plannedOf(name);
+        if (planned === undefined) return true;
+        return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: (...request) => batches.handle(...request) || handleAdmin(...request),
+      handleOther: this.#otherPaths(tenants, ledger, batches),
       host: config.host,
       port: config.port,
       logger,
@@ -227,6 +278,34 @@ export class Fleet {
     await this.#apply(config, machine);
     batches.start();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  #otherPaths(tenants: Tenants, ledger: Ledger, batches: BatchService) {
+    const semanticCache = () => this.#semanticCache();
+    const admin = adminHandler(this.#adminTarget(tenants, ledger));
+    const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
+    return (...request: Parameters<typeof admin>) =>
+      admin(...request) ||
+      batches.handle(...request) ||
+      cache(...request) ||
+      tenants.handle(...request) ||
+      ledger.handle(...request);
+  }
+
+  #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
+    const semanticCache = this.#semanticCache();
+    const parts = [
+      createCascadeApp(this.#virtual),
+      createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
+      tenants.adminApp(),
+      ledger.adminApp(),
+      semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
+    ];
+    return parts.filter((part) => part !== undefined);
+  }
+
+  #semanticCache(): SemanticCache | undefined {
+    return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
   get #dataFolder(): string {
@@ -239,14 +318,15 @@ export class Fleet {
     return this.#database;
   }
 
-  #createBatches(): BatchService {
+  #createBatches(authorize: Tenants["authorize"]): BatchService {
     return fleetBatches({
       dataFolder: this.#dataFolder,
       database: () => this.#openDatabase(),
       config: () => this.#config,
-      authorize: (headers) => this.#authorize(headers),
+      authorize,
       pool: this.#pool,
       nameOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
       proxy: () => this.#running(),
       logger: this.options.logger,
     });
@@ -262,19 +342,25 @@ export class Fleet {
   }
 
   async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    this.#virtual.configure(config);
     const planned = planModels(config, machine);
     const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
     const added = planned.filter(({ spec }) => !before.has(spec.name));
     const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
     const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const needRestart = Object.entries(FIXED_AT_START)
+    const changed = Object.entries(FIXED_AT_START)
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
+    const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
+    this.#tenants?.configure(config);
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
+    this.#versions.configure(
+      planned.map(({ spec }) => spec),
+      versionWords(config),
+    );
     this.#keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
       this.#residenceRules(),
@@ -307,6 +393,13 @@ export class Fleet {
       const { isolated, refused } = promptPathsOf(engine);
       const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
       if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
+      if (this.#sharesProvider(spec)) {
+        warn(
+          {},
+          "tenants share what the paid API caches of their prompts; isolate-api-keys: true refuses such requests",
+        );
+        continue;
+      }
       if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
       warn(
         { isolated, refused },
@@ -315,9 +408,19 @@ export class Fleet {
     }
   }
 
+  /** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
+  #sharesProvider({ attach = [] }: ModelSpec): boolean {
+    return this.#config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
+  }
+
+  #plannedOf(name: string): PlannedModel | undefined {
+    const model = this.#pool.modelOf(name);
+    return this.#planned.find(({ spec }) => spec.name === model);
+  }
+
   /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
-    const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
+    const spec = this.#plannedOf(name)?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }
@@ -353,7 +456,7 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget() {
+  #adminTarget(tenants: Tenants, ledger: Ledger) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
@@ -362,6 +465,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
+      parts: this.#adminParts(tenants, ledger),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }
@@ -381,6 +485,10 @@ export class Fleet {
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
   }
 
+  #exactCache(): ExactCache | undefined {
+    return this.#policies.find((policy) => policy instanceof ExactCache);
+  }
+
   #inBackground(what: string, task: Promise<void>): void {
     task.catch((thrown: unknown) => this.options.logger.error({ err: thrown }, `${what} failed`));
   }
@@ -389,6 +497,12 @@ export class Fleet {
     if (this.#proxy === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
     return this.#proxy;
   }
+}
+
+/** What the operator calls the present version of each model. */
+function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
+  const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
+  return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));
 }
 
 /** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */

@@ -1,10 +1,14 @@
 /** Translates the configuration to each model's specification for the supervisor and its bounds for the keeper. */
 
+import { isProviderEngine } from "./config/provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
+import type { ScheduleEntry } from "./config/sections/schedule.js";
+import { targetOf } from "./provider-targets.js";
 import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./scaling/autoscale.js";
 import type { Split } from "./scaling/instance-plan.js";
 import type { KeptModel } from "./scaling/keeper.js";
 import { estimateBytes } from "./scaling/memory.js";
+import type { Schedule, ScheduleWindow } from "./scaling/schedule.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 
 /** The machine's cores, and measurements made on it. */
@@ -62,17 +66,17 @@ function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: Fl
 /** The model as the fleet would start it with a split of the machine. */
 export function specOfSplit(
   config: ModelEntry,
-  timeouts: FleetConfig["timeouts"],
+  fleet: Pick<FleetConfig, "timeouts" | "regions">,
   machine: FleetMachine,
   split: Split,
 ) {
   const splits = new Map([...machine.splits, [config.name, split]]);
-  return specOf(config, timeouts, boundsOf({ ...config, load: "always" }, split), { ...machine, splits });
+  return specOf(config, fleet, boundsOf({ ...config, load: "always" }, split), { ...machine, splits });
 }
 
 function specOf(
   config: ModelEntry,
-  { drain }: FleetConfig["timeouts"],
+  { timeouts: { drain }, regions }: Pick<FleetConfig, "timeouts" | "regions">,
   bounds: { min: number; max: number },
   machine: FleetMachine,
 ): ModelSpec {
@@ -104,24 +108,41 @@ function specOf(
     ...share,
     ...(gpus === undefined ? {} : { gpus: gpus.map(String) }),
     ...present({ gpusPerInstance: gpusOfSplit ?? gpusPerInstance, startTimeoutMs: startTimeout }),
-    attach: attach.map(({ url, apiKey, modelName }) => ({
-      url,
-      apiKey: apiKey?.reveal(),
+    attach: attach.map((each) => ({
+      ...targetOf(config, each),
       // An attached server does not know our aliases.
-      modelName: modelName ?? (aliases.length > 0 ? name : undefined),
+      modelName: each.modelName ?? (aliases.length > 0 || isProviderEngine(engine) ? name : undefined),
+      ...(each.region === undefined ? {} : { distance: 1 + regions.indexOf(each.region) }),
     })),
     scaleDown,
     drainTimeoutMs: drain,
   };
 }
 
+/** A model's schedule replaces the fleet's. */
+export function scheduleOf(
+  config: Pick<FleetConfig, "autoscale">,
+  { autoscale }: Pick<ModelEntry, "autoscale">,
+  max: number,
+): Schedule | undefined {
+  const { schedule, timeZone } = { ...present(config.autoscale), ...present(autoscale) };
+  return schedule === undefined ? undefined : { timeZone, windows: schedule.map((entry) => windowOf(entry, max)) };
+}
+
+/** Cores are divided among the model's largest number of instances, which no window exceeds. */
+function windowOf({ days, hours, instances }: ScheduleEntry, max: number): ScheduleWindow {
+  const bounds = typeof instances === "number" ? { min: instances, max: instances } : instances;
+  return { days, ...hours, min: Math.min(max, bounds.min), max: Math.min(max, bounds.max) };
+}
+
 function rulesOf(config: FleetConfig, { autoscale }: ModelEntry, bounds: { min: number; max: number }): AutoscaleRules {
-  const { upAt, upAfter, downAfter } = { ...present(config.autoscale), ...present(autoscale) };
+  const { upAt, upAfter, downAfter, spare } = { ...present(config.autoscale), ...present(autoscale) };
   return {
     ...bounds,
     upAt: upAt ?? DEFAULT_AUTOSCALE.upAt,
     upAfterMs: upAfter ?? DEFAULT_AUTOSCALE.upAfterMs,
     downAfterMs: downAfter ?? DEFAULT_AUTOSCALE.downAfterMs,
+    spare: spare ?? DEFAULT_AUTOSCALE.spare,
   };
 }
 
@@ -132,11 +153,12 @@ export function planModels(config: FleetConfig, machine: FleetMachine): readonly
     const kept: KeptModel = {
       name: model.name,
       rules: rulesOf(config, model, bounds),
+      schedule: scheduleOf(config, model, bounds.max),
       estimatedBytes: model.memory ?? estimated ?? 0,
       isBytesGiven: model.memory !== undefined,
     };
     return {
-      spec: specOf(model, config.timeouts, bounds, machine),
+      spec: specOf(model, config, bounds, machine),
       names: [model.name, ...model.aliases],
       kept: bounds.max === 0 ? undefined : kept,
     };

@@ -5,6 +5,7 @@ import type { Route } from "./api/routes.js";
 import type { Cancellation } from "./cancellation.js";
 import type { RequestObserver } from "./observer.js";
 import type { RequestRecord } from "./record.js";
+import type { Scope } from "./scope.js";
 
 /** The JSON of a request, unchecked. */
 export type RequestBody = Readonly<Record<string, unknown>>;
@@ -19,6 +20,10 @@ export interface Caller {
   readonly cacheScope?: string | undefined;
   /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
   readonly keyId?: string | undefined;
+  /** Limits and budgets that hold for the caller, from the widest scope to the narrowest. Absent: none. */
+  readonly scopes?: readonly Scope[] | undefined;
+  /** Whether the caller may use the model of a name. Absent: any. */
+  readonly allowsModel?: ((model: string) => boolean) | undefined;
 }
 
 export interface GatewayRequest {
@@ -32,10 +37,14 @@ export interface GatewayRequest {
   /** The JSON that `body` was parsed from; empty for a GET. */
   readonly bytes: Buffer;
   readonly body: RequestBody;
-  /** Name of the model, as the client gave it: an alias stays one. */
+  /** Name of the model: as the client gave it, where an alias stays one, or as a policy chose it. Overrides the body's. */
   readonly model: string;
   readonly caller: Caller;
   readonly isStream: boolean;
+  /** Lower goes first; absent: the body's `priority`. The caller's own overrides both. */
+  readonly priority?: number | undefined;
+  /** Time of `performance.now()` at which nobody wants the answer any more; absent: never. */
+  readonly deadlineMs?: number | undefined;
   readonly cancellation: Cancellation;
   readonly observer: RequestObserver;
   readonly record: RequestRecord;
@@ -45,5 +54,11 @@ export interface GatewayRequest {
 export function withBody(request: GatewayRequest, fields: RequestBody): GatewayRequest {
   const body = { ...request.body, ...fields };
   const isStream = body.stream === true;
-  return { ...request, body, bytes: Buffer.from(bodyJson(body)), isStream };
+  const model = typeof fields.model === "string" ? fields.model : request.model;
+  return { ...request, model, body, bytes: Buffer.from(bodyJson(body)), isStream };
+}
+
+/** The request for another model. The client's bytes remain: the last stage writes the name into them. */
+export function withModel(request: GatewayRequest, model: string): GatewayRequest {
+  return { ...request, model };
 }

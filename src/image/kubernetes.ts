@@ -1,6 +1,8 @@
 /** Kubernetes: each pod is one instance behind its own gateway. KEDA scales the pods by the number of requests; all pods share one volume. */
 import { stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
+import { scheduleOf } from "../fleet/plan-models.js";
+import type { Schedule } from "../fleet/scaling/schedule.js";
 import { type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
 import {
   CONTAINER_SECURITY,
@@ -23,6 +25,8 @@ const NUM_SPARE = 1;
 const GROWTH = 4;
 /** Target share of the seats in use. */
 const FULL = 0.8;
+/** Bound of a window's number of pods: KEDA has a bound of its own. */
+const MAX_PODS = 4096;
 const UP_AFTER_S = 30;
 const DOWN_AFTER_S = 600;
 const PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090";
@@ -99,7 +103,28 @@ export function demandQuery(job: string, perPod: number): string {
   return `${sum("queue_depth")} + ${sum("in_flight")} + ${NUM_SPARE * perPod}`;
 }
 
-function scaledObject(named: Named, target: object, seats: number, replicas: number): KubernetesObject {
+/** Each window is a lower bound: KEDA takes the highest number that any trigger asks for, so a window's largest number has no trigger. */
+function cronTriggers({ timeZone = "UTC", windows }: Schedule): object[] {
+  return windows.flatMap(({ days, from, to, min }) => {
+    const clock = (minute: number) => `${minute % 60} ${Math.floor(minute / 60) % 24} * * `;
+    const endDays = to > from ? days : days.map((day) => (day + 1) % 7).sort();
+    const metadata = {
+      timezone: timeZone,
+      start: clock(from) + days.join(","),
+      end: clock(to) + endDays.join(","),
+      desiredReplicas: String(min),
+    };
+    return min === 0 ? [] : [{ type: "cron", metadata }];
+  });
+}
+
+function scaledObject(
+  named: Named,
+  target: object,
+  seats: number,
+  replicas: number,
+  schedule: Schedule | undefined,
+): KubernetesObject {
   const perPod = FULL * seats;
   const min = replicas + NUM_SPARE;
   return {
@@ -138,6 +163,7 @@ function scaledObject(named: Named, target: object, seats: number, replicas: num
             threshold: String(perPod),
           },
         },
+        ...(schedule === undefined ? [] : cronTriggers(schedule)),
       ],
     },
   };
@@ -205,7 +231,13 @@ export function kubernetesFiles(fleet: ImageFleet, request: ImageRequest): Image
       metadata: meta(named),
       spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
     },
-    "scaled-object.yaml": scaledObject(named, target, seats, fleet.numPlanned),
+    "scaled-object.yaml": scaledObject(
+      named,
+      target,
+      seats,
+      fleet.numPlanned,
+      scheduleOf(fleet.config, model, MAX_PODS),
+    ),
     "pod-monitor.yaml": {
       apiVersion: "monitoring.coreos.com/v1",
       kind: "PodMonitor",

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createFleetMetrics } from "../../src/fleet/observe/metrics.js";
+import { createRouteMetrics } from "../../src/fleet/observe/route-metrics.js";
 import { createMetrics } from "../../src/serve/generation/metrics.js";
 import { FakeEngine } from "../helpers/fake-engine.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -27,9 +28,11 @@ test("docs/reference/metrics.md lists every metric (UPDATE_DOCS=1 writes them)",
     breakerState: () => "closed" as const,
     modelOf: () => undefined,
   };
+  const fleet = createFleetMetrics(pool, gauges);
+  createRouteMetrics(fleet.registry, () => []);
   const tables = {
     server: tableOf(await createMetrics(new FakeEngine(), "m").render()),
-    fleet: tableOf(await createFleetMetrics(pool, gauges).render()),
+    fleet: tableOf(await fleet.render()),
   };
   let written = readFileSync(FILE, "utf8");
   for (const [name, table] of Object.entries(tables)) {

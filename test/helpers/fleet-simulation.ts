@@ -39,18 +39,18 @@ interface SimulationResult {
   readonly relativeLoad: readonly number[];
 }
 
-const TOKENS_PER_BLOCK = 32;
-const SEATS = 16;
-const CACHE_BLOCKS = 2_000;
-const MS_PER_PROMPT_TOKEN = 0.1;
-const MS_PER_OUTPUT_TOKEN = 10;
+export const TOKENS_PER_BLOCK = 32;
+export const SEATS = 16;
+export const CACHE_BLOCKS = 2_000;
+export const MS_PER_PROMPT_TOKEN = 0.1;
+export const MS_PER_OUTPUT_TOKEN = 10;
 
 interface Running {
   readonly request: SimulatedRequest;
   readonly lease: Lease;
 }
 
-class SimulatedInstance {
+export class SimulatedInstance {
   readonly cache = new GuessedIndex(CACHE_BLOCKS);
   readonly waiting: Running[] = [];
   numRunning = 0;

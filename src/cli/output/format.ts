@@ -1,5 +1,8 @@
 /** Tables and JSON of commands. */
 
+/** An object of a server's answer, unchecked. */
+export type Json = Readonly<Record<string, unknown>>;
+
 /** Rows as aligned columns, two spaces apart. */
 export function formatTable(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];

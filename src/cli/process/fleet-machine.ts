@@ -59,7 +59,7 @@ export async function machineFor(
     const subject = isOwn
       ? // Read within splitForModel, so that a faulty flag of one model is a note about its split and not the end of the start.
         { engineFor: (numSeqs: number) => engineForModel(model)(numSeqs) }
-      : { specFor: (split: Split) => specOfSplit(model, config.timeouts, machine, split) };
+      : { specFor: (split: Split) => specOfSplit(model, config, machine, split) };
     splits.set(model.name, await splitForModel(model, path, { cores, isServing }, subject, startStage));
   }
   return { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };

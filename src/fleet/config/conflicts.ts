@@ -1,6 +1,8 @@
 /** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
 import type { Finding } from "./problems.js";
+import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
+import { orgOfTeam } from "./sections/budgets.js";
 
 type Path = Finding["path"];
 
@@ -11,26 +13,75 @@ const conflict = (path: Path, message: string, hint: string): Finding => ({
   hint,
 });
 
-function duplicateNames({ models }: FleetConfig): Finding[] {
-  const owners = new Map<string, number>();
+function duplicateNames({ models, routes, cascades }: FleetConfig): Finding[] {
+  const owners = new Map<string, string>();
   const findings: Finding[] = [];
-  const claim = (name: string, index: number, path: Path): void => {
-    const owner = owners.get(name);
-    if (owner === undefined) owners.set(name, index);
+  const claim = (name: string, owner: string, path: Path): void => {
+    const first = owners.get(name);
+    if (first === undefined) owners.set(name, owner);
     else
       findings.push(
-        conflict(
-          path,
-          `expected each name once, got ${JSON.stringify(name)} for models[${owner}] too`,
-          "give it another name",
-        ),
+        conflict(path, `expected each name once, got ${JSON.stringify(name)} for ${first} too`, "give it another name"),
       );
   };
-  for (const [index, { name }] of models.entries()) claim(name, index, ["models", index, "name"]);
-  for (const [index, { aliases }] of models.entries()) {
-    for (const [i, alias] of aliases.entries()) claim(alias, index, ["models", index, "aliases", i]);
+  const named = { models, routes, cascades };
+  for (const [key, all] of Object.entries(named)) {
+    for (const [index, { name }] of all.entries()) claim(name, `${key}[${index}]`, [key, index, "name"]);
+  }
+  for (const [key, all] of Object.entries(named)) {
+    for (const [index, { aliases }] of all.entries()) {
+      for (const [i, alias] of aliases.entries()) claim(alias, `${key}[${index}]`, [key, index, "aliases", i]);
+    }
   }
   return findings;
+}
+
+const namesIn = (all: readonly { readonly name: string; readonly aliases: readonly string[] }[]): string[] =>
+  all.flatMap(({ name, aliases }) => [name, ...aliases]);
+
+function unknownName(name: string, known: readonly string[], path: Path): Finding[] {
+  if (known.includes(name)) return [];
+  const message = `expected one of ${known.join(", ")}, got ${JSON.stringify(name)}`;
+  return [conflict(path, message, "a target is a model, and of a route also a cascade")];
+}
+
+/** Models that are none, and cascades without a judge. */
+function cascadeConflicts({ models, cascades }: FleetConfig): Finding[] {
+  const known = namesIn(models);
+  return cascades.flatMap(({ small, large, router, minLogprob, agreement, audit }, index) => {
+    const at: Path = ["cascades", index];
+    const findings = [
+      ...unknownName(small, known, [...at, "small"]),
+      ...unknownName(large, known, [...at, "large"]),
+      ...(audit.judge === undefined ? [] : unknownName(audit.judge, known, [...at, "audit", "judge"])),
+    ];
+    if (small === large) {
+      findings.push(conflict([...at, "large"], "expected another model than `small`, got the same", "name two models"));
+    }
+    if (router === undefined && minLogprob === undefined && agreement === undefined) {
+      const hint = "train a router with millrace route train";
+      findings.push(conflict(at, "expected router, min-logprob or agreement, got none", hint));
+    }
+    return findings;
+  });
+}
+
+/** Targets that are no model, and rules of which no target has a weight. */
+function routeConflicts({ models, routes, cascades }: FleetConfig): Finding[] {
+  const known = [...namesIn(models), ...namesIn(cascades)];
+  return routes.flatMap(({ rules, fallback }, index) => {
+    const unknown = (name: string, path: Path): Finding[] => unknownName(name, known, ["routes", index, ...path]);
+    const ofRules = rules.flatMap(({ to }, i) => [
+      ...to.flatMap(({ model }, k) => unknown(model, ["rules", i, "to", k, "model"])),
+      ...(to.some(({ weight }) => weight > 0)
+        ? []
+        : [conflict(["routes", index, "rules", i, "to"], "expected a weight above 0, got none", "raise a weight")]),
+    ]);
+    const ofFallbacks = Object.entries(fallback).flatMap(([errorClass, targets]) =>
+      (targets ?? []).flatMap((name, k) => unknown(name, ["fallback", errorClass, k])),
+    );
+    return [...ofRules, ...ofFallbacks];
+  });
 }
 
 function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
@@ -49,6 +100,75 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
       ? [conflict(path, "expected each key once, got one that is listed twice", "make a separate key for each tenant")]
       : [];
   });
+}
+
+function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  if (managedKeys && adminKey === undefined) {
+    findings.push(
+      conflict(
+        ["managed-keys"],
+        "expected admin-key beside managed-keys, got none",
+        "nobody could make a key without it",
+      ),
+    );
+  }
+  for (const [index, { tenant }] of apiKeys.entries()) {
+    if (!RESERVED_TENANT.test(tenant)) continue;
+    const message = `expected a tenant that does not begin with org: or oidc:, got ${tenant}`;
+    findings.push(conflict(["api-keys", index, "tenant"], message, "such names stand for organisations"));
+  }
+  return findings;
+}
+
+function emptyGuardrails({ hooks }: FleetConfig): Finding[] {
+  return hooks.guardrails.flatMap(({ name, find, patterns, checker, action }, index) => {
+    const path = ["hooks", "guardrails", index];
+    if (find.length + patterns.length === 0 && checker === undefined) {
+      const message = `expected find, patterns or checker for ${name}, got none of them`;
+      return [conflict(path, message, "say what it looks for")];
+    }
+    if (action !== "redact" || checker === undefined) return [];
+    const hint = "redact replaces what patterns find; put the checker into a guardrail of its own";
+    return [conflict([...path, "action"], `expected refuse or flag beside checker for ${name}, got redact`, hint)];
+  });
+}
+
+const RESERVED_TENANT = /^(org|oidc):/;
+
+function unknownRegions({ regions, models }: FleetConfig): Finding[] {
+  return models.flatMap(({ attach }, index) =>
+    attach.flatMap(({ region }, i) =>
+      region === undefined || regions.includes(region)
+        ? []
+        : [
+            conflict(
+              ["models", index, "attach", i, "region"],
+              `expected one of \`regions\`, got ${JSON.stringify(region)}`,
+              "list it in `regions`, nearest first",
+            ),
+          ],
+    ),
+  );
+}
+
+function storeConflicts({ cache }: FleetConfig): Finding[] {
+  if (cache === undefined || (cache.store === "redis") === (cache.redisUrl !== undefined)) return [];
+  return cache.store === "redis"
+    ? [
+        conflict(
+          ["cache", "store"],
+          "expected redis-url beside the store redis, got none",
+          "add redis-url: env:REDIS_URL",
+        ),
+      ]
+    : [
+        conflict(
+          ["cache", "redis-url"],
+          `expected the store redis, got ${cache.store}`,
+          "set store: redis, or leave redis-url out",
+        ),
+      ];
 }
 
 /** Engines whose instances the fleet can start in any number, each on its share of the machine. */
@@ -81,8 +201,8 @@ function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
 
 function modelConflicts(model: ModelEntry, index: number): Finding[] {
   const at: Path = ["models", index];
-  const { engine, model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
-  const findings = instanceConflicts(model, at);
+  const { model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
+  const findings = [...instanceConflicts(model, at), ...attachmentConflicts(model, at)];
   const isAttachedOnly = attach.length > 0 && source === undefined;
   if (source === undefined && attach.length === 0) {
     findings.push(
@@ -100,11 +220,6 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
         "expected model beside instances, got attach only",
         "set model to the file that the instances load, or leave instances out",
       ),
-    );
-  }
-  if (engine === "openai" && source !== undefined) {
-    findings.push(
-      conflict([...at, "model"], "expected attach only for the engine openai, got model", "name the engine to start"),
     );
   }
   if (cores !== undefined && coresPerInstance !== undefined && coresPerInstance > cores.length) {
@@ -128,6 +243,42 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
   return findings;
 }
 
+function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  const { store, url } = budgets;
+  if (store === "embedded" && url !== undefined) {
+    const message = "expected redis or postgresql as the store beside url, got embedded";
+    findings.push(conflict(["budgets", "url"], message, "set store, or leave url out"));
+  }
+  if (store !== "embedded" && url === undefined) {
+    findings.push(conflict(["budgets", "store"], `expected url beside ${store}, got none`, "set url to its address"));
+  }
+  for (const [index, { team }] of apiKeys.entries()) {
+    const isKnown = team === undefined || Object.hasOwn(teams, team) || Object.hasOwn(orgs, orgOfTeam(team));
+    if (isKnown) continue;
+    const message = `expected a team of teams, or of an organisation of orgs, got ${team}`;
+    findings.push(conflict(["api-keys", index, "team"], message, "list the team under teams, with its limits or {}"));
+  }
+  return findings;
+}
+
+function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
+  if (alerts === undefined || ledger !== undefined) return [];
+  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
-  return [...duplicateNames(config), ...duplicateKeys(config), ...config.models.flatMap(modelConflicts)];
+  return [
+    ...duplicateNames(config),
+    ...uselessKeys(config),
+    ...emptyGuardrails(config),
+    ...duplicateKeys(config),
+    ...budgetConflicts(config),
+    ...unknownRegions(config),
+    ...storeConflicts(config),
+    ...routeConflicts(config),
+    ...cascadeConflicts(config),
+    ...alertsWithoutLedger(config),
+    ...config.models.flatMap(modelConflicts),
+  ];
 }

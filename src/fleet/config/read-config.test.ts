@@ -149,6 +149,11 @@ describe("mistakes", () => {
         '3:36 models[1].aliases[0] config_conflict: expected each name once, got "a" for models[0] too | give it another name',
       ],
     ],
+    [
+      "a region without a rank",
+      'regions: [us]\nmodels: [{ name: m, engine: openai, attach: [{ url: "http://h:1", region: eu }] }]',
+      ['models[0].attach[0].region config_conflict: expected one of `regions`, got "eu"'],
+    ],
     ["nothing to load", "models: [{ name: m }]", ["models[0] config_conflict: expected model or attach"]],
     [
       "auto for another engine",

@@ -4,7 +4,17 @@ import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { batches } from "./sections/batches.js";
-import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
+import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
+import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { hooks } from "./sections/hooks.js";
+import { ledgerKeys } from "./sections/ledger.js";
+import { modelPriceKeys, priceKeys } from "./sections/prices.js";
+import { attachment, provider } from "./sections/provider.js";
+import { cascades, routes } from "./sections/routes.js";
+import { scheduleShape } from "./sections/schedule.js";
+import { semanticCache } from "./sections/semantic.js";
+import { tenantKeys } from "./sections/tenants.js";
+import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;
@@ -47,6 +57,12 @@ const engineOptions = () =>
       ),
   });
 
+const range = () =>
+  z.strictObject({
+    min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: unloaded until the first request"),
+    max: integer(1, MAX_INSTANCES).describe("largest number of instances"),
+  });
+
 /** Keys of the fleet's and of a model's `autoscale`. Keys that a model leaves out take the fleet's value. */
 const autoscaleShape = {
   "up-at": fraction()
@@ -56,20 +72,8 @@ const autoscaleShape = {
   "down-after": duration()
     .optional()
     .describe("time for which one instance fewer must have been enough before one is removed (10m)"),
+  ...scheduleShape(z.union([integer(0, MAX_INSTANCES), range()]).meta({ title: "a number, or a range" })),
 };
-
-const attachment = (environment: NodeJS.ProcessEnv) =>
-  section({
-    url: baseUrl().describe("address of the server"),
-    "api-key": secret(environment).optional().describe("API key for that server"),
-    "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
-  });
-
-const range = () =>
-  z.strictObject({
-    min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: unloaded until the first request"),
-    max: integer(1, MAX_INSTANCES).describe("largest number of instances"),
-  });
 
 const model = (environment: NodeJS.ProcessEnv) =>
   section({
@@ -111,6 +115,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .array(attachment(environment))
       .default([])
       .describe("running servers to attach to, which are never started or stopped"),
+    provider: provider().prefault({}).describe("how a paid API is asked"),
     load: z
       .enum(["always", "on-demand"])
       .optional()
@@ -124,6 +129,10 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
+    ...modelLimitKeys,
+    cache: modelCache(),
+    "semantic-cache": semanticCache(environment),
+    ...modelPriceKeys,
   });
 
 const routing = () =>
@@ -205,6 +214,7 @@ const apiKey = (environment: NodeJS.ProcessEnv) =>
         "name of the key's owner, which stands for the key in traces; fairness treats all keys of a tenant as one",
       ),
     key: secret(environment).describe("the key, or env:NAME"),
+    ...keyLimitKeys,
   });
 
 /** @param environment variables for `env:NAME` */
@@ -220,7 +230,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "api-keys": z
       .array(apiKey(environment))
       .default([])
-      .describe("keys that give access to the API; without any, it is open to all"),
+      .describe("keys that give access to the API; without any, and without managed-keys and oidc, it is open to all"),
+    ...tenantKeys,
     "isolate-api-keys": z
       .boolean()
       .optional()
@@ -246,13 +257,31 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .optional()
       .describe("memory for all models together; least recently used on-demand models are unloaded first"),
     routing: routing().prefault({}).describe("how an instance is chosen for each request"),
+    regions: z
+      .array(text())
+      .default([])
+      .describe(
+        "other regions, nearest first: a request goes to a farther region only while no nearer instance has a free seat",
+      ),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
+    hooks: hooks(environment)
+      .prefault({})
+      .describe("what looks at requests and answers on their way; fixed at the start"),
     batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
+    ...budgetKeys(environment),
+    cache: cache(environment),
+    idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
+    routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
+    cascades: cascades().describe(
+      "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
+    ),
+    ...ledgerKeys(environment),
+    ...priceKeys,
     models: z.array(model(environment)).min(1).describe("models to serve"),
-  });
+  }).transform((config) => withKeyScopes(config));
 
 export type FleetConfig = z.output<ReturnType<typeof configSchema>>;
 export type ModelEntry = FleetConfig["models"][number];

@@ -4,6 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
+import type { PolicyMetrics } from "../policies.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
@@ -38,11 +39,15 @@ interface ProxyGauges {
   breakerState(upstream: Upstream): BreakerState;
   /** The model that a name stands for; undefined if there is none. */
   modelOf(name: string): string | undefined;
+  /** What the store of kept answers holds. */
+  cacheStats?(): Promise<{ readonly entries: number; readonly bytes: number } | undefined>;
 }
 
-export interface FleetMetrics extends ProxyObserver {
+export interface FleetMetrics extends ProxyObserver, PolicyMetrics {
   render(): Promise<string>;
   readonly contentType: string;
+  /** For metrics of further parts. */
+  readonly registry: Registry;
 }
 
 function eachUpstream(pool: UpstreamPool): readonly Upstream[] {
@@ -167,6 +172,41 @@ function createRequestMetrics(registry: Registry) {
   };
 }
 
+function createCacheMetrics(registry: Registry, { cacheStats }: ProxyGauges) {
+  const registers = [registry];
+  const prefix = "millrace_fleet:cache_";
+  for (const [key, help] of [
+    ["entries", "Answers that are kept"],
+    ["bytes", "Bytes of answers that are kept"],
+  ] as const) {
+    const made: Gauge = new Gauge({
+      name: `${prefix}${key}`,
+      help,
+      registers,
+      collect: async () => {
+        made.reset();
+        // A store that cannot be reached has no figures, and the other metrics still come.
+        const stats = await cacheStats?.().catch(() => undefined);
+        if (stats !== undefined) made.set(stats[key]);
+      },
+    });
+  }
+  return {
+    results: new Counter({
+      name: `${prefix}requests_total`,
+      help: "Requests of models with a cache: hit, joined (shared a run), miss, stale (kept, but too old), bypass (not kept)",
+      labelNames: ["model", "result"],
+      registers,
+    }),
+    saved: new Counter({
+      name: `${prefix}saved_tokens_total`,
+      help: "Tokens of kept answers that were given instead of new ones, by kind: prompt, output",
+      labelNames: ["model", "kind"],
+      registers,
+    }),
+  };
+}
+
 type RequestMetrics = ReturnType<typeof createRequestMetrics>;
 
 class CountedRequest implements RequestObserver {
@@ -213,13 +253,21 @@ class CountedRequest implements RequestObserver {
 export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): FleetMetrics {
   const registry = new Registry();
   const metrics = createRequestMetrics(registry);
+  const cache = createCacheMetrics(registry, proxy);
   registerStates(registry, pool, proxy);
   registerFigures(registry, pool);
   return {
     // Unknown names never become labels, or any client could fill the memory with them.
     started: ({ model }: RequestStart) => new CountedRequest(metrics, proxy.modelOf(model) ?? "unknown"),
     refused: (_, code) => metrics.refused.inc({ code }),
+    cacheAnswered: (model, result, saved) => {
+      cache.results.inc({ model, result });
+      if (saved === undefined) return;
+      cache.saved.inc({ model, kind: "prompt" }, saved.fresh + saved.cacheRead + saved.cacheWrite);
+      cache.saved.inc({ model, kind: "output" }, saved.output);
+    },
     render: () => registry.metrics(),
     contentType: registry.contentType,
+    registry,
   };
 }

@@ -15,14 +15,26 @@ export interface BodyEdit {
   readonly seed?: number | undefined;
   /** Replaces the request's `cache_salt`. */
   readonly cacheSalt?: string | undefined;
+  /** Replaces the request's `priority`. */
+  readonly priority?: number | undefined;
+  /** Replaces the request's `timeout`, in seconds. */
+  readonly timeout?: number | undefined;
 }
+
+/** Fields that are rarely both set by the gateway and in the request, so that the whole body may then be serialised. */
+const REPLACED: readonly (readonly [edit: "cacheSalt" | "priority" | "timeout", field: string])[] = [
+  ["cacheSalt", "cache_salt"],
+  ["priority", "priority"],
+  ["timeout", "timeout"],
+];
 
 /** @param bytes the JSON object that `body` was parsed from */
 export function editBody(bytes: Buffer, body: Readonly<Record<string, unknown>>, edit: BodyEdit): Buffer {
-  if (edit.cacheSalt !== undefined && "cache_salt" in body) {
-    // Rare enough to serialise the whole body.
-    const salted = { ...body, cache_salt: edit.cacheSalt };
-    return editBody(Buffer.from(bodyJson(salted)), salted, { ...edit, cacheSalt: undefined });
+  const there = REPLACED.filter(([key, field]) => edit[key] !== undefined && field in body);
+  if (there.length > 0) {
+    const replacedBody = { ...body, ...Object.fromEntries(there.map(([key, field]) => [field, edit[key]])) };
+    const rest = { ...edit, ...Object.fromEntries(there.map(([key]) => [key, undefined])) };
+    return editBody(Buffer.from(bodyJson(replacedBody)), replacedBody, rest);
   }
   const isRenamed = edit.model !== undefined && edit.model !== body.model;
   if (isRenamed && "model" in body) {
@@ -41,7 +53,9 @@ function newFields(body: Readonly<Record<string, unknown>>, edit: BodyEdit, hasM
   const fields: string[] = [];
   if (edit.seed !== undefined && !("seed" in body)) fields.push(`"seed":${edit.seed}`);
   if (hasModel) fields.push(`"model":${JSON.stringify(edit.model)}`);
-  if (edit.cacheSalt !== undefined) fields.push(`"cache_salt":${JSON.stringify(edit.cacheSalt)}`);
+  for (const [key, field] of REPLACED) {
+    if (edit[key] !== undefined && !(field in body)) fields.push(`"${field}":${JSON.stringify(edit[key])}`);
+  }
   return fields;
 }
 

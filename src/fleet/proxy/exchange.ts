@@ -51,7 +51,7 @@ export class Exchange {
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
-    const model = modelOf(body, options.pool.models(), options.modelOf);
+    const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
     const isStream = body.stream === true;
     const start = { requestId: id, path, model, tenant, isStream, headers };
     const observer = (options.observer ?? DEAF_OBSERVER).started(start);

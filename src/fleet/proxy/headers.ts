@@ -1,6 +1,7 @@
 /** Decides which headers pass the proxy: those of one connection do not, and API keys go only to instances they are meant for. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
+import { PRIORITY_HEADER, TIMEOUT_HEADER } from "../../gateway/routes/terms-policy.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
 /** Headers that belong to one connection (RFC 9110, 7.6.1). */
@@ -26,6 +27,9 @@ const NOT_SENT = new Set([
   "accept-encoding",
   "x-request-id",
   CACHE_SCOPE_HEADER,
+  // The body tells engines of both, where they know them.
+  PRIORITY_HEADER,
+  TIMEOUT_HEADER,
   // The gateway alone decides which web pages may call, so engines need not see a browser's headers.
   "origin",
   "sec-fetch-site",

@@ -32,11 +32,11 @@ export class KeeperSink extends PassingSink {
   }
 
   override end(last?: Buffer): void {
-    if (this.#keeper === undefined || this.#isEventStream) {
+    if (this.#keeper === undefined) {
       super.end(last);
       return;
     }
-    if (last !== undefined) this.write(last);
-    super.end(this.#keeper.end());
+    if (last !== undefined && last.length > 0) this.write(last);
+    super.end(this.#isEventStream ? undefined : this.#keeper.end());
   }
 }

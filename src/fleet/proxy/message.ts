@@ -1,29 +1,72 @@
 /** Builds the request for one instance: with the instance's name for the model, our seed, and the cache scope. */
 import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER, saltOfScope } from "../../core/cache-scope.js";
+import { MillraceError } from "../../core/errors.js";
+import { type Provider, providerRequest } from "../../gateway/dialects/provider.js";
+import type { Translation } from "../../gateway/dialects/translation.js";
 import type { Lease } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 import type { Sendable } from "./arrival.js";
 import { editBody } from "./edit-body.js";
 import { requestHeaders } from "./headers.js";
 import { assertApart, isolationAt } from "./isolation.js";
+import { FROM_AFAR_HEADER } from "./request-terms.js";
+
+export interface Message extends Dispatcher.DispatchOptions {
+  /** Turns the answer into the client's dialect; undefined: it is in that dialect. */
+  readonly translation?: Translation;
+}
 
 export function messageTo(
   { upstream, target }: Lease,
   sendable: Sendable,
   seed: number | undefined,
   traceparent: string | undefined,
-): Dispatcher.DispatchOptions {
+): Message {
   const { id, headers: clientHeaders, route, path, url, bytes, body: clientBody } = sendable.request;
+  if (target.provider !== undefined) return toProvider(target, target.provider, sendable);
   const headers = requestHeaders(clientHeaders, upstream, target, id, traceparent);
   const { method = "POST" } = route;
   if (method === "GET") return { path, method, headers };
   const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine);
   // The body has been read as JSON, whatever the client calls it; engines refuse JSON under another name.
   headers.push("content-type", "application/json", ...scopeHeader);
-  const body = editBody(bytes, clientBody, { model: target.modelName, seed, cacheSalt });
+  if ((target.distance ?? 0) > 0) headers.push(FROM_AFAR_HEADER, "1");
+  // A policy may have chosen the model: the body then has a name that the engine does not know.
+  const model = target.modelName ?? (clientBody.model === undefined ? undefined : sendable.request.model);
+  const body = editBody(bytes, clientBody, { model, seed, cacheSalt, ...toldTerms(sendable, upstream.engine) });
   return { path: url, method, headers, body };
 }
+
+/** Nothing of the client's headers goes to a third party, apart from those of its API. */
+function toProvider(target: UpstreamTarget, provider: Provider, { request, cacheScope }: Sendable): Message {
+  const { route, path, body } = request;
+  if (cacheScope() !== "") assertApart(provider.engine, path);
+  if (route.method === "GET")
+    throw new MillraceError("not_found", `expected a path of a paid API, got ${path.slice(0, 80)}`);
+  const model = target.modelName ?? String(body.model ?? "");
+  const asked = providerRequest(provider, target.url, model, request, new Date());
+  const headers = ["user-agent", "millrace", "content-type", "application/json", "accept-encoding", "identity"];
+  for (const name in asked.headers) headers.push(name, asked.headers[name]!);
+  return { path: asked.path, method: "POST", headers, body: asked.body, translation: asked.translation };
+}
+
+/** Priority and deadline in the engine's own fields, where it has them. Anything else in the client's body stays as it is. */
+function toldTerms({ request, entrant, schedulesByPriority }: Sendable, engine: EngineName) {
+  const { priority: asked, caller, deadlineMs, route, body } = request;
+  // An engine refuses priorities that its scheduling policy does not use.
+  const isTold = schedulesByPriority && (asked ?? caller.priority) !== undefined;
+  const priority = isTold ? entrant.priority : undefined;
+  if (deadlineMs === undefined || engine !== "millrace" || !route.runsPrompt) return { priority };
+  const leftS = Math.max(MIN_TIMEOUT_S, (deadlineMs - performance.now()) / 1000);
+  const isOwnRight = typeof body.timeout === "number" && body.timeout <= leftS + MAX_LATE_S;
+  return isOwnRight ? { priority } : { priority, timeout: Number(leftS.toFixed(3)) };
+}
+
+const MIN_TIMEOUT_S = 0.001;
+/** The client's own `timeout` stays as it is while the request has waited for less. */
+const MAX_LATE_S = 0.05;
 
 /** The cache scope in the form that the engine understands: a header or a `cache_salt`. */
 function toldScope({ request: { body, path }, cacheScope: scopeNow }: Sendable, engine: EngineName) {

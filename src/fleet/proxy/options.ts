@@ -74,6 +74,10 @@ export interface ProxyOptions {
   readonly pages?: () => PagePolicy;
   /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */
   readonly modelOf?: ((name: string) => string) | undefined;
+  /** Names without instances, which policies resolve; listed after the models. Absent: none. Called for every request. */
+  readonly virtualModels?: () => readonly string[];
+  /** Whether a model's engines order their queue by priority, and so take one. Absent: none does. */
+  readonly schedulesByPriority?: (model: string) => boolean;
   /** Starts or wakes an instance of a model without a ready one, while the request waits. Absent: such requests fail with no_instance_ready. */
   readonly demand?: Demand;
   /** Whether a model's instances may keep prefixes between requests. Absent: they may. */

@@ -36,7 +36,7 @@ export async function submitOwn(
   const { id, path, body, caller, cancellation, headers = {}, isObserved = false } = own;
   const route = routeOf(path);
   if (route === undefined) throw new MillraceError("not_found", `expected a path of the API, got ${path.slice(0, 80)}`);
-  const model = modelOf(body, options.pool.models(), options.modelOf);
+  const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
   const isStream = body.stream === true;
   const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };
   const observer = isObserved ? (options.observer ?? DEAF_OBSERVER).started(start) : DEAF_REQUEST;

@@ -19,6 +19,7 @@ import type { AnswerSink } from "../../gateway/answer.js";
 import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
 import { type Ending, pipeline } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
+import { mayUse } from "../../gateway/tenants/model-access.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { BreakerState } from "../routing/breaker.js";
 import { CacheWatch } from "../routing/cache-watch.js";
@@ -220,8 +221,11 @@ class Door {
       return true;
     }
     if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
-      this.#authorized(incoming, refuse, () => {
-        respondJson(outgoing, 200, requestId, modelList(options.pool.models(), path));
+      this.#authorized(incoming, refuse, (caller) => {
+        const modelOf = options.modelOf ?? ((name: string) => name);
+        const all = [...options.pool.models(), ...(options.virtualModels?.() ?? [])];
+        const models = all.filter((model) => mayUse(caller, model, modelOf));
+        respondJson(outgoing, 200, requestId, modelList(models, path));
       });
       return true;
     }

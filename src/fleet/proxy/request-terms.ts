@@ -3,12 +3,16 @@ import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import type { Route } from "../../gateway/api/routes.js";
 import type { RequestBody } from "../../gateway/request.js";
+import { sessionOf } from "../../gateway/session.js";
 import type { JobOwner } from "../../text/async-tokenizer.js";
 import { type KeySource, withoutPrefix } from "../routing/key-source.js";
 import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 
 /** Most output tokens that a choice counts for: requests often ask for far more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;
+
+/** Marks a request that a gateway sends to another region: two full regions would otherwise pass it to each other for ever. */
+export const FROM_AFAR_HEADER = "x-millrace-from-afar";
 
 interface RequestTerms {
   readonly route: Route;
@@ -25,16 +29,23 @@ interface RequestTerms {
 
 /**
  * The name of the model in a request; if it names none, the fleet's only model.
- * @param models every name that clients may send
+ * @param models every name of a model that clients may send
  * @param ofName the model that a name stands for
+ * @param virtual further names, which stand for no single model
  */
-export function modelOf(body: RequestBody, models: readonly string[], ofName = (name: string) => name): string {
+export function modelOf(
+  body: RequestBody,
+  models: readonly string[],
+  ofName = (name: string) => name,
+  virtual: readonly string[] = [],
+): string {
   const { model } = body;
   if (model === undefined && new Set(models.map(ofName)).size === 1) return models[0]!;
-  if (typeof model === "string" && models.includes(model)) return model;
+  if (typeof model === "string" && (models.includes(model) || virtual.includes(model))) return model;
   const got =
     typeof model === "string" ? JSON.stringify(model.slice(0, 80)) : model === undefined ? "none" : "no string";
-  throw new MillraceError("model_not_found", `expected the model to be one of ${models.join(", ")}, got ${got}`, {
+  const names = [...models, ...virtual].join(", ");
+  throw new MillraceError("model_not_found", `expected the model to be one of ${names}, got ${got}`, {
     param: "model",
   });
 }
@@ -53,7 +64,8 @@ export async function routedRequest(
       : withoutPrefix(terms.bytes.length),
     outputTokens: route.isGeneration ? numSequences * outputTokens(body, terms.defaultOutputTokens) : 0,
     numSequences,
-    session: options.policy === "session" ? sessionOf(terms.headers[options.sessionHeader], body) : undefined,
+    ...(terms.headers[FROM_AFAR_HEADER] === undefined ? {} : { isFromAfar: true }),
+    session: options.policy === "session" ? sessionOf(terms.headers, options.sessionHeader, body) : undefined,
   };
 }
 
@@ -73,12 +85,4 @@ function numPrompts(prompt: unknown): number {
 function outputTokens(body: RequestBody, defaultTokens: number): number {
   const asked = body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens;
   return typeof asked === "number" && asked >= 1 ? Math.min(asked, MAX_OUTPUT_TOKENS) : defaultTokens;
-}
-
-/** The session named by the header, else by the APIs' own fields: conversation, cache key or user. */
-function sessionOf(header: string | string[] | undefined, body: RequestBody): string | undefined {
-  const { conversation, metadata } = body as { conversation?: unknown; metadata?: { user_id?: unknown } | null };
-  const conversationId = (conversation as { id?: unknown } | null | undefined)?.id ?? conversation;
-  const names = [header, conversationId, body.prompt_cache_key, body.user, metadata?.user_id];
-  return names.find((name): name is string => typeof name === "string" && name !== "");
 }

@@ -2,12 +2,13 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { loggedMessage, originOf } from "../../core/client-text.js";
-import type { MillraceError } from "../../core/errors.js";
+import type { ErrorCode, MillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { ProxyDialect } from "../../gateway/api/dialect.js";
 import { isOwnPath } from "../../gateway/api/routes.js";
 
 const UNREAD_BODY_MS = 1_000;
+const NOT_WORTH_A_RETRY: readonly ErrorCode[] = ["upstream_timeout", "not_cached", "idempotency_conflict"];
 
 /** @param value an object, or the bytes of its JSON */
 export function respondJson(outgoing: ServerResponse, status: number, requestId: string, value: object): void {
@@ -28,9 +29,10 @@ export function respondWithError(
 ): void {
   if (outgoing.destroyed || outgoing.headersSent) return;
   if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
+  for (const name in error.headers) outgoing.setHeader(name, error.headers[name]!);
   if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
-  // A retry would cost as much and be late again. The clients of both vendors heed this header.
-  if (error.code === "upstream_timeout") outgoing.setHeader("x-should-retry", "false");
+  // A retry would end the same way, at the same cost. The clients of both vendors heed this header.
+  if (NOT_WORTH_A_RETRY.includes(error.code)) outgoing.setHeader("x-should-retry", "false");
   // A stalled body leaves the connection unusable, and a draining gateway closes its connections.
   if (error.code === "request_timeout" || error.code === "shutting_down") outgoing.setHeader("Connection", "close");
   if (dialect.requestIdHeader !== "X-Request-Id") outgoing.setHeader(dialect.requestIdHeader, requestId);

@@ -24,8 +24,8 @@ export function upstreamStage(context: UpstreamContext): Handler {
 async function sendable({ options, keySourceOf }: UpstreamContext, request: GatewayRequest): Promise<Sendable> {
   const { caller, body, bytes, headers, route, path, cancellation } = request;
   const { tenant } = caller;
-  // A policy may have changed the model.
-  const model = modelOf(body, options.pool.models(), options.modelOf);
+  // A policy may have chosen another model than the body's, and a reload may have removed it since.
+  const model = modelOf({ model: request.model }, options.pool.models(), options.modelOf);
   /** The cache scope; "" if nothing has to be kept apart. Throws if the engine cannot do it. Checked before the request waits and when it is sent. */
   const cacheScope = (): string => {
     const { cacheScope: own = "" } = caller;
@@ -37,6 +37,6 @@ async function sendable({ options, keySourceOf }: UpstreamContext, request: Gate
   const owner = { tenant, watch: (leave: () => void) => cancellation.onCancel(leave) };
   const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
   const routed = await routedRequest(model, { ...terms, cacheScope: cacheScope(), owner }, options.routing(model));
-  const entrant = { request: routed, tenant, priority: caller.priority ?? priorityOf(body) };
-  return { request, entrant, cacheScope };
+  const entrant = { request: routed, tenant, priority: caller.priority ?? request.priority ?? priorityOf(body) };
+  return { request, entrant, cacheScope, schedulesByPriority: options.schedulesByPriority?.(model) === true };
 }

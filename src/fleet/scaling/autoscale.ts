@@ -12,9 +12,11 @@ export interface AutoscaleRules {
   readonly upAfterMs: number;
   /** How long one instance fewer must have been enough before an instance is removed. */
   readonly downAfterMs: number;
+  /** Instances kept ready beyond those that the load needs. */
+  readonly spare: number;
 }
 
-export const DEFAULT_AUTOSCALE = { upAt: 0.8, upAfterMs: 30_000, downAfterMs: 600_000 } as const;
+export const DEFAULT_AUTOSCALE = { upAt: 0.8, upAfterMs: 30_000, downAfterMs: 600_000, spare: 0 } as const;
 
 /** The load of a model at one moment. */
 interface ScaleSample {
@@ -48,6 +50,10 @@ interface ScaleDecision {
 /** An instance is removed only if the others stay at most this full: that leaves room for bursts and keeps the two conditions apart. */
 const FULL_ENOUGH = 0.6;
 
+/** Instances that the load needs, each as full as stepDown allows, and the spare ones. */
+const withSpare = ({ spare }: AutoscaleRules, { running, waiting, seats }: ScaleSample): number =>
+  spare === 0 ? 0 : Math.ceil((running + waiting) / seats) + spare;
+
 const bounded = (count: number, { min, max }: AutoscaleRules): number => Math.min(max, Math.max(min, count));
 
 /** Without any instance, the first request starts one at once, whatever the clock says. */
@@ -73,7 +79,7 @@ function stepUp(rules: AutoscaleRules, sample: ScaleSample, memory: ScaleMemory)
 
 function stepDown(rules: AutoscaleRules, sample: ScaleSample, memory: ScaleMemory): ScaleDecision {
   const { nowMs, running, waiting, seats, ready } = sample;
-  const isAmple = running + waiting <= FULL_ENOUGH * (ready - 1) * seats;
+  const isAmple = running + waiting <= FULL_ENOUGH * (ready - 1) * seats && ready > withSpare(rules, sample);
   if (!isAmple) return { target: ready, reason: undefined, memory: NO_MEMORY };
   const sinceMs = memory.ampleSinceMs ?? nowMs;
   if (nowMs - sinceMs < rules.downAfterMs || ready <= rules.min) {
@@ -91,6 +97,9 @@ export function scale(rules: AutoscaleRules, memory: ScaleMemory, sample: ScaleS
   if (current < rules.min || current > rules.max) {
     return { target: bounded(current, rules), reason: "outside of min and max", memory: NO_MEMORY };
   }
+  const kept = bounded(withSpare(rules, sample), rules);
+  // A spare instance that the load takes is replaced at once: it is there to save the delay.
+  if (current < kept) return { target: kept, reason: `${rules.spare} spare`, memory: NO_MEMORY };
   // Starting instances count as ready ones: a queue that they can seat needs no further instance.
   if (sample.waiting > rules.upAt * current * sample.seats) return stepUp(rules, sample, memory);
   if (sample.starting > 0) return { target: current, reason: undefined, memory: NO_MEMORY };

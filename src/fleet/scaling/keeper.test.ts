@@ -54,6 +54,8 @@ class FakeFleet implements KeptFleet {
   numInFlight = (model: string) => this.load.get(model)?.inFlight ?? 0;
   measure = (pid: number) => this.bytesOfPid.get(pid);
   now = () => this.nowMs;
+  /** A Wednesday's midnight in UTC, plus the test's time. */
+  epochMs = () => Date.UTC(2026, 10, 25) + this.nowMs;
   onScaled = (model: string, from: number, to: number) => void this.log.push(`${model} ${from}→${to}`);
 
   setInstances(model: string, count: number): void {
@@ -108,6 +110,53 @@ function keep(models: readonly KeptModel[], budgetBytes = Number.POSITIVE_INFINI
   for (const { name, rules } of models) fleet.setInstances(name, rules.min);
   return keeper;
 }
+
+describe("a simulated day", () => {
+  const HOUR = 3600;
+  const windows = [
+    { days: [1, 2, 3, 4, 5], from: 8 * 60, to: 20 * 60, min: 2, max: 4 },
+    { days: [1, 2, 3, 4, 5], from: 20 * 60, to: 8 * 60, min: 0, max: 1 },
+  ];
+
+  test("instances are ready when business begins, and the model unloads at night", () => {
+    const keeper = keep([{ ...model("a", 1, 4), schedule: { timeZone: "UTC", windows } }]);
+    const readyAt: [number, number][] = [];
+    for (let minute = 0; minute < 24 * 60; minute++) {
+      fleet.advance(keeper, 60);
+      const ready = fleet.instances("a").filter(({ state }) => state === "ready").length;
+      if (readyAt.at(-1)?.[1] !== ready) readyAt.push([minute + 1, ready]);
+    }
+    // The instance of the start is idle, so it goes ten minutes later; in the evening one goes after another.
+    expect(fleet.log).toEqual(["a 1→0", "a 0→2", "a 2→1", "a 1→0"]);
+    const [, morning, evening] = readyAt.slice(-4);
+    expect(readyAt.find(([, ready]) => ready === 2)![0]).toBeLessThanOrEqual(8 * 60 + 1);
+    expect(morning![1]).toBe(2);
+    expect(evening![0]).toBeGreaterThanOrEqual(20 * 60);
+    expect(readyAt.at(-1)![0]).toBeLessThanOrEqual(20 * 60 + 25);
+  });
+
+  test("a queue at night adds no instance beyond the night's bound", () => {
+    const keeper = keep([{ ...model("a", 1, 4), schedule: { timeZone: "UTC", windows } }]);
+    fleet.load.set("a", { waiting: 60, inFlight: 8 });
+    fleet.advance(keeper, HOUR);
+    expect(keeper.target("a")).toBe(1);
+    fleet.advance(keeper, 8 * HOUR);
+    expect(keeper.target("a")).toBe(4);
+  });
+
+  test("a spare instance is ready before the load needs it, and is replaced at once when it is taken", () => {
+    const keeper = keep([{ ...model("a", 1, 4), rules: { ...DEFAULT_AUTOSCALE, min: 1, max: 4, spare: 1 } }]);
+    fleet.load.set("a", { waiting: 0, inFlight: 3 });
+    fleet.advance(keeper, 2);
+    expect(keeper.target("a")).toBe(2);
+    fleet.load.set("a", { waiting: 0, inFlight: 9 });
+    fleet.advance(keeper, 10);
+    expect(keeper.target("a")).toBe(3);
+    fleet.load.set("a", { waiting: 0, inFlight: 0 });
+    fleet.advance(keeper, HOUR);
+    expect(keeper.target("a")).toBe(1);
+  });
+});
 
 describe("models on demand", () => {
   test("the first request loads one, ten idle minutes unload it", () => {

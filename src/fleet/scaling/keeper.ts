@@ -3,10 +3,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { InstanceState, Upstream } from "../upstream/upstream.js";
 import { type AutoscaleRules, NO_MEMORY, type ScaleMemory, scale } from "./autoscale.js";
 import { decideResidence, type ModelResidence, type ResidenceRules, spareBytes } from "./on-demand.js";
+import { type Schedule, scheduledBounds } from "./schedule.js";
 
 export interface KeptModel {
   readonly name: string;
   readonly rules: AutoscaleRules;
+  /** Bounds by the clock, instead of those in `rules`. */
+  readonly schedule?: Schedule | undefined;
   /** Estimated memory of one instance, used until it is measured. */
   readonly estimatedBytes: number;
   /** The configuration gives the memory, so it is not measured. */
@@ -23,6 +26,8 @@ export interface KeptFleet {
   /** Resident bytes of a process; undefined if unknown. */
   measure(pid: number): number | undefined;
   now(): number;
+  /** Time since the epoch, for schedules. */
+  epochMs(): number;
   /** Called when the number of a model's instances changes, with the reason. */
   onScaled(model: string, from: number, to: number, reason: string): void;
 }
@@ -64,8 +69,11 @@ class Kept {
   waitingSinceMs: number | undefined;
   lastUsedMs = Number.NEGATIVE_INFINITY;
   isImpossible = false;
+  /** With the bounds of the moment. */
+  rules: AutoscaleRules;
 
   constructor(public model: KeptModel) {
+    this.rules = model.rules;
     this.target = model.rules.min;
     this.bytesPerInstance = model.estimatedBytes;
   }
@@ -90,6 +98,7 @@ export class Keeper {
       else {
         const { estimatedBytes, isBytesGiven } = kept.model;
         kept.model = model;
+        kept.rules = model.rules;
         // Earlier measurements belong to another file, or were overridden by the configuration.
         const isOther = estimatedBytes !== model.estimatedBytes || isBytesGiven !== model.isBytesGiven;
         if (isOther) Object.assign(kept, { bytesPerInstance: model.estimatedBytes, loadMs: FIRST_LOAD_MS });
@@ -124,7 +133,7 @@ export class Keeper {
 
   /** Whether the model may be unloaded now and would be loaded at the next request. */
   startsOnDemand(name: string): boolean {
-    return this.#kept.get(name)?.model.rules.min === 0 && this.#canStart(name);
+    return this.#kept.get(name)?.rules.min === 0 && this.#canStart(name);
   }
 
   /** Whether an instance can come: a model that was unloaded for another gets its next turn, but one that was given up stays away. */
@@ -135,12 +144,14 @@ export class Keeper {
   /** @param asked a model whose newest request is not yet in `numWaiting` */
   tick(asked?: string): void {
     const nowMs = this.fleet.now();
+    for (const kept of this.#kept.values()) this.#applySchedule(kept);
     for (const kept of this.#kept.values()) this.#observe(kept, nowMs, kept.model.name === asked ? 1 : 0);
     const residences = (): ModelResidence[] =>
       [...this.#kept.values()].map((kept) => this.#residence(kept, nowMs, asked));
     const { load, drain, impossible } = decideResidence(residences(), this.rules, nowMs);
     for (const kept of this.#kept.values()) {
-      const { name, rules } = kept.model;
+      const { rules } = kept;
+      const { name } = kept.model;
       kept.isImpossible = impossible.includes(name);
       if (load.includes(name)) {
         kept.loadingSinceMs = nowMs;
@@ -150,6 +161,12 @@ export class Keeper {
       if (drain.includes(name)) this.#set(kept, 0, "makes room for another model");
     }
     for (const kept of this.#kept.values()) this.#scale(kept, nowMs, spareBytes(residences(), this.rules));
+  }
+
+  #applySchedule(kept: Kept): void {
+    const { rules, schedule } = kept.model;
+    if (schedule === undefined) return;
+    kept.rules = { ...rules, ...scheduledBounds(schedule, rules, this.fleet.epochMs(), kept.loadMs) };
   }
 
   #observe(kept: Kept, nowMs: number, extra: number): void {
@@ -172,7 +189,8 @@ export class Keeper {
   }
 
   #residence(kept: Kept, nowMs: number, asked: string | undefined): ModelResidence {
-    const { name, rules } = kept.model;
+    const { rules } = kept;
+    const { name } = kept.model;
     // Instances that are asleep, stopped or failed hold no memory.
     const own = this.fleet.instances(name);
     const live = own.filter(({ state }) => HOLDING.includes(state));
@@ -198,7 +216,8 @@ export class Keeper {
   }
 
   #scale(kept: Kept, nowMs: number, spare: number): void {
-    const { name, rules } = kept.model;
+    const { rules } = kept;
+    const { name } = kept.model;
     if (kept.target === 0 && rules.min === 0) return;
     const own = this.fleet.instances(name);
     const ready = own.filter(({ state }) => state === "ready");

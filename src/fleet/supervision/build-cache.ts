@@ -83,19 +83,26 @@ async function faultOf(folder: string): Promise<string | undefined> {
  * Size and samples of each file below a folder but hidden ones, by path. Weights are too large to read whole at every start; a file that was cut
  * differs in its size, and one that holds another model's weights in its samples.
  */
-export async function fingerprint(folder: string): Promise<Readonly<Record<string, string>>> {
+export async function fingerprint(folder: string): Promise<Readonly<Record<string, string>>>;
+/** @returns undefined where there are more than `maxFiles` files and folders */
+export async function fingerprint(
+  folder: string,
+  maxFiles: number,
+): Promise<Readonly<Record<string, string>> | undefined>;
+export async function fingerprint(folder: string, maxFiles = Number.POSITIVE_INFINITY) {
   const names = (await readdir(folder, { recursive: true })).sort();
+  if (names.length > maxFiles) return undefined;
   const prints: Record<string, string> = {};
   for (const name of names) {
     if (name === MANIFEST || name.split("/").some((part) => part.startsWith("."))) continue;
-    const print = await printOf(join(folder, name));
+    const print = await fingerprintOfFile(join(folder, name));
     if (print !== undefined) prints[name] = print;
   }
   return prints;
 }
 
-/** Undefined for a folder. */
-async function printOf(path: string): Promise<string | undefined> {
+/** Size and samples; undefined for a folder. */
+export async function fingerprintOfFile(path: string): Promise<string | undefined> {
   const file = await open(path, "r");
   try {
     const about = await file.stat();

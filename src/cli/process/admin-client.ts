@@ -1,0 +1,78 @@
+/** Asks the administrator's API of a running gateway. */
+import { MillraceError } from "../../core/errors.js";
+import { optionError } from "../../core/option-error.js";
+import type { Json } from "../output/format.js";
+
+export interface AdminFlags {
+  readonly url: string;
+  readonly adminKey?: string;
+  readonly json?: boolean;
+}
+
+const TIMEOUT_MS = 30_000;
+const MAX_PAGES = 10_000;
+
+export class AdminClient {
+  readonly #base: string;
+  readonly #key: string;
+
+  constructor({ url, adminKey }: AdminFlags) {
+    if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw optionError("--url", "an http URL", url);
+    if (adminKey === undefined || adminKey === "") {
+      throw new MillraceError("invalid_option", "expected the administrator's key, got none", {
+        hint: "set MILLRACE_ADMIN_KEY to the admin-key of the gateway's file",
+      });
+    }
+    this.#base = url.replace(/\/+$/, "");
+    this.#key = adminKey;
+  }
+
+  /** Throws the gateway's own error where it refuses. */
+  async ask(method: "GET" | "POST" | "PATCH" | "DELETE", path: string, body?: object): Promise<Json> {
+    const address = `${this.#base}/admin${path}`;
+    const answer = await fetch(address, {
+      method,
+      headers: { authorization: `Bearer ${this.#key}` },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }).catch((cause: unknown) => {
+      const message = `expected a gateway at ${this.#base}, got no answer`;
+      throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
+    });
+    const text = await answer.text();
+    const value = objectIn(text);
+    if (answer.ok && value !== undefined) return value;
+    const { message } = (value?.error ?? {}) as { readonly message?: unknown };
+    const said =
+      typeof message === "string" ? message : `expected ${address} to answer with JSON, got ${answer.status}`;
+    const hint = answer.status === 404 ? "the gateway's file needs admin-key and managed-keys: true" : undefined;
+    throw new MillraceError("upstream_failed", said, hint === undefined || typeof message === "string" ? {} : { hint });
+  }
+
+  /** All pages of a list. */
+  async list(path: string, query: Readonly<Record<string, string | undefined>>): Promise<readonly Json[]> {
+    const all: Json[] = [];
+    let after: string | undefined;
+    for (let i = 0; i < MAX_PAGES; i++) {
+      const given = Object.entries({ ...query, after, limit: "100" }).filter(([, value]) => value !== undefined);
+      const {
+        data,
+        has_more: hasMore,
+        last_id: lastId,
+      } = await this.ask("GET", `${path}?${new URLSearchParams(given as [string, string][])}`);
+      for (const each of data as readonly Json[]) all.push(each);
+      if (hasMore !== true || typeof lastId !== "string") break;
+      after = lastId;
+    }
+    return all;
+  }
+}
+
+function objectIn(text: string): Json | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Json) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,14 @@
+/** The administrator's paths of cascades, under /admin. */
+import { Hono } from "hono";
+import type { VirtualModels } from "./virtual-models.js";
+
+export function createCascadeApp(models: VirtualModels): Hono {
+  const app = new Hono();
+  app.get("/cascades", (c) => c.json({ cascades: models.reports() }));
+  app.post("/cascades/:name{.+}/open", (c) => {
+    const name = c.req.param("name");
+    models.reopen(name);
+    return c.json({ name, state: "open" });
+  });
+  return app;
+}

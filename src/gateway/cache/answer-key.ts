@@ -1,0 +1,126 @@
+/**
+ * The name of an answer: a hash over everything that its bytes are a function of. Two requests share an answer if and only if they have the same key.
+ *
+ * The key is made of the request's fields and not of the prompt's token ids: template and tokenizer are functions of the fields and of the model's
+ * version, so equal fields mean equal ids, and the gateway needs no tokenizer.
+ */
+import { createHash } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { shapeOf } from "../../core/json-body.js";
+import type { GatewayRequest } from "../request.js";
+import { canonicalJson } from "./canonical-json.js";
+
+/** Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is found. */
+const KEY_VERSION = 1;
+
+/** Fields that say how urgent a request is: they decide whether and when an answer comes, never what it says. */
+const TERMS = ["priority", "timeout"] as const;
+
+/** A provider's bookkeeping about the sender, which answers of these paths neither follow nor repeat. */
+const BOOKKEEPING = ["user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"] as const;
+
+/**
+ * By path, the fields that are left out of the key. Every other field is in it, known or not, so that a field we have not heard of never makes two
+ * requests one. Among those that are in it for another reason than the answer's text:
+ * - `stream`, `stream_options`: the form of the bytes;
+ * - `cache_salt`: a client that sets it wants to share nothing with other salts, not even the time of an answer;
+ * - all of /v1/responses: its answers repeat `metadata` and others.
+ */
+const LEFT_OUT: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ["/v1/chat/completions", new Set<string>([...TERMS, ...BOOKKEEPING])],
+  ["/v1/completions", new Set<string>([...TERMS, ...BOOKKEEPING])],
+  ["/v1/responses", new Set<string>(TERMS)],
+  ["/v1/messages", new Set<string>([...TERMS, "metadata"])],
+  ["/v1/embeddings", new Set<string>([...TERMS, "user"])],
+  ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map((path): [string, ReadonlySet<string>] => [
+    path,
+    new Set<string>([...TERMS, "user"]),
+  ]),
+]);
+
+/** The paths whose answers can be kept. */
+export const CACHEABLE_PATHS: readonly string[] = [...LEFT_OUT.keys()];
+
+/** Headers that change what upstreams answer. */
+const ANSWER_HEADERS = ["anthropic-beta", "anthropic-version", "openai-beta", "openai-organization", "openai-project"];
+
+/** Whose answers a request may get. */
+export interface CacheScope {
+  readonly kind: "tenant" | "shared";
+  readonly name: string;
+  /** Hash of the client's credentials where the upstream, not the gateway, checks them; else "". */
+  readonly credentials: string;
+}
+
+export interface KeyParts {
+  readonly scope: CacheScope;
+  /** The model that the request's name stands for. */
+  readonly model: string;
+  /** Identity of its weights, engine and settings. */
+  readonly version: string;
+  /** Names of further headers that change answers, in lower case. */
+  readonly headers: readonly string[];
+}
+
+export interface AnswerKey {
+  /** 64 hexadecimal digits. */
+  readonly id: string;
+  /** Of running requests: they also share their terms, since the leader's time limit ends the answer of all. */
+  readonly flight: string;
+}
+
+/** The parts of a request's body, each as the one text that equal parts have. */
+export interface CanonicalBody {
+  /** The fields that are in the key. */
+  readonly kept: string;
+  /** How urgent it is. */
+  readonly terms: string;
+}
+
+/** @returns undefined if the fields are not all that the bytes say: rounded numbers, or a member that occurs twice */
+export function canonicalBody({ path, body, bytes }: Pick<GatewayRequest, "path" | "body" | "bytes">) {
+  const left = LEFT_OUT.get(path);
+  if (left === undefined) return undefined;
+  const names = Object.keys(body).sort();
+  const kept: string[] = [];
+  const terms: string[] = [];
+  let numMarks = Math.max(names.length, 1) + names.length;
+  for (const name of names) {
+    const value = canonicalJson(body[name]);
+    if (value.text === undefined) return undefined;
+    numMarks += value.numMarks;
+    const member = `${JSON.stringify(name)}:${value.text}`;
+    if (!left.has(name)) kept.push(member);
+    else if ((TERMS as readonly string[]).includes(name)) terms.push(member);
+  }
+  if (numMarks !== shapeOf(bytes).numMarks) return undefined;
+  return { kept: kept.join(","), terms: terms.join(",") } satisfies CanonicalBody;
+}
+
+export function answerKey(
+  { url, headers }: Pick<GatewayRequest, "url" | "headers">,
+  body: CanonicalBody,
+  { scope, model, version, headers: further }: KeyParts,
+): AnswerKey {
+  const named = [...ANSWER_HEADERS, ...further].map((name) => headerOf(headers, name));
+  // An array, so that no part can run into the next.
+  const facts = [KEY_VERSION, scope.kind, scope.name, scope.credentials, url, model, version, further, named];
+  const id = sha256(`${JSON.stringify(facts)}\n${body.kept}`);
+  return { id, flight: `${id} ${body.terms}` };
+}
+
+/** The client's credentials as the upstream would see them. */
+export function credentialsOf(headers: IncomingHttpHeaders): string {
+  const { authorization } = headers;
+  const apiKey = headerOf(headers, "x-api-key");
+  return authorization === undefined && apiKey === null ? "" : sha256(JSON.stringify([authorization ?? null, apiKey]));
+}
+
+function headerOf(headers: IncomingHttpHeaders, name: string): string | null {
+  const value = headers[name];
+  return value === undefined ? null : typeof value === "string" ? value : value.join(", ");
+}
+
+export function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}

@@ -1,0 +1,261 @@
+/** One suite for every store of answers. Redis is tested where it is installed. */
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { freePort } from "../../../test/helpers/free-port.js";
+import { openDatabase } from "../store/database.js";
+import type { AnswerStore, PurgeFilter } from "./answer-store.js";
+import { EmbeddedStore } from "./embedded-store.js";
+import { MemoryStore } from "./memory-store.js";
+import { RedisStore } from "./redis-store.js";
+import { SafeStore } from "./safe-store.js";
+import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
+
+const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
+const NOW_MS = Date.now();
+let nowMs = NOW_MS;
+const now = () => nowMs;
+
+const idOf = (n: number): string => n.toString(16).padStart(64, "0");
+
+function answerOf(fields: Partial<StoredAnswer> = {}): StoredAnswer {
+  return {
+    model: "m",
+    tenant: "t",
+    tags: [],
+    createdMs: NOW_MS,
+    expiresMs: NOW_MS + 3_600_000,
+    status: 200,
+    headers: { "content-type": "application/json" },
+    isEventStream: false,
+    marks: [],
+    usage: { fresh: 3, cacheRead: 0, cacheWrite: 0, output: 4, reasoning: 0 },
+    check: "",
+    body: Buffer.from([0, 255, 10, 13, 1]),
+    ...fields,
+  };
+}
+
+const closing: (() => Promise<unknown> | unknown)[] = [];
+afterEach(async () => {
+  nowMs = NOW_MS;
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+let redis: Promise<string> | undefined;
+let stopRedis = async () => {};
+let numPrefixes = 0;
+afterAll(() => stopRedis());
+
+async function startRedis(): Promise<string> {
+  const port = await freePort();
+  const server = spawn(
+    "redis-server",
+    ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+    {
+      stdio: "ignore",
+    },
+  );
+  const exited = new Promise((resolve) => server.once("exit", resolve));
+  stopRedis = async () => {
+    server.kill();
+    await exited;
+  };
+  return `redis://127.0.0.1:${port}`;
+}
+
+type Make = (maxBytes: number) => Promise<AnswerStore>;
+const MAKERS: readonly (readonly [string, Make, boolean])[] = [
+  ["memory", async (maxBytes) => new MemoryStore(maxBytes, now), true],
+  [
+    "embedded",
+    async (maxBytes) => {
+      const database = openDatabase(undefined);
+      closing.push(() => database.close());
+      return new EmbeddedStore(database, { table: "cache_exact", maxBytes, maxMemoryBytes: maxBytes / 4 }, now);
+    },
+    true,
+  ],
+  [
+    "embedded without memory",
+    async (maxBytes) => {
+      const database = openDatabase(undefined);
+      closing.push(() => database.close());
+      return new EmbeddedStore(database, { table: "idempotency", maxBytes, maxMemoryBytes: 0 }, now);
+    },
+    true,
+  ],
+  [
+    "redis",
+    async (maxBytes) => {
+      redis ??= startRedis();
+      const prefix = `test${numPrefixes++}`;
+      const store = await RedisStore.open({ url: await redis, prefix, maxBytes }, () => {}, now);
+      await store.whenReady();
+      return store;
+    },
+    hasRedis,
+  ],
+];
+
+for (const [name, make, isThere] of MAKERS) {
+  describe.skipIf(!isThere)(`a store of answers: ${name}`, () => {
+    async function open(maxBytes = 1 << 20): Promise<AnswerStore> {
+      const store = await make(maxBytes);
+      closing.push(() => store.close());
+      return store;
+    }
+
+    test("gives back what was put, to the byte, and nothing for other ids", async () => {
+      const store = await open();
+      const answer = answerOf({
+        tags: ["a", "b:1"],
+        marks: [3, 0.25, 5, 17],
+        tenant: "with \0 é",
+        isEventStream: true,
+      });
+      await store.put(idOf(1), answer);
+      expect(await store.get(idOf(1))).toEqual(answer);
+      expect(await store.get(idOf(2))).toBeUndefined();
+      await store.put(idOf(1), answerOf({ body: Buffer.from("other") }));
+      expect((await store.get(idOf(1)))?.body.toString()).toBe("other");
+      expect(await store.stats()).toMatchObject({ entries: 1, maxBytes: 1 << 20 });
+    });
+
+    test("an expired answer is gone", async () => {
+      const store = await open();
+      await store.put(idOf(1), answerOf({ expiresMs: NOW_MS + 60_000 }));
+      nowMs += 59_999;
+      expect(await store.get(idOf(1))).toBeDefined();
+      nowMs += 1;
+      expect(await store.get(idOf(1))).toBeUndefined();
+    });
+
+    test("the least recently used answers go when the bound is passed, and the bound is never passed", async () => {
+      const one = bytesOf(answerOf({ body: Buffer.alloc(1000) }));
+      const store = await open(one * 3);
+      for (const n of [1, 2, 3]) {
+        nowMs++;
+        await store.put(idOf(n), answerOf({ body: Buffer.alloc(1000, n) }));
+      }
+      nowMs++;
+      expect(await store.get(idOf(1))).toBeDefined();
+      nowMs++;
+      await store.put(idOf(4), answerOf({ body: Buffer.alloc(1000, 4) }));
+      const found = await Promise.all([1, 2, 3, 4].map(async (n) => (await store.get(idOf(n))) !== undefined));
+      expect(found).toEqual([true, false, true, true]);
+      expect(await store.stats()).toMatchObject({ entries: 3, bytes: one * 3 });
+      // Too large alone: it is not kept, and the one that it replaces is gone.
+      await store.put(idOf(1), answerOf({ body: Buffer.alloc(one * 3) }));
+      expect(await store.get(idOf(1))).toBeUndefined();
+      expect(await store.stats()).toMatchObject({ entries: 2, bytes: one * 2 });
+    });
+
+    test("purges by id, model, tenant, tag and the beginning of a tag", async () => {
+      const facts: readonly [Partial<StoredAnswer>, PurgeFilter, readonly number[]][] = [
+        [{ model: "m1" }, { model: "m1" }, [0]],
+        [{ tenant: "t1" }, { tenant: "t1" }, [1]],
+        [{ tags: ["doc:1", "x"] }, { tag: "x" }, [2]],
+        [{ tags: ["doc:2"] }, { tagPrefix: "doc:" }, [2, 3]],
+        [{ tags: ["doc"] }, { id: idOf(4) }, [4]],
+        [{ model: "m1", tenant: "t1" }, { model: "m1", tenant: "t1" }, [5]],
+      ];
+      for (const [, filter, expected] of facts) {
+        const store = await open();
+        for (const [n, [fields]] of facts.entries()) await store.put(idOf(n), answerOf(fields));
+        const gone = expected.length + (filter.model !== undefined || filter.tenant !== undefined ? extra(filter) : 0);
+        expect(await store.purge(filter), JSON.stringify(filter)).toBe(gone);
+        for (const n of expected) expect(await store.get(idOf(n))).toBeUndefined();
+        expect(await store.stats()).toMatchObject({ entries: facts.length - gone });
+      }
+      const store = await open();
+      for (const [n, [fields]] of facts.entries()) await store.put(idOf(n), answerOf(fields));
+      expect(await store.purge({})).toBe(facts.length);
+      expect(await store.stats()).toMatchObject({ entries: 0, bytes: 0 });
+    });
+
+    /** The last answer has the model and the tenant of two others. */
+    function extra(filter: PurgeFilter): number {
+      return filter.model !== undefined && filter.tenant !== undefined ? 0 : 1;
+    }
+  });
+}
+
+test("the embedded store outlasts its process, and shrinks to a smaller bound", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
+  closing.push(() => rmSync(folder, { recursive: true, force: true }));
+  const options = { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 1 << 20 } as const;
+  const database = openDatabase(folder);
+  const store = new EmbeddedStore(database, options, now);
+  await store.put(idOf(1), answerOf());
+  nowMs++;
+  await store.put(idOf(2), answerOf());
+  await store.close();
+  database.close();
+  const again = openDatabase(folder);
+  closing.push(() => again.close());
+  const second = new EmbeddedStore(again, { ...options, maxBytes: bytesOf(answerOf()) * 2 }, now);
+  expect(second.get(idOf(1))).toEqual(answerOf());
+  nowMs++;
+  await second.put(idOf(3), answerOf());
+  expect([1, 2, 3].map((n) => second.get(idOf(n)) !== undefined)).toEqual([true, false, true]);
+});
+
+test("answers survive their form as bytes; bytes of another form are no answer", () => {
+  const answer = fc.record({
+    model: fc.string(),
+    tenant: fc.string(),
+    tags: fc.array(fc.string()),
+    marks: fc.array(fc.nat()),
+    check: fc.string(),
+    body: fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+  });
+  fc.assert(
+    fc.property(answer, (fields) => {
+      expect(decodeAnswer(encodeAnswer(answerOf(fields)))).toEqual(answerOf(fields));
+    }),
+  );
+  fc.assert(fc.property(fc.uint8Array(), (bytes) => void decodeAnswer(Buffer.from(bytes))));
+  expect(
+    decodeAnswer(Buffer.from(encodeAnswer(answerOf()).toString("latin1").replace('"form":1', '"form":9'), "latin1")),
+  ).toBeUndefined();
+});
+
+test("a store that fails is a miss, and is left alone for a second", async () => {
+  let numAsked = 0;
+  const failures: unknown[] = [];
+  const broken: AnswerStore = {
+    get() {
+      if (numAsked++ === 0) throw new Error("at once");
+      return Promise.reject(new Error("later"));
+    },
+    put: () => Promise.reject(new Error("put")),
+    purge: () => Promise.reject(new Error("purge")),
+    stats: () => ({ kind: "memory", entries: 0, bytes: 0, maxBytes: 0 }),
+    close: async () => {},
+  };
+  const store = new SafeStore(broken, (thrown) => failures.push((thrown as Error).message), now);
+  expect(store.get(idOf(1))).toBeUndefined();
+  expect(store.get(idOf(1))).toBeUndefined();
+  expect([numAsked, failures]).toEqual([1, ["at once"]]);
+  nowMs += 1000;
+  expect(await store.get(idOf(1))).toBeUndefined();
+  nowMs += 1000;
+  await store.put(idOf(1), answerOf());
+  expect(failures).toEqual(["at once", "later", "put"]);
+  await expect(store.purge({})).rejects.toThrow("purge");
+});
+
+test.skipIf(!hasRedis)("without its server, Redis fails at once and not after a wait", async () => {
+  const store = await RedisStore.open(
+    { url: `redis://127.0.0.1:${await freePort()}`, prefix: "t", maxBytes: 1 },
+    () => {},
+  );
+  closing.push(() => store.close());
+  const beginMs = performance.now();
+  await expect(store.get(idOf(1))).rejects.toThrow();
+  expect(performance.now() - beginMs).toBeLessThan(200);
+});

@@ -1,0 +1,45 @@
+/** Where kept answers lie. A store may lose any of them at any time, and may fail: both are misses (see SafeStore). */
+import type { StoredAnswer } from "./stored-answer.js";
+
+/** Which answers to purge: those that fit all that is given. */
+export interface PurgeFilter {
+  readonly id?: string | undefined;
+  readonly model?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly tag?: string | undefined;
+  /** The beginning of a tag. */
+  readonly tagPrefix?: string | undefined;
+}
+
+export interface StoreStats {
+  readonly kind: "memory" | "embedded" | "redis";
+  readonly entries: number;
+  readonly bytes: number;
+  readonly maxBytes: number;
+}
+
+export interface AnswerStore {
+  /** Answers at once where that takes microseconds. Never an answer that has expired. */
+  get(id: string): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
+  /** Replaces the answer of that id. The least recently used ones go where the bound is passed. */
+  put(id: string, answer: StoredAnswer): void | Promise<void>;
+  /** @returns how many there were */
+  purge(filter: PurgeFilter): number | Promise<number>;
+  stats(): StoreStats | Promise<StoreStats>;
+  close(): Promise<void>;
+}
+
+export function fits(
+  filter: PurgeFilter,
+  id: string,
+  { model, tenant, tags }: Pick<StoredAnswer, "model" | "tenant" | "tags">,
+) {
+  const { tagPrefix } = filter;
+  return (
+    (filter.id === undefined || filter.id === id) &&
+    (filter.model === undefined || filter.model === model) &&
+    (filter.tenant === undefined || filter.tenant === tenant) &&
+    (filter.tag === undefined || tags.includes(filter.tag)) &&
+    (tagPrefix === undefined || tags.some((tag) => tag.startsWith(tagPrefix)))
+  );
+}

@@ -1,0 +1,211 @@
+/** Kept answers in the gateway's database, with those used last in memory too. They outlast the process. */
+import type Database from "libsql";
+import type { Statement } from "../store/database.js";
+import { GroupCommit } from "../store/group-commit.js";
+import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
+import { MemoryStore } from "./memory-store.js";
+import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
+
+export interface EmbeddedStoreOptions {
+  /** Name of its tables, so that several stores can share a database. */
+  readonly table: "cache_exact" | "idempotency";
+  readonly maxBytes: number;
+  /** Bound of the part in memory. */
+  readonly maxMemoryBytes: number;
+}
+
+/** Uses of answers that are noted together, since a write costs more than a read. */
+const MAX_NOTED_USES = 256;
+/** Rows that are looked at together where room is made. */
+const NUM_OLDEST = 64;
+
+/** Keys as text: libsql gives the blobs of several rows as ArrayBuffers, which it does not take back. */
+const ROW = "lower(hex(key)) AS id, bytes";
+
+interface Row {
+  readonly id: string;
+  readonly bytes: number;
+}
+
+/**
+ * Statements get their values as one list: libsql takes a single value that is an object for named parameters, and ends the process. Texts of clients are
+ * stored as blobs, since libsql cuts a text at a NUL.
+ */
+export class EmbeddedStore implements AnswerStore {
+  readonly #memory: MemoryStore;
+  readonly #commits: GroupCommit;
+  readonly #statements: Readonly<Record<keyof ReturnType<typeof statementsOf>, Statement>>;
+  readonly #used = new Set<string>();
+  /** Written but not yet committed answers, which the database does not have yet. */
+  readonly #coming = new Map<string, StoredAnswer>();
+  #numBytes = 0;
+  #numEntries = 0;
+
+  constructor(
+    private readonly database: Database.Database,
+    private readonly options: EmbeddedStoreOptions,
+    private readonly now: () => number = Date.now,
+  ) {
+    this.#memory = new MemoryStore(options.maxMemoryBytes, now);
+    for (const sql of tablesOf(options.table)) database.exec(sql);
+    this.#commits = new GroupCommit(database);
+    const statements = Object.entries(statementsOf(options.table)).map(([name, sql]) => [name, database.prepare(sql)]);
+    this.#statements = Object.fromEntries(statements);
+    this.#count();
+  }
+
+  get(id: string): StoredAnswer | undefined {
+    const known = this.#memory.get(id) ?? this.#coming.get(id);
+    if (known !== undefined) {
+      if (known.expiresMs <= this.now()) return undefined;
+      this.#noteUse(id);
+      return known;
+    }
+    const row = this.#statements.get.get([keyOf(id)]) as { answer: Buffer; expires_ms: number } | undefined;
+    if (row === undefined || row.expires_ms <= this.now()) return undefined;
+    const answer = decodeAnswer(row.answer);
+    if (answer === undefined) return undefined;
+    this.#memory.put(id, answer);
+    this.#noteUse(id);
+    return answer;
+  }
+
+  async put(id: string, answer: StoredAnswer): Promise<void> {
+    this.#memory.put(id, answer);
+    this.#coming.set(id, answer);
+    try {
+      await this.#commits.run(() => {
+        this.#flushUses();
+        this.#insert(id, answer);
+        this.#makeRoom();
+      });
+    } catch (thrown) {
+      // The transaction is undone, but not what was counted.
+      this.#count();
+      this.#memory.delete(id);
+      throw thrown;
+    } finally {
+      if (this.#coming.get(id) === answer) this.#coming.delete(id);
+    }
+  }
+
+  async purge(filter: PurgeFilter): Promise<number> {
+    this.#commits.flush();
+    this.#memory.purge(filter);
+    const { where, values } = conditionOf(filter, this.options.table);
+    return this.#commits.run(() => this.#deleteAll(where, values));
+  }
+
+  stats(): StoreStats {
+    return { kind: "embedded", entries: this.#numEntries, bytes: this.#numBytes, maxBytes: this.options.maxBytes };
+  }
+
+  async close(): Promise<void> {
+    if (this.#used.size > 0) this.#commits.run(() => this.#flushUses()).catch(() => {});
+    this.#commits.flush();
+    await this.#memory.close();
+  }
+
+  #insert(id: string, answer: StoredAnswer): void {
+    const { insert, insertTag } = this.#statements;
+    const key = keyOf(id);
+    this.#deleteAll("key = ?", [key]);
+    const numBytes = bytesOf(answer);
+    if (numBytes > this.options.maxBytes) return;
+    this.#memory.put(id, answer);
+    const { model, tenant, tags, expiresMs } = answer;
+    insert.run([key, numBytes, this.now(), expiresMs, Buffer.from(model), Buffer.from(tenant), encodeAnswer(answer)]);
+    for (const tag of tags) insertTag.run([Buffer.from(tag), key]);
+    this.#numBytes += numBytes;
+    this.#numEntries++;
+  }
+
+  /** The expired ones go first, then the least recently used. */
+  #makeRoom(): void {
+    if (this.#numBytes <= this.options.maxBytes) return;
+    this.#deleteAll("expires_ms <= ?", [this.now()]);
+    while (this.#numBytes > this.options.maxBytes) {
+      const oldest = this.#statements.oldest.all([]) as Row[];
+      if (oldest.length === 0) break;
+      for (const row of oldest) if (this.#numBytes > this.options.maxBytes) this.#delete(row);
+    }
+  }
+
+  /** @returns how many rows there were */
+  #deleteAll(where: string, values: readonly unknown[]): number {
+    const { table } = this.options;
+    const rows = this.database.prepare(`SELECT ${ROW} FROM ${table} WHERE ${where}`).all([...values]) as Row[];
+    for (const row of rows) this.#delete(row);
+    return rows.length;
+  }
+
+  #delete({ id, bytes }: Row): void {
+    this.#statements.delete.run([keyOf(id)]);
+    this.#statements.deleteTags.run([keyOf(id)]);
+    this.#memory.delete(id);
+    this.#numBytes -= bytes;
+    this.#numEntries--;
+  }
+
+  #count(): void {
+    const { bytes, entries } = this.#statements.sum.get([]) as { bytes: number; entries: number };
+    this.#numBytes = bytes;
+    this.#numEntries = entries;
+  }
+
+  #noteUse(id: string): void {
+    this.#used.add(id);
+    if (this.#used.size >= MAX_NOTED_USES) this.#commits.run(() => this.#flushUses()).catch(() => {});
+  }
+
+  #flushUses(): void {
+    const nowMs = this.now();
+    for (const id of this.#used) this.#statements.touch.run([nowMs, keyOf(id)]);
+    this.#used.clear();
+  }
+}
+
+const keyOf = (id: string): Buffer => Buffer.from(id, "hex");
+
+function tablesOf(table: string): readonly string[] {
+  return [
+    `CREATE TABLE IF NOT EXISTS ${table} (key BLOB PRIMARY KEY, bytes INTEGER NOT NULL, used_ms INTEGER NOT NULL,
+      expires_ms INTEGER NOT NULL, model BLOB NOT NULL, tenant BLOB NOT NULL, answer BLOB NOT NULL)`,
+    `CREATE INDEX IF NOT EXISTS ${table}_used ON ${table} (used_ms, bytes)`,
+    `CREATE INDEX IF NOT EXISTS ${table}_expires ON ${table} (expires_ms)`,
+    `CREATE TABLE IF NOT EXISTS ${table}_tag (tag BLOB NOT NULL, key BLOB NOT NULL, PRIMARY KEY (tag, key)) WITHOUT ROWID`,
+    `CREATE INDEX IF NOT EXISTS ${table}_tag_key ON ${table}_tag (key)`,
+  ];
+}
+
+function statementsOf(table: string) {
+  return {
+    sum: `SELECT coalesce(sum(bytes), 0) AS bytes, count(*) AS entries FROM ${table}`,
+    get: `SELECT answer, expires_ms FROM ${table} WHERE key = ?`,
+    oldest: `SELECT ${ROW} FROM ${table} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
+    insert: `INSERT INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    insertTag: `INSERT INTO ${table}_tag (tag, key) VALUES (?, ?)`,
+    delete: `DELETE FROM ${table} WHERE key = ?`,
+    deleteTags: `DELETE FROM ${table}_tag WHERE key = ?`,
+    touch: `UPDATE ${table} SET used_ms = ? WHERE key = ?`,
+  };
+}
+
+function conditionOf({ id, model, tenant, tag, tagPrefix }: PurgeFilter, table: string) {
+  const conditions: string[] = ["1"];
+  const values: unknown[] = [];
+  const add = (condition: string, ...more: readonly unknown[]) => {
+    conditions.push(condition);
+    values.push(...more);
+  };
+  if (id !== undefined) add("key = ?", keyOf(id));
+  if (model !== undefined) add("model = ?", Buffer.from(model));
+  if (tenant !== undefined) add("tenant = ?", Buffer.from(tenant));
+  if (tag !== undefined) add(`key IN (SELECT key FROM ${table}_tag WHERE tag = ?)`, Buffer.from(tag));
+  if (tagPrefix !== undefined) {
+    // Tags are ASCII, so 0xff follows all of them.
+    const last = Buffer.concat([Buffer.from(tagPrefix), Buffer.from([0xff])]);
+    add(`key IN (SELECT key FROM ${table}_tag WHERE tag >= ? AND tag < ?)`, Buffer.from(tagPrefix), last);
+  }
+  return { where: conditions.join(" AND "), values };
+}

@@ -1,0 +1,313 @@
+/**
+ * The exact cache: a policy that gives the kept answer to a request that is equal in everything that the answer is a function of, and lets equal requests
+ * under way share one run.
+ */
+import type { OutgoingHttpHeaders } from "node:http";
+import { MillraceError } from "../../core/errors.js";
+import { LARGE_BODY_BYTES } from "../../core/json-body.js";
+import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink } from "../answer.js";
+import { UsageReader } from "../api/usage.js";
+import type { Ending, Handler, Policy } from "../pipeline.js";
+import type { TokenCounts } from "../record.js";
+import type { GatewayRequest } from "../request.js";
+import { type RunAnswer, type RunResult, SharedRun } from "../shared-run.js";
+import {
+  type AnswerKey,
+  answerKey,
+  CACHEABLE_PATHS,
+  type CacheScope,
+  canonicalBody,
+  credentialsOf,
+} from "./answer-key.js";
+import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
+import { type Directives, directivesOf, tagsOf } from "./directives.js";
+import { type AnswerRules, type Ineligible, ineligible } from "./eligibility.js";
+import { FreshIds } from "./fresh-ids.js";
+import { type Pace, replay } from "./replay.js";
+import type { StoredAnswer } from "./stored-answer.js";
+import { isWholeAnswer } from "./whole-answer.js";
+
+/** The name of the policy in the ledger's notes. */
+export const CACHE_NOTE = "cache";
+
+/** What the operator chose for a model. */
+export interface CacheSettings {
+  readonly ttlMs: number;
+  readonly maxAnswerBytes: number;
+  readonly keepsSampled: boolean;
+  readonly assumesDeterministic: boolean;
+  readonly pace: Pace;
+  /** Name of the answers that all tenants share; undefined: each tenant has its own. */
+  readonly sharedAs: string | undefined;
+  /** Names of further headers that change answers, in lower case. */
+  readonly headers: readonly string[];
+}
+
+/** What a request's model is, as far as its answers depend on it. */
+export interface CachedModel {
+  /** Its own name, whatever the client calls it. */
+  readonly name: string;
+  /** Changes whenever its weights, its engine or their settings do. Undefined while that is unknown: nothing is looked up or kept. */
+  readonly version: string | undefined;
+  readonly isOwnEngine: boolean;
+  readonly settings: CacheSettings;
+}
+
+export type CacheResult = "hit" | "joined" | "miss" | "stale" | "bypass";
+
+export interface ExactCacheOptions {
+  readonly store: AnswerStore;
+  /** @returns undefined where the model has no cache */
+  modelOf(name: string): CachedModel | undefined;
+  /** The gateway checks clients' keys itself. If not, the upstream does, and requests with different keys share nothing. */
+  hasOwnKeys(): boolean;
+  onResult?(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
+  readonly now?: () => number;
+}
+
+/** Failed runs of others that a request waits for before it goes on its own way. */
+const MAX_FAILED_RUNS = 2;
+/** Headers of an answer that are kept: they say what the bytes are. Others are about the moment, or about another client. */
+const KEPT_HEADERS: readonly string[] = ["content-type", "cache-control", "x-accel-buffering", "x-millrace-unenforced"];
+
+/** A request that the cache may answer. */
+interface Candidate {
+  readonly key: AnswerKey;
+  readonly model: CachedModel;
+  readonly version: string;
+  readonly tags: readonly string[];
+}
+
+export class ExactCache implements Policy {
+  readonly name = CACHE_NOTE;
+  readonly #runs = new Map<string, SharedRun>();
+  readonly #now: () => number;
+  /** A run that began before a purge may be what the purge was for. */
+  #numPurges = 0;
+
+  constructor(private readonly options: ExactCacheOptions) {
+    this.#now = options.now ?? Date.now;
+  }
+
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    if (!CACHEABLE_PATHS.includes(request.path)) return next(request, sink);
+    const model = this.options.modelOf(request.model);
+    return model === undefined ? next(request, sink) : this.#handle(request, sink, next, model);
+  }
+
+  async purge(filter: PurgeFilter): Promise<number> {
+    this.#numPurges++;
+    return await this.options.store.purge(filter);
+  }
+
+  async stats(): Promise<StoreStats & { readonly running: number }> {
+    return { ...(await this.options.store.stats()), running: this.#runs.size };
+  }
+
+  async close(): Promise<void> {
+    await this.options.store.close();
+  }
+
+  async #handle(request: GatewayRequest, sink: AnswerSink, next: Handler, model: CachedModel): Promise<Ending> {
+    const directives = directivesOf(request.headers);
+    const candidate = this.#candidate(request, model, directives);
+    if (typeof candidate === "string") {
+      if (directives.onlyIfCached) throw notCached(`a request whose answers are not kept (${candidate})`);
+      this.#note(request, model.name, "bypass", candidate);
+      return next(request, marked(sink, { "x-millrace-cache": "bypass" }));
+    }
+    const { key } = candidate;
+    let isStale = false;
+    if (!directives.noCache) {
+      const found = this.options.store.get(key.id);
+      const answer = found instanceof Promise ? await found : found;
+      isStale = answer !== undefined && this.#isTooOld(answer, directives);
+      if (answer !== undefined && !isStale) return this.#hit(request, sink, answer, model);
+    }
+    if (directives.onlyIfCached) throw notCached(isStale ? "an older one" : "none");
+    return await this.#runOrJoin(request, sink, next, candidate, isStale ? "stale" : "miss");
+  }
+
+  /** @returns why the request is none, in a word */
+  #candidate(request: GatewayRequest, model: CachedModel, { noStore }: Directives): Candidate | Bypass {
+    const { version, settings } = model;
+    if (noStore) return "no-store";
+    if (version === undefined) return "version";
+    if (request.bytes.length > LARGE_BODY_BYTES) return "size";
+    const body = canonicalBody(request);
+    if (body === undefined) return "inexact";
+    const rules: AnswerRules = { ...settings, isOwnEngine: model.isOwnEngine };
+    const reason = ineligible(request, rules, body.kept);
+    if (reason !== undefined) return reason;
+    const { sharedAs, headers } = settings;
+    const { tenant } = request.caller;
+    const scope: CacheScope = {
+      kind: sharedAs === undefined ? "tenant" : "shared",
+      name: sharedAs ?? tenant,
+      credentials: this.options.hasOwnKeys() ? "" : credentialsOf(request.headers),
+    };
+    const key = answerKey(request, body, { scope, model: model.name, version, headers });
+    return { key, model, version, tags: tagsOf(request.headers) };
+  }
+
+  #isTooOld({ createdMs }: StoredAnswer, { maxAgeSeconds }: Directives): boolean {
+    return maxAgeSeconds !== undefined && this.#now() - createdMs > maxAgeSeconds * 1000;
+  }
+
+  #hit(request: GatewayRequest, sink: AnswerSink, answer: StoredAnswer, { name, settings }: CachedModel) {
+    const ageSeconds = Math.max(0, Math.floor((this.#now() - answer.createdMs) / 1000));
+    this.#save(request, name, "hit", answer.usage);
+    request.observer.firstByte();
+    const headers = { "x-millrace-cache": "hit", "x-millrace-cache-age": String(ageSeconds) };
+    return replay(answer, headers, new FreshIds(sink), request.cancellation, settings.pace);
+  }
+
+  async #runOrJoin(
+    request: GatewayRequest,
+    sink: AnswerSink,
+    next: Handler,
+    candidate: Candidate,
+    result: "miss" | "stale",
+  ): Promise<Ending> {
+    const { key, model } = candidate;
+    for (let numFailed = 0; numFailed < MAX_FAILED_RUNS; numFailed++) {
+      const run = this.#runs.get(key.flight);
+      if (run === undefined) return await this.#lead(request, sink, next, candidate, result);
+      const ending = await run.read(joined(sink, request), request.cancellation);
+      if (ending === undefined) continue;
+      const usage = ending.kind === "answered" ? usageOf((await run.result).answer, request) : undefined;
+      this.#save(request, model.name, "joined", usage);
+      return ending;
+    }
+    this.#note(request, model.name, result);
+    return await next(request, marked(sink, { "x-millrace-cache": result }));
+  }
+
+  async #lead(
+    request: GatewayRequest,
+    sink: AnswerSink,
+    next: Handler,
+    candidate: Candidate,
+    result: "miss" | "stale",
+  ): Promise<Ending> {
+    const { key, model } = candidate;
+    this.#note(request, model.name, result);
+    const numPurges = this.#numPurges;
+    const run = new SharedRun(
+      (into, cancellation) => next({ ...request, cancellation }, into),
+      { maxBytes: model.settings.maxAnswerBytes, lingerMs: 0 },
+      () => this.#runs.get(key.flight) === run && this.#runs.delete(key.flight),
+    );
+    this.#runs.set(key.flight, run);
+    void run.result.then((ended) => {
+      if (numPurges === this.#numPurges) this.#keep(request, candidate, ended);
+    });
+    // The owner gets an ending always.
+    return (await run.read(marked(sink, { "x-millrace-cache": result }), request.cancellation, true))!;
+  }
+
+  #keep(request: GatewayRequest, { key, model, version, tags }: Candidate, { answer }: RunResult): void {
+    if (answer === undefined || !this.#isOwnAnswer(request, model, version)) return;
+    const { head, body, marks } = answer;
+    const { isEventStream, headers } = head;
+    if (head.status !== 200 || headers["content-encoding"] !== undefined) return;
+    if (isEventStream !== request.isStream || !isWholeAnswer(request.path, isEventStream, body)) return;
+    const createdMs = this.#now();
+    const stored: StoredAnswer = {
+      model: model.name,
+      tenant: model.settings.sharedAs ?? request.caller.tenant,
+      tags,
+      createdMs,
+      expiresMs: createdMs + model.settings.ttlMs,
+      status: head.status,
+      headers: keptHeaders(head),
+      isEventStream,
+      marks: isEventStream ? marks : [],
+      usage: usageOf(answer, request),
+      check: "",
+      body,
+    };
+    void this.options.store.put(key.id, stored);
+  }
+
+  /** Whether the model itself answered, and is still what it was: behind this policy, others may send a request elsewhere, or answer it. */
+  #isOwnAnswer({ model, record }: GatewayRequest, { name }: CachedModel, version: string): boolean {
+    const last = record.attempts.findLast(({ outcome }) => outcome === "answered");
+    if (last === undefined) return false;
+    const answered = this.options.modelOf(last.model)?.name;
+    return answered === name && this.options.modelOf(model)?.version === version;
+  }
+
+  #save(request: GatewayRequest, model: string, result: "hit" | "joined", usage: TokenCounts | undefined): void {
+    if (usage !== undefined) request.record.savedUsage = usage;
+    this.#note(request, model, result, undefined, usage);
+  }
+
+  #note(request: GatewayRequest, model: string, result: CacheResult, reason?: Bypass, saved?: TokenCounts): void {
+    const notes: Readonly<Record<CacheResult, string>> = {
+      hit: "hit:exact",
+      joined: "hit:joined",
+      miss: "miss",
+      stale: "stale",
+      bypass: `bypass:${reason}`,
+    };
+    request.record.notes.set(CACHE_NOTE, notes[result]);
+    this.options.onResult?.(model, result, saved);
+  }
+}
+
+/** no-store: the client's wish; version: it is unknown what answers; size: a large body; inexact: a body that says more than its fields. */
+type Bypass = Ineligible | "no-store" | "version" | "size" | "inexact";
+
+function notCached(got: string): MillraceError {
+  return new MillraceError("not_cached", `expected a kept answer, as only-if-cached asks for, got ${got}`, {
+    hint: "send the request without cache-control: only-if-cached",
+  });
+}
+
+/** A policy behind this one may have a kept answer of its own, which says so. */
+class MarkingSink extends PassingSink {
+  constructor(
+    next: AnswerSink,
+    private readonly headers: OutgoingHttpHeaders,
+  ) {
+    super(next);
+  }
+
+  override begin(head: AnswerHead): void {
+    const isKept = head.headers["x-millrace-cache-kind"] !== undefined;
+    super.begin(isKept ? head : { ...head, headers: { ...head.headers, ...this.headers } });
+  }
+}
+
+function marked(sink: AnswerSink, headers: OutgoingHttpHeaders): AnswerSink {
+  return new MarkingSink(sink, headers);
+}
+
+/** The sink of a request that shares another's run. */
+function joined(sink: AnswerSink, { observer }: GatewayRequest): AnswerSink {
+  const headers = { "x-millrace-cache": "hit", "x-millrace-cache-age": "0" };
+  const told = new HeaderSink(sink, () => {
+    observer.firstByte();
+    return headers;
+  });
+  return new FreshIds(told);
+}
+
+function keptHeaders({ headers }: AnswerHead): OutgoingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => KEPT_HEADERS.includes(name)));
+}
+
+/** As the upstream's last attempt reported it, else read from the answer. */
+export function usageOf(
+  answer: Pick<RunAnswer, "body"> | undefined,
+  { record }: GatewayRequest,
+): TokenCounts | undefined {
+  const reported = record.attempts.findLast(({ usage }) => usage !== undefined)?.usage;
+  if (reported !== undefined || answer === undefined) return reported;
+  const reader = new UsageReader();
+  reader.push(answer.body);
+  const { inputTokens, outputTokens } = reader.read() ?? {};
+  if (inputTokens === undefined) return undefined;
+  return { fresh: inputTokens, cacheRead: 0, cacheWrite: 0, output: outputTokens ?? 0, reasoning: 0 };
+}

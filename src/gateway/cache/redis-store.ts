@@ -1,0 +1,139 @@
+/** Kept answers in Redis, for several gateways. The bound in bytes and the order of use are the gateways' own, whatever Redis is set to evict. */
+import type { Redis } from "ioredis";
+import { type AnswerStore, fits, type PurgeFilter, type StoreStats } from "./answer-store.js";
+import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
+
+export interface RedisStoreOptions {
+  readonly url: string;
+  /** Begins every key, in braces: a cluster then keeps all of them on one node, as scripts need. */
+  readonly prefix: string;
+  readonly maxBytes: number;
+}
+
+/** An answer that comes later is a miss: making a new one may take less. */
+const COMMAND_TIMEOUT_MS = 250;
+const SCAN_COUNT = 500;
+
+/** KEYS: uses, facts, bytes. ARGV: prefix of answers, id, answer, its bytes, facts, time of use, lifetime in ms, most bytes. */
+const PUT = `
+local function drop(id)
+  local facts = redis.call('HGET', KEYS[2], id)
+  if facts then
+    redis.call('DECRBY', KEYS[3], cjson.decode(facts).bytes)
+    redis.call('HDEL', KEYS[2], id)
+  end
+  redis.call('ZREM', KEYS[1], id)
+  redis.call('DEL', ARGV[1] .. id)
+end
+drop(ARGV[2])
+if tonumber(ARGV[4]) > tonumber(ARGV[8]) then return 0 end
+redis.call('SET', ARGV[1] .. ARGV[2], ARGV[3], 'PX', ARGV[7])
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[5])
+redis.call('ZADD', KEYS[1], ARGV[6], ARGV[2])
+local total = redis.call('INCRBY', KEYS[3], ARGV[4])
+while total > tonumber(ARGV[8]) do
+  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+  if not oldest then break end
+  drop(oldest)
+  total = tonumber(redis.call('GET', KEYS[3]))
+end
+return 1`;
+
+/** ARGV: prefix of answers, id. */
+const DROP = `
+local facts = redis.call('HGET', KEYS[2], ARGV[2])
+if not facts then return 0 end
+redis.call('DECRBY', KEYS[3], cjson.decode(facts).bytes)
+redis.call('HDEL', KEYS[2], ARGV[2])
+redis.call('ZREM', KEYS[1], ARGV[2])
+return redis.call('DEL', ARGV[1] .. ARGV[2])`;
+
+interface Facts extends Pick<StoredAnswer, "model" | "tenant" | "tags" | "expiresMs"> {
+  readonly bytes: number;
+}
+
+export class RedisStore implements AnswerStore {
+  readonly #keys: readonly [uses: string, facts: string, bytes: string];
+  readonly #answers: string;
+
+  private constructor(
+    private readonly redis: Redis,
+    private readonly options: RedisStoreOptions,
+    private readonly now: () => number,
+  ) {
+    const head = `{${options.prefix}}`;
+    this.#answers = `${head}:answer:`;
+    this.#keys = [`${head}:uses`, `${head}:facts`, `${head}:bytes`];
+  }
+
+  /** Connects in the background, and again after every failure. @param onError told of each failure of the connection */
+  static async open(options: RedisStoreOptions, onError: (error: Error) => void, now = Date.now): Promise<RedisStore> {
+    const { Redis } = await import("ioredis");
+    const redis = new Redis(options.url, {
+      commandTimeout: COMMAND_TIMEOUT_MS,
+      connectTimeout: 2000,
+      // A command fails at once while there is no connection.
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      retryStrategy: (attempt) => Math.min(100 * 2 ** attempt, 5000),
+    });
+    redis.on("error", onError);
+    return new RedisStore(redis, options, now);
+  }
+
+  /** Resolves when commands can be sent. */
+  async whenReady(): Promise<void> {
+    if (this.redis.status === "ready") return;
+    await new Promise<void>((resolve) => this.redis.once("ready", () => resolve()));
+  }
+
+  async get(id: string): Promise<StoredAnswer | undefined> {
+    const bytes = await this.redis.getBuffer(this.#answers + id);
+    const answer = bytes === null ? undefined : decodeAnswer(bytes);
+    if (answer === undefined || answer.expiresMs <= this.now()) return undefined;
+    // XX: an answer that is being removed stays so.
+    this.redis.zadd(this.#keys[0], "XX", this.now(), id).catch(() => {});
+    return answer;
+  }
+
+  async put(id: string, answer: StoredAnswer): Promise<void> {
+    const { model, tenant, tags, expiresMs } = answer;
+    const bytes = bytesOf(answer);
+    const facts: Facts = { model, tenant, tags, expiresMs, bytes };
+    const nowMs = this.now();
+    const lifeMs = Math.max(1, Math.ceil(expiresMs - nowMs));
+    const { maxBytes } = this.options;
+    const values = [id, encodeAnswer(answer), bytes, JSON.stringify(facts), nowMs, lifeMs, maxBytes];
+    await this.redis.eval(PUT, this.#keys.length, ...this.#keys, this.#answers, ...values);
+  }
+
+  async purge(filter: PurgeFilter): Promise<number> {
+    let numPurged = 0;
+    for await (const [id, facts] of this.#all()) {
+      const isGone = facts.expiresMs <= this.now();
+      if (!isGone && !fits(filter, id, facts)) continue;
+      const numDropped = await this.redis.eval(DROP, this.#keys.length, ...this.#keys, this.#answers, id);
+      if (!isGone) numPurged += Number(numDropped);
+    }
+    return numPurged;
+  }
+
+  async stats(): Promise<StoreStats> {
+    const [, facts, bytes] = this.#keys;
+    const [entries, numBytes] = await Promise.all([this.redis.hlen(facts), this.redis.get(bytes)]);
+    return { kind: "redis", entries, bytes: Number(numBytes ?? 0), maxBytes: this.options.maxBytes };
+  }
+
+  async close(): Promise<void> {
+    this.redis.disconnect();
+  }
+
+  async *#all(): AsyncGenerator<readonly [id: string, facts: Facts]> {
+    let cursor = "0";
+    do {
+      const [next, found] = await this.redis.hscan(this.#keys[1], cursor, "COUNT", SCAN_COUNT);
+      cursor = next;
+      for (let i = 0; i + 1 < found.length; i += 2) yield [found[i]!, JSON.parse(found[i + 1]!) as Facts];
+    } while (cursor !== "0");
+  }
+}

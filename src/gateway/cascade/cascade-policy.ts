@@ -1,0 +1,306 @@
+/**
+ * Lets a small model answer first. A judge keeps the answer, or the large model gets the request; the client's first byte comes after the decision. A random
+ * share of requests goes to both models, which tells what the cascade loses.
+ */
+import { MillraceError } from "../../core/errors.js";
+import { type AnswerSink, BufferSink, HeaderSink, PassingSink, type WholeAnswer } from "../answer.js";
+import { routeOf } from "../api/routes.js";
+import type { Cancellation } from "../cancellation.js";
+import { DEAF_REQUEST } from "../observer.js";
+import type { Ending, Handler, Policy } from "../pipeline.js";
+import { type GatewayRequest, withBody, withModel } from "../request.js";
+import { lastText } from "../routes/request-facts.js";
+import { MODEL_HEADER, withoutFirstByte } from "../routes/route-policy.js";
+import { type AnswerSignals, signalsOf } from "./answer-signals.js";
+import { isSame, judgePrompt, type Preference, preferenceOf } from "./compare.js";
+import type { Guard } from "./guard.js";
+import { type JudgeTerms, judge, needsLogprobs, type Verdict } from "./judges.js";
+import { logprobFields, withoutExtraLogprobs } from "./logprob-fields.js";
+
+export interface Agreement {
+  /** Further answers of the small model. */
+  readonly samples: number;
+  /** Least share of them that must equal the answer. */
+  readonly share: number;
+  readonly temperature: number;
+}
+
+export interface Cascade {
+  readonly name: string;
+  readonly small: string;
+  readonly large: string;
+  readonly judge: JudgeTerms;
+  readonly agreement: Agreement | undefined;
+  readonly audit: {
+    /** Share of requests that go to both models. */
+    readonly share: number;
+    /** Model that compares their answers; undefined: equal answers are as good, others are worse. */
+    readonly judgeModel: string | undefined;
+  };
+  readonly guard: Guard;
+}
+
+/**
+ * kept, escalated: the judge's decision; audited: both models answered; closed: the guard has closed the cascade; bypassed: the request cannot be judged.
+ */
+export type Decision = "kept" | "escalated" | "audited" | "closed" | "bypassed";
+
+export interface CascadeOptions {
+  /** By each name. Read for every request. */
+  readonly cascades: () => ReadonlyMap<string, Cascade>;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly onDecision?: (cascade: string, decision: Decision) => void;
+  readonly onClosed?: (cascade: Cascade) => void;
+  /** An audit failed for a reason that is no answer of a model. */
+  readonly onError?: (cascade: string, thrown: unknown) => void;
+}
+
+/** Name of the header that says what became of the small model's answer. */
+const CASCADE_HEADER = "x-millrace-cascade";
+/** A small model's answer is held up to this size. */
+const MAX_HELD_BYTES = 16 * 1024 * 1024;
+const MAX_JUDGE_TOKENS = 16;
+/** Paths whose answers can be read. */
+const JUDGED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
+
+export class CascadePolicy implements Policy {
+  readonly name = "cascade";
+
+  constructor(private readonly options: CascadeOptions) {}
+
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const cascade = this.options.cascades().get(request.model);
+    return cascade === undefined ? next(request, sink) : this.#run(cascade, request, sink, next);
+  }
+
+  async #run(cascade: Cascade, request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const { onDecision } = this.options;
+    const toLarge = (decision: Decision, why: string): Promise<Ending> => {
+      onDecision?.(cascade.name, decision);
+      request.record.notes.set(this.name, `${cascade.name}: ${decision} (${why})`);
+      return next(withModel(request, cascade.large), markedSink(sink, cascade.large, decision));
+    };
+    if (!isJudgeable(request)) return toLarge("bypassed", "not of a kind that can be judged");
+    if (!cascade.guard.isOpen) return toLarge("closed", "the small model lost too much");
+    if (this.options.random() < cascade.audit.share) return this.#audit(cascade, request, sink, next);
+    const small = await askSmall(cascade, request, next);
+    if (request.cancellation.isCancelled) return { kind: "cancelled" };
+    const verdict = await this.#judge(cascade, request, small, next);
+    if (request.cancellation.isCancelled) return { kind: "cancelled" };
+    if (!verdict.isKept) return toLarge("escalated", verdict.why ?? "");
+    onDecision?.(cascade.name, "kept");
+    request.record.notes.set(this.name, `${cascade.name}: kept (${verdict.score.toFixed(3)})`);
+    return replay(small!, request, markedSink(sink, cascade.small, "kept"));
+  }
+
+  async #judge(
+    cascade: Cascade,
+    request: GatewayRequest,
+    small: SmallAnswer | undefined,
+    next: Handler,
+  ): Promise<Verdict> {
+    const verdict = judge(small?.signals, request, cascade.judge);
+    const { agreement } = cascade;
+    if (!verdict.isKept || agreement === undefined) return verdict;
+    const text = small!.signals!.text;
+    const { samples, temperature, share } = agreement;
+    const others = await Promise.all(
+      Array.from({ length: samples }, (_, index) => {
+        // The seeds are part of the request, so that the same request is judged alike.
+        const fields = { temperature, seed: index + 1 };
+        return askHidden(withBody(withModel(request, cascade.small), { ...fields, model: cascade.small }), next);
+      }),
+    );
+    const numSame = others.filter((other) => {
+      const signals = other === undefined ? undefined : signalsOf(other);
+      return signals !== undefined && isSame(signals.text, text);
+    }).length;
+    return numSame >= share * samples ? verdict : { ...verdict, isKept: false, why: "samples disagree" };
+  }
+
+  /** The client gets the large model's answer as it comes; the small model's is only compared with it. */
+  async #audit(cascade: Cascade, request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    this.options.onDecision?.(cascade.name, "audited");
+    request.record.notes.set(this.name, `${cascade.name}: audited`);
+    const tee = new TeeSink(markedSink(sink, cascade.large, "audited"));
+    const cancellation = request.cancellation.child();
+    const side = { ...request, cancellation, observer: DEAF_REQUEST };
+    const small = askSmall(cascade, side, next).catch((thrown: unknown) => {
+      this.options.onError?.(cascade.name, thrown);
+      return undefined;
+    });
+    try {
+      const ending = await next(withModel(request, cascade.large), tee);
+      const large = tee.answer();
+      // Without the large model's answer there is nothing to compare with.
+      if (ending.kind === "answered" && ending.status === 200 && large !== undefined) {
+        await this.#compare(cascade, side, await small, large, next).catch((thrown: unknown) =>
+          this.options.onError?.(cascade.name, thrown),
+        );
+      }
+      return ending;
+    } finally {
+      cancellation.cancel();
+      // Its attempt belongs to the request's record.
+      await small;
+    }
+  }
+
+  async #compare(
+    cascade: Cascade,
+    request: GatewayRequest,
+    small: SmallAnswer | undefined,
+    large: WholeAnswer,
+    next: Handler,
+  ): Promise<void> {
+    const signals = signalsOf(large);
+    if (signals === undefined || request.cancellation.isCancelled) return;
+    const verdict = await this.#judge(cascade, request, small, next);
+    const isWorse = await this.#isWorse(cascade, request, small?.signals, signals, next);
+    if (isWorse === undefined || request.cancellation.isCancelled) return;
+    const sample = { requestId: request.id, score: verdict.score, isKept: verdict.isKept, isWorse: Number(isWorse) };
+    if (cascade.guard.add(sample)) this.options.onClosed?.(cascade);
+  }
+
+  /** @returns undefined if the judge's model does not answer */
+  async #isWorse(
+    { audit: { judgeModel } }: Cascade,
+    request: GatewayRequest,
+    small: AnswerSignals | undefined,
+    large: AnswerSignals,
+    next: Handler,
+  ): Promise<boolean | undefined> {
+    if (small === undefined) return true;
+    if (isSame(small.text, large.text)) return false;
+    if (judgeModel === undefined) return true;
+    const question = lastText(request.body);
+    const ask = (first: string, second: string): Promise<Preference | undefined> =>
+      askJudge(request, judgeModel, judgePrompt(question, first, second), next);
+    const [there, back] = await Promise.all([ask(small.text, large.text), ask(large.text, small.text)]);
+    if (there === undefined || back === undefined) return undefined;
+    // A judge that changes its mind with the order has none.
+    return there === "second" && back === "first";
+  }
+}
+
+/** Requests for one answer, in text or with calls. */
+function isJudgeable({ path, body, route }: GatewayRequest): boolean {
+  if (!route.isGeneration || !JUDGED_PATHS.includes(path)) return false;
+  const isOne = (value: unknown): boolean => value === undefined || value === null || value === 1;
+  return isOne(body.n) && isOne(body.best_of) && !(Array.isArray(body.prompt) && typeof body.prompt[0] !== "number");
+}
+
+interface SmallAnswer {
+  /** As the client may get it. */
+  readonly answer: WholeAnswer;
+  readonly signals: AnswerSignals | undefined;
+}
+
+/** @returns undefined if the small model gives no answer */
+async function askSmall(
+  { small, judge: terms }: Cascade,
+  request: GatewayRequest,
+  next: Handler,
+): Promise<SmallAnswer | undefined> {
+  const named = withModel(request, small);
+  const asked = needsLogprobs(terms) ? withBody(named, { ...logprobFields(request), model: small }) : named;
+  const answer = await askHidden(asked, next);
+  if (answer === undefined) return undefined;
+  const shown = needsLogprobs(terms) ? withoutExtraLogprobs(answer, request) : answer;
+  return { answer: shown, signals: signalsOf(answer) };
+}
+
+/** An answer that the client does not see. @returns undefined for an error of any kind */
+async function askHidden(request: GatewayRequest, next: Handler): Promise<WholeAnswer | undefined> {
+  const cancellation = request.cancellation.child();
+  const sink = new BoundedBuffer(cancellation);
+  try {
+    const ending = await next({ ...request, cancellation, observer: hidden(request) }, sink);
+    const answer = sink.answer();
+    return ending.kind === "answered" && answer?.head.status === 200 ? answer : undefined;
+  } catch (thrown) {
+    if (thrown instanceof MillraceError) return undefined;
+    throw thrown;
+  } finally {
+    cancellation.cancel();
+  }
+}
+
+/** The observer of a part of the request: its first byte and its tokens are not the client's. */
+function hidden({ observer }: GatewayRequest): GatewayRequest["observer"] {
+  const { used: _, ...rest } = withoutFirstByte(observer);
+  return rest;
+}
+
+async function askJudge(
+  request: GatewayRequest,
+  model: string,
+  prompt: string,
+  next: Handler,
+): Promise<Preference | undefined> {
+  const body = { model, messages: [{ role: "user", content: prompt }], temperature: 0, max_tokens: MAX_JUDGE_TOKENS };
+  const path = "/v1/chat/completions";
+  const route = routeOf(path)!;
+  const plain = { ...request, body: {}, path, url: path, route, isStream: false, observer: DEAF_REQUEST };
+  const answer = await askHidden(withBody(plain, body), next);
+  const signals = answer === undefined ? undefined : signalsOf(answer);
+  return signals === undefined ? undefined : preferenceOf(signals.text);
+}
+
+function markedSink(sink: AnswerSink, model: string, decision: Decision): AnswerSink {
+  return new HeaderSink(sink, () => ({ [MODEL_HEADER]: model, [CASCADE_HEADER]: decision }));
+}
+
+function replay(
+  { answer: { head, body }, signals }: SmallAnswer,
+  { observer }: GatewayRequest,
+  sink: AnswerSink,
+): Ending {
+  observer.firstByte();
+  observer.used?.({ inputTokens: signals?.numPromptTokens, outputTokens: signals?.numOutputTokens });
+  sink.begin(head);
+  sink.end(body);
+  return { kind: "answered", status: head.status };
+}
+
+class BoundedBuffer extends BufferSink {
+  constructor(private readonly cancellation: Cancellation) {
+    super();
+  }
+
+  override write(bytes: Buffer): boolean {
+    if (this.numBytes + bytes.length > MAX_HELD_BYTES) this.cancellation.cancel();
+    return super.write(bytes);
+  }
+}
+
+/** Passes an answer on and keeps it, as long as it is of a usual size. */
+class TeeSink extends PassingSink {
+  #copy: BufferSink | undefined = new BufferSink();
+
+  answer(): WholeAnswer | undefined {
+    return this.#copy?.answer();
+  }
+
+  override begin(head: Parameters<AnswerSink["begin"]>[0]): void {
+    this.#copy?.begin(head);
+    super.begin(head);
+  }
+
+  override write(bytes: Buffer): boolean {
+    this.#copy?.write(bytes);
+    if ((this.#copy?.numBytes ?? 0) > MAX_HELD_BYTES) this.#copy = undefined;
+    return super.write(bytes);
+  }
+
+  override end(last?: Buffer): void {
+    this.#copy?.end(last);
+    super.end(last);
+  }
+
+  override breakOff(error: MillraceError): void {
+    this.#copy = undefined;
+    super.breakOff(error);
+  }
+}

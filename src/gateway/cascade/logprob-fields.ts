@@ -1,0 +1,84 @@
+/** Asks an upstream for log-probabilities that the client did not ask for, and takes them out of the answer again. */
+import type { WholeAnswer } from "../answer.js";
+import type { GatewayRequest, RequestBody } from "../request.js";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Two alternatives, of which one is the token itself: enough for its lead. */
+const NUM_ALTERNATIVES = 2;
+
+const CHAT = "/v1/chat/completions";
+
+const asked = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
+
+/** The fields of a chat or of a completion that ask for them, beside what the client has asked for. */
+export function logprobFields({ path, body }: Pick<GatewayRequest, "path" | "body">): RequestBody {
+  return path === CHAT
+    ? { logprobs: true, top_logprobs: Math.max(NUM_ALTERNATIVES, asked(body.top_logprobs)) }
+    : { logprobs: Math.max(NUM_ALTERNATIVES, asked(body.logprobs)) };
+}
+
+/** The answer as the client would have got it for its own request. */
+export function withoutExtraLogprobs(
+  answer: WholeAnswer,
+  { path, body }: Pick<GatewayRequest, "path" | "body">,
+): WholeAnswer {
+  const wants = path === CHAT ? body.logprobs === true : typeof body.logprobs === "number";
+  const most = asked(path === CHAT ? body.top_logprobs : body.logprobs);
+  if (wants && most >= NUM_ALTERNATIVES) return answer;
+  const edit = (logprobs: Json): Json | null => (wants ? trimmed(logprobs, most) : null);
+  const text = answer.body.toString("utf8");
+  const edited = answer.head.isEventStream ? editEvents(text, edit) : editPart(text, edit);
+  const { "content-length": _, ...headers } = answer.head.headers;
+  return { ...answer, head: { ...answer.head, headers }, body: Buffer.from(edited) };
+}
+
+/** An empty line ends an event. */
+function editEvents(text: string, edit: (logprobs: Json) => Json | null): string {
+  return text
+    .split(/(?<=\n\r?\n)/)
+    .map((event) => {
+      const [, head, data, tail] = /^((?:.*\n)*?data: ?)(.*)([\s\S]*)$/.exec(event) ?? [];
+      return head === undefined ? event : head + editPart(data!, edit) + tail!;
+    })
+    .join("");
+}
+
+function editPart(text: string, edit: (logprobs: Json) => Json | null): string {
+  // Most events of a stream without log-probabilities need no parsing.
+  if (!text.includes('"logprobs"')) return text;
+  let part: unknown;
+  try {
+    part = JSON.parse(text);
+  } catch {
+    return text;
+  }
+  const { choices } = part as { choices?: unknown };
+  if (!Array.isArray(choices)) return text;
+  const edited = choices.map((choice: unknown) => {
+    const logprobs = (choice as Json | null)?.logprobs;
+    return typeof logprobs === "object" && logprobs !== null
+      ? { ...(choice as Json), logprobs: edit(logprobs as Json) }
+      : choice;
+  });
+  return JSON.stringify({ ...(part as Json), choices: edited });
+}
+
+/** At most `most` alternatives for each token. */
+function trimmed(logprobs: Json, most: number): Json {
+  const { content, top_logprobs: tops } = logprobs;
+  if (Array.isArray(content)) {
+    const shorter = content.map((token: Json) =>
+      Array.isArray(token?.top_logprobs) ? { ...token, top_logprobs: token.top_logprobs.slice(0, most) } : token,
+    );
+    return { ...logprobs, content: shorter };
+  }
+  if (!Array.isArray(tops)) return logprobs;
+  if (most === 0) return { ...logprobs, top_logprobs: null };
+  const best = tops.map((alternatives: unknown) => {
+    if (typeof alternatives !== "object" || alternatives === null) return alternatives;
+    const sorted = Object.entries(alternatives as Record<string, number>).sort(([, a], [, b]) => b - a);
+    return Object.fromEntries(sorted.slice(0, most));
+  });
+  return { ...logprobs, top_logprobs: best };
+}

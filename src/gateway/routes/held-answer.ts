@@ -1,0 +1,97 @@
+/** Holds an answer back while another one could still replace it. */
+import type { MillraceError } from "../../core/errors.js";
+import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+
+/** A longer answer is passed on as it comes. */
+const MAX_HELD_BYTES = 1024 * 1024;
+
+/** A whole answer of which the client has nothing. */
+export interface HeldAnswer {
+  readonly head: AnswerHead;
+  readonly body: Buffer;
+  /** Set if the answer broke off. */
+  readonly error: MillraceError | undefined;
+}
+
+export class HoldingSink extends PassingSink {
+  #head: AnswerHead | undefined;
+  #chunks: Buffer[] = [];
+  #numBytes = 0;
+  #held: HeldAnswer | undefined;
+  #isPassing = false;
+
+  /**
+   * @param holds whether an answer with this head is held
+   * @param onPass called once, before the client gets the head
+   */
+  constructor(
+    next: AnswerSink,
+    private readonly holds: (head: AnswerHead) => boolean,
+    private readonly onPass: () => void,
+  ) {
+    super(next);
+  }
+
+  /** The answer, once it has ended and if the client has nothing of it. */
+  get held(): HeldAnswer | undefined {
+    return this.#held;
+  }
+
+  /** Gives the client the held answer. */
+  release(): void {
+    const { body, error } = this.#held!;
+    this.#pass();
+    if (error === undefined) super.end(body);
+    else {
+      super.write(body);
+      super.breakOff(error);
+    }
+  }
+
+  override begin(head: AnswerHead): void {
+    this.#head = head;
+    if (!this.holds(head)) this.#pass();
+  }
+
+  override write(bytes: Buffer): boolean {
+    if (this.#isPassing) return super.write(bytes);
+    this.#chunks.push(bytes);
+    this.#numBytes += bytes.length;
+    if (this.#numBytes > MAX_HELD_BYTES) this.#pass();
+    return true;
+  }
+
+  override onDrain(listener: () => void): void {
+    if (this.#isPassing) super.onDrain(listener);
+    else listener();
+  }
+
+  override end(last?: Buffer): void {
+    if (this.#isPassing) super.end(last);
+    else this.#endHeld(last);
+  }
+
+  override breakOff(error: MillraceError): void {
+    if (this.#isPassing) super.breakOff(error);
+    else this.#hold(error);
+  }
+
+  #endHeld(last: Buffer | undefined): void {
+    if (last !== undefined) this.write(last);
+    if (this.#isPassing) super.end();
+    else this.#hold(undefined);
+  }
+
+  #hold(error: MillraceError | undefined): void {
+    this.#held = { head: this.#head!, body: Buffer.concat(this.#chunks), error };
+    this.#chunks = [];
+  }
+
+  #pass(): void {
+    this.#isPassing = true;
+    this.onPass();
+    super.begin(this.#head!);
+    for (const chunk of this.#chunks) super.write(chunk);
+    this.#chunks = [];
+  }
+}

@@ -1,0 +1,77 @@
+/** The text of an answer, of either dialect and form. */
+
+type Json = Readonly<Record<string, unknown>>;
+
+const REGULAR_ENDS: readonly unknown[] = ["stop", "end_turn", "stop_sequence"];
+
+/** @returns undefined for an answer that is more or less than one finished text: tool calls, a refusal, an end by length */
+export function answerText(path: string, isEventStream: boolean, body: Buffer): string | undefined {
+  const isAnthropic = path === "/v1/messages";
+  if (isEventStream) return isAnthropic ? textOfMessageEvents(eventsOf(body)) : textOfChunks(eventsOf(body));
+  const answer = parse(body.toString());
+  return answer === undefined ? undefined : isAnthropic ? textOfMessage(answer) : textOfChoice(answer);
+}
+
+function textOfChoice({ choices }: Json): string | undefined {
+  if (!Array.isArray(choices) || choices.length !== 1) return undefined;
+  const { message, finish_reason: end } = (choices[0] ?? {}) as Json;
+  const { content, tool_calls: calls, function_call: call, refusal } = (message ?? {}) as Json;
+  if (!REGULAR_ENDS.includes(end) || isSome(calls) || isSome(call) || isSome(refusal)) return undefined;
+  return typeof content === "string" && content !== "" ? content : undefined;
+}
+
+function textOfChunks(events: readonly Json[]): string | undefined {
+  let text = "";
+  let end: unknown;
+  for (const { choices, error } of events) {
+    if (error !== undefined || !Array.isArray(choices)) return undefined;
+    for (const choice of choices as (Json | null)[]) {
+      const { content, tool_calls: calls, function_call: call, refusal } = (choice?.delta ?? {}) as Json;
+      if ((choice?.index ?? 0) !== 0 || isSome(calls) || isSome(call) || isSome(refusal)) return undefined;
+      if (typeof content === "string") text += content;
+      end = choice?.finish_reason ?? end;
+    }
+  }
+  return REGULAR_ENDS.includes(end) && text !== "" ? text : undefined;
+}
+
+function textOfMessage({ content, stop_reason: end }: Json): string | undefined {
+  if (!Array.isArray(content) || !REGULAR_ENDS.includes(end)) return undefined;
+  const parts = content as (Json | null)[];
+  if (!parts.every((part) => part?.type === "text" || part?.type === "thinking")) return undefined;
+  const text = parts.map((part) => (typeof part?.text === "string" ? part.text : "")).join("");
+  return text === "" ? undefined : text;
+}
+
+function textOfMessageEvents(events: readonly Json[]): string | undefined {
+  let text = "";
+  let end: unknown;
+  for (const { type, delta, content_block: block } of events) {
+    if (type === "error") return undefined;
+    const kind = ((block ?? {}) as Json).type;
+    if (type === "content_block_start" && kind !== "text" && kind !== "thinking") return undefined;
+    const { text: piece, stop_reason: reason } = (delta ?? {}) as Json;
+    if (type === "content_block_delta" && typeof piece === "string") text += piece;
+    if (type === "message_delta") end = reason ?? end;
+  }
+  return REGULAR_ENDS.includes(end) && text !== "" ? text : undefined;
+}
+
+function eventsOf(body: Buffer): readonly Json[] {
+  return [...body.toString().matchAll(/^data: ?(\{.*)$/gm)].flatMap(([, json]): readonly Json[] => {
+    const event = parse(json!);
+    return event === undefined ? [] : [event];
+  });
+}
+
+const isSome = (value: unknown): boolean =>
+  value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0);
+
+function parse(text: string): Json | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Json) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,51 @@
+/** What became of the requests that the semantic cache looked at. */
+import type { TrustSummary } from "./learning/trust.js";
+
+export interface SemanticCounts {
+  /** Requests whose question was compared with the stored ones. */
+  lookups: number;
+  /** Of these, those with a stored question that was near enough. */
+  candidates: number;
+  /** Of these, those with one that every veto let pass. */
+  agreed: number;
+  /** Hits that were served. */
+  served: number;
+  /** Hits that were generated all the same, to be judged. */
+  audited: number;
+  judgedSame: number;
+  judgedDifferent: number;
+  /** The judge came to no verdict. */
+  unjudged: number;
+  /** A client said that a hit was wrong. */
+  reported: number;
+  stored: number;
+  /** No vector could be had, or the database failed. */
+  failures: number;
+  /** Objections to the nearest candidate by veto. */
+  readonly objections: Record<string, number>;
+}
+
+export const newCounts = (): SemanticCounts => ({
+  lookups: 0,
+  candidates: 0,
+  agreed: 0,
+  served: 0,
+  audited: 0,
+  judgedSame: 0,
+  judgedDifferent: 0,
+  unjudged: 0,
+  reported: 0,
+  stored: 0,
+  failures: 0,
+  objections: {},
+});
+
+export interface SemanticStatus {
+  readonly model: string;
+  /** shadow: nothing is served; serve: hits are served where the bound is met; disabled: audits have contradicted the bound. */
+  readonly state: "shadow" | "serve" | "disabled";
+  readonly entries: number;
+  readonly bytes: number;
+  readonly counts: SemanticCounts;
+  readonly trust: TrustSummary;
+}

@@ -1,0 +1,98 @@
+/** What the semantic cache looks at in a request: the last user text, and the namespace, which is everything else. */
+import { type CacheScope, canonicalBody, sha256 } from "../cache/answer-key.js";
+import { ineligible } from "../cache/eligibility.js";
+import type { GatewayRequest, RequestBody } from "../request.js";
+import { MAX_QUESTION_LENGTH, type Question, questionOf } from "./text/question.js";
+import { VARIED, VOLATILE } from "./words/english.js";
+
+/** Raised whenever vetoes or the namespace change: judgements and answers of other rules do not count. */
+export const RULES_VERSION = 1;
+
+export interface Subject {
+  readonly question: Question;
+  /** Hash of everything but the question: only requests of one namespace may share an answer. */
+  readonly namespace: string;
+  /** Questions of a class have a learned threshold of their own. */
+  readonly promptClass: string;
+}
+
+export interface SubjectTerms {
+  readonly scope: CacheScope;
+  /** The model that the request's name stands for, and the identity of its weights, engine and settings. */
+  readonly model: string;
+  readonly version: string;
+  /** The model that makes the vectors, and the identity of its weights. */
+  readonly embedder: string;
+  /** Whether questions behind earlier turns are compared too, within equal turns. */
+  readonly isMultiTurn: boolean;
+}
+
+type Message = Readonly<Record<string, unknown>>;
+
+const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/messages"];
+/** What these ask for belongs to the tokens of one answer, or is more than one. */
+const PER_ANSWER: readonly string[] = [
+  "logprobs",
+  "top_logprobs",
+  "prompt_logprobs",
+  "echo",
+  "return_token_ids",
+  "audio",
+];
+
+/** @returns undefined: the request is none whose answer another question may get */
+export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject | undefined {
+  const { path, url, body, bytes, route } = request;
+  if (!PATHS.includes(path) || !isPlain(body)) return undefined;
+  const last = lastUserText(body.messages, terms.isMultiTurn);
+  if (last === undefined || last.text.length > MAX_QUESTION_LENGTH || last.text.trim() === "") return undefined;
+  const canonical = canonicalBody({ path, body, bytes });
+  if (canonical === undefined) return undefined;
+  // Sampled answers are welcome: a semantic hit is no copy in any case.
+  const rules = { isOwnEngine: false, assumesDeterministic: true, keepsSampled: true };
+  if (ineligible({ route, path, body }, rules, canonical.kept) !== undefined) return undefined;
+  const question = questionOf(last.text);
+  if (question.form.parts.length === 0 || isForTheMoment(question)) return undefined;
+  const others = { ...body, messages: last.others };
+  const rest = canonicalBody({ path, body: others, bytes: Buffer.from(JSON.stringify(others)) });
+  if (rest === undefined) return undefined;
+  const { scope, model, version, embedder } = terms;
+  const headers = ["anthropic-beta", "anthropic-version", "openai-beta"].map((name) => request.headers[name] ?? null);
+  const facts = [RULES_VERSION, scope.kind, scope.name, scope.credentials, url, model, version, embedder, headers];
+  return {
+    question,
+    namespace: sha256(`${JSON.stringify(facts)}\n${rest.kept}`),
+    promptClass: `${question.form.kind.slice(0, 16)} ${question.language ?? question.scripts.join("+")}`,
+  };
+}
+
+function isPlain(body: RequestBody): boolean {
+  if (PER_ANSWER.some((name) => body[name] !== undefined && body[name] !== null && body[name] !== false)) return false;
+  return body.n === undefined || body.n === null || body.n === 1;
+}
+
+/** Today's weather, another joke: the answer was for the moment. */
+function isForTheMoment({ tokens }: Question): boolean {
+  return tokens.some(({ kind, lower }) => kind === "word" && (VOLATILE.has(lower) || VARIED.has(lower)));
+}
+
+interface LastText {
+  readonly text: string;
+  /** The messages with an empty text in the place of the last one. */
+  readonly others: readonly unknown[];
+}
+
+function lastUserText(messages: unknown, isMultiTurn: boolean): LastText | undefined {
+  if (!Array.isArray(messages)) return undefined;
+  const last = messages.at(-1) as Message | null | undefined;
+  if (last?.role !== "user") return undefined;
+  const isInstruction = (message: Message | null) => message?.role === "system" || message?.role === "developer";
+  if (!isMultiTurn && !messages.slice(0, -1).every(isInstruction)) return undefined;
+  const { content } = last;
+  const before = messages.slice(0, -1);
+  if (typeof content === "string") return { text: content, others: before.concat([{ ...last, content: "" }]) };
+  if (!Array.isArray(content) || content.length !== 1) return undefined;
+  const part = content[0] as Message | null;
+  if (part?.type !== "text" || typeof part.text !== "string") return undefined;
+  return { text: part.text, others: before.concat([{ ...last, content: [{ ...part, text: "" }] }]) };
+}

@@ -1,0 +1,9 @@
+/** Both questions are written in the same script and, where it can be told, in the same language. */
+import { isSameBag, type Veto } from "./veto.js";
+
+export const LANGUAGE: Veto = {
+  name: "language",
+  objects: (a, b) =>
+    !isSameBag(a.scripts, b.scripts) ||
+    (a.language !== undefined && b.language !== undefined && a.language !== b.language),
+};

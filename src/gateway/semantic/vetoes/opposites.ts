@@ -1,0 +1,13 @@
+/** No word of one question is the opposite of a word of the other, among those that the two do not share. */
+import { OPPOSITES } from "../words/antonyms.js";
+import { onlyIn, type Veto } from "./veto.js";
+
+export const OPPOSITE: Veto = {
+  name: "opposites",
+  objects(a, b) {
+    const right = onlyIn(b.words, a.words).flatMap((word) => OPPOSITES.get(word) ?? []);
+    return onlyIn(a.words, b.words)
+      .flatMap((word) => OPPOSITES.get(word) ?? [])
+      .some(([line, side]) => right.some(([otherLine, otherSide]) => line === otherLine && side !== otherSide));
+  },
+};

@@ -1,0 +1,100 @@
+/** What an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON of the admin API and of the database. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import { formatDollars, parseDollars } from "../money.js";
+import { BUDGET_WINDOWS, type Budget, type ScopeLimits } from "../scope.js";
+
+/** As many as OpenAI's API allows. */
+const MAX_PAIRS = 16;
+const MAX_MODELS = 256;
+const MAX_COUNT = 1_000_000_000;
+/** The settings are three objects deep. */
+const MAX_PATCH_DEPTH = 4;
+
+const dollars = z
+  .union([z.string(), z.number()])
+  // The shortest text of a number is what the client wrote.
+  .transform((written) => String(written))
+  .refine((text) => parseDollars(text) !== undefined, {
+    error: "expected dollars with at most nine decimals, such as 12.50",
+  })
+  .transform((text) => formatDollars(parseDollars(text)!));
+
+const budget = z
+  .strictObject({ hard: dollars.optional(), soft: dollars.optional() })
+  .refine(({ hard, soft }) => hard === undefined || soft === undefined || parseDollars(soft)! <= parseDollars(hard)!, {
+    error: "expected soft to be at most hard",
+  });
+
+const count = (min: number) => z.number().int().min(min).max(MAX_COUNT);
+
+const settingsShape = {
+  name: z.string().min(1).max(200),
+  /** Absent: all that the wider scopes allow. */
+  models: z.array(z.string().min(1).max(200)).min(1).max(MAX_MODELS).optional(),
+  requests_per_minute: count(0).optional(),
+  tokens_per_minute: count(0).optional(),
+  concurrent_requests: count(0).optional(),
+  budgets: z.partialRecord(z.enum(BUDGET_WINDOWS), budget).optional(),
+  metadata: z
+    .record(z.string().min(1).max(64), z.string().max(512))
+    .refine((pairs) => Object.keys(pairs).length <= MAX_PAIRS, { error: `expected at most ${MAX_PAIRS} pairs` })
+    .optional(),
+} as const;
+
+export const settingsSchema = z.strictObject(settingsShape);
+export type Settings = z.output<typeof settingsSchema>;
+
+/** The fields that a new scope has beside its settings. */
+export function creationSchema<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.strictObject({ ...settingsShape, ...shape });
+}
+
+export function limitsOf(settings: Settings): ScopeLimits {
+  const budgets = BUDGET_WINDOWS.flatMap((window): Budget[] => {
+    const { hard, soft } = settings.budgets?.[window] ?? {};
+    if (hard === undefined && soft === undefined) return [];
+    return [{ window, hard: amountOf(hard), soft: amountOf(soft) }];
+  });
+  return {
+    requestsPerMinute: settings.requests_per_minute,
+    tokensPerMinute: settings.tokens_per_minute,
+    concurrentRequests: settings.concurrent_requests,
+    budgets,
+  };
+}
+
+function amountOf(text: string | undefined): bigint | undefined {
+  return text === undefined ? undefined : parseDollars(text);
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** JSON Merge Patch (RFC 7396): objects are merged, null removes, all else replaces. */
+export function mergePatch(target: Json, patch: Json, depth = 0): Json {
+  if (depth > MAX_PATCH_DEPTH) throw new MillraceError("invalid_parameter", "expected a flat body, got a deep one");
+  const merged = new Map(Object.entries(target));
+  for (const [name, value] of Object.entries(patch)) {
+    const before = merged.get(name);
+    if (value === null) merged.delete(name);
+    else merged.set(name, isObject(value) ? mergePatch(isObject(before) ? before : {}, value, depth + 1) : value);
+  }
+  return Object.fromEntries(merged);
+}
+
+/** Checks JSON of a client. Throws invalid_parameter with the field at fault. */
+export function parseFields<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const param = issue?.path.map(String).join(".") ?? "";
+  const detail = issue?.code === "unrecognized_keys" ? `no field ${issue.keys.join(", ")}` : (issue?.message ?? "");
+  throw new MillraceError(
+    "invalid_parameter",
+    `${param === "" ? "body" : param}: ${detail}`,
+    param === "" ? {} : { param },
+  );
+}
