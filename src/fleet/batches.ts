@@ -14,6 +14,8 @@ interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "au
   readonly pool: UpstreamPool;
   /** The model that a name stands for. */
   readonly nameOf: (name: string) => string;
+  /** Names that stand for no single model. */
+  readonly virtualModels: () => readonly string[];
   readonly proxy: () => RunningProxy;
 }
 
@@ -24,8 +26,12 @@ export function fleetBatches(options: FleetBatchesOptions): BatchService {
     folder: join(dataFolder, "batches"),
     settings: () => settingsOf(config()),
     submit: (line, sink) => proxy().submit({ ...line, headers: { ...line.headers, [BACKGROUND_HEADER]: "1" } }, sink),
-    modelOf: (body) => modelOf(body, pool.models(), nameOf),
-    loadOf: (model) => loadOf(model, config(), pool, proxy()),
+    modelOf: (body) => modelOf(body, pool.models(), nameOf, options.virtualModels()),
+    loadOf: (model) => {
+      // A line for a virtual model may go to any.
+      const models = options.virtualModels().includes(model) ? pool.models() : [model];
+      return loadOf(models, config(), pool, proxy());
+    },
   });
 }
 
@@ -42,15 +48,21 @@ function settingsOf({ batches, limits, timeouts }: FleetConfig): BatchSettings {
   };
 }
 
-function loadOf(model: string, { routing }: FleetConfig, pool: UpstreamPool, proxy: RunningProxy): ModelLoad {
-  const ready = pool.upstreams(model).filter(({ state }) => state === "ready");
+function loadOf(
+  models: readonly string[],
+  { routing }: FleetConfig,
+  pool: UpstreamPool,
+  proxy: RunningProxy,
+): ModelLoad {
+  const byId = new Map(models.flatMap((model) => pool.upstreams(model).map((each) => [each.id, each] as const)));
+  const ready = [...byId.values()].filter(({ state }) => state === "ready");
   const seats = ready.map(({ capacity }) => capacity.seats);
   const isKnown = seats.every((each) => each !== undefined);
   return {
     numReady: ready.length,
     seats: isKnown ? Math.floor(seats.reduce((sum, each) => sum + each!, 0) * routing.seatFactor) : undefined,
     numInFlight: ready.reduce((sum, { id }) => sum + proxy.numInFlight(id), 0),
-    numWaiting: proxy.numWaiting(model),
+    numWaiting: Math.max(0, ...models.map((model) => proxy.numWaiting(model))),
     yieldsToOthers: ready.every(({ engine }) => engine === "millrace"),
   };
 }

@@ -324,6 +324,7 @@ export class Fleet {
       authorize: (headers) => tenants.authorize(headers),
       pool: this.#pool,
       nameOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
       proxy: () => this.#running(),
       logger: this.options.logger,
     });

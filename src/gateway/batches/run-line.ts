@@ -4,7 +4,7 @@ import type { AnswerSink } from "../answer.js";
 import { BufferSink } from "../answer.js";
 import type { Cancellation } from "../cancellation.js";
 import type { Ending } from "../pipeline.js";
-import { RequestRecord } from "../record.js";
+import { NOTE, RequestRecord } from "../record.js";
 import type { Caller, RequestBody } from "../request.js";
 import { usageOf } from "./answer-usage.js";
 import type { LineRequest } from "./read-line.js";
@@ -45,8 +45,8 @@ export interface LineAgain {
   readonly giveUp: LineResult;
 }
 
-/** Behind every class of clients' requests, which are integers of 32 bits. */
-export const LINE_PRIORITY = 2 ** 31;
+/** The last class that there is: priorities are integers of 32 bits. */
+export const LINE_PRIORITY = 2 ** 31 - 1;
 /** Larger answers are errors, since they are held in memory. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
@@ -112,7 +112,7 @@ function submissionOf(
   cancellation: Cancellation,
 ): LineSubmission {
   const record = new RequestRecord();
-  record.notes.set("batch", batch.id);
+  record.notes.set(NOTE.batch, batch.id);
   // A line goes last whatever it says, and its engine may refuse priorities.
   const { priority: _, ...body } = request.body;
   return {
