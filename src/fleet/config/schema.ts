@@ -1,5 +1,6 @@
 /** The schema of millrace.yaml. It checks the file, documents its keys and is published as JSON Schema. */
 import { z } from "zod";
+import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "../../core/config-values.js";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
@@ -14,7 +15,6 @@ import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
 import { tenantKeys } from "./sections/tenants.js";
-import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;

@@ -1,12 +1,12 @@
 /** Files and batches in a fleet: lines go through the proxy, and fill the seats that its clients leave free. */
 import { join } from "node:path";
-import { BACKGROUND_HEADER } from "../core/background.js";
-import type { ModelLoad } from "../gateway/batches/pace.js";
-import { BatchService, type BatchServiceOptions, type BatchSettings } from "../gateway/batches/service.js";
-import type { FleetConfig } from "./config/schema.js";
-import type { RunningProxy } from "./proxy/proxy.js";
-import { modelOf } from "./proxy/request-terms.js";
-import type { UpstreamPool } from "./upstream/upstream.js";
+import { BACKGROUND_HEADER } from "../../core/background.js";
+import type { ModelLoad } from "../../gateway/batches/pace.js";
+import { BatchService, type BatchServiceOptions, type BatchSettings } from "../../gateway/batches/service.js";
+import type { FleetConfig } from "../config/schema.js";
+import type { RunningProxy } from "../proxy/proxy.js";
+import { modelOf } from "../proxy/request-terms.js";
+import type { UpstreamPool } from "../upstream/upstream.js";
 
 interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "authorize" | "logger"> {
   readonly dataFolder: string;

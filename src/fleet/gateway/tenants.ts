@@ -4,17 +4,17 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
-import { MillraceError, toMillraceError } from "../core/errors.js";
-import { OPENAI } from "../gateway/api/dialect.js";
-import type { Caller } from "../gateway/request.js";
-import { createTenantsApp } from "../gateway/tenants/admin-app.js";
-import { modelFilter } from "../gateway/tenants/model-globs.js";
-import { isToken, OidcTokens, type TokenClaims } from "../gateway/tenants/oidc.js";
-import { OWN_KEY_PATH, ownKey, type UsageOf } from "../gateway/tenants/own-key.js";
-import { TenantStore } from "../gateway/tenants/tenant-store.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { OPENAI } from "../../gateway/api/dialect.js";
+import type { Caller } from "../../gateway/request.js";
+import { createTenantsApp } from "../../gateway/tenants/admin-app.js";
+import { modelFilter } from "../../gateway/tenants/model-globs.js";
+import { isToken, OidcTokens, type TokenClaims } from "../../gateway/tenants/oidc.js";
+import { OWN_KEY_PATH, ownKey, type UsageOf } from "../../gateway/tenants/own-key.js";
+import { TenantStore } from "../../gateway/tenants/tenant-store.js";
+import type { FleetConfig } from "../config/schema.js";
+import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 import { authorizeWith, type CallerSources, hasTenants } from "./authorize.js";
-import type { FleetConfig } from "./config/schema.js";
-import { logFailure, respondJson, respondWithError } from "./proxy/respond.js";
 
 export interface TenantsOptions {
   /** As of the start: `managed-keys` and `oidc` do not change. */

@@ -1,6 +1,6 @@
 /** What a virtual model may cost at most: the dearest model of a route, all models of a cascade. A budget reserves that, and pays what was used. */
-import type { Price } from "../gateway/prices/price.js";
-import type { FleetConfig } from "./config/schema.js";
+import type { Price } from "../../gateway/prices/price.js";
+import type { FleetConfig } from "../config/schema.js";
 
 type Virtual = Pick<FleetConfig, "routes" | "cascades">;
 

@@ -1,12 +1,12 @@
 /** Managed keys through the real proxy: what an administrator does, and what a key may then do. */
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
-import { answerJson, startFleet, type TestFleet } from "../../test/helpers/stand-in.js";
-import { openDatabase } from "../gateway/store/database.js";
-import { ModelAccess } from "../gateway/tenants/model-access.js";
-import type { ScopeUsage } from "../gateway/tenants/own-key.js";
-import { adminHandler } from "./admin.js";
-import { parseConfig } from "./config/read-config.js";
+import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { openDatabase } from "../../gateway/store/database.js";
+import { ModelAccess } from "../../gateway/tenants/model-access.js";
+import type { ScopeUsage } from "../../gateway/tenants/own-key.js";
+import { adminHandler } from "../admin.js";
+import { parseConfig } from "../config/read-config.js";
 import { Tenants } from "./tenants.js";
 
 const closing: (() => Promise<unknown>)[] = [];

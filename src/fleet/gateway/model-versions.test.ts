@@ -2,10 +2,10 @@ import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { modelSpec } from "../../test/helpers/fleet.js";
-import { TestPool, upstreamOf } from "../../test/helpers/fleet-pool.js";
+import { modelSpec } from "../../../test/helpers/fleet.js";
+import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
 import { ModelVersions } from "./model-versions.js";
-import type { ModelSpec } from "./upstream/model-spec.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-versions-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import fc from "fast-check";
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
-import { answerJson, type Behaviour, beginStream, startFleet, type TestFleet } from "../../test/helpers/stand-in.js";
-import { parseConfig } from "./config/read-config.js";
+import { answerJson, type Behaviour, beginStream, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { parseConfig } from "../config/read-config.js";
 import { createGuardrails } from "./hook-policies.js";
 
 const closing: (() => Promise<unknown>)[] = [];

@@ -2,10 +2,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
-import { errorBody } from "../core/error-body.js";
-import { MillraceError, toMillraceError } from "../core/errors.js";
-import type { SemanticCache } from "../gateway/semantic/policy.js";
-import type { Authorize } from "./proxy/options.js";
+import { errorBody } from "../../core/error-body.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { SemanticCache } from "../../gateway/semantic/policy.js";
+import type { Authorize } from "../proxy/options.js";
 
 export interface CachePathsTarget {
   readonly authorize: Authorize;

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BufferSink } from "../answer.js";
-import type { GatewayRequest } from "../request.js";
+import { BufferSink } from "./answer.js";
 import { askUsage } from "./ask-usage.js";
+import type { GatewayRequest } from "./request.js";
 
 const requestOf = (json: string, path = "/v1/chat/completions"): GatewayRequest => {
   const body = JSON.parse(json);

@@ -5,10 +5,10 @@
 import { createHash, randomUUID } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { cpus } from "node:os";
-import { packageVersion } from "../core/package-root.js";
-import { fingerprint, fingerprintOfFile } from "./supervision/build-cache.js";
-import type { ModelSpec } from "./upstream/model-spec.js";
-import type { InstanceState, Upstream, UpstreamPool } from "./upstream/upstream.js";
+import { packageVersion } from "../../core/package-root.js";
+import { fingerprint, fingerprintOfFile } from "../supervision/build-cache.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
+import type { InstanceState, Upstream, UpstreamPool } from "../upstream/upstream.js";
 
 /** States of instances that may answer a request. */
 const ANSWERING: readonly InstanceState[] = ["ready", "suspect"];

@@ -7,11 +7,11 @@ import {
   startFleet,
   type TestFleet,
   until,
-} from "../../test/helpers/stand-in.js";
-import type { Caller } from "../gateway/request.js";
-import { RoutePolicy } from "../gateway/routes/route-policy.js";
-import { type ModelRoute, ROUTE_DEFAULTS } from "../gateway/routes/route-table.js";
-import { TermsPolicy } from "../gateway/routes/terms-policy.js";
+} from "../../../test/helpers/stand-in.js";
+import type { Caller } from "../../gateway/request.js";
+import { RoutePolicy } from "../../gateway/routes/route-policy.js";
+import { type ModelRoute, ROUTE_DEFAULTS } from "../../gateway/routes/route-table.js";
+import { TermsPolicy } from "../../gateway/routes/terms-policy.js";
 
 let fleet: TestFleet;
 afterEach(() => fleet.stop());

@@ -1,17 +1,17 @@
 /** Makes the policy of limits and budgets from the configuration, with its store. */
 
-import type { LimitedScope } from "../gateway/budget/claims.js";
-import { EmbeddedStore } from "../gateway/budget/embedded-store.js";
-import { LimitsPolicy } from "../gateway/budget/limits-policy.js";
-import { PostgresStore } from "../gateway/budget/postgres-store.js";
-import { RedisStore } from "../gateway/budget/redis-store.js";
-import type { BudgetStore } from "../gateway/budget/store.js";
-import { formatDollars } from "../gateway/money.js";
-import { groupCommitOf } from "../gateway/store/group-commit.js";
-import type { FleetConfig } from "./config/schema.js";
-import { limitsFrom } from "./config/sections/budgets.js";
-import type { PolicyContext } from "./policies.js";
-import type { EngineName } from "./upstream/engine.js";
+import type { LimitedScope } from "../../gateway/budget/claims.js";
+import { EmbeddedStore } from "../../gateway/budget/embedded-store.js";
+import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
+import { PostgresStore } from "../../gateway/budget/postgres-store.js";
+import { RedisStore } from "../../gateway/budget/redis-store.js";
+import type { BudgetStore } from "../../gateway/budget/store.js";
+import { formatDollars } from "../../gateway/money.js";
+import { groupCommitOf } from "../../gateway/store/group-commit.js";
+import type { FleetConfig } from "../config/schema.js";
+import { limitsFrom } from "../config/sections/budgets.js";
+import type { EngineName } from "../upstream/engine.js";
+import type { PolicyContext } from "./policy-context.js";
 import { highestPrice, modelsBehind } from "./virtual-price.js";
 
 /** Engines that report token counts with every event. */

@@ -2,12 +2,12 @@
 import type Anthropic from "@anthropic-ai/sdk";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startAnthropicServer } from "../../test/helpers/providers/anthropic-server.js";
-import { startBedrockServer } from "../../test/helpers/providers/bedrock-server.js";
-import { type Gateway, startGateway } from "../../test/helpers/providers/gateway.js";
-import { startGoogleServer } from "../../test/helpers/providers/google-server.js";
-import { startOpenaiServer } from "../../test/helpers/providers/openai-server.js";
-import type { ProviderServer } from "../../test/helpers/providers/provider-server.js";
+import { startAnthropicServer } from "../../../test/helpers/providers/anthropic-server.js";
+import { startBedrockServer } from "../../../test/helpers/providers/bedrock-server.js";
+import { type Gateway, startGateway } from "../../../test/helpers/providers/gateway.js";
+import { startGoogleServer } from "../../../test/helpers/providers/google-server.js";
+import { startOpenaiServer } from "../../../test/helpers/providers/openai-server.js";
+import type { ProviderServer } from "../../../test/helpers/providers/provider-server.js";
 
 const KEY = "sk-test-0123456789abcdef";
 const AWS = {

@@ -1,7 +1,7 @@
 /** The administrator's view of kept answers: how many there are, and how to purge them. */
 import { Hono } from "hono";
-import { MillraceError } from "../core/errors.js";
-import type { PurgeFilter, StoreStats } from "../gateway/cache/answer-store.js";
+import { MillraceError } from "../../core/errors.js";
+import type { PurgeFilter, StoreStats } from "../../gateway/cache/answer-store.js";
 
 export interface CacheAdmin {
   stats(): Promise<StoreStats & { readonly running: number }>;

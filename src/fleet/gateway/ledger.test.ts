@@ -9,13 +9,13 @@ import {
   startFleet,
   type TestFleet,
   until,
-} from "../../test/helpers/stand-in.js";
-import type { Policy } from "../gateway/pipeline.js";
-import { NOTE } from "../gateway/record.js";
-import { openDatabase } from "../gateway/store/database.js";
-import { adminHandler } from "./admin.js";
+} from "../../../test/helpers/stand-in.js";
+import type { Policy } from "../../gateway/pipeline.js";
+import { openDatabase } from "../../gateway/store/database.js";
+import { NOTE } from "../../gateway/usage/record.js";
+import { adminHandler } from "../admin.js";
+import { parseConfig } from "../config/read-config.js";
 import { authorizeBy } from "./authorize.js";
-import { parseConfig } from "./config/read-config.js";
 import { Ledger } from "./ledger.js";
 
 const closing: (() => Promise<unknown>)[] = [];

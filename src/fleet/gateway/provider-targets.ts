@@ -1,10 +1,10 @@
 /** The address of an attached server, and for a paid API how it is asked. */
 
-import { defaultUrl, type Provider } from "../gateway/dialects/provider.js";
-import { isProbed, isProviderEngine } from "./config/provider-conflicts.js";
-import type { ModelEntry } from "./config/schema.js";
-import type { Attachment } from "./config/sections/provider.js";
-import type { UpstreamTarget } from "./upstream/upstream.js";
+import { defaultUrl, type Provider } from "../../gateway/dialects/provider.js";
+import { isProbed, isProviderEngine } from "../config/provider-conflicts.js";
+import type { ModelEntry } from "../config/schema.js";
+import type { Attachment } from "../config/sections/provider.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 
 type Address = Pick<UpstreamTarget, "url" | "apiKey" | "provider" | "maxConcurrency">;
 

@@ -1,15 +1,15 @@
 /** Makes the exact cache and the policy of Idempotency-Key from the configuration, with their store. */
-import type { AnswerStore } from "../gateway/cache/answer-store.js";
-import { EmbeddedStore } from "../gateway/cache/embedded-store.js";
-import { type CachedModel, ExactCache } from "../gateway/cache/exact-cache.js";
-import { MemoryStore } from "../gateway/cache/memory-store.js";
-import { RedisStore } from "../gateway/cache/redis-store.js";
-import { SafeStore } from "../gateway/cache/safe-store.js";
-import { Idempotency } from "../gateway/idempotency/idempotency.js";
+import type { AnswerStore } from "../../gateway/cache/answer-store.js";
+import { EmbeddedStore } from "../../gateway/cache/embedded-store.js";
+import { type CachedModel, ExactCache } from "../../gateway/cache/exact-cache.js";
+import { MemoryStore } from "../../gateway/cache/memory-store.js";
+import { RedisStore } from "../../gateway/cache/redis-store.js";
+import { SafeStore } from "../../gateway/cache/safe-store.js";
+import { Idempotency } from "../../gateway/idempotency/idempotency.js";
+import type { FleetConfig } from "../config/schema.js";
+import { cacheOf } from "../config/sections/cache.js";
 import { needsKeys } from "./authorize.js";
-import type { FleetConfig } from "./config/schema.js";
-import { cacheOf } from "./config/sections/cache.js";
-import type { PolicyContext } from "./policies.js";
+import type { PolicyContext } from "./policy-context.js";
 
 /** @returns undefined if no model has a cache */
 export async function createExactCache(context: PolicyContext): Promise<ExactCache | undefined> {

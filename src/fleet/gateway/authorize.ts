@@ -1,11 +1,11 @@
 /** Identifies the tenant of a request by its API key. */
 import type { IncomingHttpHeaders } from "node:http";
-import { createKeyCheck, givenKeys, noValidKey } from "../core/api-keys.js";
-import { keepsApart } from "../core/cache-scope.js";
-import type { Caller } from "../gateway/request.js";
-import type { Scope } from "../gateway/scope.js";
-import type { FleetConfig } from "./config/schema.js";
-import type { Secret } from "./config/values.js";
+import { createKeyCheck, givenKeys, noValidKey } from "../../core/api-keys.js";
+import { keepsApart } from "../../core/cache-scope.js";
+import type { Secret } from "../../core/config-values.js";
+import type { Caller } from "../../gateway/request.js";
+import type { Scope } from "../../gateway/scope.js";
+import type { FleetConfig } from "../config/schema.js";
 
 /**
  * Without keys every request is allowed, and all belong to one tenant.

@@ -1,7 +1,7 @@
 /** The types of values in millrace.yaml, as zod schemas whose titles and examples appear in error messages. */
 import { inspect } from "node:util";
 import { z } from "zod";
-import { parseByteSize, parseDurationMs } from "../../core/quantities.js";
+import { parseByteSize, parseDurationMs } from "./quantities.js";
 
 type Camel<S extends string> = S extends `${infer Head}-${infer Rest}` ? `${Head}${Capitalize<Camel<Rest>>}` : S;
 type CamelKeys<T> = { readonly [K in keyof T as K extends string ? Camel<K> : K]: T[K] };

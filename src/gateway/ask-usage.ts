@@ -2,8 +2,8 @@
  * Asks the upstream for the token counts of a stream whose client did not ask, and keeps their event from that client. OpenAI's chat and completions alone
  * need this: the streams of every other API have counts.
  */
-import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
-import { type GatewayRequest, type RequestBody, withBody } from "../request.js";
+import { type AnswerHead, type AnswerSink, PassingSink } from "./answer.js";
+import { type GatewayRequest, type RequestBody, withBody } from "./request.js";
 
 const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 const OPEN_BRACE = 0x7b;

@@ -1,14 +1,14 @@
 /** Makes the policies of `hooks` from the configuration. */
-import { Checker } from "../gateway/hooks/checker.js";
-import type { Guard } from "../gateway/hooks/guard.js";
-import { Guardrails } from "../gateway/hooks/guardrails.js";
-import { Langfuse } from "../gateway/hooks/langfuse.js";
-import { LangfuseQueue } from "../gateway/hooks/langfuse-queue.js";
-import { compilePatterns } from "../gateway/hooks/pattern-set.js";
-import { personalDataPatterns } from "../gateway/hooks/personal-data.js";
-import { matchesGlob } from "../gateway/tenants/model-globs.js";
-import type { GuardrailConfig } from "./config/sections/hooks.js";
-import type { PolicyContext } from "./policies.js";
+import { Checker } from "../../gateway/hooks/checker.js";
+import type { Guard } from "../../gateway/hooks/guard.js";
+import { Guardrails } from "../../gateway/hooks/guardrails.js";
+import { Langfuse } from "../../gateway/hooks/langfuse.js";
+import { LangfuseQueue } from "../../gateway/hooks/langfuse-queue.js";
+import { compilePatterns } from "../../gateway/hooks/pattern-set.js";
+import { personalDataPatterns } from "../../gateway/hooks/personal-data.js";
+import { matchesGlob } from "../../gateway/tenants/model-globs.js";
+import type { GuardrailConfig } from "../config/sections/hooks.js";
+import type { PolicyContext } from "./policy-context.js";
 
 type HookContext = Pick<PolicyContext, "config" | "logger"> & {
   readonly models: Pick<PolicyContext["models"], "resolve">;

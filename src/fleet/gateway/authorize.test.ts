@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { isCacheScope } from "../core/cache-scope.js";
+import { isCacheScope } from "../../core/cache-scope.js";
+import { Secret } from "../../core/config-values.js";
 import { authorizeBy } from "./authorize.js";
-import { Secret } from "./config/values.js";
 
 const authorize = authorizeBy([
   { tenant: "search", key: new Secret("sk-1") },

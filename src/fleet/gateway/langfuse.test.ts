@@ -3,9 +3,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
-import { answerJson, beginStream, sse, startFleet, type TestFleet } from "../../test/helpers/stand-in.js";
-import { LangfuseQueue } from "../gateway/hooks/langfuse-queue.js";
-import { parseConfig } from "./config/read-config.js";
+import { answerJson, beginStream, sse, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { LangfuseQueue } from "../../gateway/hooks/langfuse-queue.js";
+import { parseConfig } from "../config/read-config.js";
 import { createGuardrails, createLangfuse } from "./hook-policies.js";
 
 const closing: (() => Promise<unknown>)[] = [];

@@ -4,12 +4,12 @@ import { spawnSync } from "node:child_process";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { startAnthropicServer } from "../../test/helpers/providers/anthropic-server.js";
-import { awsFrame, startBedrockServer } from "../../test/helpers/providers/bedrock-server.js";
-import { type Gateway, startGateway } from "../../test/helpers/providers/gateway.js";
-import { googleLimited, startGoogleServer } from "../../test/helpers/providers/google-server.js";
-import { startOpenaiServer } from "../../test/helpers/providers/openai-server.js";
-import type { ProviderAsked, ProviderServer, Reply } from "../../test/helpers/providers/provider-server.js";
+import { startAnthropicServer } from "../../../test/helpers/providers/anthropic-server.js";
+import { awsFrame, startBedrockServer } from "../../../test/helpers/providers/bedrock-server.js";
+import { type Gateway, startGateway } from "../../../test/helpers/providers/gateway.js";
+import { googleLimited, startGoogleServer } from "../../../test/helpers/providers/google-server.js";
+import { startOpenaiServer } from "../../../test/helpers/providers/openai-server.js";
+import type { ProviderAsked, ProviderServer, Reply } from "../../../test/helpers/providers/provider-server.js";
 
 const KEY = "sk-test-0123456789abcdef";
 const OTHER_KEY = "sk-test-fedcba9876543210";

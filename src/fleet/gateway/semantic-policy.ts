@@ -1,20 +1,20 @@
 /** Makes the semantic cache from the configuration: its vectors and judges are requests to models of this fleet. */
 import { createHash, randomUUID } from "node:crypto";
-import { MillraceError } from "../core/errors.js";
-import { BufferSink } from "../gateway/answer.js";
-import { credentialsOf } from "../gateway/cache/answer-key.js";
-import { Cancellation } from "../gateway/cancellation.js";
-import { answerText } from "../gateway/semantic/answer-text.js";
-import { Embedder } from "../gateway/semantic/embedder.js";
-import { answerJudge, type Judge, modelJudge, remoteJudge } from "../gateway/semantic/judge.js";
-import { ModelCache } from "../gateway/semantic/model-cache.js";
-import { type CachedModel, OWN_TENANT, SemanticCache } from "../gateway/semantic/policy.js";
-import { Entries } from "../gateway/semantic/store/entries.js";
-import { Judgements } from "../gateway/semantic/store/judgements.js";
-import { RULES_VERSION } from "../gateway/semantic/subject.js";
-import { GroupCommit } from "../gateway/store/group-commit.js";
-import type { ModelEntry } from "./config/schema.js";
-import type { PolicyContext } from "./policies.js";
+import { MillraceError } from "../../core/errors.js";
+import { BufferSink } from "../../gateway/answer.js";
+import { credentialsOf } from "../../gateway/cache/answer-key.js";
+import { Cancellation } from "../../gateway/cancellation.js";
+import { answerText } from "../../gateway/semantic/answer-text.js";
+import { Embedder } from "../../gateway/semantic/embedder.js";
+import { answerJudge, type Judge, modelJudge, remoteJudge } from "../../gateway/semantic/judge.js";
+import { ModelCache } from "../../gateway/semantic/model-cache.js";
+import { type CachedModel, OWN_TENANT, SemanticCache } from "../../gateway/semantic/policy.js";
+import { Entries } from "../../gateway/semantic/store/entries.js";
+import { Judgements } from "../../gateway/semantic/store/judgements.js";
+import { RULES_VERSION } from "../../gateway/semantic/subject.js";
+import { GroupCommit } from "../../gateway/store/group-commit.js";
+import type { ModelEntry } from "../config/schema.js";
+import type { PolicyContext } from "./policy-context.js";
 
 type Settings = NonNullable<ModelEntry["semanticCache"]>;
 

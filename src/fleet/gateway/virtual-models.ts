@@ -2,16 +2,16 @@
 import { createHash } from "node:crypto";
 import type Database from "libsql";
 import type { Logger } from "pino";
-import { MillraceError } from "../core/errors.js";
-import { type Cascade, CascadePolicy, type Decision } from "../gateway/cascade/cascade-policy.js";
-import { Guard, type GuardReport } from "../gateway/cascade/guard.js";
-import { type RouterFile, readRouterFile } from "../gateway/cascade/router-file.js";
-import type { Policy } from "../gateway/pipeline.js";
-import type { ErrorClass } from "../gateway/routes/error-class.js";
-import { RoutePolicy } from "../gateway/routes/route-policy.js";
-import type { ModelRoute } from "../gateway/routes/route-table.js";
-import { TermsPolicy } from "../gateway/routes/terms-policy.js";
-import type { FleetConfig } from "./config/schema.js";
+import { MillraceError } from "../../core/errors.js";
+import { type Cascade, CascadePolicy, type Decision } from "../../gateway/cascade/cascade-policy.js";
+import { Guard, type GuardReport } from "../../gateway/cascade/guard.js";
+import { type RouterFile, readRouterFile } from "../../gateway/cascade/router-file.js";
+import type { Policy } from "../../gateway/pipeline.js";
+import type { ErrorClass } from "../../gateway/routes/error-class.js";
+import { RoutePolicy } from "../../gateway/routes/route-policy.js";
+import type { ModelRoute } from "../../gateway/routes/route-table.js";
+import { TermsPolicy } from "../../gateway/routes/terms-policy.js";
+import type { FleetConfig } from "../config/schema.js";
 
 /** Counts for metrics. */
 export interface RouteCounts {

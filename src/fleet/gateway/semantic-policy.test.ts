@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
-import { answerJson, type Behaviour, beginStream, sse, startStandIn } from "../../test/helpers/stand-in.js";
-import type { SemanticStatus } from "../gateway/semantic/counters.js";
-import { parseConfig } from "./config/read-config.js";
-import { Fleet } from "./fleet.js";
+import { answerJson, type Behaviour, beginStream, sse, startStandIn } from "../../../test/helpers/stand-in.js";
+import type { SemanticStatus } from "../../gateway/semantic/counters.js";
+import { parseConfig } from "../config/read-config.js";
+import { Fleet } from "../fleet.js";
 
 type StandIn = Awaited<ReturnType<typeof startStandIn>>;
 

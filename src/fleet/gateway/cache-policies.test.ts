@@ -10,11 +10,11 @@ import {
   startFleet,
   type TestFleet,
   until,
-} from "../../test/helpers/stand-in.js";
-import { type CachedModel, type CacheResult, type CacheSettings, ExactCache } from "../gateway/cache/exact-cache.js";
-import { MemoryStore } from "../gateway/cache/memory-store.js";
-import { Idempotency } from "../gateway/idempotency/idempotency.js";
-import type { Policy } from "../gateway/pipeline.js";
+} from "../../../test/helpers/stand-in.js";
+import { type CachedModel, type CacheResult, type CacheSettings, ExactCache } from "../../gateway/cache/exact-cache.js";
+import { MemoryStore } from "../../gateway/cache/memory-store.js";
+import { Idempotency } from "../../gateway/idempotency/idempotency.js";
+import type { Policy } from "../../gateway/pipeline.js";
 
 let fleet: TestFleet;
 afterEach(() => fleet.stop());
