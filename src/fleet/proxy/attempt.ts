@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
-import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
+import type { UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
 import { answerHeaders } from "./headers.js";
@@ -37,8 +37,10 @@ export interface AttemptContext {
   mayRetry(): boolean;
   /** @param status of the answer */
   onFirstByte(status: number): void;
-  /** Receives the token counts at the end of an answer that has them; absent: answers are not searched for them. */
-  readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
+  /** Gets the bytes of the answer; absent: nobody wants its token counts. */
+  readonly usage: UsageReader | undefined;
+  /** The last byte of a whole answer has come, and the sink is about to get it. */
+  onComplete(): void;
   /** Turns a provider's answer into the client's dialect. */
   readonly translation?: Translation | undefined;
   /** Told of the head of a provider's answer, even if the answer is not passed on. */
@@ -65,16 +67,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders = {};
   /** Set if the answer is a stream of events. */
   #events: WholeEvents | undefined;
-  readonly #usage: UsageReader | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
   #numDiscarded = 0;
   readonly #discarded: Buffer[] = [];
   #settle: (result: AttemptResult) => void = () => {};
 
-  constructor(private readonly context: AttemptContext) {
-    if (context.onUsage !== undefined) this.#usage = new UsageReader();
-  }
+  constructor(private readonly context: AttemptContext) {}
 
   run(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<AttemptResult> {
     return new Promise((resolve) => {
@@ -134,9 +133,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "over") return;
     if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
     this.#lastByteMs = performance.now();
-    const { translation } = this.context;
-    if (translation === undefined) this.#usage?.push(chunk);
+    const { translation, usage } = this.context;
     const bytes = translation?.push(chunk) ?? this.#events?.push(chunk) ?? chunk;
+    if (translation !== undefined) usage?.pushEvents(bytes);
+    else if (this.#events !== undefined) usage?.pushEvents(chunk);
+    else usage?.push(chunk);
     if (bytes.length > 0) this.#pass(bytes, controller);
     this.#checkTranslation();
   }
@@ -153,9 +154,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
     // A translation that failed has ended the attempt.
     if (this.#isOver()) return;
     if (this.#state === "waiting") this.#begin();
+    this.context.onComplete();
     this.context.sink.end(last);
-    const usage = translation === undefined ? this.#usage?.read() : usageOf(translation);
-    if (usage !== undefined) this.context.onUsage?.(usage);
     this.#finish({ kind: "answered", status: translation?.head().status ?? this.#status });
   }
 
@@ -260,12 +260,6 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #abort(): void {
     this.#controller?.abort(new Error("no longer wanted"));
   }
-}
-
-function usageOf(translation: Translation): TokenUsage | undefined {
-  const counts = translation.counts();
-  if (counts === undefined) return undefined;
-  return { inputTokens: counts.fresh + counts.cacheRead + counts.cacheWrite, outputTokens: counts.output };
 }
 
 /** Whether the answer is an uncompressed event stream: a compressed one can neither be cut between events nor end with an event of ours. */

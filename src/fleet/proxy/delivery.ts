@@ -10,6 +10,7 @@ import type { AttemptRecord } from "../../gateway/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import { processOf } from "../upstream/upstream.js";
+import { AnswerCounts } from "./answer-counts.js";
 import type { Sendable, UpstreamContext } from "./arrival.js";
 import { Attempt, type AttemptContext, type AttemptResult, type Refused } from "./attempt.js";
 import { type Message, messageTo } from "./message.js";
@@ -159,6 +160,7 @@ export class Delivery {
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
     const { options, router, connections } = this.context;
     const { route, path, observer } = this.sendable.request;
+    const { attempts, watcher, wantsUsage } = this.sendable.request.record;
     const { upstream, target } = lease;
     const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
     const { translation, ...message } = this.#message(lease, seed);
@@ -170,7 +172,11 @@ export class Delivery {
       model: upstream.model,
       startMs: performance.now(),
     };
-    this.sendable.request.record.attempts.push(record);
+    attempts.push(record);
+    watcher?.began(record);
+    const isCounted = route.isGeneration || path.endsWith("/embeddings");
+    const isUsed = wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
+    const counts = new AnswerCounts(isUsed, translation);
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
@@ -186,9 +192,17 @@ export class Delivery {
         if (isHedge) observer.routed(upstream.id, lease.matchedFraction);
         record.firstByteMs = performance.now();
         record.status = status;
+        watcher?.answering(record);
         observer.firstByte();
       },
-      onUsage: route.isGeneration || path.endsWith("/embeddings") ? observer.used : undefined,
+      usage: counts.reader,
+      onComplete: () => {
+        const whole = counts.whole();
+        if (whole !== undefined) record.usage = whole;
+        watcher?.completing(record);
+        const used = isCounted ? counts.usage() : undefined;
+        if (used !== undefined) observer.used?.(used);
+      },
       translation,
       ...(translation === undefined ? {} : limitListeners(lease)),
     });
@@ -203,9 +217,12 @@ export class Delivery {
       record.endMs = performance.now();
       record.outcome = result.kind;
       if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
-      const usage = translation?.counts();
-      if (usage !== undefined) record.usage = usage;
       if (result.kind === "refused") record.status = result.status;
+      else if (result.kind !== "answered" && record.firstByteMs !== undefined) {
+        const cut = counts.cut(this.sendable.entrant.request.prefix.promptTokens);
+        if (cut !== undefined) record.usage = cut;
+      }
+      watcher?.ended(record);
       lease.end(leaseEnd(result, upstream.engine));
     }
     return isHeard ? result : undefined;

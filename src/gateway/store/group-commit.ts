@@ -67,3 +67,14 @@ export class GroupCommit {
     }
   }
 }
+
+const ofDatabases = new WeakMap<Database.Database, GroupCommit>();
+
+/** The one group commit of a database, so that what several policies write in a turn is committed, or lost, together. */
+export function groupCommitOf(database: Database.Database): GroupCommit {
+  const known = ofDatabases.get(database);
+  if (known !== undefined) return known;
+  const made = new GroupCommit(database);
+  ofDatabases.set(database, made);
+  return made;
+}

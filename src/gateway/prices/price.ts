@@ -1,0 +1,30 @@
+/** What a model's tokens cost. */
+import type { TokenCounts } from "../record.js";
+
+/** Nano-dollars (10⁻⁹ $) per million tokens. 0: free. */
+export interface Price {
+  /** Names the price table, so that a cost can be computed again when the table was wrong. */
+  readonly version: string;
+  readonly fresh: bigint;
+  readonly cacheRead: bigint;
+  readonly cacheWrite: bigint;
+  readonly output: bigint;
+}
+
+export interface PriceBook {
+  /** @param model its name in the configuration @returns undefined if the model has no price, which is not the same as being free */
+  priceOf(model: string): Price | undefined;
+}
+
+const TOKENS = 1_000_000n;
+
+/** Nano-dollars, rounded up. */
+export function costOf(counts: TokenCounts, price: Price): bigint {
+  const { fresh, cacheRead, cacheWrite, output } = counts;
+  const total =
+    BigInt(fresh) * price.fresh +
+    BigInt(cacheRead) * price.cacheRead +
+    BigInt(cacheWrite) * price.cacheWrite +
+    BigInt(output) * price.output;
+  return (total + TOKENS - 1n) / TOKENS;
+}
