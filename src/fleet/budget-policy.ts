@@ -10,7 +10,7 @@ import { formatDollars } from "../gateway/money.js";
 import { groupCommitOf } from "../gateway/store/group-commit.js";
 import type { FleetConfig } from "./config/schema.js";
 import { limitsFrom } from "./config/sections/budgets.js";
-import type { PolicyContext } from "./policies.js";
+import type { PolicyContext } from "./policy-context.js";
 import type { EngineName } from "./upstream/engine.js";
 import { highestPrice, modelsBehind } from "./virtual-price.js";
 

@@ -10,7 +10,7 @@ import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
-import { openDatabase } from "../gateway/store/database.js";
+import { openCacheDatabase, openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { needsKeys, tenantsApart } from "./authorize.js";
@@ -26,6 +26,7 @@ import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
+import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { createPolicies } from "./policies.js";
@@ -103,6 +104,7 @@ export class Fleet {
   #policies: readonly Policy[] = [];
   #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
+  #cacheDatabase: Database.Database | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -135,6 +137,7 @@ export class Fleet {
       cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    createSemanticMetrics(this.#metrics.registry, () => this.#semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
     this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
@@ -205,6 +208,8 @@ export class Fleet {
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
+    this.#cacheDatabase?.close();
+    this.#cacheDatabase = undefined;
   }
 
   #isStarted({ name, instances }: ModelSpec): boolean {
@@ -229,6 +234,7 @@ export class Fleet {
     this.#policies = await createPolicies({
       config: () => this.#config,
       database,
+      cacheDatabase: () => this.#openCacheDatabase(),
       models: {
         resolve: (name) => this.#pool.modelOf(name),
         engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
@@ -294,6 +300,12 @@ export class Fleet {
 
   #semanticCache(): SemanticCache | undefined {
     return this.#policies.find((policy) => policy instanceof SemanticCache);
+  }
+
+  #openCacheDatabase(): Database.Database {
+    const { dataFolder, port } = this.options.config;
+    this.#cacheDatabase ??= openCacheDatabase(dataFolder ?? defaultDataFolder(port));
+    return this.#cacheDatabase;
   }
 
   #openDatabase(): Database.Database {

@@ -6,7 +6,7 @@ import { compilePatterns } from "../gateway/hooks/pattern-set.js";
 import { personalDataPatterns } from "../gateway/hooks/personal-data.js";
 import { matchesGlob } from "../gateway/tenants/model-globs.js";
 import type { GuardrailConfig } from "./config/sections/hooks.js";
-import type { PolicyContext } from "./policies.js";
+import type { PolicyContext } from "./policy-context.js";
 
 type HookContext = Pick<PolicyContext, "config" | "logger"> & {
   readonly models: Pick<PolicyContext["models"], "resolve">;

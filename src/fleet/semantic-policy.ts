@@ -14,7 +14,7 @@ import { Judgements } from "../gateway/semantic/store/judgements.js";
 import { RULES_VERSION } from "../gateway/semantic/subject.js";
 import { GroupCommit } from "../gateway/store/group-commit.js";
 import type { ModelEntry } from "./config/schema.js";
-import type { PolicyContext } from "./policies.js";
+import type { PolicyContext } from "./policy-context.js";
 
 type Settings = NonNullable<ModelEntry["semanticCache"]>;
 

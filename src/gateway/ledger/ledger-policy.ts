@@ -110,7 +110,7 @@ export class LedgerPolicy implements Policy {
     const { record } = request;
     const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
     const last = record.attempts.at(-1);
-    const counts = seen.replayed();
+    const counts = record.savedUsage ?? seen.replayed();
     const model = last?.model ?? modelOf(request.model);
     const row: RequestRow = {
       ...open,
