@@ -6,6 +6,7 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import type { BatchService } from "../gateway/batches/service.js";
 import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
@@ -14,6 +15,7 @@ import { openCacheDatabase, openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { needsKeys, tenantsApart } from "./authorize.js";
+import { fleetBatches } from "./batches.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
 import { fixedCacheKeys } from "./cache-policies.js";
@@ -105,6 +107,7 @@ export class Fleet {
   #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
   #cacheDatabase: Database.Database | undefined;
+  #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -194,6 +197,7 @@ export class Fleet {
   /** Refuses new requests, waits for the running ones, then closes. */
   async drain(): Promise<void> {
     clearInterval(this.#timer);
+    this.#batches?.leave();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -201,6 +205,7 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.#batches?.close();
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     this.#versions.close();
@@ -246,6 +251,8 @@ export class Fleet {
       virtual: this.#virtual,
       logger,
     });
+    const batches = this.#createBatches(tenants);
+    this.#batches = batches;
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
@@ -269,21 +276,22 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(tenants, ledger),
+      handleOther: this.#otherPaths({ tenants, ledger, batches }),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
+    batches.start();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths(tenants: Tenants, ledger: Ledger) {
+  #otherPaths({ tenants, ledger, batches }: { tenants: Tenants; ledger: Ledger; batches: BatchService }) {
     const semanticCache = () => this.#semanticCache();
     const admin = adminHandler(this.#adminTarget(tenants, ledger));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) =>
-      admin(...request) || cache(...request) || tenants.handle(...request) || ledger.handle(...request);
+    const handlers = [admin, cache, ...[tenants, ledger, batches].map((part) => part.handle.bind(part))];
+    return (...request: Parameters<typeof admin>) => handlers.some((handle) => handle(...request));
   }
 
   #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
@@ -303,15 +311,32 @@ export class Fleet {
   }
 
   #openCacheDatabase(): Database.Database {
-    const { dataFolder, port } = this.options.config;
-    this.#cacheDatabase ??= openCacheDatabase(dataFolder ?? defaultDataFolder(port));
+    this.#cacheDatabase ??= openCacheDatabase(this.#dataFolder);
     return this.#cacheDatabase;
   }
 
-  #openDatabase(): Database.Database {
+  get #dataFolder(): string {
     const { dataFolder, port } = this.options.config;
-    this.#database ??= openDatabase(dataFolder ?? defaultDataFolder(port));
+    return dataFolder ?? defaultDataFolder(port);
+  }
+
+  #openDatabase(): Database.Database {
+    this.#database ??= openDatabase(this.#dataFolder);
     return this.#database;
+  }
+
+  #createBatches(tenants: Tenants): BatchService {
+    return fleetBatches({
+      dataFolder: this.#dataFolder,
+      database: () => this.#openDatabase(),
+      config: () => this.#config,
+      authorize: (headers) => tenants.authorize(headers),
+      pool: this.#pool,
+      nameOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
+      proxy: () => this.#running(),
+      logger: this.options.logger,
+    });
   }
 
   async #startTelemetry(): Promise<void> {

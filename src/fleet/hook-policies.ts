@@ -2,6 +2,8 @@
 import { Checker } from "../gateway/hooks/checker.js";
 import type { Guard } from "../gateway/hooks/guard.js";
 import { Guardrails } from "../gateway/hooks/guardrails.js";
+import { Langfuse } from "../gateway/hooks/langfuse.js";
+import { LangfuseQueue } from "../gateway/hooks/langfuse-queue.js";
 import { compilePatterns } from "../gateway/hooks/pattern-set.js";
 import { personalDataPatterns } from "../gateway/hooks/personal-data.js";
 import { matchesGlob } from "../gateway/tenants/model-globs.js";
@@ -24,6 +26,25 @@ export function createGuardrails({ config, models, logger }: HookContext): Guard
     onFindings: ({ id: requestId, path }, findings) =>
       logger.info({ requestId, path, findings }, "guardrails found something"),
   });
+}
+
+/** @returns undefined if no record is sent to Langfuse */
+export function createLangfuse({ config, models, logger }: HookContext): Langfuse | undefined {
+  const { langfuse } = config().hooks;
+  if (langfuse === undefined) return undefined;
+  const { url, publicKey, secretKey, models: globs, prompts: sendsTexts, maxTextBytes, maxQueue: maxEvents } = langfuse;
+  const onProblem = (err: unknown, numDropped: number) =>
+    logger.warn({ err, numDropped }, "records for Langfuse are lost");
+  const queue = new LangfuseQueue({
+    url: url.replace(/\/+$/, ""),
+    publicKey,
+    secretKey: secretKey.reveal(),
+    maxEvents,
+    onProblem,
+  });
+  const isNamed = (name: string) => globs.some((glob) => matchesGlob(glob, name));
+  const appliesTo = (name: string) => isNamed(name) || isNamed(models.resolve(name) ?? name);
+  return new Langfuse({ queue, appliesTo, sendsTexts, maxTextBytes, now: () => Date.now() });
 }
 
 function guardOf(config: GuardrailConfig, onProblem: (thrown: unknown) => void): Guard {

@@ -4,16 +4,19 @@ import { ModelAccess } from "../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
 import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
-import { createGuardrails } from "./hook-policies.js";
+import { createGuardrails, createLangfuse } from "./hook-policies.js";
 import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
   const { config, models, ledger, virtual } = context;
+  const langfuse = createLangfuse(context);
   const wanted = await Promise.all([
     hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
+    langfuse?.outer,
     createGuardrails(context),
+    langfuse?.inner,
     createLimits(context),
     createIdempotency(context),
     createExactCache(context),
