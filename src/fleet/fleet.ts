@@ -6,6 +6,7 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import type { BatchService } from "../gateway/batches/service.js";
 import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
@@ -14,6 +15,7 @@ import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { needsKeys, tenantsApart } from "./authorize.js";
+import { fleetBatches } from "./batches.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
 import { fixedCacheKeys } from "./cache-policies.js";
@@ -104,6 +106,7 @@ export class Fleet {
   #policies: readonly Policy[] = [];
   #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
+  #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -193,6 +196,7 @@ export class Fleet {
   /** Refuses new requests, waits for the running ones, then closes. */
   async drain(): Promise<void> {
     clearInterval(this.#timer);
+    this.#batches?.leave();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -200,6 +204,7 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.#batches?.close();
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     this.#versions.close();
@@ -242,6 +247,8 @@ export class Fleet {
       virtual: this.#virtual,
       logger,
     });
+    const batches = this.#createBatches(tenants);
+    this.#batches = batches;
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
@@ -265,21 +272,22 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(tenants, ledger),
+      handleOther: this.#otherPaths({ tenants, ledger, batches }),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
+    batches.start();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths(tenants: Tenants, ledger: Ledger) {
+  #otherPaths({ tenants, ledger, batches }: { tenants: Tenants; ledger: Ledger; batches: BatchService }) {
     const semanticCache = () => this.#semanticCache();
     const admin = adminHandler(this.#adminTarget(tenants, ledger));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) =>
-      admin(...request) || cache(...request) || tenants.handle(...request) || ledger.handle(...request);
+    const handlers = [admin, cache, ...[tenants, ledger, batches].map((part) => part.handle.bind(part))];
+    return (...request: Parameters<typeof admin>) => handlers.some((handle) => handle(...request));
   }
 
   #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
@@ -298,10 +306,27 @@ export class Fleet {
     return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
-  #openDatabase(): Database.Database {
+  get #dataFolder(): string {
     const { dataFolder, port } = this.options.config;
-    this.#database ??= openDatabase(dataFolder ?? defaultDataFolder(port));
+    return dataFolder ?? defaultDataFolder(port);
+  }
+
+  #openDatabase(): Database.Database {
+    this.#database ??= openDatabase(this.#dataFolder);
     return this.#database;
+  }
+
+  #createBatches(tenants: Tenants): BatchService {
+    return fleetBatches({
+      dataFolder: this.#dataFolder,
+      database: () => this.#openDatabase(),
+      config: () => this.#config,
+      authorize: (headers) => tenants.authorize(headers),
+      pool: this.#pool,
+      nameOf: (name) => this.#pool.modelOf(name) ?? name,
+      proxy: () => this.#running(),
+      logger: this.options.logger,
+    });
   }
 
   async #startTelemetry(): Promise<void> {

@@ -68,7 +68,7 @@ async function start(
     metrics: async () => ({ text: "", contentType: "text/plain" }),
     adminKey: () => config.adminKey,
     inBackground: () => {},
-    parts: [ledger.adminApp() ?? []].flat(),
+    parts: [ledger.adminApp()!],
   });
   const fleet = await startFleet(behaviours, {
     proxy: {
@@ -246,23 +246,31 @@ test("pages of requests follow their cursor and filters", async () => {
 });
 
 test("an answer from a cache costs nothing, and is said to have saved its cost", async () => {
-  const cache: Policy = {
+  const kept: Policy = {
     name: "cache",
     async handle({ record }, sink) {
-      record.notes.set(NOTE.cache, "hit");
+      record.notes.set(NOTE.cache, "hit:exact");
+      record.savedUsage = { fresh: 400, cacheRead: 600, cacheWrite: 0, output: 10, reasoning: 0 };
       sink.begin({ status: 200, headers: { "content-type": "application/json" }, isEventStream: false });
       sink.end(Buffer.from(JSON.stringify({ choices: [], usage })));
       return { kind: "answered", status: 200 };
     },
   };
-  const gateway = await start([whole], { inner: [cache] });
+  const gateway = await start([whole], { inner: [kept] });
   const answer = await gateway.ask({});
   expect([answer.headers.get("x-millrace-cost"), ((await answer.json()) as Json).usage]).toEqual([
     "0.000000000",
     usage,
   ]);
   expect(await page(gateway)).toMatchObject([
-    { served: "m", attempts: [], cost: "0.000000000", saved: COST, saved_by: "cache", notes: { cache: "hit" } },
+    {
+      served: "m",
+      attempts: [],
+      cost: "0.000000000",
+      saved: COST,
+      saved_by: "cache:exact",
+      notes: { cache: "hit:exact" },
+    },
   ]);
   expect((await gateway.admin("/admin/ledger/spend")).data).toMatchObject([{ requests: 1, hits: 1, saved: COST }]);
 });

@@ -20,6 +20,7 @@ import type { Database } from "../gateway/store/database.js";
 import { groupCommitOf } from "../gateway/store/group-commit.js";
 import type { FleetConfig } from "./config/schema.js";
 import { logFailure, respondJson, respondWithError } from "./proxy/respond.js";
+import type { EngineName } from "./upstream/engine.js";
 
 export const OWN_USAGE_PATH = "/v1/usage";
 
@@ -172,10 +173,12 @@ function bookOf({ models, prices, hardwarePrice, batchPriceShare }: FleetConfig)
   };
 }
 
+/** Servers of unknown kind may be paid APIs, too: their hour costs nothing here. */
+const APIS: readonly EngineName[] = ["openai", "anthropic", "google", "azure", "bedrock"];
+
 function pricingOf(model: FleetConfig["models"][number], fleetsHour: bigint | undefined): ModelPricing {
   const { name, engine, attach, price, hardwarePrice } = model;
-  // Servers of unknown kind may be paid APIs; what their hour costs here is not known.
-  const isApi = engine === "openai";
+  const isApi = APIS.includes(engine);
   return {
     price: price && ownPrice(price),
     nanoPerHour: hardwarePrice ?? (isApi ? undefined : fleetsHour),

@@ -54,10 +54,9 @@ export interface AttemptWatcher {
 
 /** Names of notes that the ledger reads; other notes are only shown. */
 export const NOTE = {
-  /** hit, or anything else. Of an exact or semantic cache: the request cost nothing. */
+  /** "hit:" and how, if the answer is one that was kept. */
   cache: "cache",
-  semantic: "semantic",
-  /** Nano-dollars that a policy saved, in decimal digits, followed by a space and the policy's name. */
+  /** Nano-dollars that a policy saved, in decimal digits, a space and the policy's name. */
   saved: "saved",
   /** Id of the batch that the request belongs to. */
   batch: "batch",

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { batches } from "./sections/batches.js";
 import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { hooks } from "./sections/hooks.js";
@@ -267,6 +268,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     hooks: hooks(environment)
       .prefault({})
       .describe("what looks at requests and answers on their way; fixed at the start"),
+    batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     ...budgetKeys(environment),
     cache: cache(environment),

@@ -52,9 +52,7 @@ export class AlertStore {
     this.#insert = database.prepare(
       "INSERT OR IGNORE INTO alerts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, NULL)",
     );
-    this.#last = database.prepare(
-      "SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ?",
-    );
+    this.#last = database.prepare("SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ?");
   }
 
   /**

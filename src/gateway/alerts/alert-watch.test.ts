@@ -33,7 +33,11 @@ async function receiver(): Promise<Receiver> {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   closing.push(() => server.close());
-  const it: Receiver = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, received: [], status: 200 };
+  const it: Receiver = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    received: [],
+    status: 200,
+  };
   return it;
 }
 
@@ -43,7 +47,13 @@ function ledger(dollars: Readonly<Record<number, number>>) {
   createLedgerTables(database);
   const add = database.prepare(ADD_TO_HOUR);
   const insert = (hour: number, key: string, cost: number): void => {
-    const sums: Record<string, number> = { requests: 100, attempts: 100, fresh: 50_000, output: 10_000, cost: cost * 1e9 };
+    const sums: Record<string, number> = {
+      requests: 100,
+      attempts: 100,
+      fresh: 50_000,
+      output: 10_000,
+      cost: cost * 1e9,
+    };
     add.run([hour, "acme", "", key, "m", "openai", 200, ...SUMS.map((name) => sums[name] ?? 0)]);
   };
   const thisHour = NOW - (NOW % HOUR_MS);
@@ -58,7 +68,14 @@ function ledger(dollars: Readonly<Record<number, number>>) {
 }
 
 function watch(database: ReturnType<typeof openDatabase>, webhookUrl: string | undefined, time = { now: NOW }) {
-  const options = { database, logger: pino({ level: "silent" }), webhookUrl, coolDownMs: 6 * HOUR_MS, minCost: 1, minRequests: 20 };
+  const options = {
+    database,
+    logger: pino({ level: "silent" }),
+    webhookUrl,
+    coolDownMs: 6 * HOUR_MS,
+    minCost: 1,
+    minRequests: 20,
+  };
   const made = new AlertWatch({ ...options, epochMs: () => time.now });
   closing.push(() => made.close());
   return made;
@@ -79,7 +96,8 @@ test("a dear hour is found for its key and for all, sent once each, and listed",
   await watch(database, hook.url).look();
   expect(hook.received).toHaveLength(2);
   const app = createAlertsApp(alerts.store);
-  const list = async (query: string) => (await (await app.request(`/alerts${query}`)).json()) as Record<string, unknown>;
+  const list = async (query: string) =>
+    (await (await app.request(`/alerts${query}`)).json()) as Record<string, unknown>;
   expect(await list("?limit=1")).toMatchObject({ data: [{ key: "k1", tries: 1 }], has_more: true, next_cursor: 2 });
   expect(await list("?cursor=2")).toMatchObject({ data: [{ key: "" }], has_more: false });
 });

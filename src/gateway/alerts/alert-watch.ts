@@ -65,7 +65,10 @@ export class AlertWatch {
     await this.#webhook?.sendDue();
   }
 
-  async #judgeAll(hourMs: number, judge: (hours: ReturnType<typeof hoursOf>, rules: AlertRules) => Finding[]): Promise<void> {
+  async #judgeAll(
+    hourMs: number,
+    judge: (hours: ReturnType<typeof hoursOf>, rules: AlertRules) => Finding[],
+  ): Promise<void> {
     const { database } = this.options;
     const series = activeSeries(database, hourMs, MAX_SERIES);
     // One key alone is everybody.
@@ -83,7 +86,15 @@ export class AlertWatch {
     const hour = new Date(hourMs).toISOString().slice(0, 13);
     const whose = series === undefined ? "all" : [tenant, key].filter((part) => part !== "").join("/") || "all";
     const text = `${whose}: ${SAYINGS[finding.metric](finding)} in the hour from ${hour.slice(11)}:00 UTC`;
-    const alert = { ...finding, id: `${finding.metric} ${whose} ${hour}`, foundMs: epochMs(), hourMs, tenant, key, text };
+    const alert = {
+      ...finding,
+      id: `${finding.metric} ${whose} ${hour}`,
+      foundMs: epochMs(),
+      hourMs,
+      tenant,
+      key,
+      text,
+    };
     if (this.store.add(alert, coolDownMs, this.#webhook !== undefined)) {
       logger.warn({ metric: finding.metric, tenant, key, value: finding.value, expected: finding.expected }, text);
     }
@@ -95,7 +106,8 @@ const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
 
 const SAYINGS: Readonly<Record<Metric, (finding: Finding) => string>> = {
   spend: ({ value, expected }) => `${dollars(value)} spent, about ${dollars(expected)} is usual,`,
-  tokens_per_request: ({ value, expected }) => `${Math.round(value)} tokens a request, about ${Math.round(expected)} are usual,`,
+  tokens_per_request: ({ value, expected }) =>
+    `${Math.round(value)} tokens a request, about ${Math.round(expected)} are usual,`,
   error_share: ({ value, expected }) => `${percent(value)} of requests failed, ${percent(expected)} is usual,`,
   refusal_share: ({ value, expected }) => `${percent(value)} of requests were refused, ${percent(expected)} is usual,`,
   retry_share: ({ value, expected }) => `${percent(value)} of attempts were repeated, ${percent(expected)} is usual,`,

@@ -17,7 +17,16 @@ export interface Hour {
   readonly retries: number;
 }
 
-export const NO_HOUR: Hour = { cost: 0, requests: 0, tokens: 0, errors: 0, refusals: 0, hits: 0, attempts: 0, retries: 0 };
+export const NO_HOUR: Hour = {
+  cost: 0,
+  requests: 0,
+  tokens: 0,
+  errors: 0,
+  refusals: 0,
+  hits: 0,
+  attempts: 0,
+  retries: 0,
+};
 
 /** Whose hours; undefined: everybody's. */
 export interface Series {
@@ -33,7 +42,12 @@ const COLUMNS = `sum(cost) / 1e9 AS cost, sum(requests) AS requests,
   sum(CASE WHEN attempts > 0 THEN max(0, attempts - requests) ELSE 0 END) AS retries`;
 
 /** @returns one entry per hour from the first with a request to the hour of `atMs`, whose entry is the last; empty if there was none */
-export function hoursOf(database: Database.Database, series: Series | undefined, atMs: number, numHours: number): Hour[] {
+export function hoursOf(
+  database: Database.Database,
+  series: Series | undefined,
+  atMs: number,
+  numHours: number,
+): Hour[] {
   const last = atMs - (atMs % HOUR_MS);
   const from = last - (numHours - 1) * HOUR_MS;
   const where = series === undefined ? "" : " AND tenant = ? AND key = ?";

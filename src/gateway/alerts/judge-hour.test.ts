@@ -56,7 +56,10 @@ const NATURES: readonly Nature[] = [
   { requests: 60, noise: 0.6, errors: 0.1, hits: 0 },
 ];
 
-function alarmsOf(weeks: readonly number[], numSeries: number): { readonly perYear: number; readonly byMetric: Map<Metric, number> } {
+function alarmsOf(
+  weeks: readonly number[],
+  numSeries: number,
+): { readonly perYear: number; readonly byMetric: Map<Metric, number> } {
   const byMetric = new Map<Metric, number>();
   let numHours = 0;
   for (let number = 0; number < numSeries; number++) {
@@ -116,7 +119,17 @@ function alarmsAfter(change: (hour: Hour) => Hour, nature = NATURES[1]!, weeks =
 }
 
 test("changes are found within hours, and told apart", () => {
-  const spends = (hour: Hour): Hour => ({ ...hour, requests: hour.requests * 12, attempts: hour.attempts * 12, retries: hour.retries * 12, cost: hour.cost * 12, tokens: hour.tokens * 12, errors: hour.errors * 12, refusals: hour.refusals * 12, hits: hour.hits * 12 });
+  const spends = (hour: Hour): Hour => ({
+    ...hour,
+    requests: hour.requests * 12,
+    attempts: hour.attempts * 12,
+    retries: hour.retries * 12,
+    cost: hour.cost * 12,
+    tokens: hour.tokens * 12,
+    errors: hour.errors * 12,
+    refusals: hour.refusals * 12,
+    hits: hour.hits * 12,
+  });
   expect(alarmsAfter(spends)).toEqual([["spend", expect.any(Number)]]);
   const talks = (hour: Hour): Hour => ({ ...hour, tokens: hour.tokens * 5, cost: hour.cost * 5 });
   expect(alarmsAfter(talks).map(([metric]) => metric)).toContain("tokens_per_request");
@@ -124,7 +137,11 @@ test("changes are found within hours, and told apart", () => {
   expect(alarmsAfter(fails)).toEqual([["error_share", 1]]);
   const refuses = (hour: Hour): Hour => ({ ...hour, refusals: Math.round(hour.requests * 0.2) });
   expect(alarmsAfter(refuses)).toEqual([["refusal_share", 1]]);
-  const retries = (hour: Hour): Hour => ({ ...hour, attempts: Math.round(hour.requests * 1.3), retries: Math.round(hour.requests * 0.3) });
+  const retries = (hour: Hour): Hour => ({
+    ...hour,
+    attempts: Math.round(hour.requests * 1.3),
+    retries: Math.round(hour.requests * 0.3),
+  });
   expect(alarmsAfter(retries)).toEqual([["retry_share", 1]]);
   const misses = (hour: Hour): Hour => ({ ...hour, hits: 0 });
   expect(alarmsAfter(misses, NATURES[0]!)).toEqual([["hit_share", 1]]);
@@ -147,7 +164,12 @@ test("without enough history there is no alarm", () => {
   expect(levelAlarm(Array(47).fill(1), 1e9, { floor: 1 })).toBeUndefined();
   const hour = { all: 1000, some: 0 };
   const broken = { all: 1000, some: 1000 };
-  const rules = { direction: "rises", minRequests: 20, allOf: (each: typeof hour) => each.all, someOf: (each: typeof hour) => each.some } as const;
+  const rules = {
+    direction: "rises",
+    minRequests: 20,
+    allOf: (each: typeof hour) => each.all,
+    someOf: (each: typeof hour) => each.some,
+  } as const;
   expect(shareAlarm([...Array(46).fill(hour), broken], rules)).toBeUndefined();
   expect(shareAlarm([...Array(48).fill(hour), broken], rules)).toMatchObject({ share: 1 });
 });

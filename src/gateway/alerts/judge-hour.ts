@@ -1,9 +1,16 @@
 /** Judges one hour of a series by the hours before it, in each way that an alert may be about. Pure. */
 import type { Hour } from "./hours.js";
 import { levelAlarm } from "./level-alarm.js";
-import { shareAlarm, type ShareRules } from "./share-alarm.js";
+import { type ShareRules, shareAlarm } from "./share-alarm.js";
 
-export const METRICS = ["spend", "tokens_per_request", "error_share", "refusal_share", "retry_share", "hit_share"] as const;
+export const METRICS = [
+  "spend",
+  "tokens_per_request",
+  "error_share",
+  "refusal_share",
+  "retry_share",
+  "hit_share",
+] as const;
 export type Metric = (typeof METRICS)[number];
 
 export interface AlertRules {

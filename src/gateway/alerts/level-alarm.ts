@@ -37,11 +37,7 @@ export interface Unusual {
  * @param value of the hour after them
  * @returns undefined if the value is not unusually high
  */
-export function levelAlarm(
-  history: Values,
-  value: number,
-  { floor }: LevelRules,
-): Unusual | undefined {
+export function levelAlarm(history: Values, value: number, { floor }: LevelRules): Unusual | undefined {
   const levelOf = (each: number): number => Math.log(each + floor);
   const level = levelOf(value);
   const own = sameHours(history, 0).map(levelOf);
@@ -49,7 +45,8 @@ export function levelAlarm(
   const expected = isYoung ? recentMean(history, levelOf) : median(own);
   // Most hours end here, before the costly part.
   if (!(level - expected >= Math.log(MIN_RATIO))) return undefined;
-  if (!(isYoung ? isRecord(history, value + floor, floor) : isFarOut(history, level - expected, levelOf))) return undefined;
+  if (!(isYoung ? isRecord(history, value + floor, floor) : isFarOut(history, level - expected, levelOf)))
+    return undefined;
   return { value, expected: Math.max(0, Math.exp(expected) - floor) };
 }
 
