@@ -22,6 +22,7 @@ import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
 import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
+import { spendCommand } from "./commands/spend.js";
 import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
@@ -59,6 +60,7 @@ export function createProgram(words: readonly string[]): Command {
     routeCommand(),
     cacheCommand(),
     keysCommand(),
+    spendCommand(),
     teamsCommand(),
     orgsCommand(),
     configCommand(),

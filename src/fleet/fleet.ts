@@ -14,23 +14,26 @@ import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { needsKeys, tenantsApart } from "./authorize.js";
-import { fleetBatches } from "./batches.js";
-import { createCacheApp } from "./cache-admin.js";
-import { cachePathsHandler } from "./cache-paths.js";
-import { fixedCacheKeys } from "./cache-policies.js";
-import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
-import { defaultDataFolder } from "./data-folder.js";
-import { Ledger } from "./ledger.js";
-import { ModelVersions } from "./model-versions.js";
+import { needsKeys, tenantsApart } from "./gateway/authorize.js";
+import { fleetBatches } from "./gateway/batches.js";
+import { createCacheApp } from "./gateway/cache-admin.js";
+import { cachePathsHandler } from "./gateway/cache-paths.js";
+import { fixedCacheKeys } from "./gateway/cache-policies.js";
+import { createCascadeApp } from "./gateway/cascade-app.js";
+import { defaultDataFolder } from "./gateway/data-folder.js";
+import { Ledger } from "./gateway/ledger.js";
+import { ModelVersions } from "./gateway/model-versions.js";
+import { createPolicies } from "./gateway/policies.js";
+import { Tenants } from "./gateway/tenants.js";
+import { VirtualModels } from "./gateway/virtual-models.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
+import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
-import { createPolicies } from "./policies.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
@@ -41,10 +44,8 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
-import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
-import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -138,6 +139,7 @@ export class Fleet {
       cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    createSemanticMetrics(this.#metrics.registry, () => this.#semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
     this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
@@ -245,7 +247,7 @@ export class Fleet {
       virtual: this.#virtual,
       logger,
     });
-    const batches = this.#createBatches(authorize);
+    const batches = this.#createBatches(tenants);
     this.#batches = batches;
     this.#proxy = await startProxy({
       pool: this.#pool,
@@ -270,7 +272,7 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(tenants, ledger, batches),
+      handleOther: this.#otherPaths({ tenants, ledger, batches }),
       host: config.host,
       port: config.port,
       logger,
@@ -280,16 +282,12 @@ export class Fleet {
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths(tenants: Tenants, ledger: Ledger, batches: BatchService) {
+  #otherPaths({ tenants, ledger, batches }: { tenants: Tenants; ledger: Ledger; batches: BatchService }) {
     const semanticCache = () => this.#semanticCache();
     const admin = adminHandler(this.#adminTarget(tenants, ledger));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) =>
-      admin(...request) ||
-      batches.handle(...request) ||
-      cache(...request) ||
-      tenants.handle(...request) ||
-      ledger.handle(...request);
+    const handlers = [admin, cache, ...[tenants, ledger, batches].map((part) => part.handle.bind(part))];
+    return (...request: Parameters<typeof admin>) => handlers.some((handle) => handle(...request));
   }
 
   #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
@@ -318,12 +316,12 @@ export class Fleet {
     return this.#database;
   }
 
-  #createBatches(authorize: Tenants["authorize"]): BatchService {
+  #createBatches(tenants: Tenants): BatchService {
     return fleetBatches({
       dataFolder: this.#dataFolder,
       database: () => this.#openDatabase(),
       config: () => this.#config,
-      authorize,
+      authorize: (headers) => tenants.authorize(headers),
       pool: this.#pool,
       nameOf: (name) => this.#pool.modelOf(name) ?? name,
       virtualModels: () => this.#virtual.names(),

@@ -230,3 +230,18 @@ function endsIn(data: Json): readonly string[] {
   if (type.endsWith(".done")) return [responseChannel(data, type.replace(/\.done$/, ".delta"))];
   return ["response.completed", "response.incomplete", "response.failed"].includes(type) ? [""] : [];
 }
+
+/** The texts of a stream's beginning, by channel; the text alone if there is one. */
+export function streamedTexts(stream: string): unknown {
+  const texts = new Map<string, string>();
+  for (const line of stream.split("\n")) {
+    if (!line.startsWith("data: {")) continue;
+    try {
+      const deltas = deltasIn(objectOf(JSON.parse(line.slice(6))));
+      for (const { channel, text } of deltas) texts.set(channel, (texts.get(channel) ?? "") + text);
+    } catch {
+      // The last event may be cut.
+    }
+  }
+  return texts.size === 1 ? [...texts.values()][0] : Object.fromEntries(texts);
+}

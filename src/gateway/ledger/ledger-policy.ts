@@ -2,15 +2,13 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
-import { UsageReader } from "../api/usage.js";
-
+import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { formatCost } from "../prices/cost-text.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
-import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord, type TokenCounts } from "../record.js";
 import type { Caller, GatewayRequest } from "../request.js";
-import { askUsage } from "../usage/ask-usage.js";
+import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
 import { CostHeaderSink } from "./cost-header.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";
@@ -54,7 +52,7 @@ export class LedgerPolicy implements Policy {
     store.open(open);
     record.wantsUsage = true;
     record.watcher = this.#watcher(record);
-    const seen = new SeenAnswer(sink, record, now);
+    const seen = new SeenAnswer(sink, now);
     const cost = (): string => formatCost(costOf(record));
     const outer = hasCostHeader() && !request.isStream ? new CostHeaderSink(seen, cost) : seen;
     try {
@@ -110,7 +108,6 @@ export class LedgerPolicy implements Policy {
     const { record } = request;
     const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
     const last = record.attempts.at(-1);
-    const counts = seen.replayed();
     const model = last?.model ?? modelOf(request.model);
     const row: RequestRow = {
       ...open,
@@ -118,7 +115,7 @@ export class LedgerPolicy implements Policy {
       served: result.outcome === "refused" ? "" : model,
       firstByteMs: seen.firstByteMs === undefined ? undefined : seen.firstByteMs - startMs,
       totalMs: now() - startMs,
-      ...savings(record, counts, () => prices.priceOf(model, record.notes.has(NOTE.batch))),
+      ...savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch))),
       notes: notesOf(record),
       attempts,
     };
@@ -132,15 +129,13 @@ interface Result {
   readonly error: string;
 }
 
-/** Notes when an answer begins, and reads the counts of one that no upstream gave. */
+/** Notes when an answer begins. */
 class SeenAnswer extends PassingSink {
   firstByteMs: number | undefined;
   status = 0;
-  #usage: UsageReader | undefined;
 
   constructor(
     next: AnswerSink,
-    private readonly record: RequestRecord,
     private readonly now: () => number,
   ) {
     super(next);
@@ -149,23 +144,7 @@ class SeenAnswer extends PassingSink {
   override begin(head: AnswerHead): void {
     this.firstByteMs = this.now();
     this.status = head.status;
-    if (this.record.attempts.length === 0 && isHit(this.record)) this.#usage = new UsageReader();
     super.begin(head);
-  }
-
-  override write(bytes: Buffer): boolean {
-    this.#usage?.push(bytes);
-    return super.write(bytes);
-  }
-
-  override end(last?: Buffer): void {
-    if (last !== undefined) this.#usage?.push(last);
-    super.end(last);
-  }
-
-  /** Counts of an answer from a cache. */
-  replayed(): TokenCounts | undefined {
-    return this.#usage?.counts();
   }
 }
 
@@ -177,9 +156,8 @@ function openRequest(request: GatewayRequest, seq: number, beganMs: number): Ope
 }
 
 /** The team among the scopes that the caller's requests are charged to, where keys are managed. */
-function teamOf(caller: Caller): string {
-  const { scopes = [] } = caller as { readonly scopes?: readonly { readonly kind: string; readonly id: string }[] };
-  return scopes.find(({ kind }) => kind === "team")?.id ?? "";
+function teamOf({ scopes }: Caller): string {
+  return scopes?.find(({ kind }) => kind === "team")?.id ?? "";
 }
 
 function resultOf(ending: Ending, seen: SeenAnswer, cancelled: MillraceError | undefined): Result {
@@ -214,24 +192,18 @@ function costOf(record: RequestRecord): bigint {
   return record.attempts.reduce((sum, { charge }) => sum + (charge?.nanoDollars ?? 0n), 0n);
 }
 
-const isHit = ({ notes }: RequestRecord): boolean => hitOf(notes) !== undefined;
-
-function hitOf(notes: ReadonlyMap<string, string>): string | undefined {
-  return [NOTE.cache, NOTE.semantic].find((name) => notes.get(name)?.startsWith("hit") === true);
-}
-
-/** What a policy says it saved, or what a replayed answer would have cost. */
+/** What a policy says it saved, or what the answer from a cache would have cost. */
 function savings(
-  { notes }: RequestRecord,
-  counts: TokenCounts | undefined,
+  { notes, savedUsage }: RequestRecord,
   price: () => TieredPrice | undefined,
 ): { readonly saved: bigint; readonly savedBy: string } {
   const [, digits, name] = /^(\d{1,18}) ([\w-]{1,40})$/.exec(notes.get(NOTE.saved) ?? "") ?? [];
   if (digits !== undefined && name !== undefined) return { saved: BigInt(digits), savedBy: name };
-  const savedBy = hitOf(notes);
-  if (savedBy === undefined) return { saved: 0n, savedBy: "" };
-  const its = price();
-  return { saved: counts === undefined || its === undefined ? 0n : chargeOf(counts, its).nanoDollars, savedBy };
+  const [hit, how = ""] = notes.get(NOTE.cache)?.split(":") ?? [];
+  if (hit !== "hit") return { saved: 0n, savedBy: "" };
+  const its = savedUsage === undefined ? undefined : price();
+  const saved = savedUsage === undefined || its === undefined ? 0n : chargeOf(savedUsage, its).nanoDollars;
+  return { saved, savedBy: how === "" ? NOTE.cache : `${NOTE.cache}:${how}` };
 }
 
 function notesOf({ notes }: RequestRecord): string {

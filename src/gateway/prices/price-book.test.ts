@@ -53,6 +53,15 @@ test("a model's own price comes first, then one by name, then its hardware's, th
   expect(prices.priceOf("a", true)).toBe(prices.priceOf("a", true));
 });
 
+test.each([
+  ["us.anthropic.claude-haiku-4-5-20251001-v1:0", "anthropic claude-haiku-4-5"],
+  ["models/gemini-2.5-flash", "google gemini-2.5-flash"],
+  ["gpt-5.1", "openai gpt-5.1"],
+  ["claude-3-5-haiku-latest", "anthropic claude-3-5-haiku"],
+])("%s is %s", (name, version) => {
+  expect(listedPrice(readPriceList(), name, NOW)?.price.version).toContain(`${version} `);
+});
+
 test("free is a price", () => {
   const free = priceFrom("own", { input: 0n, output: 0n });
   expect(book({ a: { price: free, listNames: [] } }).priceOf("a")).toBe(free);

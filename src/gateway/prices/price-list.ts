@@ -90,10 +90,14 @@ export function readPriceList(): PriceList {
   return parsePriceList(JSON.parse(readFileSync(join(packageRoot(), "assets/api-prices.json"), "utf8")));
 }
 
+/** Bedrock's names have a region and a maker before the model's, and a revision behind. */
+const BEDROCK = /^(?:[a-z]+\.)?(?:anthropic|amazon|meta|mistral|cohere)\.(.+?)(?:-v\d+(?::\d+)?)?$/;
+const VERSION = /-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$/;
+
 /** The row of a model at a time. Names may carry a provider before a slash, and a version's date or `latest` behind. */
 export function listedPrice(list: PriceList, name: string, atMs: number): ListedPrice | undefined {
-  const bare = name.slice(name.lastIndexOf("/") + 1);
-  const undated = bare.replace(/-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$/, "");
-  const rows = list.get(name) ?? list.get(bare) ?? list.get(undated);
+  const last = name.slice(name.lastIndexOf("/") + 1);
+  const bare = BEDROCK.exec(last)?.[1] ?? last;
+  const rows = list.get(name) ?? list.get(bare) ?? list.get(bare.replace(VERSION, ""));
   return rows?.find(({ fromMs }) => fromMs <= atMs);
 }
