@@ -27,6 +27,7 @@ const ALLOWED = {
   distill: ["core", "formats", "text", "engine", "bench", "local", "quality"],
   gateway: ["core", "text"],
   fleet: ["core", "text", "gateway"],
+  routers: ["core", "gateway", "quality", "distill"],
   image: ["core", "fleet"],
   boot: ["core", "formats", "gateway", "fleet", "image"],
   cli: [
@@ -41,6 +42,7 @@ const ALLOWED = {
     "local",
     "quality",
     "distill",
+    "routers",
     "plan",
     "serve",
     "gateway",

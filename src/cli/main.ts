@@ -19,6 +19,7 @@ import { inspectCommand } from "./commands/inspect.js";
 import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
 import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
+import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
 import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
@@ -53,6 +54,7 @@ export function createProgram(words: readonly string[]): Command {
     evalCommand(),
     distillCommand(),
     trainDrafterCommand(),
+    routeCommand(),
     cacheCommand(),
     keysCommand(),
     teamsCommand(),

@@ -25,6 +25,7 @@ const OWN_WORDS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "deadline_exceeded",
   "upstream_failed",
   "upstream_timeout",
+  "upstream_limited",
   "no_instance_ready",
   "memory_budget",
   "instance_failed",

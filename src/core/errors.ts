@@ -46,6 +46,7 @@ const STATUS_BY_CODE = {
   rate_limit_exceeded: 429,
   price_missing: 403,
   budget_store_failed: 503,
+  upstream_limited: 429,
   not_cached: 504,
   idempotency_conflict: 409,
   key_store_unavailable: 503,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { MillraceError } from "../core/errors.js";
 import type { Ask, Message } from "../quality/ask.js";
-import { AnswerFile, answered, collectAnswers, corpusOf } from "./answers.js";
+import { answered, collectAnswers, corpusOf, openAnswers } from "./answers.js";
 import { type Prompt, parsePrompts } from "./prompts.js";
 
 let folder: string;
@@ -40,7 +40,7 @@ function teacher(fail: (n: number) => void = () => {}): { ask: Ask; asked: strin
 
 const neverStopped = new AbortController().signal;
 const collect = (ask: Ask, { concurrency = 4, signal = neverStopped } = {}) =>
-  collectAnswers({ file: AnswerFile.open(path), prompts, ask, concurrency, signal }, () => {});
+  collectAnswers({ file: openAnswers(path), prompts, ask, concurrency, signal }, () => {});
 
 const idsInFile = (): string[] => {
   const lines = readFileSync(path, "utf8").split("\n").slice(0, -1);
@@ -97,15 +97,15 @@ test("of two answers to a prompt the first counts", () => {
   const [{ id }] = prompts as [Prompt];
   const answer = { id, text: "first", end: "stop", numPromptTokens: 1, numOutputTokens: 1 };
   writeFileSync(path, `${JSON.stringify(answer)}\n${JSON.stringify({ ...answer, text: "second" })}\n`);
-  const file = AnswerFile.open(path);
+  const file = openAnswers(path);
   file.add({ ...answer, end: "stop", text: "third" });
-  expect(answered(AnswerFile.open(path), prompts)).toMatchObject([{ answer: { text: "first" } }]);
+  expect(answered(openAnswers(path), prompts)).toMatchObject([{ answer: { text: "first" } }]);
 });
 
 test("a damaged line inside is named", async () => {
   await collect(teacher().ask);
   appendFileSync(path, '{"id": 7}\n');
-  expect(() => AnswerFile.open(path)).toThrow(
+  expect(() => openAnswers(path)).toThrow(
     expect.objectContaining({ code: "file_unreadable", message: expect.stringContaining("line 21") }),
   );
 });

@@ -1,8 +1,8 @@
 /** Collects a teacher's answers to prompts, many at once. Each answer is appended to a file as it comes, so that a stopped run resumes. */
 import { setMaxListeners } from "node:events";
-import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { RecordFile } from "../core/record-file.js";
 import { type Ask, isRefusal, runAll } from "../quality/ask.js";
 import type { Prompt } from "./prompts.js";
 
@@ -18,55 +18,11 @@ const answerSchema = z.object({
 /** One line of the file: the answer to the prompt with this id. */
 export type Answer = z.infer<typeof answerSchema>;
 
-export class AnswerFile {
-  readonly #answers: Map<string, Answer>;
+export type AnswerFile = RecordFile<Answer>;
 
-  private constructor(
-    readonly path: string,
-    answers: Map<string, Answer>,
-  ) {
-    this.#answers = answers;
-  }
-
-  /**
-   * Reads the file. Of several answers to a prompt the first counts; an incomplete last line is removed.
-   *
-   * @throws MillraceError file_unreadable with the number of a damaged line
-   */
-  static open(path: string): AnswerFile {
-    if (!existsSync(path)) writeFileSync(path, "");
-    const bytes = readFileSync(path);
-    const wholeBytes = bytes.lastIndexOf("\n") + 1;
-    if (wholeBytes < bytes.length) truncateSync(path, wholeBytes);
-    const answers = new Map<string, Answer>();
-    const lines = bytes.toString("utf8", 0, wholeBytes).split("\n").slice(0, -1);
-    for (const [index, line] of lines.entries()) {
-      const answer = readLine(line, path, index + 1);
-      if (!answers.has(answer.id)) answers.set(answer.id, answer);
-    }
-    return new AnswerFile(path, answers);
-  }
-
-  get(id: string): Answer | undefined {
-    return this.#answers.get(id);
-  }
-
-  add(answer: Answer): void {
-    if (this.#answers.has(answer.id)) return;
-    appendFileSync(this.path, `${JSON.stringify(answer)}\n`);
-    this.#answers.set(answer.id, answer);
-  }
-}
-
-function readLine(line: string, path: string, number: number): Answer {
-  try {
-    return answerSchema.parse(JSON.parse(line));
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected an answer in ${path}, line ${number}, got another text`, {
-      hint: "remove the line, or use another --out",
-      cause,
-    });
-  }
+/** @throws MillraceError file_unreadable with the number of a damaged line */
+export function openAnswers(path: string): AnswerFile {
+  return RecordFile.open(path, (value) => answerSchema.parse(value), "an answer");
 }
 
 interface CollectProgress {

@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from
 import { join } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
-import { type AnsweredPrompt, AnswerFile, answered, corpusOf } from "./answers.js";
+import { type AnsweredPrompt, type AnswerFile, answered, corpusOf, openAnswers } from "./answers.js";
 import type { Split } from "./prompts.js";
 
 /** Everything that an answer depends on beside its prompt. */
@@ -40,7 +40,7 @@ export function openCollection(folder: string, terms: CollectionTerms): AnswerFi
     const message = `expected answers under ${text.trim()} in ${folder}, got ${there.trim()}`;
     throw new MillraceError("invalid_option", message, { hint: "use another --out, or the same terms" });
   }
-  return AnswerFile.open(join(folder, "answers.jsonl"));
+  return openAnswers(join(folder, "answers.jsonl"));
 }
 
 export interface Corpora {

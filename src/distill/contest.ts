@@ -5,7 +5,7 @@ import { NO_SPECULATION } from "../engine/api/speculative-config.js";
 import { askOf, type LocalSession, openLocalSession, templateOf } from "../local/session.js";
 import { type Ask, seedOf } from "../quality/ask.js";
 import { chatPromptIds } from "../text/text-side.js";
-import { type Answer, AnswerFile } from "./answers.js";
+import { type Answer, type AnswerFile, openAnswers } from "./answers.js";
 import { collectInStage } from "./collect.js";
 import type { Corpora } from "./collection.js";
 import type { Judge } from "./judge.js";
@@ -52,7 +52,7 @@ export async function compareInStages(
   const student = await openLocalSession(ofStudent, sampling, startStage);
   const askStudent = askOf(student, (messages) => seedOf(options.seed, messages));
   try {
-    const file = AnswerFile.open(join(trained.runFolder, `student-answers-${options.studentType}.jsonl`));
+    const file = openAnswers(join(trained.runFolder, `student-answers-${options.studentType}.jsonl`));
     const collecting = { file, prompts, ask: askStudent, concurrency: engine.maxNumSeqs, signal };
     await collectInStage(collecting, "student's answers", startStage);
     const items = await judgeBoth(judge, heldOut, file, startStage, signal);

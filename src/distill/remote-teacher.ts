@@ -37,7 +37,7 @@ const completionSchema = z.object({
   usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
 });
 
-interface Reply {
+export interface Reply {
   readonly status: number;
   readonly text: string;
   readonly retryAfterMs: number;
@@ -85,7 +85,7 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
 }
 
 /** Retries while the server is busy, failing or unreachable, after the pause that it asks for or twice the previous one. */
-async function untilTaken(
+export async function untilTaken(
   url: string,
   send: () => Promise<Reply>,
   maxTries: number,

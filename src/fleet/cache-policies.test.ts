@@ -119,6 +119,12 @@ const contentOf = (text: string): string => {
   return bodies.map(({ choices: [{ message, delta }] }) => (message ?? delta).content ?? "").join("");
 };
 
+/** Waits until so many requests have been read, and have come to the policies. */
+async function arrived(n: number): Promise<void> {
+  await until(() => fleet.watched.numStarted === n);
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
 describe("kept answers", () => {
   test("an equal request gets the same bytes but for id and time, whole and streamed, each with headers that say so", async () => {
     for (const stream of [false, true]) {
@@ -344,7 +350,7 @@ describe("equal requests under way", () => {
     const asked = Array.from({ length: 5 }, () => ask(stream));
     const answer = await begin(1);
     asked.push(ask(stream));
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await arrived(6);
     answer.end(rest());
     const all = await Promise.all(asked);
     expect(all.map(({ text }) => contentOf(text))).toEqual(Array(6).fill("ab"));
@@ -362,7 +368,7 @@ describe("equal requests under way", () => {
     const reader = (await first).body!.getReader();
     await reader.read();
     const second = ask(stream);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await arrived(2);
     leaving.abort();
     await reader.read().catch(() => {});
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -375,6 +381,7 @@ describe("equal requests under way", () => {
     const leaving = new AbortController();
     const both = [1, 2].map(() => post(CHAT, stream, { signal: leaving.signal }).then((response) => response.text()));
     await begin(1);
+    await arrived(2);
     leaving.abort();
     await Promise.allSettled(both);
     await until(() => standIn.numCut === 1);
@@ -384,6 +391,7 @@ describe("equal requests under way", () => {
   test("where the first fails before a byte, another takes over; after two failures each goes its own way", async () => {
     const { ask, answers, numAsked } = await held({ limits: { maxAttempts: 1 } });
     const asked = Array.from({ length: 4 }, () => ask(stream));
+    await arrived(4);
     for (const n of [1, 2]) {
       await until(() => answers.length === n);
       answers[n - 1]!.writeHead(500).end("{}");
@@ -442,6 +450,7 @@ describe("Idempotency-Key", () => {
     const { ask } = await start((_, outgoing) => void answers.push(outgoing), { before: [idempotency()] });
     const both = [ask(sampled, keyed("k")), ask(sampled, keyed("k"))];
     await until(() => answers.length === 1);
+    await arrived(2);
     expect((await ask({ ...sampled, n: 2 }, keyed("k"))).status).toBe(409);
     answerJson(chat("a"))({} as never, answers[0]!);
     const [first, second] = await Promise.all(both);
@@ -466,7 +475,7 @@ describe("Idempotency-Key", () => {
     leaving.abort();
     await new Promise((resolve) => setTimeout(resolve, 30));
     const second = ask(body, keyed("k"));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await arrived(2);
     answers[0]!.end(chunks("b").join(""));
     expect([contentOf((await second).text), standIn.numCut, answers.length]).toEqual(["ab", 0, 1]);
   });

@@ -58,6 +58,24 @@ export async function createIdempotency(context: PolicyContext): Promise<Idempot
   });
 }
 
+/** Names of changed keys that take effect only at the next start. */
+export function fixedCacheKeys(after: FleetConfig, before: FleetConfig): readonly string[] {
+  const of = ({ cache, idempotency, models }: FleetConfig): Readonly<Record<string, unknown>> => ({
+    cache: models.some((model) => cacheOf(cache, model.cache).isEnabled),
+    "cache.store": cache?.store,
+    "cache.max-bytes": cache?.maxBytes,
+    "cache.memory-bytes": cache?.memoryBytes,
+    "cache.redis-url": cache?.redisUrl?.reveal(),
+    "cache.redis-prefix": cache?.redisPrefix,
+    "idempotency.enabled": idempotency.enabled,
+    "idempotency.max-bytes": idempotency.maxBytes,
+  });
+  const [now, then] = [of(after), of(before)];
+  // Where the cache itself comes or goes, that says it.
+  const keys = now.cache === then.cache ? Object.keys(now) : ["cache", "idempotency.enabled", "idempotency.max-bytes"];
+  return keys.filter((key) => now[key] !== then[key]);
+}
+
 const MiB = 1024 * 1024;
 const DEFAULT_MAX_BYTES = 256 * MiB;
 const DEFAULT_MEMORY_BYTES = 64 * MiB;

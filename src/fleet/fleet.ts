@@ -1,22 +1,30 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+import type { IncomingHttpHeaders } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { LimitsPolicy } from "../gateway/budget/limits-policy.js";
+import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
+import type { Scope } from "../gateway/scope.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { hasTenants, tenantsApart } from "./authorize.js";
+import { lostCharges } from "./budget-policy.js";
+import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
+import { fixedCacheKeys } from "./cache-policies.js";
 import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { defaultDataFolder } from "./data-folder.js";
+import { Ledger } from "./ledger.js";
 import { ModelVersions } from "./model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
@@ -77,6 +85,8 @@ const FIXED_AT_START = {
   logFormat: "log-format",
   managedKeys: "managed-keys",
   oidc: "oidc",
+  ledger: "ledger",
+  alerts: "alerts",
 } as const;
 
 export class Fleet {
@@ -93,6 +103,7 @@ export class Fleet {
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #policies: readonly Policy[] = [];
+  #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -123,6 +134,7 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
+      cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
@@ -190,6 +202,8 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
+    this.#versions.close();
+    await this.#ledger?.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
@@ -208,9 +222,14 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const database = () => this.#openDatabase();
-    const tenants = new Tenants({ config, database, logger });
+    const usageOf = async (scope: Scope) => await this.#limits().usageOf(scope);
+    const tenants = new Tenants({ config, database, logger, usageOf });
     this.#tenants = tenants;
     const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
+    const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
+    const lostCharge = lostCharges(config, database);
+    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize, lostCharge });
+    this.#ledger = ledger;
     this.#policies = await createPolicies({
       config: () => this.#config,
       database,
@@ -220,16 +239,16 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
-      prices: { priceOf: () => undefined },
       submit: (request, sink) => this.#running().submit(request, sink),
       virtual: this.#virtual,
+      ledger,
       logger,
     });
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => tenants.authorize(headers),
+      authorize,
       pages: () => {
         const { allowedOrigins, apiKeys, host } = this.#config;
         return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
@@ -245,9 +264,10 @@ export class Fleet {
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
         const planned = this.#plannedOf(name);
-        return planned === undefined || cachesPrefixes(planned.spec);
+        if (planned === undefined) return true;
+        return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(tenants),
+      handleOther: this.#otherPaths(tenants, ledger),
       host: config.host,
       port: config.port,
       logger,
@@ -256,22 +276,30 @@ export class Fleet {
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths(tenants: Tenants) {
+  #otherPaths(tenants: Tenants, ledger: Ledger) {
     const semanticCache = () => this.#semanticCache();
-    const admin = adminHandler(this.#adminTarget(tenants));
+    const admin = adminHandler(this.#adminTarget(tenants, ledger));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
     return (...request: Parameters<typeof admin>) =>
-      admin(...request) || cache(...request) || tenants.handle(...request);
+      admin(...request) || cache(...request) || tenants.handle(...request) || ledger.handle(...request);
   }
 
-  #adminParts(tenants: Tenants): readonly Hono[] {
+  #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
     const semanticCache = this.#semanticCache();
     const parts = [
       createCascadeApp(this.#virtual),
+      createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
       tenants.adminApp(),
+      ledger.adminApp(),
       semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
     ];
     return parts.filter((part) => part !== undefined);
+  }
+
+  #limits(): LimitsPolicy {
+    const limits = this.#policies.find((policy) => policy instanceof LimitsPolicy);
+    if (limits === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
+    return limits;
   }
 
   #semanticCache(): SemanticCache | undefined {
@@ -300,9 +328,10 @@ export class Fleet {
     const added = planned.filter(({ spec }) => !before.has(spec.name));
     const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
     const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const needRestart = Object.entries(FIXED_AT_START)
+    const changed = Object.entries(FIXED_AT_START)
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
+    const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
     this.#config = config;
     this.#tenants?.configure(config);
     this.#planned = planned;
@@ -344,12 +373,24 @@ export class Fleet {
       const { isolated, refused } = promptPathsOf(engine);
       const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
       if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
+      if (this.#sharesProvider(spec)) {
+        warn(
+          {},
+          "tenants share what the paid API caches of their prompts; isolate-api-keys: true refuses such requests",
+        );
+        continue;
+      }
       if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
       warn(
         { isolated, refused },
         `the engine can keep tenants' cached prefixes apart on the isolated paths only, and the others are refused; ${WAY_TO_SHARE}`,
       );
     }
+  }
+
+  /** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
+  #sharesProvider({ attach = [] }: ModelSpec): boolean {
+    return this.#config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
   }
 
   #plannedOf(name: string): PlannedModel | undefined {
@@ -395,7 +436,7 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget(tenants: Tenants) {
+  #adminTarget(tenants: Tenants, ledger: Ledger) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
@@ -404,7 +445,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
-      parts: this.#adminParts(tenants),
+      parts: this.#adminParts(tenants, ledger),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }
@@ -422,6 +463,10 @@ export class Fleet {
     const count = Math.min(max, Math.max(min, instances));
     this.#keeper.scaleTo(model, count);
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
+  }
+
+  #exactCache(): ExactCache | undefined {
+    return this.#policies.find((policy) => policy instanceof ExactCache);
   }
 
   #inBackground(what: string, task: Promise<void>): void {

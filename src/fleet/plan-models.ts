@@ -1,7 +1,9 @@
 /** Translates the configuration to each model's specification for the supervisor and its bounds for the keeper. */
 
+import { isProviderEngine } from "./config/provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
 import type { ScheduleEntry } from "./config/sections/schedule.js";
+import { targetOf } from "./provider-targets.js";
 import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./scaling/autoscale.js";
 import type { Split } from "./scaling/instance-plan.js";
 import type { KeptModel } from "./scaling/keeper.js";
@@ -106,12 +108,11 @@ function specOf(
     ...share,
     ...(gpus === undefined ? {} : { gpus: gpus.map(String) }),
     ...present({ gpusPerInstance: gpusOfSplit ?? gpusPerInstance, startTimeoutMs: startTimeout }),
-    attach: attach.map(({ url, apiKey, modelName, region }) => ({
-      url,
-      apiKey: apiKey?.reveal(),
+    attach: attach.map((each) => ({
+      ...targetOf(config, each),
       // An attached server does not know our aliases.
-      modelName: modelName ?? (aliases.length > 0 ? name : undefined),
-      ...(region === undefined ? {} : { distance: 1 + regions.indexOf(region) }),
+      modelName: each.modelName ?? (aliases.length > 0 || isProviderEngine(engine) ? name : undefined),
+      ...(each.region === undefined ? {} : { distance: 1 + regions.indexOf(each.region) }),
     })),
     scaleDown,
     drainTimeoutMs: drain,

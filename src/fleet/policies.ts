@@ -4,16 +4,17 @@ import type { Logger } from "pino";
 import type { AnswerSink } from "../gateway/answer.js";
 import type { CacheResult } from "../gateway/cache/exact-cache.js";
 import type { Ending, Policy } from "../gateway/pipeline.js";
-import type { PriceBook } from "../gateway/prices/price.js";
 import type { TokenCounts } from "../gateway/record.js";
 import { ModelAccess } from "../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
 import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
+import type { Ledger } from "./ledger.js";
 import type { OwnRequest } from "./proxy/own-request.js";
 import { createSemanticCache } from "./semantic-policy.js";
 import type { EngineName } from "./upstream/engine.js";
+import type { VirtualModels } from "./virtual-models.js";
 
 /** What policies know of the models. */
 export interface ModelDirectory {
@@ -29,8 +30,6 @@ export interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 
-import type { VirtualModels } from "./virtual-models.js";
-
 export interface PolicyContext {
   /** The configuration now: a reload replaces it. */
   readonly config: () => FleetConfig;
@@ -38,16 +37,16 @@ export interface PolicyContext {
   readonly database: () => Database.Database;
   readonly models: ModelDirectory;
   readonly metrics: PolicyMetrics;
-  readonly prices: PriceBook;
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
+  readonly ledger: Ledger;
   readonly virtual: VirtualModels;
 }
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
-  const { config, models, virtual } = context;
+  const { config, models, virtual, ledger } = context;
   const wanted = await Promise.all([
     hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
     createLimits(context),
@@ -55,5 +54,5 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     createExactCache(context),
     createSemanticCache(context),
   ]);
-  return [...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
+  return [...ledger.policies(), ...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
 }

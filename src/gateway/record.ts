@@ -47,15 +47,16 @@ export interface Charge {
 export interface AttemptWatcher {
   began(attempt: AttemptRecord): void;
   answering(attempt: AttemptRecord): void;
+  /** Its last byte has come: `usage` is set, and the sink is about to end. */
+  completing(attempt: AttemptRecord): void;
   ended(attempt: AttemptRecord): void;
 }
 
 /** Names of notes that the ledger reads; other notes are only shown. */
 export const NOTE = {
-  /** hit, or anything else. Of an exact or semantic cache: the request cost nothing. */
+  /** "hit:" and how, if the answer is one that was kept. */
   cache: "cache",
-  semantic: "semantic",
-  /** Nano-dollars that a policy saved, in decimal digits, followed by a space and the policy's name. */
+  /** Nano-dollars that a policy saved, in decimal digits, a space and the policy's name. */
   saved: "saved",
   /** Id of the batch that the request belongs to. */
   batch: "batch",

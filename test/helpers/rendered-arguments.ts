@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { LaunchPlan } from "../../src/fleet/adapters/adapter.js";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
+import { isProviderEngine } from "../../src/fleet/config/provider-conflicts.js";
 import { readConfig } from "../../src/fleet/config/read-config.js";
 import { planModels } from "../../src/fleet/plan-models.js";
 import type { CommonEngineOptions, EngineName } from "../../src/fleet/upstream/engine.js";
@@ -56,7 +57,7 @@ const PLANS: readonly (readonly [string, string, Partial<PlanRequest>])[] = [
 ];
 
 function fromPlans(engine: EngineName): Wanted[] {
-  if (engine === "tgi" || engine === "ollama" || engine === "openai") return [];
+  if (engine === "tgi" || engine === "ollama" || isProviderEngine(engine)) return [];
   return PLANS.flatMap(([model, hardware, more]) => {
     const { configurations } = makePlan({
       model: knownModel(model),

@@ -5,7 +5,7 @@ import type { Adapter } from "./adapter.js";
 import { llamaServer } from "./llama-server.js";
 import { millrace } from "./millrace.js";
 import { ollama } from "./ollama.js";
-import { openai } from "./openai.js";
+import { anthropic, azure, bedrock, google, openai } from "./openai.js";
 import { sglang } from "./sglang.js";
 import { tensorrtLlm } from "./tensorrt-llm.js";
 import { tgi } from "./tgi.js";
@@ -20,4 +20,8 @@ export const ADAPTERS: Readonly<Record<EngineName, Adapter>> = {
   "llama-server": llamaServer,
   ollama,
   openai,
+  anthropic,
+  google,
+  azure,
+  bedrock,
 };

@@ -1,5 +1,6 @@
 /** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
 import type { Finding } from "./problems.js";
+import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
 import { orgOfTeam } from "./sections/budgets.js";
 
@@ -187,8 +188,8 @@ function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
 
 function modelConflicts(model: ModelEntry, index: number): Finding[] {
   const at: Path = ["models", index];
-  const { engine, model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
-  const findings = instanceConflicts(model, at);
+  const { model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
+  const findings = [...instanceConflicts(model, at), ...attachmentConflicts(model, at)];
   const isAttachedOnly = attach.length > 0 && source === undefined;
   if (source === undefined && attach.length === 0) {
     findings.push(
@@ -206,11 +207,6 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
         "expected model beside instances, got attach only",
         "set model to the file that the instances load, or leave instances out",
       ),
-    );
-  }
-  if (engine === "openai" && source !== undefined) {
-    findings.push(
-      conflict([...at, "model"], "expected attach only for the engine openai, got model", "name the engine to start"),
     );
   }
   if (cores !== undefined && coresPerInstance !== undefined && coresPerInstance > cores.length) {
@@ -253,6 +249,11 @@ function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Findin
   return findings;
 }
 
+function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
+  if (alerts === undefined || ledger !== undefined) return [];
+  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
@@ -260,6 +261,7 @@ export function conflictsIn(config: FleetConfig): Finding[] {
     ...duplicateKeys(config),
     ...budgetConflicts(config),
     ...unknownRegions(config),
+    ...alertsWithoutLedger(config),
     ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),

@@ -5,11 +5,14 @@ import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { ledgerKeys } from "./sections/ledger.js";
+import { modelPriceKeys, priceKeys } from "./sections/prices.js";
+import { attachment, provider } from "./sections/provider.js";
 import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
 import { tenantKeys } from "./sections/tenants.js";
-import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
+import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;
@@ -50,16 +53,6 @@ const engineOptions = () =>
       .describe(
         "compiles the model for the GPU before the first start, where the engine can (tensorrt-llm); kept and shared",
       ),
-  });
-
-const attachment = (environment: NodeJS.ProcessEnv) =>
-  section({
-    url: baseUrl().describe("address of the server"),
-    "api-key": secret(environment).optional().describe("API key for that server"),
-    "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
-    region: text()
-      .optional()
-      .describe("region of the server, one of `regions` (default: the gateway's own, which is the nearest)"),
   });
 
 const range = () =>
@@ -120,6 +113,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .array(attachment(environment))
       .default([])
       .describe("running servers to attach to, which are never started or stopped"),
+    provider: provider().prefault({}).describe("how a paid API is asked"),
     load: z
       .enum(["always", "on-demand"])
       .optional()
@@ -136,6 +130,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
     ...modelLimitKeys,
     cache: modelCache(),
     "semantic-cache": semanticCache(environment),
+    ...modelPriceKeys,
   });
 
 const routing = () =>
@@ -273,6 +268,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
+    ...ledgerKeys(environment),
+    ...priceKeys,
     routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
     cascades: cascades().describe(
       "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",

@@ -107,15 +107,6 @@ export const timeLimit = () =>
 /** A size in bytes. */
 export const byteSize = () => parsed("a size", ["512MiB", "8GiB", "24G"], /^\d+(\.\d+)?\s*[A-Za-z]*$/, parseByteSize);
 
-/** The URL of an HTTP server without a path, since requests append paths from the root. */
-export const baseUrl = () =>
-  parsed("the URL of a server, without user and path", ["http://127.0.0.1:8101"], /^https?:\/\//, (written) => {
-    if (!URL.canParse(written)) return undefined;
-    const { origin, pathname, search, hash, username, password } = new URL(written);
-    const isBare = pathname === "/" && `${search}${hash}${username}${password}` === "";
-    return isBare ? origin : undefined;
-  });
-
 /** A sorted list of distinct CPU numbers. */
 export const cpuList = () =>
   parsed("a list of CPUs", ["0-3", "0,2,4-7"], /^\d+(-\d+)?(,\d+(-\d+)?)*$/, (written) => {

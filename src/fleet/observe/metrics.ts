@@ -39,6 +39,8 @@ interface ProxyGauges {
   breakerState(upstream: Upstream): BreakerState;
   /** The model that a name stands for; undefined if there is none. */
   modelOf(name: string): string | undefined;
+  /** What the store of kept answers holds. */
+  cacheStats?(): Promise<{ readonly entries: number; readonly bytes: number } | undefined>;
 }
 
 export interface FleetMetrics extends ProxyObserver, PolicyMetrics {
@@ -170,9 +172,25 @@ function createRequestMetrics(registry: Registry) {
   };
 }
 
-function createCacheMetrics(registry: Registry) {
+function createCacheMetrics(registry: Registry, { cacheStats }: ProxyGauges) {
   const registers = [registry];
   const prefix = "millrace_fleet:cache_";
+  for (const [key, help] of [
+    ["entries", "Answers that are kept"],
+    ["bytes", "Bytes of answers that are kept"],
+  ] as const) {
+    const made: Gauge = new Gauge({
+      name: `${prefix}${key}`,
+      help,
+      registers,
+      collect: async () => {
+        made.reset();
+        // A store that cannot be reached has no figures, and the other metrics still come.
+        const stats = await cacheStats?.().catch(() => undefined);
+        if (stats !== undefined) made.set(stats[key]);
+      },
+    });
+  }
   return {
     results: new Counter({
       name: `${prefix}requests_total`,
@@ -235,7 +253,7 @@ class CountedRequest implements RequestObserver {
 export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): FleetMetrics {
   const registry = new Registry();
   const metrics = createRequestMetrics(registry);
-  const cache = createCacheMetrics(registry);
+  const cache = createCacheMetrics(registry, proxy);
   registerStates(registry, pool, proxy);
   registerFigures(registry, pool);
   return {

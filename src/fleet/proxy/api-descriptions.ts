@@ -29,7 +29,9 @@ export class ApiDescriptions {
 
   /** The description of one of the model's ready instances. Rejects with no_instance_ready, upstream_failed, or not_found if the engine publishes none. */
   of(model: string): Promise<Buffer> {
-    const ready = this.pool.upstreams(model).filter(({ state, target }) => state === "ready" && target !== undefined);
+    const ready = this.pool
+      .upstreams(model)
+      .filter(({ state, target }) => state === "ready" && target !== undefined && target.provider === undefined);
     const known = ready.map((upstream) => this.#knownOf(upstream)).find((document) => document !== undefined);
     if (known !== undefined) return known;
     const [upstream] = ready;

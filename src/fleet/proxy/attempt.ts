@@ -5,6 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import type { UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
+import type { Translation } from "../../gateway/dialects/translation.js";
 import { answerHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
 
@@ -22,13 +23,13 @@ export interface Refused {
   readonly error: MillraceError;
   /**
    * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network failure; late: the first byte exceeded its
-   * time limit; forsaken: the instance became suspect or failed while another was ready.
+   * time limit; forsaken: the instance became suspect or failed while another was ready; malformed: a provider's answer could not be read.
    */
-  readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken";
+  readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken" | "malformed";
   readonly status: number | undefined;
 }
 
-interface AttemptContext {
+export interface AttemptContext {
   readonly instanceId: string;
   readonly sink: AnswerSink;
   readonly timeouts: ProxyTimeouts;
@@ -40,10 +41,18 @@ interface AttemptContext {
   readonly usage: UsageReader | undefined;
   /** The last byte of a whole answer has come, and the sink is about to get it. */
   onComplete(): void;
+  /** Turns a provider's answer into the client's dialect. */
+  readonly translation?: Translation | undefined;
+  /** Told of the head of a provider's answer, even if the answer is not passed on. */
+  readonly onHead?: ((status: number, headers: IncomingHttpHeaders) => void) | undefined;
+  /** Told of the body of a refusal that is not passed on, up to a size. */
+  readonly onRefusalBody?: ((body: Buffer) => void) | undefined;
 }
 
 /** Statuses of an instance that did not take the request: busy, and not ready. */
 const NOT_TAKEN: readonly number[] = [429, 503];
+/** A provider also refuses a key, for which another may do, and Anthropic has a status of its own for being overloaded. */
+const NOT_TAKEN_BY_PROVIDER: readonly number[] = [401, 402, 403, ...NOT_TAKEN, 529];
 /** A refusal's body is read up to this size, so that its connection can be reused. */
 const MAX_DISCARDED_BYTES = 64 * 1024;
 const RESETS: readonly string[] = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"];
@@ -61,6 +70,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
   #numDiscarded = 0;
+  readonly #discarded: Buffer[] = [];
   #settle: (result: AttemptResult) => void = () => {};
 
   constructor(private readonly context: AttemptContext) {}
@@ -98,38 +108,55 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (status < 200 || this.#state !== "waiting") return;
     this.#status = status;
     this.#headers = headers;
-    if (NOT_TAKEN.includes(status) && this.context.mayRetry()) {
+    const { translation, onHead } = this.context;
+    onHead?.(status, headers);
+    const notTaken = translation === undefined ? NOT_TAKEN : NOT_TAKEN_BY_PROVIDER;
+    if (notTaken.includes(status) && this.context.mayRetry()) {
       this.#refuse("busy", this.#failure(`status ${status}`), status);
       this.#state = "discarding";
       this.#watch(this.context.timeouts.idleMs);
       return;
     }
-    if (isEventStream(headers)) this.#events = new WholeEvents();
+    if (translation !== undefined) {
+      translation.begin(status, headers);
+      this.#checkTranslation();
+    } else if (isEventStream(headers)) this.#events = new WholeEvents();
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#state === "discarding") {
       this.#numDiscarded += chunk.length;
+      if (this.context.onRefusalBody !== undefined) this.#discarded.push(chunk);
       if (this.#numDiscarded > MAX_DISCARDED_BYTES) this.#abort();
       return;
     }
     if (this.#state === "over") return;
     if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
     this.#lastByteMs = performance.now();
-    const { usage } = this.context;
-    if (this.#events === undefined) usage?.push(chunk);
-    else usage?.pushEvents(chunk);
-    const bytes = this.#events === undefined ? chunk : this.#events.push(chunk);
+    const { translation, usage } = this.context;
+    const bytes = translation?.push(chunk) ?? this.#events?.push(chunk) ?? chunk;
+    if (translation !== undefined) usage?.pushEvents(bytes);
+    else if (this.#events !== undefined) usage?.pushEvents(chunk);
+    else usage?.push(chunk);
     if (bytes.length > 0) this.#pass(bytes, controller);
+    this.#checkTranslation();
   }
 
   onResponseEnd(): void {
-    if (this.#state === "discarding") clearTimeout(this.#timer);
+    if (this.#state === "discarding") {
+      clearTimeout(this.#timer);
+      this.context.onRefusalBody?.(Buffer.concat(this.#discarded));
+    }
     if (this.#state === "discarding" || this.#state === "over") return;
+    const { translation } = this.context;
+    const last = translation?.end() ?? this.#events?.flush();
+    this.#checkTranslation();
+    // A translation that failed has ended the attempt.
+    if (this.#isOver()) return;
     if (this.#state === "waiting") this.#begin();
     this.context.onComplete();
-    this.context.sink.end(this.#events?.flush());
-    this.#finish({ kind: "answered", status: this.#status });
+    this.context.sink.end(last);
+    this.#finish({ kind: "answered", status: translation?.head().status ?? this.#status });
   }
 
   onResponseError(_: Dispatcher.DispatchController, thrown: Error): void {
@@ -137,6 +164,18 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "discarding" || this.#state === "over") return;
     const code = (thrown as NodeJS.ErrnoException).code ?? thrown.name;
     this.#fail(this.#failure(`${thrown.message} (${code})`, thrown), RESETS.includes(code) ? "reset" : "unreachable");
+  }
+
+  /** Ends the attempt if the provider's answer cannot be read any further. */
+  #checkTranslation(): void {
+    const failure = this.context.translation?.failure;
+    if (failure === undefined) return;
+    this.#fail(new MillraceError(failure.code, `instance ${this.context.instanceId}: ${failure.message}`), "malformed");
+    this.#abort();
+  }
+
+  #isOver(): boolean {
+    return this.#state === "over";
   }
 
   #pass(bytes: Buffer, controller: Dispatcher.DispatchController): void {
@@ -153,6 +192,12 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Sends the headers together with the first byte: until then another instance may still get the request. */
   #begin(): void {
     this.#state = "passing";
+    const head = this.context.translation?.head();
+    if (head !== undefined) {
+      this.context.sink.begin(head);
+      this.context.onFirstByte(head.status);
+      return;
+    }
     const isEventStream = this.#events !== undefined;
     const headers = answerHeaders(this.#headers, isEventStream);
     this.context.sink.begin({ status: this.#status, headers, isEventStream });

@@ -5,14 +5,15 @@
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
-import { UsageReader } from "../../gateway/api/usage.js";
+import { rateLimitsOf, retryDelayOf } from "../../gateway/dialects/wire/rate-limits.js";
 import type { AttemptRecord } from "../../gateway/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import { processOf } from "../upstream/upstream.js";
+import { AnswerCounts } from "./answer-counts.js";
 import type { Sendable, UpstreamContext } from "./arrival.js";
-import { Attempt, type AttemptResult, type Refused } from "./attempt.js";
-import { messageTo } from "./message.js";
+import { Attempt, type AttemptContext, type AttemptResult, type Refused } from "./attempt.js";
+import { type Message, messageTo } from "./message.js";
 
 interface Delivered {
   readonly result: Exclude<AttemptResult, Refused>;
@@ -88,8 +89,8 @@ export class Delivery {
     if (how === "forsaken") return;
     this.#excluded = [...this.#excluded, processOf(upstream)];
     if (router.hasReady(model, this.#excluded)) return;
-    // Every instance has been tried: a busy one stays busy, and a request that was too slow will be again.
-    if (how === "busy" || how === "late") throw error;
+    // Every instance has been tried: a busy one stays busy, and a request that was too slow, or whose answer could not be read, will be again.
+    if (how === "busy" || how === "late" || how === "malformed") throw error;
     // The health check decides: a kept connection may have closed just as it was used, or a new process may be starting.
     await verdict;
     if (!router.hasReady(model, []) && !router.isComing(model)) throw error;
@@ -146,6 +147,11 @@ export class Delivery {
     if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(request.model) > 0) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
+    // A second answer would be paid for as well.
+    if (lease.target.provider !== undefined) {
+      lease.end("unknown");
+      return undefined;
+    }
     this.sendable.request.observer.hedged?.(lease.upstream.id);
     return lease;
   }
@@ -153,8 +159,11 @@ export class Delivery {
   /** @returns undefined if another attempt has answered */
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
     const { options, router, connections } = this.context;
-    const { route, path, observer, record: whole } = this.sendable.request;
+    const { route, path, observer } = this.sendable.request;
+    const { attempts, watcher, wantsUsage } = this.sendable.request.record;
     const { upstream, target } = lease;
+    const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
+    const { translation, ...message } = this.#message(lease, seed);
     this.#numLeft--;
     const isHedge = this.#running.size > 0;
     const record: AttemptRecord = {
@@ -163,11 +172,11 @@ export class Delivery {
       model: upstream.model,
       startMs: performance.now(),
     };
-    whole.attempts.push(record);
-    whole.watcher?.began(record);
+    attempts.push(record);
+    watcher?.began(record);
     const isCounted = route.isGeneration || path.endsWith("/embeddings");
-    const isUsed = whole.wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
-    const usage = isUsed ? new UsageReader() : undefined;
+    const isUsed = wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
+    const counts = new AnswerCounts(isUsed, translation);
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
@@ -175,7 +184,7 @@ export class Delivery {
       timeouts: options.timeouts,
       mayRetry: () =>
         this.#running.size > 1 ||
-        (this.#numLeft > 0 && router.hasReady(upstream.model, [...this.#excluded, processOf(upstream)])),
+        (this.#numLeft > 0 && router.hasOpen(this.sendable.entrant.request, [...this.#excluded, processOf(upstream)])),
       onFirstByte: (status) => {
         onAnswer();
         this.#beatOthers(attempt);
@@ -183,37 +192,50 @@ export class Delivery {
         if (isHedge) observer.routed(upstream.id, lease.matchedFraction);
         record.firstByteMs = performance.now();
         record.status = status;
-        whole.watcher?.answering(record);
+        watcher?.answering(record);
         observer.firstByte();
       },
-      usage,
+      usage: counts.reader,
       onComplete: () => {
-        const counts = usage?.counts();
-        if (counts !== undefined) record.usage = counts;
-        const used = isCounted ? usage?.read() : undefined;
+        const whole = counts.whole();
+        if (whole !== undefined) record.usage = whole;
+        watcher?.completing(record);
+        const used = isCounted ? counts.usage() : undefined;
         if (used !== undefined) observer.used?.(used);
       },
+      translation,
+      ...(translation === undefined ? {} : limitListeners(lease)),
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());
     let result: AttemptResult = CANCELLED;
     let isHeard = true;
     try {
-      const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
-      const message = messageTo(lease, this.sendable, seed, observer.traceparent);
       result = await attempt.run(connections.poolOf(target.url), message);
     } finally {
       isHeard = this.#running.delete(attempt);
       record.endMs = performance.now();
       record.outcome = result.kind;
+      if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
       if (result.kind === "refused") record.status = result.status;
-      else if (result.kind !== "answered" && usage !== undefined && record.firstByteMs !== undefined) {
-        record.usage ??= usage.estimate(this.sendable.entrant.request.prefix.promptTokens);
+      else if (result.kind !== "answered" && record.firstByteMs !== undefined) {
+        const cut = counts.cut(this.sendable.entrant.request.prefix.promptTokens);
+        if (cut !== undefined) record.usage = cut;
       }
-      whole.watcher?.ended(record);
+      watcher?.ended(record);
       lease.end(leaseEnd(result, upstream.engine));
     }
     return isHeard ? result : undefined;
+  }
+
+  /** Throws the client's error if the instance cannot be asked this; the lease has then ended. */
+  #message(lease: Lease, seed: number | undefined): Message {
+    try {
+      return messageTo(lease, this.sendable, seed, this.sendable.request.observer.traceparent);
+    } catch (thrown) {
+      lease.end("unknown");
+      throw thrown;
+    }
   }
 
   #beatOthers(winner: Attempt): void {
@@ -231,6 +253,19 @@ export class Delivery {
     this.#drawnSeed ??= randomBytes(6).readUIntBE(0, 6);
     return this.#drawnSeed;
   }
+}
+
+/** Tells the router what a provider's answer says of its key's limits. Google says it in the body of a refusal. */
+function limitListeners(lease: Lease): Pick<AttemptContext, "onHead" | "onRefusalBody"> {
+  return {
+    onHead: (status, headers) => lease.learn(rateLimitsOf(headers, Date.now()), status === 429),
+    onRefusalBody: (body) => learnFromBody(lease, body),
+  };
+}
+
+function learnFromBody(lease: Lease, body: Buffer | undefined): void {
+  const retryAfterMs = body === undefined ? undefined : retryDelayOf(body);
+  if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
 }
 
 /** What an attempt's result says about the instance. Being busy is no failure; answering every request with an error is. */

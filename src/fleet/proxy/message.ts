@@ -1,21 +1,31 @@
 /** Builds the request for one instance: with the instance's name for the model, our seed, and the cache scope. */
 import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER, saltOfScope } from "../../core/cache-scope.js";
+import { MillraceError } from "../../core/errors.js";
+import { type Provider, providerRequest } from "../../gateway/dialects/provider.js";
+import type { Translation } from "../../gateway/dialects/translation.js";
 import type { Lease } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 import type { Sendable } from "./arrival.js";
 import { editBody } from "./edit-body.js";
 import { requestHeaders } from "./headers.js";
 import { assertApart, isolationAt } from "./isolation.js";
 import { FROM_AFAR_HEADER } from "./request-terms.js";
 
+export interface Message extends Dispatcher.DispatchOptions {
+  /** Turns the answer into the client's dialect; undefined: it is in that dialect. */
+  readonly translation?: Translation;
+}
+
 export function messageTo(
   { upstream, target }: Lease,
   sendable: Sendable,
   seed: number | undefined,
   traceparent: string | undefined,
-): Dispatcher.DispatchOptions {
+): Message {
   const { id, headers: clientHeaders, route, path, url, bytes, body: clientBody } = sendable.request;
+  if (target.provider !== undefined) return toProvider(target, target.provider, sendable);
   const headers = requestHeaders(clientHeaders, upstream, target, id, traceparent);
   const { method = "POST" } = route;
   if (method === "GET") return { path, method, headers };
@@ -27,6 +37,19 @@ export function messageTo(
   const model = target.modelName ?? (clientBody.model === undefined ? undefined : sendable.request.model);
   const body = editBody(bytes, clientBody, { model, seed, cacheSalt, ...toldTerms(sendable, upstream.engine) });
   return { path: url, method, headers, body };
+}
+
+/** Nothing of the client's headers goes to a third party, apart from those of its API. */
+function toProvider(target: UpstreamTarget, provider: Provider, { request, cacheScope }: Sendable): Message {
+  const { route, path, body } = request;
+  if (cacheScope() !== "") assertApart(provider.engine, path);
+  if (route.method === "GET")
+    throw new MillraceError("not_found", `expected a path of a paid API, got ${path.slice(0, 80)}`);
+  const model = target.modelName ?? String(body.model ?? "");
+  const asked = providerRequest(provider, target.url, model, request, new Date());
+  const headers = ["user-agent", "millrace", "content-type", "application/json", "accept-encoding", "identity"];
+  for (const name in asked.headers) headers.push(name, asked.headers[name]!);
+  return { path: asked.path, method: "POST", headers, body: asked.body, translation: asked.translation };
 }
 
 /** Priority and deadline in the engine's own fields, where it has them. Anything else in the client's body stays as it is. */

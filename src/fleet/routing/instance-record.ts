@@ -5,6 +5,7 @@ import type { Capacity, Upstream } from "../upstream/upstream.js";
 import { type Breaker, CLOSED } from "./breaker.js";
 import { ExactIndex } from "./exact-index.js";
 import { GuessedIndex, indexBlocks } from "./guessed-index.js";
+import { KeyLimits } from "./key-limits.js";
 import type { PrefixKeys } from "./key-source.js";
 
 /** Seats assumed for engines that report none. Load is measured against it; it limits nothing. */
@@ -20,6 +21,8 @@ export class InstanceRecord {
   readonly index: GuessedIndex;
   readonly #exact: ExactIndex;
   breaker: Breaker = CLOSED;
+  /** Of a paid API's key. */
+  readonly limits = new KeyLimits();
   /** Sequences of this fleet on the instance. */
   numInFlight = 0;
   /** The instance failed or stopped. Its process may still finish running requests; the record is dropped after the last one. */

@@ -1,4 +1,5 @@
 /** Chooses the instance for each request and counts the requests under way: each choice is a lease that must be ended. */
+import type { RateLimits } from "../../gateway/dialects/wire/rate-limits.js";
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import {
   type InstanceState,
@@ -53,12 +54,17 @@ export interface Lease {
   promptDone(isWell: boolean): void;
   /** @param listener called, perhaps more than once, before the answer begins, if the instance is suspect or failed and another may serve the request better */
   onLost(listener: () => void): void;
+  /** What a provider's answer says of the limits of its key. @param isRefusal the provider did not take the request, because of them */
+  learn(limits: RateLimits, isRefusal: boolean): void;
   /** Further calls do nothing. */
   end(how: LeaseEnd): void;
 }
 
-/** none: no instance is ready, apart from excluded ones; full: all seats of the ready instances are taken. */
-export type Refusal = "none" | "full";
+/**
+ * none: no instance is ready, apart from excluded ones; full: all seats of the ready instances are taken; limited: all seats that are left are of paid
+ * APIs whose keys have used up their limits.
+ */
+export type Refusal = "none" | "full" | "limited";
 
 /** Weight of each new request in the moving averages. */
 const MEAN_WEIGHT = 0.05;
@@ -86,6 +92,8 @@ export class Router {
   /** Records by instance id, since one instance may serve several model names. */
   readonly #records = new Map<string, InstanceRecord>();
   readonly #endListening: () => void;
+  /** Runs out when a limited key opens, for the requests that wait for it. */
+  #opening: { readonly timer: NodeJS.Timeout; readonly atMs: number } | undefined;
 
   /**
    * @param tokensPerBlock block size of a model's key source
@@ -105,6 +113,7 @@ export class Router {
 
   close(): void {
     this.#endListening();
+    clearTimeout(this.#opening?.timer);
   }
 
   /** @param excluded processes that the request was already sent to */
@@ -113,8 +122,13 @@ export class Router {
     const options = this.routingOf(request.model);
     const ready = this.#ready(request.model, excluded);
     if (ready.length === 0) return "none";
-    const open = nearest(this.#withRoom(request, ready));
-    if (open.length === 0) return "full";
+    const roomy = this.#withRoom(request, ready);
+    const open = nearest(roomy.filter(({ record }) => this.#isOpen(record, request)));
+    if (open.length === 0) {
+      if (roomy.length === 0) return "full";
+      this.#awaitOpening(request, roomy);
+      return "limited";
+    }
     const { prefix } = request;
     const numMatched = open.map(({ record }) => record.numMatched(prefix));
     const candidates = open.map(
@@ -133,7 +147,21 @@ export class Router {
 
   /** Whether `acquire` without exclusions would return a lease. */
   hasRoom(request: RoutedRequest): boolean {
-    return this.#withRoom(request, this.#ready(request.model, [])).length > 0;
+    return this.#withRoom(request, this.#ready(request.model, [])).some(({ record }) => this.#isOpen(record, request));
+  }
+
+  /** Whether an instance could be asked now: ready, and if it is a paid API, with something left of its key's limits. */
+  hasOpen(request: RoutedRequest, excluded: readonly string[]): boolean {
+    return this.#ready(request.model, excluded).some((upstream) => this.#isOpen(this.#recordOf(upstream), request));
+  }
+
+  /** Time until the first limited key of a model opens; 0 if one is open. */
+  opensInMs(request: RoutedRequest, excluded: readonly string[]): number {
+    const nowMs = this.now();
+    const times = this.#ready(request.model, excluded).map((upstream) =>
+      this.#opensAtMs(this.#recordOf(upstream), request),
+    );
+    return Math.max(0, Math.min(...times) - nowMs);
   }
 
   hasReady(model: string, excluded: readonly string[]): boolean {
@@ -190,6 +218,31 @@ export class Router {
       .filter(({ record }) => record.hasRoom(numSequences, seatFactor));
   }
 
+  #opensAtMs({ limits }: InstanceRecord, { prefix, outputTokens }: RoutedRequest): number {
+    return limits.opensAtMs(prefix.promptTokens + outputTokens, this.now());
+  }
+
+  #isOpen(record: InstanceRecord, request: RoutedRequest): boolean {
+    return this.#opensAtMs(record, request) <= this.now();
+  }
+
+  #awaitOpening(request: RoutedRequest, limited: readonly { readonly record: InstanceRecord }[]): void {
+    const nowMs = this.now();
+    const atMs = Math.min(...limited.map(({ record }) => this.#opensAtMs(record, request)));
+    if (this.#opening !== undefined && this.#opening.atMs <= atMs) return;
+    clearTimeout(this.#opening?.timer);
+    const timer = setTimeout(
+      () => {
+        // It may have run out a little early, and is then set again.
+        this.#opening = undefined;
+        this.onRoom();
+      },
+      Math.max(1, atMs - nowMs),
+    );
+    timer.unref();
+    this.#opening = { timer, atMs };
+  }
+
   #recordOf(upstream: Upstream): InstanceRecord {
     const known = this.#records.get(upstream.id);
     const nowMs = this.now();
@@ -239,6 +292,7 @@ export class Router {
     const endCredit = record.credit(prefix);
     record.begin(numSequences, tokens);
     record.breaker = onTry(record.breaker);
+    const sent = record.limits.send(heldTokens);
     return {
       upstream,
       target: upstream.target!,
@@ -253,6 +307,7 @@ export class Router {
       onLost: (listener) => {
         onLost = listener;
       },
+      learn: (limits, isRefusal) => record.limits.learn(limits, sent, isRefusal, this.now()),
       end: (how) => {
         if (!isOpen) return;
         isOpen = false;

@@ -65,6 +65,7 @@ test("a refused request gets a retry time of at most one minute", async () => {
       acquire: () => "full" as const,
       hasReady: () => true,
       hasRoom: () => false,
+      opensInMs: () => 0,
       isComing: () => false,
       meanSeconds: () => meanSeconds,
     };

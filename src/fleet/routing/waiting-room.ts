@@ -30,12 +30,17 @@ interface Waiting extends Waiter {
 }
 
 const MAX_RETRY_AFTER_SECONDS = 60;
+/** Longest wait for the reset of a paid API's limit. */
+const MOST_PATIENCE_MS = 5_000;
 
 export class WaitingRoom {
   readonly #queues = new Map<string, FairQueue<Waiting>>();
 
   constructor(
-    private readonly router: Pick<Router, "acquire" | "hasReady" | "hasRoom" | "isComing" | "meanSeconds">,
+    private readonly router: Pick<
+      Router,
+      "acquire" | "hasReady" | "hasRoom" | "isComing" | "meanSeconds" | "opensInMs"
+    >,
     private readonly limits: WaitingLimits,
     private readonly demand: Demand,
     /** The model that a name stands for: all names of a model share one queue. */
@@ -65,6 +70,7 @@ export class WaitingRoom {
         : this.#outlook(model);
     if (typeof result === "object") return result;
     if (result === "none" && !this.#isHopeful(model)) throw noneReady(model);
+    if (result === "limited") this.#assertOpensSoon(entrant);
     return new Promise((resolve, reject) => {
       const leave = this.#wait(entrant, (result) =>
         result instanceof MillraceError ? reject(result) : resolve(result),
@@ -101,7 +107,7 @@ export class WaitingRoom {
 
   /** @returns whether the request left the queue */
   #settle(queue: FairQueue<Waiting>, waiting: Waiting, result: Lease | Refusal): boolean {
-    if (result === "full") return false;
+    if (result === "full" || result === "limited") return false;
     if (result === "none") {
       // Waiting requests learn of it as soon as new ones do.
       const problem = this.#hopelessness(waiting.entrant.request.model);
@@ -115,6 +121,14 @@ export class WaitingRoom {
     queue.serve(waiting);
     waiting.settle(result);
     return true;
+  }
+
+  /** A limit that is whole again in a moment is waited for; otherwise another model may answer sooner. */
+  #assertOpensSoon({ request, excluded }: Entrant): void {
+    const ms = this.router.opensInMs(request, excluded);
+    if (ms <= Math.min(MOST_PATIENCE_MS, this.limits.maxWaitMs)) return;
+    const message = `expected a paid API of ${request.model} with something left of its rate limits, got none`;
+    throw new MillraceError("upstream_limited", message, { retryAfterSeconds: Math.ceil(ms / 1000) });
   }
 
   /** Whether an instance of a model without a ready one will come. Throws if none ever can. */

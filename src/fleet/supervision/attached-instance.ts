@@ -47,6 +47,10 @@ export class AttachedInstance implements FleetInstance {
     this.#isWanted = true;
     await this.#watching;
     this.#quit = new AbortController();
+    if (this.target.provider !== undefined) {
+      this.#open();
+      return;
+    }
     this.#set({ state: "starting", reason: undefined });
     this.#watching = this.#live(this.#quit.signal);
   }
@@ -77,6 +81,19 @@ export class AttachedInstance implements FleetInstance {
     const { state, reason } = this.#status;
     if (state !== before) this.#logger.info({ state, ...(reason === undefined ? {} : { reason }) }, "instance");
     this.fleet.onChange(this.#status);
+  }
+
+  /** A paid API is ready unless requests to it fail: asking for its health would tell little, and may cost something. */
+  #open(): void {
+    const seats = this.target.maxConcurrency;
+    const starts = this.#status.starts + 1;
+    this.fleet.starts.set(this.#status.id, starts);
+    this.#set({
+      state: "ready",
+      reason: undefined,
+      starts,
+      capacity: { seats, kvTokens: undefined, blockSize: undefined },
+    });
   }
 
   async #live(quit: AbortSignal): Promise<void> {

@@ -10,6 +10,11 @@ export const ENGINE_NAMES = [
   "ollama",
   // Any server with an OpenAI API: the fleet attaches to its URL and never starts it.
   "openai",
+  // Paid APIs, asked with a key. So is an `openai` that is not probed.
+  "anthropic",
+  "google",
+  "azure",
+  "bedrock",
 ] as const;
 
 export type EngineName = (typeof ENGINE_NAMES)[number];

@@ -1,4 +1,5 @@
 /** The fleet as routing and the proxy see it: OpenAI-compatible servers with a state, independent of their engine and of how they were started. */
+import type { Provider } from "../../gateway/dialects/provider.js";
 import type { EngineMetrics, EngineName } from "./engine.js";
 
 /** ZeroMQ addresses of an engine that publishes the changes of its prefix cache, as vLLM does. */
@@ -18,6 +19,10 @@ export interface UpstreamTarget {
   readonly cacheEvents?: CacheEventSockets;
   /** Rank of the server's region, 0 for the gateway's own. A farther server gets a request only if no nearer one has a free seat. Absent: 0. */
   readonly distance?: number;
+  /** A paid API, or a server that is taken for one: it is not probed, and requests and answers are translated. */
+  readonly provider?: Provider;
+  /** Requests at once; undefined: the server says, or as many as come. */
+  readonly maxConcurrency?: number | undefined;
 }
 
 /** Capacity that an engine reports; undefined where it reports none. */

@@ -54,9 +54,9 @@ export class UsageReader {
    * The counts of an answer that was cut. An early report of the prompt is taken as it is; the output is a token for each event, of which the first has no
    * text.
    * @param promptTokens as the router counted or estimated them
+   * @param reported what the upstream said before the cut
    */
-  estimate(promptTokens: number): TokenCounts {
-    const reported = this.counts();
+  estimate(promptTokens: number, reported = this.counts()): TokenCounts {
     const events = Math.max(0, this.#numEvents - 1);
     const hasPrompt = reported !== undefined && promptTokensOf(reported) > 0;
     return {

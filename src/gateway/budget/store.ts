@@ -26,6 +26,8 @@ export interface Levels {
   /** Taken from each bucket, in units of which a minute refills 60,000 × the limit. */
   readonly requests: readonly number[];
   readonly tokens: readonly number[];
+  /** Requests under way. */
+  readonly concurrent: readonly number[];
 }
 
 export type Limit = "money" | "requests" | "tokens" | "concurrent";

@@ -89,14 +89,22 @@ export class ModelCache {
     const { embedder, entries, settings } = this.parts;
     const vector = await embedder.vectorOf(subject.question.text);
     this.counts.lookups++;
-    const matches = await entries.nearest(subject.namespace, vector, NUM_CANDIDATES, settings.minSimilarity);
+    const matches = await entries.candidates(
+      subject.namespace,
+      subject.question,
+      vector,
+      NUM_CANDIDATES,
+      settings.minSimilarity,
+    );
     if (matches.length > 0) this.counts.candidates++;
     const context = { strictness: settings.strictness, rarity: entries.rarity };
-    for (const [i, { id, similarity }] of matches.entries()) {
+    let isFirst = true;
+    for (const { id, similarity } of matches) {
       const entry = entries.get(id, tenant);
       if (entry === undefined) continue;
       const objections = objectionsTo(subject.question, questionOf(entry.question), context);
-      if (i === 0) for (const name of objections) this.#object(name);
+      if (isFirst) for (const name of objections) this.#object(name);
+      isFirst = false;
       if (objections.length > 0) continue;
       this.counts.agreed++;
       return { vector, hit: { id, entry, similarity } };

@@ -36,6 +36,12 @@ export class VectorIndex {
     else members.set(id, vector);
   }
 
+  /** @returns undefined if it is not there, or of another length */
+  similarity(id: string, query: Float32Array): number | undefined {
+    const vector = this.#places.get(id)?.vector;
+    return vector?.length === query.length ? dot(vector, query) : undefined;
+  }
+
   delete(id: string): boolean {
     const place = this.#places.get(id);
     if (place === undefined) return false;

@@ -1,11 +1,11 @@
 /** The stored questions and answers of one model: vectors in memory, everything else in the gateway's database. Bounded in number, bytes and time. */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import type Database from "libsql";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "../../cache/stored-answer.js";
 import type { GroupCommit } from "../../store/group-commit.js";
 import { type Match, unitVector, VectorIndex } from "../index/vector-index.js";
 import { WordCounts } from "../index/word-counts.js";
-import { questionOf } from "../text/question.js";
+import { type Question, questionOf } from "../text/question.js";
 
 export interface Entry {
   readonly question: string;
@@ -31,6 +31,8 @@ const ROWS_PER_TURN = 200;
 export class Entries {
   readonly #index = new VectorIndex();
   readonly #words = new WordCounts();
+  /** The last entry of each form in each namespace. */
+  readonly #forms = new Map<string, string>();
   /** Bytes of each entry, in the order of their arrival. */
   readonly #bytes = new Map<string, number>();
   #numBytes = 0;
@@ -57,7 +59,7 @@ export class Entries {
       `INSERT INTO cache_semantic (id, model, namespace, tenant, question, vector, text, answer, expires_ms)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
-    this.#get = database.prepare("SELECT tenant, question, text, answer FROM cache_semantic WHERE id = ?");
+    this.#get = database.prepare("SELECT tenant, namespace, question, text, answer FROM cache_semantic WHERE id = ?");
     this.#delete = database.prepare("DELETE FROM cache_semantic WHERE id = ?");
     this.opened = this.#open();
   }
@@ -76,8 +78,16 @@ export class Entries {
     return this.#index.has(namespace);
   }
 
-  nearest(namespace: string, vector: Float32Array, limit: number, atLeast: number): Promise<readonly Match[]> {
-    return this.#index.nearest(namespace, vector, limit, atLeast);
+  /**
+   * Candidates for a question: the one of the same form, if there is one, then the nearest. Where prompts come from a template, hundreds may be as near as
+   * the one that is meant.
+   */
+  async candidates(namespace: string, question: Question, vector: Float32Array, limit: number, atLeast: number) {
+    const nearest = await this.#index.nearest(namespace, vector, limit, atLeast);
+    const id = this.#forms.get(formKey(namespace, question)) ?? "";
+    const similarity = this.#index.similarity(id, vector);
+    if (similarity === undefined || similarity < atLeast) return nearest;
+    return [{ id, similarity }, ...nearest.filter((match) => match.id !== id)] satisfies readonly Match[];
   }
 
   /** @returns undefined if it is gone, has expired or is another tenant's */
@@ -118,9 +128,9 @@ export class Entries {
   /** @returns whether it was there, and the tenant's */
   async delete(id: string, tenant?: string): Promise<boolean> {
     if (!this.#bytes.has(id) || this.#isClosed) return false;
-    const row = this.#get.get([id]) as Record<"tenant" | "question", Buffer> | undefined;
+    const row = this.#get.get([id]) as (Record<"tenant" | "question", Buffer> & { namespace: string }) | undefined;
     if (row !== undefined && tenant !== undefined && textOf(row.tenant) !== tenant) return false;
-    this.#forget(id, row === undefined ? "" : textOf(row.question));
+    this.#forget(id, row?.namespace ?? "", row === undefined ? "" : textOf(row.question));
     await this.commits.run(() => this.#delete.run([id]));
     return true;
   }
@@ -140,14 +150,19 @@ export class Entries {
 
   #know(id: string, namespace: string, vector: Float32Array, question: string, bytes: number): void {
     this.#index.add(id, namespace, vector);
-    this.#words.add(questionOf(question).words);
+    const read = questionOf(question);
+    this.#words.add(read.words);
+    this.#forms.set(formKey(namespace, read), id);
     this.#bytes.set(id, bytes);
     this.#numBytes += bytes;
   }
 
-  #forget(id: string, question: string): void {
+  #forget(id: string, namespace: string, question: string): void {
     this.#index.delete(id);
-    this.#words.remove(questionOf(question).words);
+    const read = questionOf(question);
+    this.#words.remove(read.words);
+    const key = formKey(namespace, read);
+    if (this.#forms.get(key) === id) this.#forms.delete(key);
     this.#numBytes -= this.#bytes.get(id) ?? 0;
     this.#bytes.delete(id);
   }
@@ -183,6 +198,12 @@ interface Row {
   readonly question: Buffer;
   readonly vector: Buffer;
   readonly bytes: number;
+}
+
+function formKey(namespace: string, { form, language }: Question): string {
+  const { kind, cues, parts } = form;
+  const facts = [namespace, language ?? "", kind, cues, parts.map(({ text }) => text)];
+  return createHash("sha256").update(JSON.stringify(facts)).digest("base64");
 }
 
 const textOf = (blob: Buffer | ArrayBuffer): string => Buffer.from(blob as ArrayBuffer).toString();

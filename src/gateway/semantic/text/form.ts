@@ -6,6 +6,7 @@ import {
   CASE_SENSITIVE,
   CUE_WORDS,
   EMPTY_WORDS,
+  FILLERS,
   PARTICIPLES,
   PRESENT_AUXILIARIES,
   RELATIONS,
@@ -50,8 +51,12 @@ const STOP: Word = { text: ",", isWord: false, isName: false, isOne: false, isSt
 export function formOf(units: readonly Unit[], isEnglish: boolean): Form {
   const words = units.flatMap(wordsOf);
   if (!isEnglish) return { kind: "OTHER", cues: [], parts: words.filter(({ isStop }) => !isStop) };
-  const { kind, cues: framed, rest } = unframed(frontLast(withoutEnding(words)));
-  const meant = kind === "WHAT" ? asDefinition(rest) : { kind, rest };
+  const {
+    kind,
+    cues: framed,
+    rest,
+  } = unframed(frontLast(withoutEnding(words.filter(({ text }) => !FILLERS.has(text)))));
+  const meant = withoutEcho(kind === "WHAT" ? asDefinition(rest) : { kind, rest });
   const isGeneric = meant.kind === "HOWTO";
   const cues = [...framed, ...cuesOf(meant.rest, meant.kind)].sort();
   const parts = ordered(genitives(partsOf(meant.rest, isGeneric)));
@@ -160,15 +165,17 @@ function unframed(words: readonly Word[]): Unframed {
       rest = [last, ...behind];
       continue;
     }
-    if (kind === "explain") {
-      rest = [{ ...last, text: "explain" }, ...behind];
+    // Another way to say a request's verb.
+    if (/^[a-z]/.test(kind)) {
+      rest = [{ ...last, text: kind, isName: false }, ...behind];
+      if (kind !== "explain") return { kind: "OTHER", cues: [], rest };
       continue;
     }
     const cues =
       extra === undefined
         ? []
         : matched.flatMap(({ text }) => (isBe(text) ? ["be"] : CUE_WORDS.has(text) ? [text] : []));
-    return { kind: kind.replace("$last", last.text.toUpperCase()), cues, rest: withoutStops(behind) };
+    return { kind: kind.replace("$last", last.text), cues, rest: withoutStops(behind) };
   }
   return { kind: "OTHER", cues: [], rest };
 }
@@ -182,7 +189,12 @@ function firstFrame(words: readonly Word[]): { readonly frame: Frame; readonly e
 }
 
 /** What does X mean, what is the meaning of X. */
-function asDefinition(words: readonly Word[]): { readonly kind: string; readonly rest: readonly Word[] } {
+interface Kinded {
+  readonly kind: string;
+  readonly rest: readonly Word[];
+}
+
+function asDefinition(words: readonly Word[]): Kinded {
   const texts = words.map(({ text }) => text);
   const isPresent = (text: string | undefined) => text === "is" || text === "do" || text === "does";
   if (isPresent(texts[0]) && texts.at(-1) === "mean") return { kind: "DEFINE", rest: words.slice(1, -1) };
@@ -197,6 +209,51 @@ function asDefinition(words: readonly Word[]): { readonly kind: string; readonly
 const isBe = (text: string | undefined) => text !== undefined && /^(?:is|are|am|be|being)$/.test(text);
 /** Behind `be` and behind `do`, these ask for different things: what is it like, what does it like. */
 const LAST_OF_BE = new Set(["like", "for", "about", "up", "on"]);
+
+const LOCATED = new Set(["located", "situated"]);
+/** Verbs behind which `into` and `to` are one. */
+const CONVERTING = new Set(["convert", "translate", "turn", "change", "transform", "translating", "converting"]);
+const REQUESTS = new Set([
+  "write",
+  "draw",
+  "make",
+  "create",
+  "generate",
+  "compose",
+  "draft",
+  "find",
+  "translate",
+  "summarize",
+]);
+
+/** Words that only repeat what the question's kind says, or whom the answer is for. */
+function withoutEcho({ kind, rest }: Kinded): Kinded {
+  const last = rest.at(-1)?.text ?? "";
+  if (kind === "WHERE" && LOCATED.has(last)) return { kind, rest: rest.slice(0, -1) };
+  if (rest.some(({ text }) => CONVERTING.has(text))) {
+    return { kind, rest: rest.map((word) => (word.text === "into" ? { ...word, text: "to" } : word)) };
+  }
+  const isForMe = last === "me" && (rest.at(-2)?.text === "to" || rest.at(-2)?.text === "for");
+  if (kind === "EXPLAIN" && isForMe) return { kind, rest: rest.slice(0, -2) };
+  if (kind === "OTHER" && REQUESTS.has(rest[0]?.text ?? "")) {
+    const kept = isForMe ? rest.slice(0, -2) : rest;
+    return { kind, rest: kept[1]?.text === "me" ? [kept[0]!, ...kept.slice(2)] : kept };
+  }
+  // The capital of France: what is it?
+  const of = rest.findIndex(({ text }) => text === "of");
+  const isFragment =
+    of >= 1 && of <= 3 && rest.length <= 8 && !NO_FRAGMENT.has(rest[0]!.text) && !rest.some(({ text }) => isVerb(text));
+  return kind === "OTHER" && isFragment ? { kind: "WHAT", rest } : { kind, rest };
+}
+
+/** Words with which a sentence or a request begins, and not a name of something. */
+const NO_FRAGMENT = new Set(
+  `i you we he she they it this that list name give tell show write make create explain describe summarize translate compare find define get take think
+  dream talk speak learn hear because instead example all some most many none one each out because let draw design`.split(
+    /\s+/,
+  ),
+);
+const isVerb = (text: string): boolean => isBe(text) || CUE_WORDS.has(text) || text === "do" || text === "does";
 
 function cuesOf(words: readonly Word[], kind: string): readonly string[] {
   const cues = words
@@ -248,7 +305,10 @@ function genitives(words: readonly Word[]): readonly Word[] {
   let end = mark + 1;
   while (end < words.length && words[end]!.isWord && !RELATIONS.has(words[end]!.text)) end++;
   if (end === mark + 1) return words;
-  return [...words.slice(0, start), ...words.slice(mark + 1, end), ...words.slice(start, mark), ...words.slice(end)];
+  const possessor = words.slice(start, mark);
+  const isWorld = possessor.length === 1 && possessor[0]!.text === "world";
+  const inside = isWorld ? [{ ...possessor[0]!, text: "in" }] : [];
+  return [...words.slice(0, start), ...words.slice(mark + 1, end), ...inside, ...possessor, ...words.slice(end)];
 }
 
 /** Turns what may stand in either order: to A from B, between A and B where the two are alike. */

@@ -11,6 +11,14 @@ export function inflectionOf(one: string, other: string): Inflection | undefined
   return pluralsOf(base).includes(form) ? "s" : undefined;
 }
 
+/** @returns whether `past` is the regular past of `base` */
+export function isRegularPast(base: string, past: string): boolean {
+  if (base.length < 3 || !past.endsWith("ed") || !/^[a-z]+$/.test(base)) return false;
+  if (base.endsWith("e")) return past === `${base}d`;
+  if (/[^aeiou]y$/.test(base)) return past === `${base.slice(0, -1)}ied`;
+  return past === `${base}ed` || (/[aeiou][bdgklmnprt]$/.test(base) && past === `${base}${base.at(-1)}ed`);
+}
+
 function pluralsOf(base: string): readonly string[] {
   if (/[^aeiou]y$/.test(base)) return [`${base.slice(0, -1)}ies`];
   if (/(?:s|x|z|ch|sh)$/.test(base)) return [`${base}es`];

@@ -3,7 +3,7 @@
  * for the same at a cosine of 0.8, and with a gate of this kind none.
  */
 import type { Part } from "../text/form.js";
-import { inflectionOf } from "../text/inflection.js";
+import { inflectionOf, isRegularPast } from "../text/inflection.js";
 import type { Question } from "../text/question.js";
 import { LIGHT_WORDS } from "../words/english.js";
 import { SAFE_SYNONYMS, WIDE_SYNONYMS } from "../words/synonyms.js";
@@ -33,6 +33,20 @@ function isSameSequence(a: readonly Part[], b: readonly Part[], isCounting: bool
   return a.length === b.length && a.every((part, i) => isSamePart(part, b[i]!, SAFE_SYNONYMS, isCounting));
 }
 
+/** When did it end, and when it ended. */
+function isSamePast(asked: Question, told: Question): boolean {
+  if (!isSameBag(asked.form.cues, [...told.form.cues, "did"])) return false;
+  const different = asked.form.parts.flatMap((part, i) => {
+    const other = told.form.parts[i];
+    return other !== undefined && isSamePart(part, other, SAFE_SYNONYMS, false)
+      ? []
+      : [[part.text, other?.text ?? ""] as const];
+  });
+  const [only] = different;
+  const isOne = asked.form.parts.length === told.form.parts.length && different.length === 1;
+  return isOne && isRegularPast(only![0], only![1]);
+}
+
 /** The parts of each question that have no counterpart in the other, each counterpart taken once. */
 function unmatched(a: readonly Part[], b: readonly Part[], isCounting: boolean): readonly Part[] {
   const left = [...b];
@@ -53,7 +67,8 @@ const LOOSE_SHARE = 0.2;
 function hasOtherContent(a: Question, b: Question, { strictness, rarity }: VetoContext): boolean {
   const isCounting = COUNTING.has(a.form.kind);
   if (strictness === "strict") {
-    return !isSameBag(a.form.cues, b.form.cues) || !isSameSequence(a.form.parts, b.form.parts, isCounting);
+    if (isSameBag(a.form.cues, b.form.cues)) return !isSameSequence(a.form.parts, b.form.parts, isCounting);
+    return !isSamePast(a, b) && !isSamePast(b, a);
   }
   const alone = unmatched(a.form.parts, b.form.parts, isCounting);
   if (strictness === "balanced") {

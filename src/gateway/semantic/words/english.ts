@@ -5,6 +5,9 @@ const set = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s
 /** Words that carry no meaning that another word does not carry too. */
 export const EMPTY_WORDS = set("a an the of exactly actually basically really please just");
 
+/** Words of emphasis, which may stand anywhere. */
+export const FILLERS = set("exactly actually basically really kindly");
+
 /** Forms of `be` in the present. */
 export const PRESENT_AUXILIARIES = set("is are am be being");
 

@@ -1,0 +1,40 @@
+/** Puts a conversation's parts into alternating turns, and calls and their results into the order that providers insist on. */
+import { createHash } from "node:crypto";
+import type { AssistantPart, Turn, UserPart } from "./conversation.js";
+
+export class TurnList {
+  readonly #turns: { role: Turn["role"]; parts: (UserPart | AssistantPart)[] }[] = [];
+
+  get turns(): readonly Turn[] {
+    return this.#turns as readonly Turn[];
+  }
+
+  get numTurns(): number {
+    return this.#turns.length;
+  }
+
+  /** Neighbours of one role become one turn. Empty text is no part, since providers refuse it. */
+  add(role: "user", parts: readonly UserPart[]): void;
+  add(role: "assistant", parts: readonly AssistantPart[]): void;
+  add(role: Turn["role"], parts: readonly (UserPart | AssistantPart)[]): void {
+    const filled = parts.filter((part) => part.kind !== "text" || part.text !== "");
+    if (filled.length === 0) return;
+    const last = this.#turns.at(-1);
+    if (last?.role !== role) {
+      this.#turns.push({ role, parts: filled });
+      return;
+    }
+    for (const part of filled) last.parts.push(part);
+    // Results that follow text of the user's still belong to the calls before it.
+    if (role === "user") last.parts.sort((a, b) => Number(b.kind === "result") - Number(a.kind === "result"));
+  }
+}
+
+const MAX_ID_LENGTH = 40;
+const ID = /^[\w-]+$/;
+
+/** An id that every provider accepts: the same for a call and its result, and the client's own where that is possible. */
+export function callId(id: string): string {
+  if (id.length <= MAX_ID_LENGTH && ID.test(id)) return id;
+  return `call_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;
+}

@@ -1,0 +1,176 @@
+/** The two courses of an answer: translated into another dialect, or passed on in its own. */
+import type { JsonObject } from "../../core/json-body.js";
+import type { TokenCounts } from "../record.js";
+import { chatCounts } from "./answer/read-chat-answer.js";
+import { messagesCounts } from "./answer/read-messages-answer.js";
+import {
+  type AnswerPart,
+  type AnswerReader,
+  type AnswerWriter,
+  failedInStream,
+  malformed,
+  objectAt,
+} from "./conversation/answer-parts.js";
+import { NO_COUNTS } from "./conversation/collected.js";
+import { isObject } from "./conversation/fields.js";
+import type { AnswerCourse, ProviderEvent } from "./translation.js";
+
+/** Pieces of an answer that is put together for a client which wants it whole. */
+const MAX_PARTS = 1 << 20;
+
+/** A provider may stream to a client that wants the whole, and the other way round. */
+export class TranslatedCourse implements AnswerCourse {
+  readonly isNative = false;
+  #counts: TokenCounts | undefined;
+  readonly #parts: AnswerPart[] = [];
+
+  constructor(
+    private readonly reader: AnswerReader,
+    private readonly writer: AnswerWriter,
+    private readonly isStream: boolean,
+  ) {}
+
+  event(event: JsonObject, { name }: ProviderEvent): string {
+    return this.#take(this.reader.event(event, name));
+  }
+
+  end(): string {
+    const last = this.#take(this.reader.end());
+    return this.isStream ? last + this.writer.streamEnd() : JSON.stringify(this.writer.whole(this.#parts));
+  }
+
+  whole(body: JsonObject): Buffer {
+    const parts = this.reader.whole(body);
+    this.#note(parts);
+    const text = this.isStream
+      ? this.writer.stream(parts) + this.writer.streamEnd()
+      : JSON.stringify(this.writer.whole(parts));
+    return Buffer.from(text);
+  }
+
+  counts(): TokenCounts | undefined {
+    return this.#counts;
+  }
+
+  #take(parts: readonly AnswerPart[]): string {
+    this.#note(parts);
+    if (this.isStream) return this.writer.stream(parts);
+    if (this.#parts.length > MAX_PARTS) throw malformed(`at most ${MAX_PARTS} pieces`, this.#parts.length);
+    for (const part of parts) this.#parts.push(part);
+    return "";
+  }
+
+  #note(parts: readonly AnswerPart[]): void {
+    for (const part of parts) if (part.kind === "usage") this.#counts = part.counts;
+  }
+}
+
+/** OpenAI's own dialect: the counts that the gateway asked for are taken out of streams whose clients did not. */
+export class ChatCourse implements AnswerCourse {
+  readonly isNative = true;
+  #counts: TokenCounts | undefined;
+  #isFinished = false;
+
+  /** @param includesUsage the client asked for the counts @param isChat the path is chat completions, whose streams say when they are complete */
+  constructor(
+    private readonly includesUsage: boolean,
+    private readonly isChat: boolean,
+  ) {}
+
+  event(event: JsonObject, { name, data }: ProviderEvent): string {
+    if (this.isChat && isObject(event.error)) throw failedInStream(event.error.message);
+    const response = objectAt(event, "response");
+    const usage = objectAt(event, "usage") ?? (response === undefined ? undefined : objectAt(response, "usage"));
+    if (usage !== undefined) this.#counts = countsAt(usage);
+    const choices = Array.isArray(event.choices) ? event.choices : undefined;
+    if (choices?.some((choice) => isObject(choice) && choice.finish_reason != null) === true) this.#isFinished = true;
+    if (usage !== undefined && choices?.length === 0 && !this.includesUsage) return "";
+    // A client that did not ask for counts may not know the member.
+    const shown =
+      this.isChat && !this.includesUsage && "usage" in event ? JSON.stringify({ ...event, usage: undefined }) : data;
+    return `${name === "" ? "" : `event: ${name}\n`}${lines(shown)}\n`;
+  }
+
+  end(): string {
+    if (!this.isChat) return "";
+    if (!this.#isFinished) throw malformed("a finish_reason", undefined);
+    return "data: [DONE]\n\n";
+  }
+
+  whole(body: JsonObject, raw: Buffer): Buffer {
+    const usage = objectAt(body, "usage");
+    if (usage !== undefined) this.#counts = countsAt(usage);
+    return raw;
+  }
+
+  counts(): TokenCounts | undefined {
+    return this.#counts;
+  }
+}
+
+/** Anthropic's own dialect, from Anthropic itself or out of Bedrock's frames. */
+export class MessagesCourse implements AnswerCourse {
+  readonly isNative = true;
+  #counts: TokenCounts | undefined;
+  #isStopped = false;
+
+  event(event: JsonObject, raw: ProviderEvent): string {
+    const inner = raw.name === "chunk" ? framed(event) : undefined;
+    const data = inner?.data ?? raw.data;
+    const told = inner?.event ?? event;
+    const type = typeof told.type === "string" ? told.type : raw.name;
+    if (type === "error") throw failedInStream(objectAt(told, "error")?.message);
+    if (type === "message_stop") this.#isStopped = true;
+    const message = objectAt(told, "message");
+    this.#note(message === undefined ? undefined : objectAt(message, "usage"));
+    this.#note(objectAt(told, "usage"));
+    return `event: ${type.replace(/[\r\n]/g, "")}\n${lines(data)}\n`;
+  }
+
+  end(): string {
+    if (!this.#isStopped) throw malformed("a message_stop", undefined);
+    return "";
+  }
+
+  whole(body: JsonObject, raw: Buffer): Buffer {
+    this.#note(objectAt(body, "usage"));
+    return raw;
+  }
+
+  counts(): TokenCounts | undefined {
+    return this.#counts;
+  }
+
+  #note(usage: JsonObject | undefined): void {
+    if (usage !== undefined) this.#counts = messagesCounts(usage, this.#counts ?? NO_COUNTS);
+  }
+}
+
+/** Bedrock wraps an event of Claude's API into one of its own, in base64. */
+export function framed(event: JsonObject): { readonly event: JsonObject; readonly data: string } {
+  const data = typeof event.bytes === "string" ? Buffer.from(event.bytes, "base64").toString("utf8") : "";
+  try {
+    const value: unknown = JSON.parse(data);
+    if (isObject(value)) return { event: value, data };
+  } catch {
+    // The error below says what was expected.
+  }
+  throw malformed("the JSON of an event in a chunk", event.bytes);
+}
+
+function countsAt(usage: JsonObject): TokenCounts {
+  if (usage.prompt_tokens !== undefined) return chatCounts(usage);
+  // /v1/responses has other names for the same.
+  return chatCounts({
+    prompt_tokens: usage.input_tokens,
+    prompt_tokens_details: usage.input_tokens_details,
+    completion_tokens: usage.output_tokens,
+    completion_tokens_details: usage.output_tokens_details,
+  });
+}
+
+const lines = (data: string): string =>
+  data
+    .split("\n")
+    .map((line) => `data: ${line}\n`)
+    .join("");

@@ -1,0 +1,314 @@
+/** The providers of paid APIs: how each is asked, and how its answers are read. */
+import type { IncomingHttpHeaders } from "node:http";
+import { MillraceError } from "../../core/errors.js";
+import { bodyJson, type JsonObject } from "../../core/json-body.js";
+import { ChatAnswerReader } from "./answer/read-chat-answer.js";
+import { ConverseAnswerReader } from "./answer/read-converse-answer.js";
+import { GeminiAnswerReader } from "./answer/read-gemini-answer.js";
+import { MessagesAnswerReader } from "./answer/read-messages-answer.js";
+import { ChatAnswerWriter } from "./answer/write-chat-answer.js";
+import { MessagesAnswerWriter } from "./answer/write-messages-answer.js";
+import type { AnswerReader, AnswerWriter } from "./conversation/answer-parts.js";
+import type { Conversation, FieldNames } from "./conversation/conversation.js";
+import { isObject } from "./conversation/fields.js";
+import { Losses } from "./conversation/losses.js";
+import { signatureOf } from "./conversation/signatures.js";
+import { ChatCourse, framed, MessagesCourse, TranslatedCourse } from "./courses.js";
+import type { ClientDialect } from "./provider-error.js";
+import { CHAT_NAMES, readChat } from "./request/read-chat.js";
+import { MESSAGES_NAMES, readMessages } from "./request/read-messages.js";
+import type { WriteTerms } from "./request/terms.js";
+import { writeChat } from "./request/write-chat.js";
+import { writeConverse } from "./request/write-converse.js";
+import { writeGemini } from "./request/write-gemini.js";
+import { writeMessages } from "./request/write-messages.js";
+import { type AnswerCourse, Translation } from "./translation.js";
+import { Redactor } from "./wire/redact.js";
+import { type AwsCredentials, awsEncode, signedHeaders } from "./wire/sigv4.js";
+
+export const PROVIDER_ENGINES = ["openai", "anthropic", "google", "azure", "bedrock"] as const;
+export type ProviderEngine = (typeof PROVIDER_ENGINES)[number];
+
+/** One account at one provider. */
+export interface Provider {
+  readonly engine: ProviderEngine;
+  /** Path in front of the API's own; of `openai`, it stands for /v1. */
+  readonly basePath: string;
+  /** OpenAI's newer models know only the first name, and most compatible hosts the second. */
+  readonly maxTokensName: "max_completion_tokens" | "max_tokens";
+  readonly apiKey: string | undefined;
+  readonly aws: AwsCredentials | undefined;
+  /** How Claude on Bedrock is asked: in Bedrock's own dialect, or in Claude's. */
+  readonly bedrockApi: "converse" | "invoke";
+  /** Version of Azure's API; undefined: the one without versions, which takes the model's name in the body. */
+  readonly apiVersion: string | undefined;
+  readonly thinking: WriteTerms["thinking"];
+  readonly dropsParams: boolean;
+  readonly defaultMaxTokens: number;
+}
+
+/** Of a request, what a provider is asked with. */
+export interface ClientRequest {
+  readonly path: string;
+  readonly body: JsonObject;
+  readonly bytes: Buffer;
+  readonly headers: IncomingHttpHeaders;
+}
+
+export interface ProviderRequest {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly translation: Translation;
+}
+
+const CHAT = "/v1/chat/completions";
+const MESSAGES = "/v1/messages";
+const MESSAGES_VERSION = "2023-06-01";
+const BEDROCK_MESSAGES_VERSION = "bedrock-2023-05-31";
+
+/** Addresses of the providers that have one; `openai` stands for compatible hosts too. */
+export function defaultUrl(engine: ProviderEngine, awsRegion: string | undefined): string | undefined {
+  switch (engine) {
+    case "openai":
+      return "https://api.openai.com/v1";
+    case "anthropic":
+      return "https://api.anthropic.com";
+    case "google":
+      return "https://generativelanguage.googleapis.com";
+    case "bedrock":
+      return awsRegion === undefined ? undefined : `https://bedrock-runtime.${awsRegion}.amazonaws.com`;
+    case "azure":
+      return undefined;
+  }
+}
+
+/**
+ * Throws the client's error if the provider cannot be asked this.
+ * @param model the provider's name for the model
+ * @param url origin of the provider, for the signature
+ */
+export function providerRequest(
+  provider: Provider,
+  url: string,
+  model: string,
+  request: ClientRequest,
+  now: Date,
+): ProviderRequest {
+  const losses = new Losses(provider.engine, provider.dropsParams);
+  const asked = question(provider, model, request, losses);
+  const body = Buffer.from(bodyJson(asked.body));
+  const client: ClientDialect = request.path.startsWith(MESSAGES) ? "anthropic" : "openai";
+  const path = provider.basePath + asked.path;
+  const { apiKey, aws } = provider;
+  const redactor = new Redactor([apiKey, aws?.secretAccessKey, aws?.sessionToken, aws?.accessKeyId]);
+  const isStream = request.body.stream === true;
+  const terms = {
+    provider: provider.engine,
+    client,
+    isStream,
+    redactor,
+    dropped: losses.dropped,
+    course: asked.course,
+  };
+  return {
+    path,
+    headers: { ...asked.headers, ...authorization(provider, url, path, body, now) },
+    body,
+    translation: new Translation(terms),
+  };
+}
+
+interface Question {
+  readonly path: string;
+  readonly body: JsonObject;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly course: AnswerCourse;
+}
+
+function question(provider: Provider, model: string, request: ClientRequest, losses: Losses): Question {
+  const { engine } = provider;
+  const isChat = request.path === CHAT;
+  const isTranslatable = isChat || request.path === MESSAGES;
+  if (engine === "openai" || engine === "azure") {
+    if (request.path !== MESSAGES && !request.path.startsWith(`${MESSAGES}/`))
+      return openaiQuestion(provider, model, request);
+  } else if (isNativeMessages(provider, model, request.path)) return messagesQuestion(provider, model, request);
+  if (!isTranslatable) {
+    throw new MillraceError("not_found", `expected a path that ${engine} has, got ${request.path.slice(0, 80)}`, {
+      hint: `${CHAT} and ${MESSAGES} are translated for every provider`,
+    });
+  }
+  return translated(provider, model, request, losses);
+}
+
+const isClaude = (model: string): boolean => /(^|[./])anthropic\./.test(model);
+const isInvoked = ({ engine, bedrockApi }: Provider, model: string): boolean =>
+  engine === "bedrock" && bedrockApi === "invoke" && isClaude(model);
+
+function isNativeMessages(provider: Provider, model: string, path: string): boolean {
+  if (provider.engine === "anthropic") return path === MESSAGES || path.startsWith(`${MESSAGES}/`);
+  return path === MESSAGES && isInvoked(provider, model);
+}
+
+/** OpenAI's own paths: the body as it came, with the provider's name for the model, and counts asked for. */
+function openaiQuestion(provider: Provider, model: string, { path, body }: ClientRequest): Question {
+  const isChat = path === CHAT;
+  const asksUsage = body.stream === true && (isChat || path === "/v1/completions");
+  const options = isObject(body.stream_options) ? body.stream_options : {};
+  const sent = {
+    ...body,
+    model,
+    ...(asksUsage ? { stream_options: { ...options, include_usage: true } } : {}),
+  };
+  return {
+    path: openaiPath(provider, model, path),
+    body: sent,
+    course: new ChatCourse(options.include_usage === true, isChat || path === "/v1/completions"),
+  };
+}
+
+/** Azure's older API names the deployment in the path, for the operations on one. */
+function openaiPath({ engine, apiVersion }: Provider, model: string, path: string): string {
+  const rest = path.replace(/^\/v1/, "");
+  if (engine !== "azure") return rest;
+  if (apiVersion === undefined) return `/openai/v1${rest}`;
+  const deployment = rest === "/responses" ? "" : `/deployments/${encodeURIComponent(model)}`;
+  return `/openai${deployment}${rest}?api-version=${encodeURIComponent(apiVersion)}`;
+}
+
+function messagesQuestion(provider: Provider, model: string, request: ClientRequest): Question {
+  const { body, headers, path } = request;
+  if (provider.engine === "bedrock") {
+    const { model: _, stream, ...rest } = withoutForeignThoughts(body);
+    const course = new MessagesCourse();
+    return {
+      path: invokePath(model, stream === true),
+      body: { ...rest, anthropic_version: BEDROCK_MESSAGES_VERSION },
+      course,
+    };
+  }
+  const beta = headers["anthropic-beta"];
+  const version = headers["anthropic-version"];
+  return {
+    path,
+    body: { ...withoutForeignThoughts(body), model },
+    headers: {
+      "anthropic-version": typeof version === "string" ? version : MESSAGES_VERSION,
+      ...(typeof beta === "string" ? { "anthropic-beta": beta } : {}),
+    },
+    course: new MessagesCourse(),
+  };
+}
+
+/** Thoughts of other models, whose signatures are none, are in a conversation that began elsewhere. Claude's API refuses them. */
+function withoutForeignThoughts(body: JsonObject): JsonObject {
+  if (!Array.isArray(body.messages)) return body;
+  const isForeign = (block: unknown): boolean =>
+    isObject(block) &&
+    block.type === "thinking" &&
+    (block.signature === "" || (typeof block.signature === "string" && signatureOf(block.signature) !== undefined));
+  const messages = body.messages.map((message: unknown) => {
+    if (!isObject(message) || !Array.isArray(message.content) || !message.content.some(isForeign)) return message;
+    return { ...message, content: message.content.filter((block) => !isForeign(block)) };
+  });
+  return { ...body, messages };
+}
+
+function invokePath(model: string, isStream: boolean): string {
+  return `/model/${awsEncode(model)}/${isStream ? "invoke-with-response-stream" : "invoke"}`;
+}
+
+function translated(provider: Provider, model: string, { path, body }: ClientRequest, losses: Losses): Question {
+  const isChat = path === CHAT;
+  const names: FieldNames = isChat ? CHAT_NAMES : MESSAGES_NAMES;
+  const conversation = isChat ? readChat(body, losses) : readMessages(body, losses);
+  const { defaultMaxTokens, thinking } = provider;
+  const terms: WriteTerms = { model, names, losses, defaultMaxTokens, thinking };
+  const asked = written(provider, conversation, terms);
+  const writer = isChat ? chatWriter(body) : new MessagesAnswerWriter({ model: clientModel(body) });
+  return { ...asked, course: new TranslatedCourse(asked.reader, writer, conversation.isStream) };
+}
+
+const clientModel = (body: JsonObject): string => (typeof body.model === "string" ? body.model : "");
+
+function chatWriter(body: JsonObject): AnswerWriter {
+  const includesUsage = isObject(body.stream_options) && body.stream_options.include_usage === true;
+  return new ChatAnswerWriter({ model: clientModel(body), includesUsage, created: Math.floor(Date.now() / 1000) });
+}
+
+type Written = Omit<Question, "course"> & { readonly reader: AnswerReader };
+
+function written(provider: Provider, conversation: Conversation, terms: WriteTerms): Written {
+  const { engine, maxTokensName } = provider;
+  const { model } = terms;
+  const { isStream } = conversation;
+  switch (engine) {
+    case "openai":
+    case "azure": {
+      const body = writeChat(conversation, terms, maxTokensName);
+      return { path: openaiPath(provider, model, CHAT), body, reader: new ChatAnswerReader() };
+    }
+    case "anthropic":
+      return {
+        path: MESSAGES,
+        body: writeMessages(conversation, terms),
+        headers: { "anthropic-version": MESSAGES_VERSION },
+        reader: new MessagesAnswerReader(),
+      };
+    case "google": {
+      const method = isStream ? "streamGenerateContent?alt=sse" : "generateContent";
+      const path = `/v1beta/models/${encodeURIComponent(model)}:${method}`;
+      return { path, body: writeGemini(conversation, terms), reader: new GeminiAnswerReader() };
+    }
+    case "bedrock": {
+      if (isInvoked(provider, model)) return invoked(conversation, terms);
+      const path = `/model/${awsEncode(model)}/${isStream ? "converse-stream" : "converse"}`;
+      return { path, body: writeConverse(conversation, terms), reader: new ConverseAnswerReader() };
+    }
+  }
+}
+
+function invoked(conversation: Conversation, terms: WriteTerms): Written {
+  const body: Record<string, unknown> = { ...writeMessages(conversation, terms) };
+  delete body.model;
+  delete body.stream;
+  return {
+    path: invokePath(terms.model, conversation.isStream),
+    body: { ...body, anthropic_version: BEDROCK_MESSAGES_VERSION },
+    reader: new InvokeAnswerReader(),
+  };
+}
+
+/** Claude's events in Bedrock's chunks. */
+class InvokeAnswerReader extends MessagesAnswerReader {
+  override event(event: JsonObject, name: string) {
+    return name === "chunk" ? super.event(framed(event).event, "") : [];
+  }
+}
+
+/** The key, in the header and form of its provider alone. */
+function authorization(
+  provider: Provider,
+  url: string,
+  path: string,
+  body: Buffer,
+  now: Date,
+): Readonly<Record<string, string>> {
+  const { engine, apiKey, aws } = provider;
+  if (engine === "bedrock" && aws !== undefined) {
+    const { host } = new URL(url);
+    return signedHeaders(aws, { host, path, body, service: "bedrock", now });
+  }
+  if (apiKey === undefined) return {};
+  switch (engine) {
+    case "anthropic":
+      return { "x-api-key": apiKey };
+    case "google":
+      return { "x-goog-api-key": apiKey };
+    case "azure":
+      return { "api-key": apiKey };
+    default:
+      return { authorization: `Bearer ${apiKey}` };
+  }
+}

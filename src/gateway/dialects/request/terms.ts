@@ -1,0 +1,67 @@
+/** What a provider's writer is told beside the conversation, and the rules that several writers share. */
+import type { Conversation, Effort, FieldNames, Reasoning } from "../conversation/conversation.js";
+import type { Losses } from "../conversation/losses.js";
+
+export interface WriteTerms {
+  /** The provider's own name for the model. */
+  readonly model: string;
+  readonly names: FieldNames;
+  readonly losses: Losses;
+  /** `max_tokens` of requests without one, where the provider needs one. */
+  readonly defaultMaxTokens: number;
+  /** How the model is told to think: by effort, or by a budget of tokens, as older models are. */
+  readonly thinking: "effort" | "budget";
+}
+
+/** Tokens for each effort, where a model is told a budget. */
+const BUDGETS: Readonly<Record<Effort, number>> = {
+  minimal: 1024,
+  low: 2048,
+  medium: 8192,
+  high: 16_384,
+  xhigh: 32_768,
+};
+const LEAST_BUDGET = 1024;
+
+/** @param maxTokens of the answer, the thoughts included @returns undefined if that leaves no room to think */
+export function budgetOf({ effort, budgetTokens }: Reasoning & { kind: "on" }, maxTokens: number): number | undefined {
+  const wanted = budgetTokens ?? BUDGETS[effort ?? "medium"];
+  const budget = Math.min(wanted, maxTokens - 1);
+  return budget < LEAST_BUDGET ? undefined : budget;
+}
+
+/** The effort that spends about as much as the request allows; undefined if it says nothing of that. */
+export function effortOf({ effort, budgetTokens }: Reasoning & { kind: "on" }): Effort | undefined {
+  if (effort !== undefined || budgetTokens === undefined) return effort;
+  if (budgetTokens <= BUDGETS.low) return "low";
+  return budgetTokens <= BUDGETS.medium ? "medium" : "high";
+}
+
+/** Anthropic's and Bedrock's range ends at 1: above it nothing compares to OpenAI's meaning. */
+export function temperatureUpTo1({ temperature }: Conversation, losses: Losses): number | undefined {
+  if (temperature === undefined || temperature <= 1) return temperature;
+  losses.lacks("temperature", "a temperature of at most 1");
+  return 1;
+}
+
+/** Refuses what only OpenAI and Google have. 0 is no penalty. */
+export function lacksPenalties({ presencePenalty, frequencyPenalty }: Conversation, losses: Losses): void {
+  if ((presencePenalty ?? 0) !== 0) losses.lacks("presence_penalty");
+  if ((frequencyPenalty ?? 0) !== 0) losses.lacks("frequency_penalty");
+}
+
+/** Providers other than OpenAI want the user to speak first. */
+export function assertUserFirst({ turns }: Conversation, losses: Losses): void {
+  const role = turns[0]?.role;
+  if (role !== "user") losses.cannot("messages", "a first message of the user", role ?? "none with content");
+}
+
+/** Members whose value is undefined are left out. */
+export function present<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as never;
+}
+
+/** vLLM's and our own −1 and 0 mean all tokens. */
+export function topKOf({ topK }: Conversation): number | undefined {
+  return topK !== undefined && topK > 0 ? topK : undefined;
+}

@@ -1,0 +1,22 @@
+/** Takes keys out of what a provider says: errors quote the key that was sent, or a part of it. */
+
+const SHOWN = "(key)";
+/** The forms of the providers' keys, whole or masked in the middle. */
+const KEYS =
+  /\b(?:sk|pk|rk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w*-]{10,}|\b(?:AKIA|ASIA|ABSK)[\w*+/=-]{8,}|\b[Bb]earer\s+[^\s"']+/g;
+/** A shorter secret would take words apart. */
+const LEAST_LENGTH = 6;
+
+export class Redactor {
+  readonly #secrets: readonly string[];
+
+  constructor(secrets: readonly (string | undefined)[]) {
+    this.#secrets = secrets.filter((secret): secret is string => secret !== undefined && secret.length >= LEAST_LENGTH);
+  }
+
+  text(text: string): string {
+    let shown = text;
+    for (const secret of this.#secrets) shown = shown.replaceAll(secret, SHOWN);
+    return shown.replace(KEYS, SHOWN);
+  }
+}

@@ -1,0 +1,57 @@
+/** Asks a model behind an OpenAI-compatible server for answers, with the log-probabilities that a router judges by. */
+import { performance } from "node:perf_hooks";
+import { Agent, request } from "undici";
+import { MillraceError } from "../core/errors.js";
+import { type Reply, untilTaken } from "../distill/remote-teacher.js";
+import { type AnswerSignals, signalsOf } from "../gateway/cascade/answer-signals.js";
+import type { Message } from "../quality/ask.js";
+
+export interface AskedModel {
+  readonly signals: AnswerSignals;
+  /** From sending the request to the whole answer. */
+  readonly seconds: number;
+}
+
+export interface ModelClient {
+  /** Throws invalid_request for a prompt that is refused, and teacher_failed where the server does not answer. */
+  ask(model: string, messages: readonly Message[], fields: object, signal: AbortSignal): Promise<AskedModel>;
+  close(): Promise<void>;
+}
+
+const MAX_TRIES = 6;
+const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
+
+/** @param url the server's address, with or without /v1 */
+export function openModelClient(url: string, apiKey: string | undefined): ModelClient {
+  const target = `${url.replace(/\/+$/, "").replace(/(\/v1)?$/, "/v1")}/chat/completions`;
+  // Headers of a long answer come at its end.
+  const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
+  const headers = {
+    "content-type": "application/json",
+    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  };
+  return {
+    async ask(model, messages, fields, signal) {
+      const body = JSON.stringify({ model, messages, ...fields });
+      let startMs = performance.now();
+      const send = async (): Promise<Reply> => {
+        startMs = performance.now();
+        const reply = await request(target, { method: "POST", headers, body, dispatcher, signal });
+        const retryAfterMs = 1000 * (Number(reply.headers["retry-after"]) || 0);
+        return { status: reply.statusCode, text: await reply.body.text(), retryAfterMs };
+      };
+      const { status, text } = await untilTaken(target, send, MAX_TRIES, signal);
+      const seconds = (performance.now() - startMs) / 1000;
+      const head = { status, headers: {}, isEventStream: false };
+      const signals = signalsOf({ head, body: Buffer.from(text), error: undefined });
+      if (signals !== undefined) return { signals, seconds };
+      const isRefused = REFUSED_STATUSES.includes(status);
+      throw new MillraceError(
+        isRefused ? "invalid_request" : "teacher_failed",
+        `expected an answer of ${model} from ${target}, got ${status}: ${text.slice(0, 300)}`,
+        { hint: "check the address, the names of the models and the API key" },
+      );
+    },
+    close: () => dispatcher.close(),
+  };
+}

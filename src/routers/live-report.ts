@@ -1,0 +1,63 @@
+/** The state of the cascades of a running fleet, from its administrator's path. */
+import { request } from "undici";
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+
+const estimate = z.object({ mean: z.number().nullable(), low: z.number(), high: z.number() });
+const answerSchema = z.object({
+  cascades: z.array(
+    z.object({
+      name: z.string(),
+      small: z.string(),
+      large: z.string(),
+      isOpen: z.boolean(),
+      closedAt: z.string().optional(),
+      numSamples: z.number(),
+      keptShare: z.number(),
+      maxLoss: z.number(),
+      loss: estimate,
+      smallLoss: estimate,
+    }),
+  ),
+});
+
+type LiveCascade = z.infer<typeof answerSchema>["cascades"][number];
+
+/** Throws upstream_failed where no fleet answers. */
+export async function readCascades(url: string, adminKey: string | undefined): Promise<readonly LiveCascade[]> {
+  const target = `${url.replace(/\/+$/, "")}/admin/cascades`;
+  const headers = adminKey === undefined ? {} : { authorization: `Bearer ${adminKey}` };
+  let got: string;
+  try {
+    const { statusCode, body } = await request(target, { headers });
+    const text = await body.text();
+    const parsed = statusCode === 200 ? answerSchema.safeParse(JSON.parse(text)) : undefined;
+    if (parsed?.success === true) return parsed.data.cascades;
+    got = `${statusCode}: ${text.slice(0, 200)}`;
+  } catch (thrown) {
+    got = (thrown as Error).message;
+  }
+  throw new MillraceError("upstream_failed", `expected the cascades of a fleet from ${target}, got ${got}`, {
+    hint: "the fleet needs an admin-key, and this command the same as --admin-key",
+  });
+}
+
+/** Rows of a table. */
+export function liveRows(cascades: readonly LiveCascade[]): string[][] {
+  const share = (value: number): string => `${(100 * value).toFixed(1)} %`;
+  const shown = ({ mean, low, high }: LiveCascade["loss"]): string =>
+    mean === null ? "" : `${share(mean)} (${share(low)} to ${share(high)})`;
+  const header = ["cascade", "state", "audited", "kept", "loss, 95 % at any time", "if all were kept", "most allowed"];
+  return [
+    header,
+    ...cascades.map((each) => [
+      `${each.name}: ${each.small}, else ${each.large}`,
+      each.isOpen ? "open" : `closed since ${each.closedAt}`,
+      String(each.numSamples),
+      share(each.keptShare),
+      shown(each.loss),
+      shown(each.smallLoss),
+      share(each.maxLoss),
+    ]),
+  ];
+}
