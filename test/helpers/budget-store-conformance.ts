@@ -6,7 +6,7 @@ import type { Operation, Result } from "../../src/gateway/budget/operations.js";
 import type { BudgetStore, ReserveResult } from "../../src/gateway/budget/store.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "../../src/gateway/budget/turn.js";
 
-export interface StoreBench extends AsyncDisposable {
+interface StoreBench extends AsyncDisposable {
   /** Another gateway on the same data, with a lease of 30 s. */
   open(now: () => number): Promise<BudgetStore>;
 }

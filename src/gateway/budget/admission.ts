@@ -41,7 +41,7 @@ interface Priced {
   readonly priceOf: (attempt: AttemptRecord) => Price;
 }
 
-export interface AdmissionTerms {
+interface AdmissionTerms {
   readonly model: string;
   readonly claims: Claims;
   readonly highestPriceOf: (name: string) => Price | undefined;

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS budget_meters (
 CREATE TABLE IF NOT EXISTS budget_reservations (id TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID;
 `;
 
-export interface EmbeddedStoreOptions {
+interface EmbeddedStoreOptions {
   readonly database: Database.Database;
   readonly commits: GroupCommit;
   /** Milliseconds since 1970. */

@@ -26,7 +26,7 @@ import { StreamUsage } from "./stream-usage.js";
 import { windowEnd } from "./windows.js";
 
 /** How a model's upstream is asked for token counts and bounded. */
-export interface UpstreamTraits {
+interface UpstreamTraits {
   /** It reports token counts with every event of a stream where it is asked to. */
   readonly hasContinuousUsage: boolean;
   /** The field of chats that bounds an answer. */
@@ -35,7 +35,7 @@ export interface UpstreamTraits {
   readonly isPaid: boolean;
 }
 
-export interface LimitsEvents extends SettlementEvents {
+interface LimitsEvents extends SettlementEvents {
   /** A soft limit has been passed: once for each window. */
   softLimit(scope: LimitedScope, window: string, usedNano: number, softNano: number): void;
   /** A request was let pass without a reservation, since the store is down. */
