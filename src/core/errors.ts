@@ -42,11 +42,11 @@ const STATUS_BY_CODE = {
   isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
+  upstream_limited: 429,
   budget_exceeded: 429,
   rate_limit_exceeded: 429,
   price_missing: 403,
   budget_store_failed: 503,
-  upstream_limited: 429,
   not_cached: 504,
   idempotency_conflict: 409,
   key_store_unavailable: 503,
@@ -54,6 +54,10 @@ const STATUS_BY_CODE = {
   already_exists: 409,
   guardrail_refused: 400,
   guardrail_failed: 503,
+  // files and batches
+  storage_quota: 413,
+  storage_full: 507,
+  storage_locked: 503,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

@@ -6,6 +6,7 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import type { BatchService } from "../gateway/batches/service.js";
 import { LimitsPolicy } from "../gateway/budget/limits-policy.js";
 import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
@@ -15,23 +16,27 @@ import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { hasTenants, tenantsApart } from "./authorize.js";
-import { lostCharges } from "./budget-policy.js";
-import { createCacheApp } from "./cache-admin.js";
-import { cachePathsHandler } from "./cache-paths.js";
-import { fixedCacheKeys } from "./cache-policies.js";
-import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
-import { defaultDataFolder } from "./data-folder.js";
-import { Ledger } from "./ledger.js";
-import { ModelVersions } from "./model-versions.js";
+import { needsKeys, tenantsApart } from "./gateway/authorize.js";
+import { fleetBatches } from "./gateway/batches.js";
+import { lostCharges } from "./gateway/budget-policy.js";
+import { createCacheApp } from "./gateway/cache-admin.js";
+import { cachePathsHandler } from "./gateway/cache-paths.js";
+import { fixedCacheKeys } from "./gateway/cache-policies.js";
+import { createCascadeApp } from "./gateway/cascade-app.js";
+import { defaultDataFolder } from "./gateway/data-folder.js";
+import { Ledger } from "./gateway/ledger.js";
+import { ModelVersions } from "./gateway/model-versions.js";
+import { createPolicies } from "./gateway/policies.js";
+import { Tenants } from "./gateway/tenants.js";
+import { VirtualModels } from "./gateway/virtual-models.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
+import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
-import { createPolicies } from "./policies.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
@@ -42,10 +47,8 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
-import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
-import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -87,6 +90,7 @@ const FIXED_AT_START = {
   oidc: "oidc",
   ledger: "ledger",
   alerts: "alerts",
+  hooks: "hooks",
 } as const;
 
 export class Fleet {
@@ -105,6 +109,7 @@ export class Fleet {
   #policies: readonly Policy[] = [];
   #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
+  #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -137,6 +142,7 @@ export class Fleet {
       cacheStats: async () => await this.#exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
     });
+    createSemanticMetrics(this.#metrics.registry, () => this.#semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
     this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
   }
@@ -193,6 +199,7 @@ export class Fleet {
   /** Refuses new requests, waits for the running ones, then closes. */
   async drain(): Promise<void> {
     clearInterval(this.#timer);
+    this.#batches?.leave();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -200,6 +207,7 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.#batches?.close();
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     this.#versions.close();
@@ -223,9 +231,9 @@ export class Fleet {
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const database = () => this.#openDatabase();
     const usageOf = async (scope: Scope) => await this.#limits().usageOf(scope);
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
     const tenants = new Tenants({ config, database, logger, usageOf });
     this.#tenants = tenants;
-    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
     const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
     const lostCharge = lostCharges(config, database);
     const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize, lostCharge });
@@ -239,19 +247,21 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
+      ledger,
       submit: (request, sink) => this.#running().submit(request, sink),
       virtual: this.#virtual,
-      ledger,
       logger,
     });
+    const batches = this.#createBatches(tenants);
+    this.#batches = batches;
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
       authorize,
       pages: () => {
-        const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
+        const { allowedOrigins, host } = this.#config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
@@ -267,21 +277,22 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(tenants, ledger),
+      handleOther: this.#otherPaths({ tenants, ledger, batches }),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
+    batches.start();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths(tenants: Tenants, ledger: Ledger) {
+  #otherPaths({ tenants, ledger, batches }: { tenants: Tenants; ledger: Ledger; batches: BatchService }) {
     const semanticCache = () => this.#semanticCache();
     const admin = adminHandler(this.#adminTarget(tenants, ledger));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) =>
-      admin(...request) || cache(...request) || tenants.handle(...request) || ledger.handle(...request);
+    const handlers = [admin, cache, ...[tenants, ledger, batches].map((part) => part.handle.bind(part))];
+    return (...request: Parameters<typeof admin>) => handlers.some((handle) => handle(...request));
   }
 
   #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
@@ -306,10 +317,28 @@ export class Fleet {
     return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
-  #openDatabase(): Database.Database {
+  get #dataFolder(): string {
     const { dataFolder, port } = this.options.config;
-    this.#database ??= openDatabase(dataFolder ?? defaultDataFolder(port));
+    return dataFolder ?? defaultDataFolder(port);
+  }
+
+  #openDatabase(): Database.Database {
+    this.#database ??= openDatabase(this.#dataFolder);
     return this.#database;
+  }
+
+  #createBatches(tenants: Tenants): BatchService {
+    return fleetBatches({
+      dataFolder: this.#dataFolder,
+      database: () => this.#openDatabase(),
+      config: () => this.#config,
+      authorize: (headers) => tenants.authorize(headers),
+      pool: this.#pool,
+      nameOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
+      proxy: () => this.#running(),
+      logger: this.options.logger,
+    });
   }
 
   async #startTelemetry(): Promise<void> {

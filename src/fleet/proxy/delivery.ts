@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import { rateLimitsOf, retryDelayOf } from "../../gateway/dialects/wire/rate-limits.js";
-import type { AttemptRecord } from "../../gateway/record.js";
+import type { AttemptRecord } from "../../gateway/usage/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import { processOf } from "../upstream/upstream.js";

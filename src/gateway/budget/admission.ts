@@ -2,8 +2,8 @@
 import { isOwnPath } from "../api/routes.js";
 import type { Price } from "../prices/price.js";
 import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
-import type { AttemptRecord, RequestRecord, TokenCounts } from "../record.js";
 import type { Caller, GatewayRequest } from "../request.js";
+import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
 import { amountOf, type Claims } from "./claims.js";

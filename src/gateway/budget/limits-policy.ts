@@ -5,12 +5,12 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
+import { askUsage } from "../gateway/ask-usage.js";
 import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Price, PriceBook } from "../prices/price.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
-import { askUsage } from "../usage/ask-usage.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import { type Admission, admit, chargeOf, noteCut, subjectOf, tokensOf, wholeTokens } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";

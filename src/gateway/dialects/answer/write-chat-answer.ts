@@ -1,6 +1,6 @@
 /** Writes OpenAI's chat completions, as a client reads them. Reasoning has the names that compatible servers and our own engine give it. */
 import { randomUUID } from "node:crypto";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import type { AnswerPart, AnswerWriter, StopReason } from "../conversation/answer-parts.js";
 import { type Block, collected, NO_COUNTS } from "../conversation/collected.js";
 

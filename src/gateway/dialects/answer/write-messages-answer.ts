@@ -1,6 +1,6 @@
 /** Writes Anthropic's messages, as a client reads them. One block is open at a time, as its clients expect. */
 import { randomUUID } from "node:crypto";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import { type AnswerPart, type AnswerWriter, malformed, type StopReason } from "../conversation/answer-parts.js";
 import { argumentsObject, type Block, collected, NO_COUNTS } from "../conversation/collected.js";
 import { thoughtSignature } from "../conversation/signatures.js";
