@@ -354,7 +354,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
 
     test("give the same answers as the model, and spend no more than the budgets", async () => {
       await fc.assert(
-        fc.asyncProperty(fc.array(turn, { maxLength: 25 }), async (turns) => {
+        fc.asyncProperty(fc.array(turn, { maxLength: 15 }), async (turns) => {
           await using fresh = await makeBench();
           let at = NOON;
           const tested = await fresh.open(() => at);
@@ -376,7 +376,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
             await tested.close();
           }
         }),
-        { numRuns: 25 },
+        { numRuns: 15 },
       );
     });
   });

@@ -5,7 +5,7 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
-import { askUsage } from "../gateway/ask-usage.js";
+import { askUsage } from "../ask-usage.js";
 import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Price, PriceBook } from "../prices/price.js";
