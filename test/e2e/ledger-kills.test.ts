@@ -20,7 +20,8 @@ type Json = any;
 test("kill -9 loses no answered request, and counts none twice", { timeout: 120_000 }, async () => {
   const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
   const upstream = await startStandIn(({ body }, outgoing) => {
-    if (body.stream !== true) return void outgoing.setHeader("Content-Type", "application/json").end(JSON.stringify({ usage }));
+    if (body.stream !== true)
+      return void outgoing.setHeader("Content-Type", "application/json").end(JSON.stringify({ usage }));
     beginStream(outgoing);
     outgoing.write(sse({ choices: [{ delta: { content: "a" } }] }));
     setTimeout(() => outgoing.end(`${sse({ choices: [], usage })}${sse("[DONE]")}`), 20);
