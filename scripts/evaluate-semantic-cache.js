@@ -10,7 +10,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { routeOf } from "../dist/src/gateway/api/routes.js";
-import { unitVector, dot } from "../dist/src/gateway/semantic/index/vector-index.js";
+import { dot, unitVector } from "../dist/src/gateway/semantic/index/vector-index.js";
 import { lowerBound, upperBound } from "../dist/src/gateway/semantic/learning/clopper-pearson.js";
 import { subjectOf } from "../dist/src/gateway/semantic/subject.js";
 import { objectionsTo, VETOES } from "../dist/src/gateway/semantic/vetoes/vetoes.js";
@@ -82,7 +82,9 @@ function objections({ a, b }) {
 const percent = (share) => (Number.isNaN(share) ? "–" : `${(100 * share).toFixed(2)} %`);
 /** Two-sided 95 %. */
 const interval = (num, of) =>
-  of === 0 ? "–" : `${percent(num / of)} [${percent(lowerBound(num, of, 0.975))}, ${percent(upperBound(num, of, 0.975))}]`;
+  of === 0
+    ? "–"
+    : `${percent(num / of)} [${percent(lowerBound(num, of, 0.975))}, ${percent(upperBound(num, of, 0.975))}]`;
 
 function line(name, judged) {
   const hits = judged.filter(({ isHit }) => isHit);
@@ -99,22 +101,34 @@ const judged = pairs.map((pair, i) => {
   const found = objections(pair);
   return { ...pair, similarity: similarities[i], found, isHit: found.length === 0 && similarities[i] >= floor };
 });
-console.log(`${pairs.length} pairs, ${pairs.filter(({ same }) => same).length} of them the same question; ${values.strictness}`);
+console.log(
+  `${pairs.length} pairs, ${pairs.filter(({ same }) => same).length} of them the same question; ${values.strictness}`,
+);
 line(`vetoes, similarity ≥ ${floor}`, judged);
 if (values.embeddings !== undefined) {
   for (const threshold of [0.7, 0.8, 0.85, 0.9, 0.95, 0.98]) {
-    line(`similarity ≥ ${threshold} alone`, judged.map((each) => ({ ...each, isHit: each.similarity >= threshold })));
+    line(
+      `similarity ≥ ${threshold} alone`,
+      judged.map((each) => ({ ...each, isHit: each.similarity >= threshold })),
+    );
   }
 }
 console.log("\nby class, with vetoes");
 for (const name of [...new Set(pairs.map((pair) => pair.class))].sort()) {
-  line(`  ${name}`, judged.filter((pair) => pair.class === name));
+  line(
+    `  ${name}`,
+    judged.filter((pair) => pair.class === name),
+  );
 }
-console.log("\nobjections to pairs of different questions, and to pairs of the same (the price); alone: no other veto objected");
+console.log(
+  "\nobjections to pairs of different questions, and to pairs of the same (the price); alone: no other veto objected",
+);
 for (const name of ["not-cacheable", "namespace", ...VETOES.map((veto) => veto.name)]) {
   const of = (same) => judged.filter((pair) => pair.same === same && pair.found.includes(name));
   const alone = (same) => of(same).filter(({ found }) => found.length === 1).length;
-  console.log(`  ${name.padEnd(16)} ${of(false).length} (${alone(false)} alone)   ${of(true).length} (${alone(true)} alone)`);
+  console.log(
+    `  ${name.padEnd(16)} ${of(false).length} (${alone(false)} alone)   ${of(true).length} (${alone(true)} alone)`,
+  );
 }
 if (values.errors) {
   for (const { a, b, class: name, similarity } of judged.filter(({ isHit, same }) => isHit && !same)) {

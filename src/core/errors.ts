@@ -43,6 +43,10 @@ const STATUS_BY_CODE = {
   no_instance_ready: 503,
   upstream_timeout: 504,
   upstream_limited: 429,
+  budget_exceeded: 429,
+  rate_limit_exceeded: 429,
+  price_missing: 403,
+  budget_store_failed: 503,
   not_cached: 504,
   idempotency_conflict: 409,
   key_store_unavailable: 503,
@@ -50,6 +54,10 @@ const STATUS_BY_CODE = {
   already_exists: 409,
   guardrail_refused: 400,
   guardrail_failed: 503,
+  // files and batches
+  storage_quota: 413,
+  storage_full: 507,
+  storage_locked: 503,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,
@@ -124,6 +132,8 @@ interface ErrorDetails {
   readonly cause?: unknown;
   /** Seconds after which a retry makes sense (sent as Retry-After). */
   readonly retryAfterSeconds?: number;
+  /** Further headers of an HTTP answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -136,6 +146,7 @@ export class MillraceError extends Error {
   readonly hint: string | undefined;
   readonly param: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -144,6 +155,7 @@ export class MillraceError extends Error {
     this.hint = details.hint;
     this.param = details.param;
     this.retryAfterSeconds = details.retryAfterSeconds;
+    this.headers = details.headers;
   }
 }
 

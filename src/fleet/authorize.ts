@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { createKeyCheck, givenKeys, noValidKey } from "../core/api-keys.js";
 import { keepsApart } from "../core/cache-scope.js";
 import type { Caller } from "../gateway/request.js";
+import type { Scope } from "../gateway/scope.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
 
@@ -11,7 +12,7 @@ import type { Secret } from "./config/values.js";
  * @param isIsolated whether each tenant has its own cached prefixes; undefined: yes if there are at least two tenants
  */
 export function authorizeBy(
-  keys: readonly { readonly tenant: string; readonly key: Secret }[],
+  keys: readonly { readonly tenant: string; readonly key: Secret; readonly scopes?: readonly Scope[] }[],
   isIsolated?: boolean,
 ): (headers: IncomingHttpHeaders) => Caller {
   const check = createKeyCheck(keys.map(({ key }) => key.reveal()));
@@ -21,11 +22,12 @@ export function authorizeBy(
     keys.map(({ tenant }) => tenant),
     isIsolated,
   );
-  for (const { tenant, key } of keys) {
+  for (const { tenant, key, scopes: limits = [] } of keys) {
     const digest = check(undefined, key.reveal());
     // Derived from the tenant's first key, so that no client without the key can name the scope.
     if (!scopes.has(tenant)) scopes.set(tenant, digest);
-    callers.set(digest, isApart ? { tenant, cacheScope: scopes.get(tenant) } : { tenant });
+    const limited = limits.length === 0 ? { tenant } : { tenant, scopes: limits };
+    callers.set(digest, isApart ? { ...limited, cacheScope: scopes.get(tenant) } : limited);
   }
   return ({ authorization, "x-api-key": apiKey }) =>
     callers.get(check(authorization, typeof apiKey === "string" ? apiKey : undefined)) ?? { tenant: "" };
@@ -45,6 +47,11 @@ export function tenantsApart(
 /** Whether there may be keys or tokens beside those of the file. */
 export function hasTenants({ managedKeys, oidc }: Pick<FleetConfig, "managedKeys" | "oidc">): boolean {
   return managedKeys || oidc !== undefined;
+}
+
+/** Whether clients need a key of the gateway's. */
+export function needsKeys(config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): boolean {
+  return config.apiKeys.length > 0 || hasTenants(config);
 }
 
 /** Finds callers by the text of a key or token: managed keys, tokens. Throws if the text is one of its own but not valid now. */

@@ -6,6 +6,7 @@ import { MemoryStore } from "../gateway/cache/memory-store.js";
 import { RedisStore } from "../gateway/cache/redis-store.js";
 import { SafeStore } from "../gateway/cache/safe-store.js";
 import { Idempotency } from "../gateway/idempotency/idempotency.js";
+import { needsKeys } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import type { PolicyContext } from "./policies.js";
@@ -33,7 +34,7 @@ export async function createExactCache(context: PolicyContext): Promise<ExactCac
         },
       };
     }),
-    hasOwnKeys: () => config().apiKeys.length > 0,
+    hasOwnKeys: () => needsKeys(config()),
     onResult: (model, result, saved) => metrics.cacheAnswered(model, result, saved),
   });
 }
@@ -54,7 +55,7 @@ export async function createIdempotency(context: PolicyContext): Promise<Idempot
       const { ttl: ttlMs, grace: graceMs, maxAnswerBytes } = config().idempotency;
       return { ttlMs, graceMs, maxAnswerBytes };
     },
-    hasOwnKeys: () => config().apiKeys.length > 0,
+    hasOwnKeys: () => needsKeys(config()),
   });
 }
 

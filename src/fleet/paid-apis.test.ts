@@ -218,3 +218,71 @@ describe.each(MODELS)("Anthropic's client and %s", (model) => {
     expect(last.content).toMatchObject([{ type: "text", text: "It is sunny: ☀." }]);
   });
 });
+
+describe("thoughts and their signatures", () => {
+  test.each([
+    "anthropic",
+    "google",
+    "bedrock",
+    "invoke",
+    "compatible",
+  ])("of %s reach Anthropic's client, and its loop goes on with them", async (model) => {
+    for (const isStream of [false, true]) {
+      const messages: Anthropic.MessageParam[] = [{ role: "user", content: "think, then silently the weather" }];
+      const ending = async () => {
+        const body: Anthropic.MessageCreateParamsNonStreaming = {
+          model,
+          max_tokens: 9000,
+          messages,
+          tools: [messagesTool],
+          thinking: { type: "adaptive" },
+        };
+        return isStream
+          ? await gateway.anthropic.messages.stream(body).finalMessage()
+          : await gateway.anthropic.messages.create(body);
+      };
+      const first = await ending();
+      const thoughts = first.content.flatMap((block) => (block.type === "thinking" ? [block] : []));
+      expect(thoughts.map(({ thinking }) => thinking).join("")).toBe("The user wants a word.");
+      const [call] = first.content.flatMap((block) => (block.type === "tool_use" ? [block] : []));
+      expect(call!.input).toEqual({ city: "Köln" });
+      if (model === "google") expect(thoughts.at(-1)!.signature).toContain("CiQBVKhc7hSm4vJ0");
+      messages.push({ role: "assistant", content: first.content as Anthropic.ContentBlockParam[] });
+      messages.push({ role: "user", content: [{ type: "tool_result", tool_use_id: call!.id, content: "clear" }] });
+      expect((await ending()).content.at(-1)).toMatchObject({ type: "text", text: "It is sunny: ☀." });
+      if (model !== "google") continue;
+      const { contents } = servers.google!.asked.at(-1)!.body as { contents: { parts: object[] }[] };
+      expect(contents[1]!.parts).toContainEqual(expect.objectContaining({ thoughtSignature: "CiQBVKhc7hSm4vJ0" }));
+    }
+  });
+
+  test.each([
+    "anthropic",
+    "google",
+    "bedrock",
+    "invoke",
+    "compatible",
+  ])("of %s reach OpenAI's client as reasoning_content", async (model) => {
+    const body = { model, messages: [{ role: "user" as const, content: "think" }], reasoning_effort: "low" as const };
+    const { message } = (await gateway.openai.chat.completions.create(body)).choices[0]!;
+    expect(message).toMatchObject({ content: "Hello, world! 😀", reasoning_content: "The user wants a word." });
+    let streamed = "";
+    for await (const chunk of await gateway.openai.chat.completions.create({ ...body, stream: true })) {
+      streamed += (chunk.choices[0]?.delta as { reasoning_content?: string }).reasoning_content ?? "";
+    }
+    expect(streamed).toBe("The user wants a word.");
+  });
+});
+
+test("what each attempt used is counted apart, whatever the provider's way of counting", async () => {
+  const counted = async (model: string) => {
+    const { usage } = await gateway.openai.chat.completions.create({
+      model,
+      messages: [{ role: "user", content: "hello" }],
+    });
+    return [usage!.prompt_tokens, usage!.prompt_tokens_details!.cached_tokens, usage!.completion_tokens];
+  };
+  // Anthropic and Bedrock count 12 fresh, 8 read and 4 written; OpenAI and Google 20, of which 8 were read.
+  for (const model of ["anthropic", "bedrock", "invoke"]) expect(await counted(model)).toEqual([24, 8, 9]);
+  for (const model of ["openai", "azure", "google"]) expect(await counted(model)).toEqual([20, 8, 9]);
+});

@@ -7,8 +7,10 @@ import type { Ending, Policy } from "../gateway/pipeline.js";
 import type { TokenCounts } from "../gateway/record.js";
 import { ModelAccess } from "../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
+import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import type { FleetConfig } from "./config/schema.js";
+import { createGuardrails, createLangfuse } from "./hook-policies.js";
 import type { Ledger } from "./ledger.js";
 import type { OwnRequest } from "./proxy/own-request.js";
 import { createSemanticCache } from "./semantic-policy.js";
@@ -45,9 +47,14 @@ export interface PolicyContext {
 
 /** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
-  const { config, models, virtual, ledger } = context;
+  const { config, models, ledger, virtual } = context;
+  const langfuse = createLangfuse(context);
   const wanted = await Promise.all([
     hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
+    langfuse?.outer,
+    createGuardrails(context),
+    langfuse?.inner,
+    createLimits(context),
     createIdempotency(context),
     createExactCache(context),
     createSemanticCache(context),

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createFleetMetrics } from "../../src/fleet/observe/metrics.js";
 import { createRouteMetrics } from "../../src/fleet/observe/route-metrics.js";
+import { createSemanticMetrics } from "../../src/fleet/observe/semantic-metrics.js";
 import { createMetrics } from "../../src/serve/generation/metrics.js";
 import { FakeEngine } from "../helpers/fake-engine.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -30,6 +31,7 @@ test("docs/reference/metrics.md lists every metric (UPDATE_DOCS=1 writes them)",
   };
   const fleet = createFleetMetrics(pool, gauges);
   createRouteMetrics(fleet.registry, () => []);
+  createSemanticMetrics(fleet.registry, () => []);
   const tables = {
     server: tableOf(await createMetrics(new FakeEngine(), "m").render()),
     fleet: tableOf(await fleet.render()),

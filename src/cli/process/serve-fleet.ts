@@ -7,7 +7,7 @@ import { createLogger } from "../../core/log.js";
 import { packageVersion } from "../../core/package-root.js";
 import { registerServer } from "../../core/server-registry.js";
 import { type LoadSource, logThroughput } from "../../core/throughput-log.js";
-import { hasTenants, tenantsApart } from "../../fleet/authorize.js";
+import { needsKeys, tenantsApart } from "../../fleet/authorize.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 import type { Fleet, Reload } from "../../fleet/fleet.js";
 import { type FleetFlags, fleetConfigFrom } from "../flags/fleet-flags.js";
@@ -129,8 +129,7 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   });
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is ignored with --config" : "";
-  const isClosed = config.apiKeys.length > 0 || hasTenants(config);
-  const warning = warnOfOpenDoor(config.host, isClosed, `api-keys close it${ignored}`);
+  const warning = warnOfOpenDoor(config.host, needsKeys(config), `api-keys close it${ignored}`);
   const tenants = config.apiKeys.map(({ tenant }) => tenant);
   const sharing = describeSharing("tenants", tenants, tenantsApart(config));
   for (const text of [sharing, warning]) if (text !== undefined) process.stderr.write(`\n${text}\n`);

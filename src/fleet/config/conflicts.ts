@@ -2,6 +2,7 @@
 import type { Finding } from "./problems.js";
 import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
+import { orgOfTeam } from "./sections/budgets.js";
 
 type Path = Finding["path"];
 
@@ -120,6 +121,19 @@ function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[]
   return findings;
 }
 
+function emptyGuardrails({ hooks }: FleetConfig): Finding[] {
+  return hooks.guardrails.flatMap(({ name, find, patterns, checker, action }, index) => {
+    const path = ["hooks", "guardrails", index];
+    if (find.length + patterns.length === 0 && checker === undefined) {
+      const message = `expected find, patterns or checker for ${name}, got none of them`;
+      return [conflict(path, message, "say what it looks for")];
+    }
+    if (action !== "redact" || checker === undefined) return [];
+    const hint = "redact replaces what patterns find; put the checker into a guardrail of its own";
+    return [conflict([...path, "action"], `expected refuse or flag beside checker for ${name}, got redact`, hint)];
+  });
+}
+
 const RESERVED_TENANT = /^(org|oidc):/;
 
 function unknownRegions({ regions, models }: FleetConfig): Finding[] {
@@ -229,6 +243,25 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
   return findings;
 }
 
+function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Finding[] {
+  const findings: Finding[] = [];
+  const { store, url } = budgets;
+  if (store === "embedded" && url !== undefined) {
+    const message = "expected redis or postgresql as the store beside url, got embedded";
+    findings.push(conflict(["budgets", "url"], message, "set store, or leave url out"));
+  }
+  if (store !== "embedded" && url === undefined) {
+    findings.push(conflict(["budgets", "store"], `expected url beside ${store}, got none`, "set url to its address"));
+  }
+  for (const [index, { team }] of apiKeys.entries()) {
+    const isKnown = team === undefined || Object.hasOwn(teams, team) || Object.hasOwn(orgs, orgOfTeam(team));
+    if (isKnown) continue;
+    const message = `expected a team of teams, or of an organisation of orgs, got ${team}`;
+    findings.push(conflict(["api-keys", index, "team"], message, "list the team under teams, with its limits or {}"));
+  }
+  return findings;
+}
+
 function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
   if (alerts === undefined || ledger !== undefined) return [];
   return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
@@ -238,12 +271,14 @@ export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
     ...uselessKeys(config),
+    ...emptyGuardrails(config),
     ...duplicateKeys(config),
+    ...budgetConflicts(config),
     ...unknownRegions(config),
-    ...alertsWithoutLedger(config),
     ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),
+    ...alertsWithoutLedger(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

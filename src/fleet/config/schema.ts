@@ -3,7 +3,10 @@ import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { batches } from "./sections/batches.js";
+import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { hooks } from "./sections/hooks.js";
 import { ledgerKeys } from "./sections/ledger.js";
 import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { attachment, provider } from "./sections/provider.js";
@@ -126,6 +129,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
+    ...modelLimitKeys,
     cache: modelCache(),
     "semantic-cache": semanticCache(environment),
     ...modelPriceKeys,
@@ -210,6 +214,7 @@ const apiKey = (environment: NodeJS.ProcessEnv) =>
         "name of the key's owner, which stands for the key in traces; fairness treats all keys of a tenant as one",
       ),
     key: secret(environment).describe("the key, or env:NAME"),
+    ...keyLimitKeys,
   });
 
 /** @param environment variables for `env:NAME` */
@@ -260,18 +265,23 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       ),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
+    hooks: hooks(environment)
+      .prefault({})
+      .describe("what looks at requests and answers on their way; fixed at the start"),
+    batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
+    ...budgetKeys(environment),
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
-    ...ledgerKeys(environment),
-    ...priceKeys,
     routes: routes().describe("virtual models: names that rules resolve to a model for each request"),
     cascades: cascades().describe(
       "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
     ),
+    ...ledgerKeys(environment),
+    ...priceKeys,
     models: z.array(model(environment)).min(1).describe("models to serve"),
-  });
+  }).transform((config) => withKeyScopes(config));
 
 export type FleetConfig = z.output<ReturnType<typeof configSchema>>;
 export type ModelEntry = FleetConfig["models"][number];

@@ -29,6 +29,7 @@ export function respondWithError(
 ): void {
   if (outgoing.destroyed || outgoing.headersSent) return;
   if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
+  for (const name in error.headers) outgoing.setHeader(name, error.headers[name]!);
   if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
   // A retry would end the same way, at the same cost. The clients of both vendors heed this header.
   if (NOT_WORTH_A_RETRY.includes(error.code)) outgoing.setHeader("x-should-retry", "false");

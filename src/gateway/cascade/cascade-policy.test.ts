@@ -255,6 +255,31 @@ describe("audits", () => {
     expect(guard.report().loss.mean).toBe(loss);
   });
 
+  test("a client that leaves after its answer does not end the comparison, one that leaves before does", async () => {
+    let isSmallSlow = true;
+    const slow: Handler = async (request, sink) => {
+      if (request.model === "small" && isSmallSlow) await new Promise((resolve) => setTimeout(resolve, 20));
+      return request.cancellation.isCancelled ? { kind: "cancelled" } : upstream(request, sink);
+    };
+    class LeavingSink extends BufferSink {
+      constructor(private readonly request: GatewayRequest) {
+        super();
+      }
+      override end(last?: Buffer): void {
+        super.end(last);
+        this.request.cancellation.cancel();
+      }
+    }
+    const request = requestOf();
+    await ask(request, new LeavingSink(request), slow);
+    expect(guard.report()).toMatchObject({ numSamples: 1, keptShare: 1 });
+    isSmallSlow = false;
+    const gone = requestOf();
+    gone.cancellation.cancel();
+    await ask(gone, new BufferSink(), slow);
+    expect(guard.report().numSamples).toBe(1);
+  });
+
   test("a large model that fails is no sample", async () => {
     models.large = () => ({ text: "", status: 500 });
     const { ending } = await ask();

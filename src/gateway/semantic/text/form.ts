@@ -54,12 +54,13 @@ export function formOf(units: readonly Unit[], isEnglish: boolean): Form {
   const {
     kind,
     cues: framed,
+    asker,
     rest,
   } = unframed(frontLast(withoutEnding(words.filter(({ text }) => !FILLERS.has(text)))));
   const meant = withoutEcho(kind === "WHAT" ? asDefinition(rest) : { kind, rest });
-  const isGeneric = meant.kind === "HOWTO";
+  const owners = meant.kind === "HOWTO" ? (OWN.get(asker) ?? []) : [];
   const cues = [...framed, ...cuesOf(meant.rest, meant.kind)].sort();
-  const parts = ordered(genitives(partsOf(meant.rest, isGeneric)));
+  const parts = ordered(genitives(partsOf(meant.rest, owners)));
   return { kind: meant.kind, cues, parts: parts.filter(({ isStop }) => !isStop) };
 }
 
@@ -142,6 +143,8 @@ interface Unframed {
   readonly kind: string;
   /** Auxiliaries that were in the frame. */
   readonly cues: readonly string[];
+  /** Who does what is asked, as the frame says. */
+  readonly asker?: string | undefined;
   readonly rest: readonly Word[];
 }
 
@@ -175,7 +178,8 @@ function unframed(words: readonly Word[]): Unframed {
       extra === undefined
         ? []
         : matched.flatMap(({ text }) => (isBe(text) ? ["be"] : CUE_WORDS.has(text) ? [text] : []));
-    return { kind: kind.replace("$last", last.text), cues, rest: withoutStops(behind) };
+    const asker = matched.findLast(({ text }) => OWN.has(text))?.text;
+    return { kind: kind.replace("$last", last.text), cues, asker, rest: withoutStops(behind) };
   }
   return { kind: "OTHER", cues: [], rest };
 }
@@ -271,8 +275,16 @@ function cuesOf(words: readonly Word[], kind: string): readonly string[] {
   return be >= 0 && !isCopula ? [...cues, "be"] : cues;
 }
 
-/** @param isGeneric whoever asks how to do something does not ask about himself */
-function partsOf(words: readonly Word[], isGeneric: boolean): Word[] {
+/** Whoever asks how to do something with what is his does not ask about himself: the words that say so, by the word for whoever does it. */
+const OWN: ReadonlyMap<string | undefined, readonly string[]> = new Map([
+  ["i", ["my"]],
+  ["we", ["our"]],
+  ["you", ["your"]],
+  [undefined, ["my", "your"]],
+]);
+
+/** @param owners possessives that say nothing */
+function partsOf(words: readonly Word[], owners: readonly string[]): Word[] {
   const parts: Word[] = [];
   let isOne = false;
   for (const [i, word] of words.entries()) {
@@ -285,7 +297,7 @@ function partsOf(words: readonly Word[], isGeneric: boolean): Word[] {
         continue;
       }
       if (EMPTY_WORDS.has(text) || PRESENT_AUXILIARIES.has(text) || CUE_WORDS.has(text)) continue;
-      if (isGeneric && /^(?:my|your|our|their|ones)$/.test(text)) continue;
+      if (owners.includes(text)) continue;
       const previous = words[i - 1]?.text ?? "";
       if (text === "there" && (PRESENT_AUXILIARIES.has(previous) || previous === "were" || previous === "was"))
         continue;

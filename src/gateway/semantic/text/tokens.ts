@@ -51,6 +51,7 @@ const PATTERNS: readonly (readonly [TokenKind, string])[] = [
   ["quote", "(?<![\\p{L}\\p{N}])'[^'\\n]{1,500}'(?![\\p{L}\\p{N}])"],
   // Paths of files.
   ["code", "(?<![\\p{L}\\p{N}])(?:~|\\.{1,2})?(?:/[\\w.@*-]+)+/?"],
+  ["code", "(?<![\\p{L}\\p{N}/])[\\w-]+(?:/[\\w-]+)*/[\\w-]+\\.\\w{1,8}"],
   ["code", "[A-Za-z]:\\\\[\\w\\\\.-]+"],
   // Flags, variables, mentions and tags.
   ["code", "(?<=^|\\s)--?[A-Za-z][\\w-]*(?:=[^\\s]+)?"],
@@ -86,11 +87,14 @@ const TOKEN = new RegExp(PATTERNS.map(([, pattern]) => `(${pattern})`).join("|")
 export function tokensOf(prompt: string): Token[] {
   const tokens: Token[] = [];
   let startsSentence = true;
-  for (const match of plainText(prompt).matchAll(TOKEN)) {
+  const plain = plainText(prompt);
+  // In a text of capitals alone, they tell nothing.
+  const isShouted = !/\p{Ll}/u.test(plain) && /\p{Lu}{2,}\P{L}+\p{Lu}+\P{L}+\p{Lu}/u.test(plain);
+  for (const match of plain.matchAll(TOKEN)) {
     const index = match.findIndex((group, i) => i > 0 && group !== undefined) - 1;
     const kind = PATTERNS[index]![0];
     const raw = match[0];
-    const text = kind === "quote" ? raw.slice(1, -1).trim() : kind === "word" ? wordText(raw) : raw.trim();
+    const text = kind === "quote" ? raw.slice(1, -1).trim() : kind === "word" ? wordText(raw, isShouted) : raw.trim();
     tokens.push({
       kind,
       text,
@@ -105,7 +109,8 @@ export function tokensOf(prompt: string): Token[] {
 }
 
 /** Without the points of an abbreviation: U.S. is US. The apostrophe at the end marks a possessor: it stays, as 's. */
-function wordText(raw: string): string {
+function wordText(written: string, isShouted: boolean): string {
+  const raw = isShouted ? written.toLowerCase() : written;
   if (/^(?:[A-Z]\.)+$/.test(raw)) return raw.replaceAll(".", "");
   return raw.endsWith("'") ? (/s'$/i.test(raw) ? `${raw.slice(0, -1)}'s` : raw.slice(0, -1)) : raw;
 }

@@ -2,7 +2,21 @@
 import type { Question } from "../text/question.js";
 import { isSameBag, type Veto } from "./veto.js";
 
-const codeOf = ({ tokens }: Question) =>
-  tokens.filter(({ kind }) => kind === "code" || kind === "symbol").map(({ text }) => text.replace(/^`+|`+$/g, ""));
+const codeOf = ({ tokens }: Question): readonly string[] =>
+  tokens.filter(({ kind }) => kind === "code").map(({ text }) => text.replace(/^`+|`+$/g, ""));
 
-export const CODE: Veto = { name: "code", objects: (a, b) => !isSameBag(codeOf(a), codeOf(b)) };
+/** From the first sign to the last, with what stands between them: brackets elsewhere make another term. */
+function signsOf({ tokens }: Question): string {
+  const first = tokens.findIndex(({ kind }) => kind === "symbol");
+  const last = tokens.findLastIndex(({ kind }) => kind === "symbol");
+  return tokens
+    .slice(Math.max(first, 0), last + 1)
+    .filter(({ kind }) => kind !== "stop")
+    .map(({ kind, lower }) => (kind === "word" ? "·" : lower))
+    .join(" ");
+}
+
+export const CODE: Veto = {
+  name: "code",
+  objects: (a, b) => !isSameBag(codeOf(a), codeOf(b)) || signsOf(a) !== signsOf(b),
+};

@@ -1,0 +1,126 @@
+/** Keys of limits and budgets: `limits` of keys, teams, organisations and models, and `budgets`, which says where they are counted. */
+import { z } from "zod";
+import { parseDollars } from "../../../gateway/money.js";
+import { BUDGET_WINDOWS, type Budget, type Scope, type ScopeLimits } from "../../../gateway/scope.js";
+import { integer, secret, section, text, timeLimit } from "../values.js";
+
+const DOLLARS = /^\d{1,9}(\.\d{1,9})?$/;
+const MAX_COUNT = 1_000_000_000;
+
+/** Dollars as nano-dollars. A number is read as it is written: 0.15 is exactly 0.15. */
+const amount = () =>
+  z
+    .union([z.string().regex(DOLLARS), z.number().min(0)])
+    .meta({ title: "dollars with at most nine decimals", examples: ["0.50", "250"] })
+    .transform((written, context) => {
+      const nano = parseDollars(String(written));
+      if (nano !== undefined) return nano;
+      context.addIssue({ code: "custom", message: "dollars with at most nine decimals" });
+      return z.NEVER;
+    });
+
+const windows = (what: string) => ({
+  hour: amount().optional().describe(`${what} in an hour`),
+  day: amount().optional().describe(`${what} in a day of UTC`),
+  month: amount().optional().describe(`${what} in a month of UTC`),
+});
+
+const count = () => integer(0, MAX_COUNT).optional();
+
+const scopeLimits = () =>
+  section({
+    "requests-per-minute": count().describe("requests in a minute, in a bucket that refills evenly"),
+    "tokens-per-minute": count().describe("tokens of prompts and answers in a minute, in a bucket that refills evenly"),
+    "concurrent-requests": count().describe("requests at a time"),
+    budget: section(windows("dollars that may be spent")).optional().describe("money, never overspent"),
+    "soft-budget": section(windows("dollars beyond which a warning is given")).optional().describe("money to warn at"),
+  });
+
+type LimitsConfig = z.output<ReturnType<typeof scopeLimits>>;
+
+export const keyLimitKeys = {
+  team: text("a name without spaces").regex(/^\S+$/).optional().describe("one of `teams`, whose limits hold too"),
+  limits: scopeLimits().optional().describe("limits of the key"),
+};
+
+export const modelLimitKeys = {
+  limits: scopeLimits().optional().describe("limits of the model, whoever asks"),
+};
+
+export const budgetKeys = (environment: NodeJS.ProcessEnv) => ({
+  orgs: z
+    .record(text("a name without spaces").regex(/^[^\s/]+$/), scopeLimits())
+    .default({})
+    .describe("limits of organisations, by name"),
+  teams: z
+    .record(text("ORG/TEAM, or a name").regex(/^[^\s/]+(\/[^\s/]+)?$/), scopeLimits())
+    .default({})
+    .describe("limits of teams, by name; the limits of the organisation before the slash hold too"),
+  budgets: section({
+    store: z
+      .enum(["embedded", "redis", "postgresql"])
+      .prefault("embedded")
+      .describe("where limits are counted: in data-folder, or in a server that several gateways share"),
+    url: secret(environment).optional().describe("address of that server, or env:NAME"),
+    "store-timeout": timeLimit().prefault("1s").describe("time that the server may take to answer"),
+    "when-store-down": z
+      .enum(["fail-closed", "fail-open"])
+      .prefault("fail-closed")
+      .describe(
+        "whether requests with limits are refused while the store does not answer, or pass and are charged later",
+      ),
+  })
+    .prefault({})
+    .describe("where and how limits are counted; fixed at the start, but for when-store-down"),
+});
+
+export function limitsFrom(config: LimitsConfig | undefined): ScopeLimits {
+  const { requestsPerMinute, tokensPerMinute, concurrentRequests, budget = {}, softBudget = {} } = config ?? {};
+  const budgets = BUDGET_WINDOWS.flatMap((window): Budget[] => {
+    const [hard, soft] = [budget[window], softBudget[window]];
+    return hard === undefined && soft === undefined ? [] : [{ window, hard, soft }];
+  });
+  return { requestsPerMinute, tokensPerMinute, concurrentRequests, budgets };
+}
+
+/** The organisation of a team, from its name. "": it has none. */
+export function orgOfTeam(team: string): string {
+  const slash = team.indexOf("/");
+  return slash < 0 ? "" : team.slice(0, slash);
+}
+
+interface LimitedKeys {
+  readonly apiKeys: readonly LimitedKey[];
+  readonly teams: Readonly<Record<string, LimitsConfig>>;
+  readonly orgs: Readonly<Record<string, LimitsConfig>>;
+}
+
+interface LimitedKey {
+  readonly tenant: string;
+  readonly team?: string | undefined;
+  readonly limits?: LimitsConfig | undefined;
+}
+
+type Scoped<Config extends LimitedKeys> = Omit<Config, "apiKeys"> & {
+  readonly apiKeys: readonly (Config["apiKeys"][number] & { readonly scopes: readonly Scope[] })[];
+};
+
+/** The file with the limits of each key, from its organisation's to its own. A key is named like its tenant; of several, all but the first are numbered. */
+export function withKeyScopes<Config extends LimitedKeys>(config: Config): Scoped<Config> {
+  const { orgs, teams } = config;
+  const counts = new Map<string, number>();
+  const scoped = config.apiKeys.map((key) => {
+    const { tenant, team = "", limits } = key;
+    const nth = (counts.get(tenant) ?? 0) + 1;
+    counts.set(tenant, nth);
+    const org = orgOfTeam(team);
+    const scopes: Scope[] = [];
+    if (Object.hasOwn(orgs, org)) scopes.push({ kind: "org", id: org, limits: limitsFrom(orgs[org]) });
+    if (Object.hasOwn(teams, team)) scopes.push({ kind: "team", id: team, limits: limitsFrom(teams[team]) });
+    if (limits !== undefined) {
+      scopes.push({ kind: "key", id: nth === 1 ? tenant : `${tenant}#${nth}`, limits: limitsFrom(limits) });
+    }
+    return { ...key, scopes };
+  });
+  return { ...config, apiKeys: scoped };
+}

@@ -1,0 +1,95 @@
+/** A store that does all operations of one turn of the event loop at once: a round trip or a commit costs more than an operation. */
+import type { Claims } from "./claims.js";
+import type { Operation, Result, Results } from "./operations.js";
+import type { BudgetStore, Levels, Recovered, Reservation, ReserveResult, ResizeResult } from "./store.js";
+
+interface Pending {
+  readonly operation: Operation;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (thrown: unknown) => void;
+}
+
+/** More operations than this wait for the next turn, so that no turn holds a store for long. */
+const MAX_OPERATIONS = 512;
+
+export abstract class BatchedStore implements BudgetStore {
+  #pending: Pending[] = [];
+  #isScheduled = false;
+  #numRunning = 0;
+
+  /** @param maxTurns that may be under way at once; operations wait meanwhile, and so gather */
+  constructor(private readonly maxTurns: number) {}
+
+  /**
+   * Does the operations in one atomic turn. `take` is called once, as late as possible, so that the turn has all operations that came until then.
+   * @returns a result for each operation that it took
+   */
+  protected abstract turn(take: () => readonly Operation[]): Promise<readonly Result[]>;
+
+  abstract close(): Promise<void>;
+
+  reserve(reservation: Reservation): Promise<ReserveResult> {
+    return this.#submit({ op: "reserve", reservation });
+  }
+
+  resize(id: string, want: number, least: number): Promise<ResizeResult> {
+    return this.#submit({ op: "resize", id, want, least });
+  }
+
+  settle(id: string, money: number, tokens: number): Promise<boolean> {
+    return this.#submit({ op: "settle", id, money, tokens });
+  }
+
+  async charge(claims: Claims, money: number, tokens: number): Promise<void> {
+    await this.#submit({ op: "charge", claims, money, tokens });
+  }
+
+  read(claims: Claims): Promise<Levels> {
+    return this.#submit({ op: "read", claims });
+  }
+
+  tend(): Promise<readonly Recovered[]> {
+    return this.#submit({ op: "recover" });
+  }
+
+  numOpen(): Promise<number> {
+    return this.#submit({ op: "count" });
+  }
+
+  #submit<Name extends Operation["op"]>(operation: Operation & { op: Name }): Promise<Results[Name]> {
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ operation, resolve: resolve as (result: Result) => void, reject });
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#pending.length === 0 || this.#numRunning >= this.maxTurns) return;
+    this.#isScheduled = true;
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    let taken: Pending[] = [];
+    this.#numRunning++;
+    try {
+      const results = await this.turn(() => {
+        taken = this.#pending.splice(0, MAX_OPERATIONS);
+        this.#isScheduled = false;
+        this.#schedule();
+        return taken.map(({ operation }) => operation);
+      });
+      for (const [i, { resolve }] of taken.entries()) resolve(results[i]!);
+    } catch (thrown) {
+      // A turn that failed before it took anything fails what is waiting, or that would wait for ever.
+      if (this.#isScheduled) {
+        taken = this.#pending.splice(0);
+        this.#isScheduled = false;
+      }
+      for (const { reject } of taken) reject(thrown);
+    } finally {
+      this.#numRunning--;
+      this.#schedule();
+    }
+  }
+}

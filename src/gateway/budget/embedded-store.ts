@@ -1,0 +1,177 @@
+/**
+ * Limits of a single gateway. Meters are counted in memory, and every change is written to the gateway's database before its operation resolves: a process
+ * that is killed loses nothing. The newest gateway that opens a database owns it. Whoever owned it before can no longer write, and so lets no request pass.
+ */
+import { randomUUID } from "node:crypto";
+import type Database from "libsql";
+import { MillraceError } from "../../core/errors.js";
+import type { GroupCommit } from "../store/group-commit.js";
+import { BatchedStore } from "./batched-store.js";
+import type { Operation, Result } from "./operations.js";
+import { requestIdOf } from "./reservation-id.js";
+import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS budget_owner (id INTEGER PRIMARY KEY CHECK (id = 1), owner TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS budget_meters (
+  key TEXT PRIMARY KEY, at INTEGER NOT NULL, used INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS budget_reservations (id TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID;
+`;
+
+export interface EmbeddedStoreOptions {
+  readonly database: Database.Database;
+  readonly commits: GroupCommit;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+export class EmbeddedStore extends BatchedStore {
+  readonly #owner = randomUUID();
+  readonly #state: MemoryState;
+  readonly #readOwner;
+  /** Memory may be ahead of the database, since a transaction failed. */
+  #isStale = true;
+  #isClosed = false;
+
+  constructor(private readonly options: EmbeddedStoreOptions) {
+    // The database commits in turns of its own.
+    super(Number.POSITIVE_INFINITY);
+    const { database } = options;
+    database.exec(SCHEMA);
+    this.#state = new MemoryState(database, this.#owner);
+    this.#readOwner = database.prepare("SELECT owner FROM budget_owner");
+    database.prepare("INSERT OR REPLACE INTO budget_owner (id, owner) VALUES (1, ?)").run(this.#owner);
+  }
+
+  protected override async turn(take: () => readonly Operation[]): Promise<readonly Result[]> {
+    try {
+      return await this.options.commits.run(() => this.#write(take()));
+    } catch (cause) {
+      this.#isStale = true;
+      if (cause instanceof MillraceError) throw cause;
+      const message = `expected the database to take the limits of requests, got ${(cause as Error).message}`;
+      throw new MillraceError("budget_store_failed", message, { hint: "check the data folder's space", cause });
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+  }
+
+  #write(operations: readonly Operation[]): readonly Result[] {
+    if (this.#isClosed || (this.#readOwner.get() as { owner: string } | undefined)?.owner !== this.#owner) {
+      throw new MillraceError(
+        "budget_store_failed",
+        "expected a database of this gateway, got one that another gateway has opened",
+        { hint: "give each gateway a data-folder of its own, or let them share Redis or PostgreSQL" },
+      );
+    }
+    if (this.#isStale) this.#state.load();
+    // Until all is written, an exception leaves memory ahead of the database.
+    this.#isStale = true;
+    const results = applyTurn(this.#state, operations, this.#owner, this.options.now());
+    this.#state.write();
+    this.#isStale = false;
+    return results;
+  }
+}
+
+/** All meters and open reservations, and which of them are not written yet. */
+class MemoryState implements TurnState {
+  readonly #meters = new Map<string, Meter>();
+  readonly #reservations = new Map<string, Held>();
+  readonly #changedMeters = new Set<string>();
+  readonly #changedReservations = new Set<string>();
+  readonly #putMeter;
+  readonly #putReservation;
+  readonly #removeReservation;
+
+  constructor(
+    private readonly database: Database.Database,
+    private readonly owner: string,
+  ) {
+    this.#putMeter = database.prepare("INSERT OR REPLACE INTO budget_meters (key, at, used) VALUES (?, ?, ?)");
+    this.#putReservation = database.prepare("INSERT OR REPLACE INTO budget_reservations (id, held) VALUES (?, ?)");
+    this.#removeReservation = database.prepare("DELETE FROM budget_reservations WHERE id = ?");
+  }
+
+  load(): void {
+    for (const each of [this.#meters, this.#reservations, this.#changedMeters, this.#changedReservations]) each.clear();
+    const meters = this.database.prepare("SELECT key, at, used FROM budget_meters").all();
+    for (const { key, at, used } of meters as { key: string; at: number; used: number }[]) {
+      this.#meters.set(key, { at, used, held: 0 });
+    }
+    for (const row of this.database.prepare("SELECT held FROM budget_reservations").all()) {
+      const held = JSON.parse((row as { held: string }).held) as Held;
+      this.#reservations.set(held.id, held);
+      for (const [key] of held.moneyKeys) this.#hold(key, held.money);
+      for (const key of held.placeKeys) this.#hold(key, 1);
+    }
+  }
+
+  #hold(key: string, by: number): void {
+    const { at, used, held } = this.meter(key);
+    this.#meters.set(key, { at, used, held: held + by });
+  }
+
+  /** Meters first: where the rest cannot be written, a charge counts twice rather than never. */
+  write(): void {
+    for (const key of this.#changedMeters) {
+      const { at, used } = this.meter(key);
+      this.#putMeter.run(key, at, used);
+    }
+    for (const id of this.#changedReservations) {
+      const held = this.#reservations.get(id);
+      if (held === undefined) this.#removeReservation.run(id);
+      else this.#putReservation.run(id, JSON.stringify(held));
+    }
+    this.#changedMeters.clear();
+    this.#changedReservations.clear();
+  }
+
+  meter(key: string): Meter {
+    return this.#meters.get(key) ?? NEW_METER;
+  }
+
+  /** What is held is the sum of the reservations, and so is written with them alone. */
+  set(key: string, meter: Meter): void {
+    const { at, used } = this.meter(key);
+    this.#meters.set(key, meter);
+    if (meter.used !== used || (meter.at !== at && used !== 0)) this.#changedMeters.add(key);
+  }
+
+  reservation(id: string): Held | undefined {
+    return this.#reservations.get(id);
+  }
+
+  put(held: Held): void {
+    this.#reservations.set(held.id, held);
+    this.#changedReservations.add(held.id);
+  }
+
+  remove(id: string): void {
+    this.#reservations.delete(id);
+    this.#changedReservations.add(id);
+  }
+
+  numOpen(): number {
+    return this.#reservations.size;
+  }
+
+  abandoned(): readonly Held[] {
+    return [...this.#reservations.values()].filter(({ owner }) => owner !== this.owner);
+  }
+}
+
+/** Nano-dollars that an earlier process had reserved and that become charges, by the ids of its requests. Empty if the database has no budgets yet. */
+export function abandonedCharges(database: Database.Database): (requestId: string) => bigint | undefined {
+  database.exec(SCHEMA);
+  const charges = new Map<string, bigint[]>();
+  for (const row of database.prepare("SELECT held FROM budget_reservations").all()) {
+    const { id, money } = JSON.parse((row as { held: string }).held) as Held;
+    const requestId = requestIdOf(id);
+    charges.set(requestId, [...(charges.get(requestId) ?? []), BigInt(money)]);
+  }
+  return (requestId) => charges.get(requestId)?.shift();
+}

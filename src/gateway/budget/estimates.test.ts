@@ -1,0 +1,173 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { ANTHROPIC, OPENAI } from "../api/dialect.js";
+import { AnswerStatistics } from "./answer-statistics.js";
+import { claimsOf } from "./claims.js";
+import { maxTokensField, sizeOf } from "./estimate.js";
+import { durationText, rateHeaders } from "./rate-headers.js";
+import { windowEnd, windowStart } from "./windows.js";
+import { WorstCost } from "./worst-cost.js";
+
+const tokens = fc.nat(1_000_000);
+const price = fc.bigInt({ min: 0n, max: 200_000_000_000n });
+const prices = fc.record({
+  version: fc.constant("t"),
+  fresh: price,
+  cacheRead: price,
+  cacheWrite: price,
+  output: price,
+});
+
+describe("how long answers are", () => {
+  test("a quantile is at least the true one, and at most a fifth above it", () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 100_000 }), { minLength: 20, maxLength: 500 }), (lengths) => {
+        const statistics = new AnswerStatistics();
+        for (const each of lengths) statistics.answered("key", "m", each);
+        const sorted = [...lengths].sort((a, b) => a - b);
+        const truth = sorted[Math.ceil(0.95 * sorted.length) - 1]!;
+        const estimate = statistics.outputTokens("key", "m", 0);
+        expect(estimate).toBeGreaterThanOrEqual(truth);
+        expect(estimate).toBeLessThanOrEqual(Math.ceil((truth + 1) * 1.2));
+      }),
+    );
+  });
+
+  test("a new key is taken for the model's others, and a new model for the default", () => {
+    const statistics = new AnswerStatistics();
+    for (let i = 0; i < 20; i++) statistics.answered("old", "m", 1000);
+    expect(statistics.outputTokens("new", "m", 256)).toBeGreaterThanOrEqual(1000);
+    expect(statistics.outputTokens("new", "other", 256)).toBe(256);
+  });
+
+  test("what is long ago is forgotten", () => {
+    const statistics = new AnswerStatistics();
+    for (let i = 0; i < 2000; i++) statistics.answered("key", "m", 10_000);
+    for (let i = 0; i < 5000; i++) statistics.answered("key", "m", 10);
+    expect(statistics.outputTokens("key", "m", 0)).toBeLessThan(15);
+  });
+
+  test("memory is bounded by the keys that are kept", () => {
+    const statistics = new AnswerStatistics();
+    for (let key = 0; key < 12_000; key++) for (let i = 0; i < 20; i++) statistics.answered(`${key}`, "m", 50);
+    for (let i = 0; i < 20; i++) statistics.answered("last", "m", 900);
+    expect(statistics.outputTokens("0", "m", 0)).toBeLessThan(100);
+    expect(statistics.outputTokens("last", "m", 0)).toBeGreaterThanOrEqual(900);
+  });
+
+  test("tokens per byte are learned", () => {
+    const statistics = new AnswerStatistics();
+    const before = statistics.promptTokens("m", 1000);
+    for (let i = 0; i < 200; i++) statistics.prompted("m", 600, 1000);
+    expect(before).toBe(300);
+    expect(statistics.promptTokens("m", 1000)).toBeGreaterThan(590);
+    statistics.prompted("m", 5, 0);
+  });
+});
+
+describe("the size of a request", () => {
+  const text = { messages: [{ role: "user", content: "hello" }] };
+
+  test("has no fewer prompt tokens than bytes, and none of its own where they are counted", () => {
+    expect(sizeOf(text, 100, true)).toEqual({ promptTokens: 356, numAnswers: 1, maxTokens: undefined });
+    expect(sizeOf(text, 100, true, 12).promptTokens).toBe(12);
+    expect(sizeOf({ input: "x" }, 100, false)).toMatchObject({ numAnswers: 0, maxTokens: 0 });
+  });
+
+  test("counts every choice of every prompt", () => {
+    const answersOf = (body: object) => sizeOf(body as Record<string, unknown>, 1, true).numAnswers;
+    expect(answersOf({ n: 3, prompt: ["a", "b"] })).toBe(6);
+    expect(answersOf({ prompt: [1, 2, 3] })).toBe(1);
+    expect(answersOf({ best_of: 4, n: 2 })).toBe(4);
+    expect(answersOf({ n: -1 })).toBe(1);
+    expect(answersOf({ n: "9", best_of: null })).toBe(1);
+  });
+
+  test("counts images that are only named", () => {
+    const image = { type: "image_url", image_url: { url: "https://x" } };
+    const body = { messages: [{ role: "user", content: [image, image, { type: "text", text: "?" }] }] };
+    expect(sizeOf(body, 100, true).promptTokens).toBe(356 + 2 * 4096);
+  });
+
+  test("is read from any body without an exception", () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.constantFrom("messages", "input", "n", "prompt", "max_tokens"), fc.jsonValue()),
+        (body) => {
+          const { promptTokens, numAnswers, maxTokens = 0 } = sizeOf(body, 10, true);
+          for (const each of [promptTokens, numAnswers, maxTokens]) expect(each).toBeGreaterThanOrEqual(0);
+        },
+      ),
+    );
+  });
+
+  test("is bounded in the field that the request or its API has", () => {
+    expect(maxTokensField("/v1/responses", {}, "x")).toBe("max_output_tokens");
+    expect(maxTokensField("/v1/messages", {}, "x")).toBe("max_tokens");
+    expect(maxTokensField("/v1/chat/completions", {}, "x")).toBe("x");
+    expect(maxTokensField("/v1/chat/completions", { max_completion_tokens: 1 }, "x")).toBe("max_completion_tokens");
+  });
+});
+
+describe("the worst cost", () => {
+  test("is at least the cost, however much of the prompt was cached", async () => {
+    const { costOf } = await import("../prices/price.js");
+    fc.assert(
+      fc.property(prices, tokens, tokens, tokens, tokens, (each, fresh, cacheRead, cacheWrite, output) => {
+        const counts = { fresh, cacheRead, cacheWrite, output, reasoning: 0 };
+        const worst = new WorstCost(each).of(fresh + cacheRead + cacheWrite, output);
+        expect(BigInt(worst)).toBeGreaterThanOrEqual(costOf(counts, each));
+      }),
+    );
+  });
+
+  test("pays for as many tokens as fit, and no more", () => {
+    fc.assert(
+      fc.property(prices, tokens, fc.nat(2 ** 40), (each, prompt, money) => {
+        fc.pre(each.output > 1_000n);
+        const worst = new WorstCost(each);
+        const output = worst.outputFor(money, prompt);
+        if (output > 0) expect(worst.of(prompt, output)).toBeLessThanOrEqual(money);
+        expect(worst.of(prompt, output + 1)).toBeGreaterThan(money - 1);
+      }),
+    );
+  });
+});
+
+describe("headers", () => {
+  const limited = (id: string, requestsPerMinute: number) =>
+    claimsOf([{ kind: "key", id, limits: { budgets: [], requestsPerMinute } }]).requests[0]!;
+
+  test("are of the scope that has least left", () => {
+    const claims = { ...claimsOf([]), requests: [limited("a", 100), limited("b", 10)] };
+    const levels = { money: [], requests: [95 * 60_000, 2 * 60_000 + 1], tokens: [] };
+    expect(rateHeaders(claims, levels, OPENAI, 0)).toEqual({
+      "x-ratelimit-limit-requests": "100",
+      "x-ratelimit-remaining-requests": "5",
+      "x-ratelimit-reset-requests": "57s",
+    });
+    expect(rateHeaders(claims, levels, ANTHROPIC, 0)).toMatchObject({
+      "anthropic-ratelimit-requests-reset": "1970-01-01T00:00:57Z",
+    });
+  });
+
+  test.each([
+    [12, "12ms"],
+    [1_000, "1s"],
+    [59_001, "1m0s"],
+    [360_000, "6m0s"],
+    [3_661_000, "1h1m1s"],
+  ])("%i ms are %s", (ms, text) => expect(durationText(ms)).toBe(text));
+});
+
+test("a moment lies within its window, and windows follow each other", () => {
+  fc.assert(
+    fc.property(fc.constantFrom("hour", "day", "month"), fc.integer({ min: 0, max: 4e12 }), (window, at) => {
+      const start = windowStart(window, at);
+      const end = windowEnd(window, start);
+      expect(start <= at && at < end).toBe(true);
+      expect(windowStart(window, end)).toBe(end);
+      expect(windowStart(window, end - 1)).toBe(start);
+    }),
+  );
+});

@@ -1,0 +1,243 @@
+/**
+ * Limits and budgets: reserves what a request will probably cost in all of its scopes before it is sent, lets the reservation grow with a stream, and settles
+ * it with what was used. A budget is never overspent: what a stream may cost is reserved before it is passed on, and what any other answer may cost before the
+ * request is sent, with a max_tokens that the reservation pays.
+ */
+import { MillraceError } from "../../core/errors.js";
+import { type AnswerSink, HeaderSink } from "../answer.js";
+import { formatDollars } from "../money.js";
+import type { Ending, Handler, Policy } from "../pipeline.js";
+import type { Price, PriceBook } from "../prices/price.js";
+import { type GatewayRequest, withBody } from "../request.js";
+import { promptTokensOf } from "../usage/token-counts.js";
+import { type Admission, admit, chargeOf, noteCut, subjectOf, tokensOf, wholeTokens } from "./admission.js";
+import { AnswerStatistics } from "./answer-statistics.js";
+import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim } from "./claims.js";
+import { askContinuousUsage } from "./continuous-usage.js";
+import { maxTokensField } from "./estimate.js";
+import { MeteredSink } from "./metered-sink.js";
+import { rateHeaders } from "./rate-headers.js";
+import { cutStream, nameOf, refusal } from "./refusals.js";
+import { type SettlementEvents, Settlements } from "./settlements.js";
+import type { BudgetStore, Levels } from "./store.js";
+import { StreamUsage } from "./stream-usage.js";
+
+/** How a model's upstream is asked for token counts and bounded. */
+export interface UpstreamTraits {
+  /** It reports token counts with every event of a stream where it is asked to. */
+  readonly hasContinuousUsage: boolean;
+  /** The field of chats that bounds an answer. */
+  readonly maxTokensField: "max_tokens" | "max_completion_tokens";
+  /** Its tokens are paid for whether or not they are passed on, so that counting them as texts need not be safe. */
+  readonly isPaid: boolean;
+}
+
+export interface LimitsEvents extends SettlementEvents {
+  /** A soft limit has been passed: once for each window. */
+  softLimit(scope: LimitedScope, window: string, usedNano: number, softNano: number): void;
+  /** A request was let pass without a reservation, since the store is down. */
+  unreserved(error: Error): void;
+}
+
+export interface LimitsOptions {
+  /** Opened at the first request that has limits. */
+  readonly openStore: () => BudgetStore;
+  readonly prices: PriceBook;
+  /** The price to reserve at: of a name that several models may answer for, the highest. */
+  readonly highestPriceOf: (name: string) => Price | undefined;
+  /** Limits of a model, whoever asks. Undefined: none. */
+  readonly modelScope: (model: string) => LimitedScope | undefined;
+  /** The model that a client's name stands for. */
+  readonly modelOf: (name: string) => string;
+  readonly traits: (model: string) => UpstreamTraits;
+  /** Tokens of the prompt where they are known beforehand. */
+  readonly countPrompt?: (request: GatewayRequest) => number | undefined;
+  /** Tokens of an answer before any is known. */
+  readonly defaultOutputTokens: () => number;
+  /** Whether requests pass while the store is down. */
+  readonly isFailOpen: () => boolean;
+  readonly events: LimitsEvents;
+  /** Milliseconds since 1970, and milliseconds that only grow. */
+  readonly epochMs: () => number;
+  readonly now: () => number;
+}
+
+/** Bytes of text that count as a token at least, where an upstream does not report while it streams. A token of an engine of ours has at least one byte. */
+const PAID_BYTES_PER_TOKEN = 3;
+/** No answer is longer than this. */
+const MAX_USUAL_TOKENS = 262_144;
+const MAX_WARNED = 10_000;
+const WARNING_HEADER = "x-millrace-budget-warning";
+
+interface Reserved {
+  readonly money: number;
+  readonly levels: Levels | undefined;
+  /** The store was down, and the request passes all the same. */
+  readonly isDoubtful: boolean;
+}
+
+export class LimitsPolicy implements Policy {
+  readonly name = "limits";
+  readonly #statistics = new AnswerStatistics();
+  readonly #warned = new Set<string>();
+  #store: BudgetStore | undefined;
+  #settlements: Settlements | undefined;
+
+  constructor(private readonly options: LimitsOptions) {}
+
+  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const model = this.options.modelOf(request.model);
+    const modelScope = this.options.modelScope(model);
+    const { scopes = [] } = request.caller;
+    if (scopes.length === 0 && modelScope === undefined) return next(request, sink);
+    const claims = claimsOf(modelScope === undefined ? scopes : [...scopes, modelScope]);
+    if (isEmpty(claims)) return next(request, sink);
+    const admission = admit(request, {
+      model,
+      claims,
+      highestPriceOf: this.options.highestPriceOf,
+      priceOf: (name) => this.options.prices.priceOf(name),
+      statistics: this.#statistics,
+      defaultOutputTokens: this.options.defaultOutputTokens(),
+      countedTokens: this.options.countPrompt?.(request),
+    });
+    return await this.#run(admission, await this.#reserve(admission), sink, next);
+  }
+
+  /** Books what a gateway that died had reserved, before the first request needs it. */
+  open(): void {
+    this.#opened();
+  }
+
+  async close(): Promise<void> {
+    await this.#settlements?.close();
+    await this.#store?.close();
+  }
+
+  #opened(): { readonly store: BudgetStore; readonly settlements: Settlements } {
+    this.#store ??= this.options.openStore();
+    this.#settlements ??= new Settlements(this.#store, this.options.events, this.options.now);
+    return { store: this.#store, settlements: this.#settlements };
+  }
+
+  async #reserve(admission: Admission): Promise<Reserved> {
+    const { isFailOpen, events, epochMs } = this.options;
+    const { id, request, claims, wantMoney, leastMoney, promptTokens, size, outputTokens } = admission;
+    const tokens = promptTokens + size.numAnswers * outputTokens;
+    try {
+      const result = await this.#opened().store.reserve({ id, claims, wantMoney, leastMoney, tokens });
+      if (result.kind === "reserved") return { ...result, isDoubtful: false };
+      const headers = rateHeaders(claims, result.levels, request.route.dialect, epochMs());
+      throw refusal(result, claims, leastMoney, headers);
+    } catch (thrown) {
+      const isStoreDown = thrown instanceof MillraceError && thrown.code === "budget_store_failed";
+      if (!isStoreDown) throw thrown;
+      if (!isFailOpen()) {
+        this.#settlements?.doubt(id);
+        throw thrown;
+      }
+      events.unreserved(thrown);
+      return { money: 0, levels: undefined, isDoubtful: true };
+    }
+  }
+
+  async #run(admission: Admission, reserved: Reserved, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const { id, request, model, claims, priced, size, outputTokens } = admission;
+    const { store, settlements } = this.#opened();
+    request.record.wantsUsage = true;
+    const cancellation = request.cancellation.child();
+    const answer = this.#withHeaders(admission, reserved, sink);
+    const sent = { ...this.#bounded(admission, reserved), cancellation };
+    let metered: MeteredSink | undefined;
+    let cut: MillraceError | undefined;
+    const noteDelivered = () => noteCut(admission, metered?.delivered);
+    // Called before the attempt is cut, so that it is recorded with what the client got.
+    const endWatch = cancellation.onCancel(noteDelivered);
+    try {
+      if (priced === undefined || !request.isStream || reserved.isDoubtful) return await next(sent, answer);
+      const { isPaid, hasContinuousUsage } = this.options.traits(model);
+      const [asked, inner] = hasContinuousUsage ? askContinuousUsage(sent, answer) : [sent, answer];
+      metered = new MeteredSink(inner, {
+        usage: new StreamUsage(isPaid ? PAID_BYTES_PER_TOKEN : 1),
+        cost: priced.worst,
+        promptTokens: size.promptTokens,
+        outputTokens: size.numAnswers * outputTokens,
+        money: reserved.money,
+        resize: (want, least) => store.resize(id, want, least),
+        cut: () => {
+          cut = cutStream();
+          cancellation.cancel(cut);
+          return cut;
+        },
+        broken: noteDelivered,
+      });
+      const ending = await next(asked, metered);
+      await metered.whenOver;
+      return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
+    } finally {
+      endWatch();
+      const { record } = request;
+      // Not awaited, so that it is written together with the ledger's row.
+      settlements.settle(id, claims, chargeOf(record, admission), tokensOf(record), reserved.isDoubtful);
+      this.#learn(admission);
+    }
+  }
+
+  /** The request with a max_tokens that its money pays, where the gateway cannot watch all of the answer grow. */
+  #bounded({ request, model, claims, size, priced, outputTokens }: Admission, reserved: Reserved): GatewayRequest {
+    const { numAnswers, promptTokens, maxTokens } = size;
+    const { money, levels } = reserved;
+    if (priced === undefined || numAnswers === 0 || levels === undefined) return request;
+    const { isPaid, maxTokensField: own } = this.options.traits(model);
+    const { isStream, path, body } = request;
+    if (isStream && !isPaid) return request;
+    // What a paid upstream thinks, and does not show, is bounded by all that is left.
+    const payable = isStream ? money + leastLeft(claims, levels) : money;
+    const bound = Math.floor(priced.worst.outputFor(payable, promptTokens) / numAnswers);
+    if (maxTokens !== undefined && maxTokens <= bound) return request;
+    // A budget that pays for any answer bounds none.
+    if (isStream && maxTokens === undefined && bound > MAX_USUAL_TOKENS) return request;
+    const most = isStream ? bound : (maxTokens ?? wholeTokens(outputTokens));
+    return withBody(request, { [maxTokensField(path, body, own)]: Math.min(bound, most) });
+  }
+
+  #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
+    if (levels === undefined) return sink;
+    const headers: Record<string, string> = {
+      ...rateHeaders(claims, levels, request.route.dialect, this.options.epochMs()),
+    };
+    const warnings = claims.money.flatMap((claim, i) => this.#warning(claim, levels.money[i]!) ?? []);
+    if (warnings.length > 0) headers[WARNING_HEADER] = warnings.join(", ");
+    return Object.keys(headers).length === 0 ? sink : new HeaderSink(sink, () => headers);
+  }
+
+  #warning({ scope, window, soft, key }: MoneyClaim, level: Levels["money"][number]): string | undefined {
+    const { used, held, startMs } = level;
+    if (soft === undefined || used + held <= soft) return undefined;
+    const crossing = `${key}/${startMs}`;
+    if (!this.#warned.has(crossing)) {
+      if (this.#warned.size >= MAX_WARNED) this.#warned.clear();
+      this.#warned.add(crossing);
+      this.options.events.softLimit(scope, window, used + held, soft);
+    }
+    const dollars = (nano: number): string => formatDollars(BigInt(nano));
+    // A header has one line of visible ASCII, and names come from elsewhere.
+    const name = encodeURI(nameOf(scope)).replaceAll("%20", " ");
+    return `${name}: ${dollars(used + held)} of ${dollars(soft)} $ per ${window}`;
+  }
+
+  #learn({ request, model, size }: Admission): void {
+    const last = request.record.attempts.at(-1);
+    if (last?.outcome !== "answered" || last.usage === undefined || last.usage.isEstimated === true) return;
+    this.#statistics.prompted(model, promptTokensOf(last.usage), request.bytes.length);
+    if (size.numAnswers > 0) {
+      this.#statistics.answered(subjectOf(request.caller), model, last.usage.output / size.numAnswers);
+    }
+  }
+}
+
+/** Nano-dollars that the tightest budget has left beside all reservations. */
+function leastLeft({ money }: Claims, levels: Levels): number {
+  const lefts = money.map(({ hard }, i) => hard - levels.money[i]!.used - levels.money[i]!.held);
+  return Math.max(0, Math.min(...lefts));
+}

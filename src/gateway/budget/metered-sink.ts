@@ -1,0 +1,198 @@
+/**
+ * Passes a stream on as long as its reservation pays for it. The reservation grows ahead of the stream; events that it does not pay for are held until it has
+ * grown, and the stream is cut when there is no money left to come.
+ */
+import type { MillraceError } from "../../core/errors.js";
+import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import type { TokenCounts } from "../record.js";
+import type { ResizeResult } from "./store.js";
+import type { StreamUsage } from "./stream-usage.js";
+import type { WorstCost } from "./worst-cost.js";
+
+export interface StreamBudget {
+  readonly usage: StreamUsage;
+  readonly cost: WorstCost;
+  /** Tokens of the prompt, at most, until they are reported. */
+  readonly promptTokens: number;
+  /** Tokens of the answer that are expected. */
+  readonly outputTokens: number;
+  /** Nano-dollars that are reserved when the stream begins. */
+  readonly money: number;
+  resize(want: number, least: number): Promise<ResizeResult>;
+  /** Cancels the request. The attempt then breaks the answer off, unless it has ended. */
+  cut(): MillraceError;
+  /** The answer breaks off; nothing follows that the client gets. */
+  broken(): void;
+}
+
+/** The reservation grows when less than this is left, so that it has grown before it is needed. */
+const MARGIN_TOKENS = 64;
+/** How often and how long a held stream waits for what other requests may give back. */
+const RETRY_MS = 100;
+const MAX_RETRIES = 20;
+
+export class MeteredSink extends PassingSink {
+  #isMetered = false;
+  #money: number;
+  #isGrowing = false;
+  #isShrunk = false;
+  #held: Buffer[] = [];
+  /** The upstream's answer is complete, and its end waits for what is held. */
+  #isEnding = false;
+  #isOver = false;
+  #onDrain: (() => void) | undefined;
+  #delivered: TokenCounts | undefined;
+  #settle = () => {};
+  #settled: Promise<void> | undefined;
+
+  constructor(
+    next: AnswerSink,
+    private readonly budget: StreamBudget,
+  ) {
+    super(next);
+    this.#money = budget.money;
+  }
+
+  /** Counts of what has been passed on. Undefined: the answer is no stream, or has not begun. */
+  get delivered(): TokenCounts | undefined {
+    return this.#delivered;
+  }
+
+  /** Resolves when nothing is held any more. */
+  get whenOver(): Promise<void> | undefined {
+    return this.#settled;
+  }
+
+  override begin(head: AnswerHead): void {
+    this.#isMetered = head.isEventStream && head.status === 200;
+    if (this.#isMetered) this.#delivered = this.budget.usage.counts(this.budget.promptTokens);
+    super.begin(head);
+  }
+
+  override write(bytes: Buffer): boolean {
+    if (!this.#isMetered) return super.write(bytes);
+    if (this.#isOver) return true;
+    const { usage } = this.budget;
+    usage.push(bytes);
+    const used = this.#used();
+    if (this.#held.length > 0 || used > this.#money) {
+      this.#held.push(bytes);
+      this.#grow(0);
+      return false;
+    }
+    this.#delivered = usage.counts(this.budget.promptTokens);
+    this.#keepAhead(used);
+    return super.write(bytes);
+  }
+
+  override onDrain(listener: () => void): void {
+    if (this.#held.length === 0) super.onDrain(listener);
+    else this.#onDrain = listener;
+  }
+
+  override end(last?: Buffer): void {
+    if (this.#isOver) return;
+    if (last !== undefined && last.length > 0) this.write(last);
+    if (this.#held.length === 0) {
+      this.#isOver = true;
+      super.end();
+      return;
+    }
+    this.#isEnding = true;
+    this.#settled = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    // The last event may have told that the answer costs less than was feared.
+    if (this.#used() <= this.#money) this.#release();
+  }
+
+  override breakOff(error: MillraceError): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#held = [];
+    this.budget.broken();
+    super.breakOff(error);
+    this.#settle();
+  }
+
+  /** Nano-dollars of what has come so far, at most. */
+  #used(): number {
+    const { usage, cost, promptTokens } = this.budget;
+    return cost.of(usage.promptTokens ?? promptTokens, usage.mostOutputTokens);
+  }
+
+  /** Asks for more before it is needed, and gives back what the prompt did not take. */
+  #keepAhead(used: number): void {
+    const { usage, cost, promptTokens, outputTokens } = this.budget;
+    if (usage.promptTokens !== undefined && !this.#isShrunk) {
+      this.#isShrunk = true;
+      const enough = cost.of(usage.promptTokens, Math.max(outputTokens, usage.mostOutputTokens + 2 * MARGIN_TOKENS));
+      // A small excess is not worth an operation.
+      if (enough < 0.75 * this.#money) void this.#resize(enough, enough);
+    }
+    const prompt = usage.promptTokens ?? promptTokens;
+    if (cost.of(prompt, usage.mostOutputTokens + MARGIN_TOKENS) > this.#money) this.#grow(0, used);
+  }
+
+  /** @param least nano-dollars without which it is not worth while */
+  #grow(attempt: number, least = this.#used()): void {
+    if (this.#isGrowing || this.#isOver) return;
+    const { usage, cost, promptTokens } = this.budget;
+    const output = usage.mostOutputTokens;
+    const want = cost.of(usage.promptTokens ?? promptTokens, output + Math.max(2 * MARGIN_TOKENS, output / 2));
+    this.#resize(want, Math.max(least, this.#money + 1)).then((result) => {
+      if (this.#isOver) return;
+      if (result?.kind === "resized" || this.#used() <= this.#money) this.#goOn(attempt);
+      else if (this.#held.length > 0) this.#wait(attempt, result);
+    });
+  }
+
+  #goOn(attempt: number): void {
+    if (this.#used() <= this.#money) this.#release();
+    else if (this.#held.length > 0) this.#grow(attempt + 1);
+  }
+
+  /** What other requests hold may come back; a store that does not answer may, too. */
+  #wait(attempt: number, result: ResizeResult | undefined): void {
+    const mayChange = result === undefined || (result.kind === "refused" && result.isHeld);
+    if (mayChange && attempt < MAX_RETRIES) setTimeout(() => this.#grow(attempt + 1), RETRY_MS);
+    else this.#cut();
+  }
+
+  /** @returns undefined if the store did not answer */
+  async #resize(want: number, least: number): Promise<ResizeResult | undefined> {
+    this.#isGrowing = true;
+    try {
+      const result = await this.budget.resize(want, least);
+      if (result.kind === "resized") this.#money = result.money;
+      return result;
+    } catch {
+      return undefined;
+    } finally {
+      this.#isGrowing = false;
+    }
+  }
+
+  #release(): void {
+    const held = this.#held;
+    this.#held = [];
+    this.#delivered = this.budget.usage.counts(this.budget.promptTokens);
+    let isWelcome = true;
+    for (const bytes of held) isWelcome = super.write(bytes);
+    if (this.#isEnding) {
+      this.#isOver = true;
+      super.end();
+      this.#settle();
+      return;
+    }
+    const listener = this.#onDrain;
+    this.#onDrain = undefined;
+    if (listener === undefined) return;
+    if (isWelcome) listener();
+    else super.onDrain(listener);
+  }
+
+  #cut(): void {
+    this.breakOff(this.budget.cut());
+  }
+}

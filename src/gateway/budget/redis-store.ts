@@ -1,0 +1,140 @@
+/** Limits that several gateways share in Redis: a script does each turn at once. What Redis keeps when it crashes is Redis's own setting. */
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { Redis } from "ioredis";
+import { MillraceError } from "../../core/errors.js";
+import { BatchedStore } from "./batched-store.js";
+import type { Claims } from "./claims.js";
+import type { Operation, Result } from "./operations.js";
+import { TURN_SCRIPT } from "./redis-script.js";
+import { LEASE_MS, type Levels, type Limit } from "./store.js";
+
+export interface SharedStoreOptions {
+  readonly url: string;
+  /** An operation that takes longer is rejected. */
+  readonly timeoutMs: number;
+  readonly leaseMs?: number;
+  /** Milliseconds since 1970; absent: the server's own clock, which all gateways share. */
+  readonly now?: () => number;
+  /** Keeps several deployments apart in one server. */
+  readonly namespace?: string;
+}
+
+/** The braces keep all keys on one server of a cluster, as a script needs. */
+const PREFIX = "{millrace}:budget";
+const LIMITS: readonly Limit[] = ["money", "concurrent", "requests", "tokens"];
+
+type Turn = (prefix: string, owner: string, leaseMs: number, now: string, operations: string) => Promise<unknown[]>;
+
+export class RedisStore extends BatchedStore {
+  readonly #owner = randomUUID();
+  readonly #redis: Redis;
+  readonly #turn: Turn;
+
+  constructor(private readonly options: SharedStoreOptions) {
+    super(Number.POSITIVE_INFINITY);
+    this.#redis = new Redis(options.url, {
+      // A command that was sent may have been done: sending it again is the caller's choice.
+      autoResendUnfulfilledCommands: false,
+      maxRetriesPerRequest: 0,
+      enableOfflineQueue: false,
+      connectTimeout: options.timeoutMs,
+      commandTimeout: options.timeoutMs,
+      retryStrategy: (attempt) => Math.min(50 * attempt, 1000),
+    });
+    // Each operation that fails says so itself.
+    this.#redis.on("error", () => {});
+    this.#redis.defineCommand("budgetTurn", { numberOfKeys: 1, lua: TURN_SCRIPT });
+    const commands = this.#redis as unknown as { readonly budgetTurn: Turn };
+    this.#turn = (...args) => commands.budgetTurn(...args);
+  }
+
+  protected override async turn(take: () => readonly Operation[]): Promise<readonly Result[]> {
+    try {
+      await this.#whenReady();
+      const operations = take();
+      const { leaseMs = LEASE_MS, now, namespace } = this.options;
+      const prefix = namespace === undefined ? PREFIX : `${PREFIX}:${namespace}`;
+      const encoded = JSON.stringify(operations.map(encode));
+      const results = await this.#turn(prefix, this.#owner, leaseMs, now === undefined ? "" : String(now()), encoded);
+      return operations.map((operation, i) => decode(operation, results[i]));
+    } catch (cause) {
+      const message = `expected Redis to answer, got ${(cause as Error).message}`;
+      throw new MillraceError("budget_store_failed", message, { hint: "check Redis and the key `budgets`", cause });
+    }
+  }
+
+  async #whenReady(): Promise<void> {
+    if (this.#redis.status === "ready") return new Promise((resolve) => setImmediate(resolve));
+    if (this.#redis.status === "end") throw new Error("a closed connection");
+    await once(this.#redis, "ready", { signal: AbortSignal.timeout(this.options.timeoutMs) });
+  }
+
+  async close(): Promise<void> {
+    this.#redis.disconnect();
+  }
+}
+
+const pairs = (claims: readonly { readonly key: string; readonly limit: number }[]) =>
+  claims.map(({ key, limit }) => [key, limit]);
+
+function encodeClaims({ money, requests, tokens, concurrent }: Claims) {
+  return {
+    money: money.map(({ key, hard }) => [key, hard]),
+    requests: pairs(requests),
+    tokens: pairs(tokens),
+    places: pairs(concurrent),
+  };
+}
+
+function encode(operation: Operation): object {
+  switch (operation.op) {
+    case "reserve": {
+      const { id, claims, wantMoney: want, leastMoney: least, tokens } = operation.reservation;
+      const encoded = encodeClaims(claims);
+      // Stored as it is, since Lua would write large numbers with fewer digits.
+      const held = JSON.stringify({ money: encoded.money, tokens: encoded.tokens, places: encoded.places });
+      return { op: "reserve", id, want, least, tokens, claims: encoded, held };
+    }
+    case "charge":
+    case "read":
+      return { ...operation, claims: encodeClaims(operation.claims) };
+    default:
+      return operation;
+  }
+}
+
+type EncodedLevels = readonly [readonly (readonly [number, number, number])[], readonly number[], readonly number[]];
+
+function levelsOf([money, requests, tokens]: EncodedLevels): Levels {
+  return { money: money.map(([used, held, startMs]) => ({ used, held, startMs })), requests, tokens };
+}
+
+function decode({ op }: Operation, result: unknown): Result {
+  switch (op) {
+    case "reserve": {
+      const [first, second, third] = result as readonly unknown[];
+      if (first === 0) {
+        return { kind: "reserved", money: second as number, levels: levelsOf(third as EncodedLevels) };
+      }
+      const [limit, index, retryAfterMs] = first as readonly [number, number, number];
+      const levels = levelsOf(second as EncodedLevels);
+      return { kind: "refused", limit: LIMITS[limit - 1]!, index, retryAfterMs, levels };
+    }
+    case "resize": {
+      const [code, value] = result as readonly [number, number];
+      if (code === 0) return { kind: "resized", money: value };
+      return code === 1 ? { kind: "refused", isHeld: value === 1 } : { kind: "gone" };
+    }
+    case "settle":
+      return result === 1;
+    case "charge":
+      return null;
+    case "read":
+      return levelsOf(result as EncodedLevels);
+    case "recover":
+      return (result as [string, number, number][]).map(([id, money, tokens]) => ({ id, money, tokens }));
+    case "count":
+      return result as number;
+  }
+}

@@ -1,0 +1,115 @@
+/** Ends reservations whatever happens to the store: what cannot be booked now is booked when the store is back. */
+import type { Claims } from "./claims.js";
+import { type BudgetStore, type Recovered, TEND_MS } from "./store.js";
+
+interface Settlement {
+  readonly id: string;
+  readonly claims: Claims;
+  readonly money: number;
+  readonly tokens: number;
+  /** It is not known whether the reservation was made: what was used is charged if it was not. */
+  readonly isDoubtful: boolean;
+  /** When it was handed over. */
+  readonly atMs: number;
+}
+
+export interface SettlementEvents {
+  /** Reservations of a gateway that died have become charges. */
+  recovered(charges: readonly Recovered[]): void;
+  /** Settlements wait for the store. */
+  failed(error: Error, numWaiting: number): void;
+  /** So many settlements have been given up: the store was gone for too long. */
+  lost(count: number): void;
+}
+
+/** More settlements than this do not wait. */
+const MAX_WAITING = 100_000;
+/** A reservation that was in doubt may still arrive within this time, and is ended again. */
+const DOUBT_MS = 60_000;
+
+export class Settlements {
+  readonly #waiting: Settlement[] = [];
+  /** Reservations that may have been made though their request was refused. */
+  readonly #doubtful = new Map<string, number>();
+  readonly #running = new Set<Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #isTending = false;
+
+  /** @param now milliseconds that only grow */
+  constructor(
+    private readonly store: BudgetStore,
+    private readonly events: SettlementEvents,
+    private readonly now: () => number,
+  ) {
+    this.#timer = setInterval(() => void this.tend(), TEND_MS).unref();
+    // Charges of a gateway that died are booked before the first request.
+    void this.tend();
+  }
+
+  get numWaiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** Ends a reservation. Never rejects, and need not be awaited. */
+  settle(id: string, claims: Claims, money: number, tokens: number, isDoubtful = false): void {
+    const task = this.#try({ id, claims, money, tokens, isDoubtful, atMs: this.now() });
+    this.#running.add(task);
+    void task.finally(() => this.#running.delete(task));
+  }
+
+  /** The reservation's request was refused, but the store may have made it. */
+  doubt(id: string): void {
+    this.#doubtful.set(id, this.now());
+  }
+
+  async tend(): Promise<void> {
+    if (this.#isTending) return;
+    this.#isTending = true;
+    try {
+      const recovered = await this.store.tend();
+      if (recovered.length > 0) this.events.recovered(recovered);
+      await this.#retry();
+      await this.#endDoubts();
+    } catch (thrown) {
+      this.events.failed(thrown as Error, this.#waiting.length);
+    } finally {
+      this.#isTending = false;
+    }
+  }
+
+  /** Waits for what is being settled. What still fails stays reserved, and another gateway makes it a charge. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.all(this.#running);
+    if (this.#waiting.length > 0) await this.#retry().catch(() => {});
+  }
+
+  async #try(settlement: Settlement): Promise<void> {
+    try {
+      await this.#book(settlement);
+    } catch (thrown) {
+      if (this.#waiting.length >= MAX_WAITING) this.events.lost(1);
+      else this.#waiting.push(settlement);
+      this.events.failed(thrown as Error, this.#waiting.length);
+    }
+  }
+
+  async #book({ id, claims, money, tokens, isDoubtful }: Settlement): Promise<void> {
+    const isSettled = await this.store.settle(id, money, tokens);
+    if (!isSettled && isDoubtful) await this.store.charge(claims, money, tokens);
+  }
+
+  async #retry(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      await this.#book(this.#waiting[0]!);
+      this.#waiting.shift();
+    }
+  }
+
+  async #endDoubts(): Promise<void> {
+    for (const [id, sinceMs] of [...this.#doubtful]) {
+      const isSettled = await this.store.settle(id, 0, 0);
+      if (isSettled || this.now() - sinceMs > DOUBT_MS) this.#doubtful.delete(id);
+    }
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Where limits are counted. A reservation claims money, tokens, a request and a place of all scopes of a request in one atomic turn, or of none; it is settled
+ * with what was used. What is spent and what is reserved never exceed a hard limit together, unless a settlement is larger than its reservation.
+ *
+ * Money is nano-dollars in safe integers. Times are milliseconds since 1970. A store rejects with a MillraceError of code budget_store_failed if it cannot be
+ * reached in time; the operation may then have been done all the same.
+ */
+import type { Claims } from "./claims.js";
+
+export interface Reservation {
+  /** Unique to the reservation: a second `reserve` with it changes nothing. */
+  readonly id: string;
+  readonly claims: Claims;
+  /** As much as this is reserved where all budgets have it. */
+  readonly wantMoney: number;
+  /** With less than this the request is refused. */
+  readonly leastMoney: number;
+  /** Estimate of prompt and output together. */
+  readonly tokens: number;
+}
+
+/** What the meters show after an operation, in the order of the claims. */
+export interface Levels {
+  /** Spent and reserved in the window, and when it began. */
+  readonly money: readonly { readonly used: number; readonly held: number; readonly startMs: number }[];
+  /** Taken from each bucket, in units of which a minute refills 60,000 × the limit. */
+  readonly requests: readonly number[];
+  readonly tokens: readonly number[];
+}
+
+export type Limit = "money" | "requests" | "tokens" | "concurrent";
+
+export type ReserveResult =
+  | { readonly kind: "reserved"; readonly money: number; readonly levels: Levels }
+  | {
+      readonly kind: "refused";
+      readonly limit: Limit;
+      /** Of the claim, in its list. */
+      readonly index: number;
+      /** When a bucket has enough; when a budget's window ends. 0: unknown. */
+      readonly retryAfterMs: number;
+      readonly levels: Levels;
+    };
+
+export type ResizeResult =
+  | { readonly kind: "resized"; readonly money: number }
+  /** @property isHeld other requests hold reservations of the budget, so some of it may come back */
+  | { readonly kind: "refused"; readonly isHeld: boolean }
+  /** The reservation has become a charge, since this gateway was taken for dead. */
+  | { readonly kind: "gone" };
+
+/** A reservation of a gateway that is gone, which has become a charge. */
+export interface Recovered {
+  readonly id: string;
+  readonly money: number;
+  readonly tokens: number;
+}
+
+export interface BudgetStore {
+  reserve(reservation: Reservation): Promise<ReserveResult>;
+  /** Changes how much money a reservation holds to `want`, or to as much as there is, unless that is below `least`. Less is always possible. */
+  resize(id: string, want: number, least: number): Promise<ResizeResult>;
+  /** Ends a reservation with what was used. @returns false: it is gone, since it has become a charge or has been settled before */
+  settle(id: string, money: number, tokens: number): Promise<boolean>;
+  /** Books what was used without a reservation. */
+  charge(claims: Claims, money: number, tokens: number): Promise<void>;
+  read(claims: Claims): Promise<Levels>;
+  /** Renews the lease on this gateway's reservations, and turns those of gateways whose lease is over into charges. Called every few seconds. */
+  tend(): Promise<readonly Recovered[]>;
+  /** Open reservations of all gateways. */
+  numOpen(): Promise<number>;
+  /** Does not wait for requests: what is reserved stays so until another gateway finds it. */
+  close(): Promise<void>;
+}
+
+/** How long a gateway may be silent before its reservations become charges. */
+export const LEASE_MS = 30_000;
+export const TEND_MS = 5_000;
+/** Units of a bucket in one request or token: a bucket then refills by a whole number each millisecond, and no fraction is lost. */
+export const UNITS = 60_000;

@@ -1,0 +1,23 @@
+/** Windows of budgets, in the UTC calendar. */
+import type { BudgetWindow } from "../scope.js";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** Milliseconds since 1970 at which the window of a moment began. */
+export function windowStart(window: BudgetWindow, atMs: number): number {
+  if (window === "hour") return atMs - mod(atMs, HOUR_MS);
+  if (window === "day") return atMs - mod(atMs, DAY_MS);
+  const at = new Date(atMs);
+  return Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), 1);
+}
+
+/** Milliseconds since 1970 at which the window ends that began at `startMs`. */
+export function windowEnd(window: BudgetWindow, startMs: number): number {
+  if (window === "hour") return startMs + HOUR_MS;
+  if (window === "day") return startMs + DAY_MS;
+  const start = new Date(startMs);
+  return Date.UTC(start.getUTCFullYear(), start.getUTCMonth() + 1, 1);
+}
+
+const mod = (value: number, by: number): number => ((value % by) + by) % by;

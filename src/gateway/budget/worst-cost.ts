@@ -1,0 +1,32 @@
+/** What tokens cost at most, before it is known which of them come from a cache. */
+import type { Price } from "../prices/price.js";
+import { amountOf } from "./claims.js";
+
+const TOKENS = 1_000_000n;
+
+export class WorstCost {
+  readonly #prompt: bigint;
+  readonly #output: bigint;
+
+  constructor({ fresh, cacheRead, cacheWrite, output }: Price) {
+    this.#prompt = [cacheRead, cacheWrite].reduce((most, each) => (each > most ? each : most), fresh);
+    this.#output = output;
+  }
+
+  get isFree(): boolean {
+    return this.#prompt === 0n && this.#output === 0n;
+  }
+
+  /** Nano-dollars. */
+  of(promptTokens: number, outputTokens: number): number {
+    const total = BigInt(Math.ceil(promptTokens)) * this.#prompt + BigInt(Math.ceil(outputTokens)) * this.#output;
+    return amountOf((total + TOKENS - 1n) / TOKENS);
+  }
+
+  /** Most output tokens that an amount pays beside a prompt. */
+  outputFor(money: number, promptTokens: number): number {
+    if (this.#output === 0n) return Number.MAX_SAFE_INTEGER;
+    const left = BigInt(money) * TOKENS - BigInt(Math.ceil(promptTokens)) * this.#prompt;
+    return left <= 0n ? 0 : amountOf(left / this.#output);
+  }
+}

@@ -1,0 +1,426 @@
+/** What every store of limits must do, whatever keeps its numbers. */
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Claims, claimsOf, type LimitedScope, MAX_MONEY } from "../../src/gateway/budget/claims.js";
+import type { Operation, Result } from "../../src/gateway/budget/operations.js";
+import type { BudgetStore, ReserveResult } from "../../src/gateway/budget/store.js";
+import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "../../src/gateway/budget/turn.js";
+
+export interface StoreBench extends AsyncDisposable {
+  /** Another gateway on the same data, with a lease of 30 s. */
+  open(now: () => number): Promise<BudgetStore>;
+}
+
+const NOON = Date.UTC(2026, 10, 25, 12);
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+export const budgetOf = (id: string, hard: number, kind: LimitedScope["kind"] = "key"): LimitedScope => ({
+  kind,
+  id,
+  limits: { budgets: [{ window: "day", hard: BigInt(hard) }] },
+});
+export const limitsOf = (id: string, limits: Partial<LimitedScope["limits"]>): LimitedScope => ({
+  kind: "key",
+  id,
+  limits: { budgets: [], ...limits },
+});
+
+/** What the meters and reservations of a store must be, in plain maps. */
+class ModelState implements TurnState {
+  readonly meters = new Map<string, Meter>();
+  readonly open = new Map<string, Held>();
+
+  meter(key: string): Meter {
+    return this.meters.get(key) ?? NEW_METER;
+  }
+  set(key: string, meter: Meter): void {
+    this.meters.set(key, meter);
+  }
+  reservation(id: string): Held | undefined {
+    return this.open.get(id);
+  }
+  put(held: Held): void {
+    this.open.set(held.id, held);
+  }
+  remove(id: string): void {
+    this.open.delete(id);
+  }
+  numOpen(): number {
+    return this.open.size;
+  }
+  abandoned(): readonly Held[] {
+    return [];
+  }
+}
+
+/** @param isShared several gateways use one store at a time; else the newest takes over */
+export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isShared: boolean): void {
+  let bench: StoreBench;
+  let store: BudgetStore;
+  let nowMs = NOON;
+  const opened: BudgetStore[] = [];
+  const open = async (now = () => nowMs) => {
+    const another = await bench.open(now);
+    opened.push(another);
+    return another;
+  };
+  const reserve = (id: string, claims: Claims, money: number, least = money, tokens = 0, from = store) =>
+    from.reserve({ id, claims, wantMoney: money, leastMoney: least, tokens });
+  const moneyOf = async (claims: Claims, from = store) =>
+    (await from.read(claims)).money.map(({ used, held }) => [used, held]);
+
+  beforeEach(async () => {
+    nowMs = NOON;
+    bench = await makeBench();
+    store = await open();
+  });
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((each) => each.close()));
+    await bench[Symbol.asyncDispose]();
+  });
+
+  test("what is reserved and not used comes back, what is used stays", async () => {
+    const claims = claimsOf([budgetOf("a", 100)]);
+    expect(await reserve("1", claims, 60)).toMatchObject({ kind: "reserved", money: 60 });
+    expect(await moneyOf(claims)).toEqual([[0, 60]]);
+    expect(await store.settle("1", 25, 0)).toBe(true);
+    expect(await moneyOf(claims)).toEqual([[25, 0]]);
+    expect(await store.settle("1", 25, 0)).toBe(false);
+    expect(await moneyOf(claims)).toEqual([[25, 0]]);
+    expect(await store.numOpen()).toBe(0);
+  });
+
+  test("all scopes of a request are reserved, or none", async () => {
+    const both = claimsOf([budgetOf("acme", 1000, "org"), budgetOf("a", 100)]);
+    const places = limitsOf("a", { concurrentRequests: 1, requestsPerMinute: 5, tokensPerMinute: 100 });
+    const all = claimsOf([budgetOf("acme", 1000, "org"), places]);
+    expect(await reserve("1", both, 80)).toMatchObject({ kind: "reserved" });
+    expect(await reserve("2", both, 80)).toMatchObject({ kind: "refused", limit: "money", index: 1 });
+    expect(await moneyOf(both)).toEqual([
+      [0, 80],
+      [0, 80],
+    ]);
+    await reserve("3", all, 5, 5, 10);
+    expect(await reserve("4", all, 5, 5, 10)).toMatchObject({ kind: "refused", limit: "concurrent", index: 0 });
+    expect((await store.read(all)).requests).toEqual([MINUTE]);
+    expect((await store.read(all)).tokens).toEqual([10 * MINUTE]);
+    expect(await moneyOf(all)).toEqual([[0, 85]]);
+  });
+
+  test("as much is reserved as all budgets have, but not less than the least", async () => {
+    const claims = claimsOf([budgetOf("acme", 100, "org"), budgetOf("a", 70)]);
+    expect(await reserve("1", claims, 200, 50)).toMatchObject({ kind: "reserved", money: 70 });
+    expect(await reserve("2", claims, 200, 1)).toMatchObject({ kind: "refused", limit: "money", index: 1 });
+    expect(await store.settle("1", 20, 0)).toBe(true);
+    expect(await reserve("3", claims, 200, 51)).toMatchObject({ kind: "refused", index: 1 });
+    expect(await reserve("3", claims, 200, 50)).toMatchObject({ kind: "reserved", money: 50 });
+  });
+
+  test("a reservation is made once, however often it is asked for", async () => {
+    const claims = claimsOf([budgetOf("a", 100), limitsOf("a", { concurrentRequests: 1 })]);
+    const results = await Promise.all([reserve("1", claims, 60), reserve("1", claims, 60), reserve("1", claims, 60)]);
+    expect(results.map(({ kind }) => kind)).toEqual(["reserved", "reserved", "reserved"]);
+    expect(await moneyOf(claims)).toEqual([[0, 60]]);
+    expect(await store.numOpen()).toBe(1);
+  });
+
+  test("a reservation grows while there is money, and shrinks", async () => {
+    const claims = claimsOf([budgetOf("a", 100)]);
+    await reserve("1", claims, 40);
+    expect(await store.resize("1", 70, 50)).toEqual({ kind: "resized", money: 70 });
+    expect(await store.resize("1", 150, 80)).toEqual({ kind: "resized", money: 100 });
+    expect(await store.resize("1", 150, 101)).toEqual({ kind: "refused", isHeld: false });
+    expect(await store.resize("1", 30, 30)).toEqual({ kind: "resized", money: 30 });
+    await reserve("2", claims, 70);
+    expect(await store.resize("1", 60, 31)).toEqual({ kind: "refused", isHeld: true });
+    expect(await moneyOf(claims)).toEqual([[0, 100]]);
+    expect(await store.resize("none", 1, 1)).toEqual({ kind: "gone" });
+  });
+
+  test("a new window begins with nothing spent and what is reserved, and never an old one", async () => {
+    const claims = claimsOf([
+      { kind: "key", id: "a", limits: { budgets: ["hour", "day", "month"].map((window) => budget(window)) } },
+    ]);
+    await reserve("1", claims, 30);
+    await reserve("2", claims, 40);
+    await store.settle("1", 30, 0);
+    nowMs += HOUR;
+    expect(await moneyOf(claims)).toEqual([
+      [0, 40],
+      [30, 40],
+      [30, 40],
+    ]);
+    await store.settle("2", 40, 0);
+    nowMs -= 2 * HOUR;
+    expect(await moneyOf(claims)).toEqual([
+      [40, 0],
+      [70, 0],
+      [70, 0],
+    ]);
+    nowMs = Date.UTC(2026, 11, 1);
+    const levels = await store.read(claims);
+    expect(levels.money.map(({ startMs }) => startMs)).toEqual([nowMs, nowMs, nowMs]);
+    expect(levels.money.map(({ used }) => used)).toEqual([0, 0, 0]);
+  });
+
+  test("windows are the calendar's for a century", async () => {
+    const claims = claimsOf([{ kind: "key", id: "a", limits: { budgets: ["hour", "day", "month"].map(budget) } }]);
+    let last = 0;
+    for (let i = 0; i < 150; i++) {
+      nowMs = Date.UTC(2024, i * 8, (i * 7) % 31, i % 24, 17, 5);
+      if (nowMs < last) continue;
+      last = nowMs;
+      const { money } = await store.read(claims);
+      const at = new Date(nowMs);
+      const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+      const starts = [Date.UTC(year, month, day, at.getUTCHours()), Date.UTC(year, month, day), Date.UTC(year, month)];
+      expect(money.map(({ startMs }) => startMs)).toEqual(starts);
+      const full = await reserve(`${i}`, claims, 101);
+      expect(full).toMatchObject({ retryAfterMs: Date.UTC(year, month, day, at.getUTCHours() + 1) - nowMs });
+    }
+  });
+
+  test("a budget of a month tells when the next month begins", async () => {
+    const claims = claimsOf([{ kind: "key", id: "a", limits: { budgets: [budget("month")] } }]);
+    for (let month = 0; month < 30; month++) {
+      nowMs = Date.UTC(2027, month, 15);
+      const refused = await reserve(`${month}`, claims, 101);
+      expect(refused).toMatchObject({ retryAfterMs: Date.UTC(2027, month + 1, 1) - nowMs });
+    }
+  });
+
+  test("a bucket refills evenly, and tells when it has enough", async () => {
+    const claims = claimsOf([limitsOf("a", { requestsPerMinute: 2 })]);
+    const ask = async (id: string) => {
+      const result = await reserve(id, claims, 0);
+      return result.kind === "reserved" ? "reserved" : result.retryAfterMs;
+    };
+    expect([await ask("1"), await ask("2"), await ask("3")]).toEqual(["reserved", "reserved", 30_000]);
+    nowMs += 29_999;
+    expect(await ask("4")).toBe(1);
+    nowMs += 1;
+    expect([await ask("5"), await ask("6")]).toEqual(["reserved", 30_000]);
+    nowMs -= HOUR;
+    expect(await ask("7")).toBe(30_000);
+    nowMs += HOUR + 10 * MINUTE;
+    expect([await ask("8"), await ask("9"), await ask("10")]).toEqual(["reserved", "reserved", 30_000]);
+    expect(await reserve("11", claimsOf([limitsOf("b", { requestsPerMinute: 0 })]), 0)).toMatchObject({
+      kind: "refused",
+    });
+  });
+
+  test("tokens are taken as estimated, and corrected when they are known", async () => {
+    const claims = claimsOf([limitsOf("a", { tokensPerMinute: 100 })]);
+    const ask = (id: string, tokens: number) => reserve(id, claims, 0, 0, tokens);
+    await ask("1", 80);
+    expect(await ask("2", 30)).toMatchObject({ kind: "refused", limit: "tokens", retryAfterMs: 6_000 });
+    await store.settle("1", 0, 10);
+    expect(await ask("3", 90)).toMatchObject({ kind: "reserved" });
+    await store.settle("3", 0, 190);
+    expect(await ask("4", 1)).toMatchObject({ kind: "refused", retryAfterMs: 60_600 });
+    nowMs += 10 * MINUTE;
+    // More than a minute's tokens at once: it waits for a full bucket.
+    expect(await ask("5", 1000)).toMatchObject({ kind: "reserved" });
+    expect(await ask("6", 1)).toMatchObject({ kind: "refused", retryAfterMs: 9 * MINUTE + 600 });
+  });
+
+  test("a place is free when its request ends", async () => {
+    const claims = claimsOf([limitsOf("a", { concurrentRequests: 2 })]);
+    await Promise.all([reserve("1", claims, 0), reserve("2", claims, 0)]);
+    expect(await reserve("3", claims, 0)).toMatchObject({ kind: "refused", limit: "concurrent" });
+    await store.settle("1", 0, 0);
+    expect(await reserve("3", claims, 0)).toMatchObject({ kind: "reserved" });
+  });
+
+  test("a charge without a reservation counts, whatever the limits", async () => {
+    const claims = claimsOf([budgetOf("a", 100), limitsOf("a", { tokensPerMinute: 100, requestsPerMinute: 1 })]);
+    await store.charge(claims, 150, 50);
+    await store.charge(claims, 1, 0);
+    const { money, tokens, requests } = await store.read(claims);
+    expect([money[0]!.used, tokens[0], requests[0]]).toEqual([151, 50 * MINUTE, 2 * MINUTE]);
+    expect(await reserve("1", claims, 1)).toMatchObject({ kind: "refused", limit: "money" });
+  });
+
+  test("large amounts are exact", async () => {
+    const claims = claimsOf([budgetOf("a", MAX_MONEY)]);
+    expect(await reserve("1", claims, MAX_MONEY - 1)).toMatchObject({ money: MAX_MONEY - 1 });
+    expect(await reserve("2", claims, 2)).toMatchObject({ kind: "refused" });
+    expect(await reserve("3", claims, 1)).toMatchObject({ money: 1 });
+    await store.settle("1", MAX_MONEY - 2, 0);
+    expect(await moneyOf(claims)).toEqual([[MAX_MONEY - 2, 1]]);
+    await store.charge(claims, MAX_MONEY, 0);
+    expect(await moneyOf(claims)).toEqual([[MAX_MONEY, 1]]);
+  });
+
+  test("ids and names may be anything", async () => {
+    const id = `a/"\\'\u0007 é{}:*`;
+    const claims = claimsOf([budgetOf(id, 100, "team")]);
+    expect(await reserve(id, claims, 60)).toMatchObject({ kind: "reserved" });
+    expect(await store.settle(id, 60, 0)).toBe(true);
+    expect(await moneyOf(claims)).toEqual([[60, 0]]);
+  });
+
+  test("reservations of a gateway that died become charges, once", async () => {
+    const claims = claimsOf([budgetOf("a", 100), limitsOf("a", { concurrentRequests: 1, tokensPerMinute: 60 })]);
+    await reserve("1", claims, 60, 60, 20);
+    const heir = await open();
+    if (isShared) {
+      nowMs += 29_000;
+      expect(await heir.tend()).toEqual([]);
+      await heir.read(claims);
+      nowMs += 2_000;
+    }
+    expect(await heir.tend()).toEqual([{ id: "1", money: 60, tokens: 20 }]);
+    expect(await heir.tend()).toEqual([]);
+    expect(await moneyOf(claims, heir)).toEqual([[60, 0]]);
+    expect(await heir.numOpen()).toBe(0);
+    expect(await reserve("2", claims, 40, 40, 0, heir)).toMatchObject({ kind: "reserved" });
+    if (isShared) {
+      // The gateway was only silent.
+      expect(await store.resize("1", 70, 70)).toEqual({ kind: "gone" });
+      expect(await store.settle("1", 10, 10)).toBe(false);
+      expect(await moneyOf(claims)).toEqual([[60, 40]]);
+    } else {
+      const failed = { code: "budget_store_failed" };
+      await expect(store.settle("1", 10, 10)).rejects.toMatchObject(failed);
+      await expect(reserve("3", claims, 1)).rejects.toMatchObject(failed);
+      expect(await moneyOf(claims, heir)).toEqual([[60, 40]]);
+    }
+  });
+
+  if (isShared)
+    test("a gateway that is tended keeps its reservations", async () => {
+      const claims = claimsOf([budgetOf("a", 100)]);
+      await reserve("1", claims, 60);
+      const other = await open();
+      for (let i = 0; i < 10; i++) {
+        nowMs += 20_000;
+        await store.tend();
+        expect(await other.tend()).toEqual([]);
+      }
+      expect(await store.settle("1", 10, 0)).toBe(true);
+      expect(await moneyOf(claims, other)).toEqual([[10, 0]]);
+    });
+
+  test("however many ask at once, no budget is overspent", async () => {
+    const claims = claimsOf([budgetOf("acme", 1000, "org"), budgetOf("a", 777)]);
+    const gateways = isShared ? [store, await open()] : [store];
+    const results: ReserveResult[] = [];
+    const spend = async (i: number) => {
+      const from = gateways[i % gateways.length]!;
+      const result = await reserve(`r${i}`, claims, 7 + (i % 5), 3, 0, from);
+      results.push(result);
+      if (result.kind !== "reserved") return;
+      const grown = await from.resize(`r${i}`, result.money + 5, result.money + 1);
+      const { money } = grown.kind === "resized" ? grown : result;
+      await from.settle(`r${i}`, money, 0);
+    };
+    await Promise.all(Array.from({ length: 300 }, (_, i) => spend(i)));
+    const [org, key] = await moneyOf(claims);
+    expect(org).toEqual(key);
+    expect(key![1]).toBe(0);
+    expect(key![0]).toBeLessThanOrEqual(777);
+    expect(key![0]).toBeGreaterThan(770);
+    expect(results.some(({ kind }) => kind === "refused")).toBe(true);
+  });
+
+  describe("random turns", () => {
+    const scopes: readonly LimitedScope[] = [
+      { kind: "org", id: "o", limits: { budgets: [budget("day", 500), budget("month", 900)], tokensPerMinute: 300 } },
+      {
+        kind: "key",
+        id: "a",
+        limits: { budgets: [budget("hour", 200)], requestsPerMinute: 20, concurrentRequests: 4 },
+      },
+      { kind: "key", id: "b", limits: { budgets: [budget("day", 300)], concurrentRequests: 3 } },
+    ];
+    const claims = fc.constantFrom(claimsOf(scopes.slice(0, 2)), claimsOf([scopes[0]!, scopes[2]!]));
+    const id = fc.integer({ min: 0, max: 9 }).map(String);
+    const operation: fc.Arbitrary<Operation> = fc.oneof(
+      { weight: 4, arbitrary: fc.tuple(id, claims, fc.nat(150), fc.nat(60), fc.nat(80)).map(reserveOf) },
+      { weight: 2, arbitrary: fc.tuple(id, fc.nat(200), fc.nat(100)).map(resizeOf) },
+      // Money is given as a share of what is reserved then.
+      {
+        weight: 3,
+        arbitrary: fc.record({ op: fc.constant("settle" as const), id, money: fc.nat(100), tokens: fc.nat(90) }),
+      },
+      { weight: 1, arbitrary: claims.map((each) => ({ op: "read" as const, claims: each })) },
+    );
+    const turn = fc.record({
+      operations: fc.array(operation, { maxLength: 8 }),
+      passes: fc.integer({ min: -HOUR, max: 2 * HOUR }),
+    });
+
+    test("give the same answers as the model, and spend no more than the budgets", async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(turn, { maxLength: 25 }), async (turns) => {
+          await using fresh = await makeBench();
+          let at = NOON;
+          const tested = await fresh.open(() => at);
+          const model = new ModelState();
+          try {
+            for (const { operations, passes } of turns) {
+              at += passes;
+              const affordable = operations.map((each) => within(each, model));
+              // Operations of one turn see each other, so a settlement's share is of what the model has before the turn.
+              const expected = applyTurn(model, affordable, "model", at);
+              expect(await Promise.all(affordable.map((each) => submit(tested, each)))).toEqual(expected);
+              for (const { key, hard } of claimsOf(scopes).money) {
+                const { used, held } = model.meter(key);
+                expect(used + held).toBeLessThanOrEqual(hard);
+                expect(Math.min(used, held)).toBeGreaterThanOrEqual(0);
+              }
+            }
+          } finally {
+            await tested.close();
+          }
+        }),
+        { numRuns: 25 },
+      );
+    });
+  });
+}
+
+function budget(window: string, hard = 100) {
+  return { window: window as "day", hard: BigInt(hard) };
+}
+
+const reserveOf = ([id, claims, want, least, tokens]: readonly [
+  string,
+  Claims,
+  number,
+  number,
+  number,
+]): Operation => ({
+  op: "reserve",
+  reservation: { id, claims, wantMoney: Math.max(want, least), leastMoney: least, tokens },
+});
+const resizeOf = ([id, want, least]: readonly [string, number, number]): Operation => ({
+  op: "resize",
+  id,
+  want: Math.max(want, least),
+  least,
+});
+
+/** A settlement of at most what the model has reserved before the turn, since larger ones may overspend. */
+function within(operation: Operation, model: ModelState): Operation {
+  if (operation.op !== "settle") return operation;
+  const reserved = model.reservation(operation.id)?.money ?? 0;
+  return { ...operation, money: Math.floor((reserved * operation.money) / 100) };
+}
+
+function submit(store: BudgetStore, operation: Operation): Promise<Result> {
+  switch (operation.op) {
+    case "reserve":
+      return store.reserve(operation.reservation);
+    case "resize":
+      return store.resize(operation.id, operation.want, operation.least);
+    case "settle":
+      return store.settle(operation.id, operation.money, operation.tokens);
+    case "read":
+      return store.read(operation.claims);
+    default:
+      throw new Error(`expected an operation of the random turns, got ${operation.op}`);
+  }
+}
