@@ -27,10 +27,13 @@ test("kill -9 loses no answered request, and counts none twice", { timeout: 120_
     setTimeout(() => outgoing.end(`${sse({ choices: [], usage })}${sse("[DONE]")}`), 20);
   });
   const config = {
-    ...{ ledger: {}, "data-folder": folder },
+    ledger: {},
+    "data-folder": folder,
     models: [
       {
-        ...{ name: "m", engine: "openai", price: { input: "1", output: "2" } },
+        name: "m",
+        engine: "openai",
+        price: { input: "1", output: "2" },
         attach: [{ url: upstream.url, probe: true }],
       },
     ],

@@ -6,7 +6,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { LARGE_BODY_BYTES } from "../../core/json-body.js";
 import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink } from "../answer.js";
-import { UsageReader } from "../api/usage.js";
+import { UsageReader } from "../usage/usage-reader.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { TokenCounts } from "../record.js";
 import type { GatewayRequest } from "../request.js";

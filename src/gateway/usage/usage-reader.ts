@@ -1,11 +1,7 @@
 /** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
+import type { TokenUsage } from "../observer.js";
 import type { TokenCounts } from "../record.js";
-import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
-
-export interface TokenUsage {
-  readonly inputTokens: number | undefined;
-  readonly outputTokens: number | undefined;
-}
+import { countsOf, promptTokensOf, type ReportedUsage } from "./token-counts.js";
 
 const KEPT_BYTES = 4096;
 /** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */

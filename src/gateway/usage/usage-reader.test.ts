@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { UsageReader } from "./usage.js";
+import { UsageReader } from "./usage-reader.js";
 
 const usage = {
   prompt_tokens: 12,
