@@ -1,13 +1,7 @@
 /** Events of requests, from which other rooms make metrics and traces. Observers must be fast and must not throw. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { ErrorCode } from "../core/errors.js";
-
-/** Token counts of an answer, as far as they were reported. */
-export interface TokenUsage {
-  /** Cached ones, too. */
-  readonly inputTokens: number | undefined;
-  readonly outputTokens: number | undefined;
-}
+import type { TokenUsage } from "./api/usage.js";
 
 export interface RequestStart {
   readonly requestId: string;

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS, type ProxyOptions } from "../../src/fleet/proxy/options.js";
 import { type RunningProxy, startProxy } from "../../src/fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
-import type { TokenUsage } from "../../src/gateway/observer.js";
+import type { TokenUsage } from "../../src/gateway/api/usage.js";
 import type { Outcome, ProxyObserver } from "../../src/gateway/observer.js";
 import { type LogLine, recordingLogger, until as waitUntil } from "./fake-server.js";
 import { TestPool, type UpstreamFields, upstreamOf } from "./fleet-pool.js";

@@ -4,7 +4,7 @@
  */
 import type { Attributes, Context, Span, SpanContext } from "@opentelemetry/api";
 import { packageVersion } from "../../core/package-root.js";
-import type { TokenUsage } from "../../gateway/observer.js";
+import type { TokenUsage } from "../../gateway/api/usage.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
 
 /** Version of github.com/open-telemetry/semantic-conventions-genai that the names follow. */

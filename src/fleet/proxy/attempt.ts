@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
-import type { UsageReader } from "../../gateway/usage/usage-reader.js";
+import type { UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
 import { answerHeaders } from "./headers.js";

@@ -1,5 +1,5 @@
 /** Token counts of a whole answer, in OpenAI's convention whichever API it is of: the input includes what was cached, the output what was reasoned. */
-import { UsageReader } from "../usage/usage-reader.js";
+import { UsageReader } from "../api/usage.js";
 import { type BatchUsage, NO_USAGE } from "./record.js";
 
 /** Larger answers, such as vectors, are not parsed for it: their counts are near the end. */

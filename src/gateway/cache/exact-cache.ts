@@ -6,11 +6,11 @@ import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { LARGE_BODY_BYTES } from "../../core/json-body.js";
 import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink } from "../answer.js";
-import { UsageReader } from "../usage/usage-reader.js";
+import { UsageReader } from "../api/usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import type { TokenCounts } from "../record.js";
 import type { GatewayRequest } from "../request.js";
 import { type RunAnswer, type RunResult, SharedRun } from "../shared-run.js";
+import type { TokenCounts } from "../usage/record.js";
 import {
   type AnswerKey,
   answerKey,
@@ -55,7 +55,7 @@ export interface CachedModel {
 
 export type CacheResult = "hit" | "joined" | "miss" | "stale" | "bypass";
 
-export interface ExactCacheOptions {
+interface ExactCacheOptions {
   readonly store: AnswerStore;
   /** @returns undefined where the model has no cache */
   modelOf(name: string): CachedModel | undefined;

@@ -1,0 +1,80 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { UsageReader } from "./usage.js";
+
+const usage = {
+  prompt_tokens: 12,
+  total_tokens: 19,
+  completion_tokens: 7,
+  prompt_tokens_details: { cached_tokens: 3 },
+};
+const event = (data: object, name?: string) =>
+  `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`;
+/** An answer that talks of usage, in the words that are looked for. */
+const text = `${"x".repeat(9000)}"usage":{"prompt_tokens":1,"completion_tokens":1}`;
+const message = { id: "m", usage: { input_tokens: 12, output_tokens: 1 } };
+
+const ANSWERS: readonly (readonly [string, string])[] = [
+  ["chat", JSON.stringify({ choices: [{ message: { content: text } }], usage })],
+  ["with more behind it", JSON.stringify({ usage, timings: { prompt_ms: 3 }, prompt_logprobs: null }, null, 1)],
+  [
+    "a stream that was asked",
+    `${event({ choices: [{ delta: { content: text } }], usage: null })}${event({ choices: [], usage })}data: [DONE]\n\n`,
+  ],
+  [
+    "Anthropic's stream",
+    event({ type: "message_start", message }, "message_start") +
+      event({ type: "content_block_delta", delta: { text } }, "content_block_delta") +
+      event({ type: "message_delta", delta: {}, usage: { output_tokens: 7 } }, "message_delta"),
+  ],
+  [
+    "the stream of responses",
+    event({ type: "response.completed", response: { output: [text], usage: { input_tokens: 12, output_tokens: 7 } } }),
+  ],
+];
+
+describe.each(ANSWERS)("%s", (_, answer) => {
+  test("gives its usage, however it is cut into chunks", () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 3000 }), { minLength: 1, maxLength: 20 }), (sizes) => {
+        const reader = new UsageReader();
+        const bytes = Buffer.from(answer);
+        for (let at = 0, i = 0; at < bytes.length; i++) {
+          const size = sizes[i % sizes.length]!;
+          reader.push(bytes.subarray(at, at + size));
+          at += size;
+        }
+        expect(reader.read()).toEqual({ inputTokens: 12, outputTokens: 7 });
+      }),
+    );
+  });
+});
+
+test.each([
+  "",
+  text.slice(-30),
+  JSON.stringify({ content: text }),
+  `${event({ choices: [], usage: null })}data: [DONE]\n\n`,
+  '{"usage":{"prompt_tokens":}}',
+])("%j gives no usage", (answer) => {
+  const reader = new UsageReader();
+  reader.push(Buffer.from(answer));
+  expect(reader.read()).toBeUndefined();
+});
+
+test("counts that are not numbers are ignored", () => {
+  const reader = new UsageReader();
+  reader.push(Buffer.from('{"usage":{"prompt_tokens":"many","completion_tokens":-1}}'));
+  expect(reader.read()).toEqual({ inputTokens: undefined, outputTokens: undefined });
+});
+
+test("usage is searched in the last four kibibytes", () => {
+  for (const [numBytes, outputTokens] of [
+    [4096, 7],
+    [4097, undefined],
+  ] as const) {
+    const reader = new UsageReader();
+    reader.push(Buffer.from(`${"x".repeat(9000)}${JSON.stringify({ usage }).slice(1).padEnd(numBytes)}`));
+    expect(reader.read()?.outputTokens).toBe(outputTokens);
+  }
+});

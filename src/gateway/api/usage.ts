@@ -1,0 +1,97 @@
+/** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
+import type { TokenCounts } from "../usage/record.js";
+import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
+
+export interface TokenUsage {
+  readonly inputTokens: number | undefined;
+  readonly outputTokens: number | undefined;
+}
+
+const KEPT_BYTES = 4096;
+/** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
+const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
+const NOTHING = Buffer.alloc(0);
+const EVENT_END = "\n\n";
+
+export class UsageReader {
+  #head: Buffer = NOTHING;
+  #tail: Buffer = NOTHING;
+  #numEvents = 0;
+
+  push(chunk: Buffer): void {
+    if (this.#head.length < KEPT_BYTES) {
+      this.#head = Buffer.concat([this.#head, chunk.subarray(0, KEPT_BYTES - this.#head.length)]);
+    }
+    this.#tail = Buffer.concat([this.#tail, chunk.subarray(-KEPT_BYTES)]).subarray(-KEPT_BYTES);
+  }
+
+  /** Counts the events of a stream's chunk, for an estimate. */
+  pushEvents(chunk: Buffer): void {
+    this.push(chunk);
+    for (let at = chunk.indexOf(EVENT_END); at >= 0; at = chunk.indexOf(EVENT_END, at + 2)) this.#numEvents++;
+  }
+
+  /** @returns undefined if the answer has no counts, as in a stream that was not asked for them */
+  read(): TokenUsage | undefined {
+    const usage = this.#reported();
+    if (usage === undefined) return undefined;
+    const counts = countsOf(usage);
+    const hasPrompt = PROMPT_FIELDS.some((name) => isCount(usage[name]));
+    const hasOutput = OUTPUT_FIELDS.some((name) => isCount(usage[name]));
+    return {
+      inputTokens: counts !== undefined && hasPrompt ? promptTokensOf(counts) : undefined,
+      outputTokens: hasOutput ? counts?.output : undefined,
+    };
+  }
+
+  /** The counts of a whole answer. @returns undefined if it has none */
+  counts(): TokenCounts | undefined {
+    const usage = this.#reported();
+    return usage === undefined ? undefined : countsOf(usage);
+  }
+
+  /**
+   * The counts of an answer that was cut. An early report of the prompt is taken as it is; the output is a token for each event, of which the first has no
+   * text.
+   * @param promptTokens as the router counted or estimated them
+   * @param reported what the upstream said before the cut
+   */
+  estimate(promptTokens: number, reported = this.counts()): TokenCounts {
+    const events = Math.max(0, this.#numEvents - 1);
+    const hasPrompt = reported !== undefined && promptTokensOf(reported) > 0;
+    return {
+      fresh: hasPrompt ? reported.fresh : promptTokens,
+      cacheRead: hasPrompt ? reported.cacheRead : 0,
+      cacheWrite: hasPrompt ? reported.cacheWrite : 0,
+      output: Math.max(reported?.output ?? 0, events),
+      reasoning: reported?.reasoning ?? 0,
+      isEstimated: true,
+    };
+  }
+
+  /** The last report. Streams of Anthropic report the prompt first, and the output last: the fields that are there count. */
+  #reported(): ReportedUsage | undefined {
+    const last = usagesIn(this.#tail).at(-1);
+    if (last === undefined) return usagesIn(this.#head)[0];
+    return "input_tokens" in last || "output_tokens" in last ? { ...usagesIn(this.#head)[0], ...present(last) } : last;
+  }
+}
+
+const PROMPT_FIELDS = ["prompt_tokens", "input_tokens", "promptTokenCount"];
+const OUTPUT_FIELDS = ["completion_tokens", "output_tokens", "candidatesTokenCount"];
+
+function usagesIn(bytes: Buffer): ReportedUsage[] {
+  return [...bytes.toString("utf8").matchAll(USAGE)].flatMap(([, json]) => {
+    try {
+      return [JSON.parse(json!)];
+    } catch {
+      return [];
+    }
+  });
+}
+
+function present(usage: ReportedUsage): ReportedUsage {
+  return Object.fromEntries(Object.entries(usage).filter(([, value]) => value !== null));
+}
+
+const isCount = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value) && value >= 0;
