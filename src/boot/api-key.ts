@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import { isLoopback } from "../core/loopback.js";
-import { needsKeys } from "../fleet/authorize.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
+import { needsKeys } from "../fleet/gateway/authorize.js";
 import { KEY_VARIABLE } from "../image/image-fleet.js";
 
 /**

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { runMain } from "../../../test/helpers/run-main.js";
+import { Secret } from "../../core/config-values.js";
 import { adminHandler } from "../../fleet/admin.js";
-import { Secret } from "../../fleet/config/values.js";
 import { createLedgerApp } from "../../gateway/ledger/ledger-app.js";
 import type { AttemptRow, RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import { LedgerStore } from "../../gateway/ledger/ledger-store.js";
@@ -21,12 +21,29 @@ let url: string;
 let folder: string;
 
 const attempt = (model: string, cost: bigint | undefined): AttemptRow => ({
-  ...{ instance: "i", engine: "openai", model, startMs: 0, firstByteMs: 1, totalMs: 2, status: 200, outcome: "answered" },
+  ...{
+    instance: "i",
+    engine: "openai",
+    model,
+    startMs: 0,
+    firstByteMs: 1,
+    totalMs: 2,
+    status: 200,
+    outcome: "answered",
+  },
   counts: { fresh: 100, cacheRead: 50, cacheWrite: 0, output: 20, reasoning: 0 },
   ...{ cost, price: "p" },
 });
 const row = (seq: number, tenant: string, model: string, cost: bigint | undefined): RequestRow => ({
-  ...{ seq, id: `r${seq}`, beganMs: Date.parse("2026-11-02T10:00Z"), tenant, team: "", key: "", path: "/v1/completions" },
+  ...{
+    seq,
+    id: `r${seq}`,
+    beganMs: Date.parse("2026-11-02T10:00Z"),
+    tenant,
+    team: "",
+    key: "",
+    path: "/v1/completions",
+  },
   ...{ asked: model, served: model, isStream: false, outcome: "answered", status: 200, error: "", firstByteMs: 1 },
   ...{ totalMs: 2, saved: 0n, savedBy: "", notes: "", attempts: [attempt(model, cost)] },
 });
@@ -70,7 +87,9 @@ small  1         150     50      20      0.000000000  0.000000000
 1 answers of models without a price are not in the cost
 `);
   const { stdout: json } = await run("--by", "tenant,day", "--tenant", "shop", "--json");
-  expect(JSON.parse(json).data).toMatchObject([{ tenant: "shop", day: "2026-11-02", requests: 2, cost: "0.000000001" }]);
+  expect(JSON.parse(json).data).toMatchObject([
+    { tenant: "shop", day: "2026-11-02", requests: 2, cost: "0.000000001" },
+  ]);
   expect((await run("--from", "2026-11-03")).stdout).toBe("no requests\n");
 });
 

@@ -44,7 +44,10 @@ async function runSpend(flags: SpendFlags): Promise<void> {
   const groups = by.split(",").map((each) => each.trim());
   const unknown = groups.find((each) => !GROUPS.includes(each));
   if (unknown !== undefined) throw optionError("--by", GROUPS.join(", "), unknown);
-  const answer = await client.ask("GET", `/ledger/spend?${query({ group_by: groups.join(","), from, to, tenant, key, model })}`);
+  const answer = await client.ask(
+    "GET",
+    `/ledger/spend?${query({ group_by: groups.join(","), from, to, tenant, key, model })}`,
+  );
   process.stdout.write(`${json ? jsonText(answer) : spendTable(answer.data as readonly Json[], groups)}\n`);
 }
 

@@ -55,10 +55,12 @@ export class AdminClient {
   /** A file that the gateway makes, written as it comes. */
   async download(path: string, file: string): Promise<void> {
     const address = `${this.#base}/admin${path}`;
-    const answer = await fetch(address, { headers: { authorization: `Bearer ${this.#key}` } }).catch((cause: unknown) => {
-      const message = `expected a gateway at ${this.#base}, got no answer`;
-      throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
-    });
+    const answer = await fetch(address, { headers: { authorization: `Bearer ${this.#key}` } }).catch(
+      (cause: unknown) => {
+        const message = `expected a gateway at ${this.#base}, got no answer`;
+        throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
+      },
+    );
     if (!answer.ok || answer.body === null) {
       const { message } = (objectIn(await answer.text())?.error ?? {}) as { readonly message?: unknown };
       const got = typeof message === "string" ? message : `expected a file from ${address}, got ${answer.status}`;

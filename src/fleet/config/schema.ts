@@ -1,5 +1,6 @@
 /** The schema of millrace.yaml. It checks the file, documents its keys and is published as JSON Schema. */
 import { z } from "zod";
+import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "../../core/config-values.js";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
@@ -14,7 +15,6 @@ import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
 import { tenantKeys } from "./sections/tenants.js";
-import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;
@@ -154,10 +154,12 @@ const routing = () =>
       .regex(/^[a-z0-9-]+$/)
       .prefault("x-session-id")
       .describe("header that names the session, for the policy `session`"),
-    "hedge-after": duration()
+    "hedge-after": z
+      .union([z.literal("auto"), duration()])
       .optional()
+      .meta({ title: "auto, or a duration" })
       .describe(
-        "time after which a request whose answer has not begun also goes to a second instance (default: never)",
+        "time after which a request whose answer has not begun also goes to a second instance; auto: the 95th percentile for prompts of its size (default: never); at most 5 % of requests, and none above 70 % of the seats",
       ),
   });
 

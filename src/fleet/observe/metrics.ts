@@ -5,7 +5,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
-import type { TokenCounts } from "../../gateway/record.js";
+import type { TokenCounts } from "../../gateway/usage/record.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";

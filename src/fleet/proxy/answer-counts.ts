@@ -1,7 +1,7 @@
 /** The token counts of one answer: read from its bytes, or from a provider's answer as it is translated. */
 import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
-import type { TokenCounts } from "../../gateway/record.js";
+import type { TokenCounts } from "../../gateway/usage/record.js";
 import { promptTokensOf } from "../../gateway/usage/token-counts.js";
 
 export class AnswerCounts {

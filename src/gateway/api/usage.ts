@@ -1,5 +1,5 @@
 /** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
 export interface TokenUsage {

@@ -1,8 +1,8 @@
 /** What a request with limits claims and reserves, and what it has cost in the end. */
 import { isOwnPath } from "../api/routes.js";
 import { costOf, type Price } from "../prices/price.js";
-import type { AttemptRecord, RequestRecord, TokenCounts } from "../record.js";
 import type { Caller, GatewayRequest } from "../request.js";
+import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
 import { amountOf, type Claims } from "./claims.js";

@@ -1,7 +1,7 @@
 /** A kept answer, and its form as bytes: a checksum, a line of JSON about it, then its body as the upstream sent it. */
 import { createHash } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 
 export interface StoredAnswer {
   /** The model that gave it. */

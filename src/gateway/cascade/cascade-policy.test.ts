@@ -5,9 +5,9 @@ import { routeOf } from "../api/routes.js";
 import { Cancellation } from "../cancellation.js";
 import { DEAF_REQUEST } from "../observer.js";
 import type { Ending, Handler } from "../pipeline.js";
-import { RequestRecord } from "../record.js";
 import type { GatewayRequest, RequestBody } from "../request.js";
 import { openDatabase } from "../store/database.js";
+import { RequestRecord } from "../usage/record.js";
 import { type Cascade, CascadePolicy, type Decision } from "./cascade-policy.js";
 import { Guard } from "./guard.js";
 

@@ -5,8 +5,8 @@
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import type { RequestRecord } from "../record.js";
 import type { GatewayRequest } from "../request.js";
+import type { RequestRecord } from "../usage/record.js";
 import { streamedTexts } from "./guarded-events.js";
 import type { LangfuseEvent } from "./langfuse-queue.js";
 import type { Json } from "./texts.js";

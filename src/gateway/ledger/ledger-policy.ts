@@ -2,14 +2,13 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
-
+import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { formatCost } from "../prices/cost-text.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
-import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../record.js";
 import type { Caller, GatewayRequest } from "../request.js";
-import { askUsage } from "../usage/ask-usage.js";
+import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
 import { CostHeaderSink } from "./cost-header.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";

@@ -1,5 +1,5 @@
 /** What the ledger keeps of a request and of each of its attempts. */
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 
 /** A request that has begun. */
 export interface OpenRequest {

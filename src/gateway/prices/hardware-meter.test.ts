@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { TestRng } from "../../../test/helpers/rng.js";
-import type { AttemptRecord } from "../record.js";
+import type { AttemptRecord } from "../usage/record.js";
 import { HardwareMeter } from "./hardware-meter.js";
 import { costOf } from "./price.js";
 

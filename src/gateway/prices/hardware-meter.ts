@@ -3,7 +3,7 @@
  * the shares add up to the time in which the instance was busy. A model's tokens of prompts and of answers then cost what the shares per token have been,
  * before and after the first byte of answers. So the costs of all requests together are the price of the busy time; idle time is nobody's.
  */
-import type { AttemptRecord, TokenCounts } from "../record.js";
+import type { AttemptRecord, TokenCounts } from "../usage/record.js";
 import type { Price } from "./price.js";
 
 const MS_PER_HOUR = 3_600_000;

@@ -1,5 +1,5 @@
 /** Prices that change with the length of the prompt, and costs by them. */
-import type { Charge, TokenCounts } from "../record.js";
+import type { Charge, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import { costOf, type Price } from "./price.js";
 

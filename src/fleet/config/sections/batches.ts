@@ -1,6 +1,6 @@
 /** `batches`: files and batches of clients. */
 import { z } from "zod";
-import { byteSize, integer, section } from "../values.js";
+import { byteSize, integer, section } from "../../../core/config-values.js";
 
 export const batches = () =>
   section({

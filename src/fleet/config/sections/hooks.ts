@@ -1,10 +1,10 @@
 /** Keys of the configuration that look at requests and answers: `hooks`. */
 import { z } from "zod";
+import { byteSize, integer, parsed, secret, section, text, timeLimit } from "../../../core/config-values.js";
 import { ACTIONS } from "../../../gateway/hooks/guard.js";
 import { compilePatterns } from "../../../gateway/hooks/pattern-set.js";
 import { PERSONAL_DATA } from "../../../gateway/hooks/personal-data.js";
 import { STAGES } from "../../../gateway/hooks/stage.js";
-import { byteSize, integer, parsed, secret, section, text, timeLimit } from "../values.js";
 
 const httpUrl = (example: string) =>
   parsed("an http URL", [example], /^https?:\/\//, (written) => (URL.canParse(written) ? written : undefined));

@@ -1,6 +1,6 @@
 /** Keys of the record of every request and its cost, and of the alerts on it: `ledger` and `alerts`. */
 import { z } from "zod";
-import { duration, integer, secret, section } from "../values.js";
+import { duration, integer, secret, section } from "../../../core/config-values.js";
 import { dollars } from "./prices.js";
 
 const MAX_DAYS = 3650;

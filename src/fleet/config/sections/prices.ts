@@ -1,7 +1,7 @@
 /** Keys of what tokens and hardware cost: `prices`, `hardware-price`, `batch-price-share`, and `price` of a model. */
 import { z } from "zod";
+import { parsed, section, text } from "../../../core/config-values.js";
 import { parseDollars } from "../../../gateway/money.js";
-import { parsed, section, text } from "../values.js";
 
 const DOLLARS = /^\d{1,9}(\.\d{1,9})?$/;
 
