@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import { isLoopback } from "../core/loopback.js";
-import { hasTenants } from "../fleet/authorize.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
+import { needsKeys } from "../fleet/gateway/authorize.js";
 import { KEY_VARIABLE } from "../image/image-fleet.js";
 
 /**
@@ -46,8 +46,8 @@ function unusable(file: string, cause: unknown): MillraceError {
 
 /** Throws config_conflict for a server that other machines reach without a key. */
 export function assertClosed(config: FleetConfig, file: string): void {
-  const { host, apiKeys } = config;
-  if (isLoopback(host) || apiKeys.length > 0 || hasTenants(config)) return;
+  const { host } = config;
+  if (isLoopback(host) || needsKeys(config)) return;
   throw new MillraceError("config_conflict", `expected api-keys in ${file} for host ${host}, got none`, {
     hint: `write api-keys: [{tenant: default, key: env:${KEY_VARIABLE}}], or host: 127.0.0.1`,
   });

@@ -21,6 +21,7 @@ import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
 import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
+import { spendCommand } from "./commands/spend.js";
 import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
@@ -57,6 +58,7 @@ export function createProgram(words: readonly string[]): Command {
     routeCommand(),
     cacheCommand(),
     keysCommand(),
+    spendCommand(),
     teamsCommand(),
     orgsCommand(),
     configCommand(),

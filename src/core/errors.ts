@@ -54,6 +54,10 @@ const STATUS_BY_CODE = {
   already_exists: 409,
   guardrail_refused: 400,
   guardrail_failed: 503,
+  // files and batches
+  storage_quota: 413,
+  storage_full: 507,
+  storage_locked: 503,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

@@ -40,6 +40,7 @@ interface Arrival {
   readonly salt: string;
   readonly wantsPromptLogprobs: boolean;
   readonly priority: number;
+  readonly isBackground?: boolean;
 }
 
 const MAX_TOKENS = 64;
@@ -82,6 +83,7 @@ class Simulation {
         ...request(prompt, arrival.wantsPromptLogprobs ? { numPromptLogprobs: 0 } : {}),
         cacheSalt: arrival.salt,
         priority: arrival.priority,
+        ...(arrival.isBackground === undefined ? {} : { isBackground: arrival.isBackground }),
         tenant: arrival.salt,
       },
       this.world.windows.length,
@@ -116,6 +118,11 @@ class Simulation {
     const seats = this.scheduler.running.map((sequence) => sequence.seat);
     expect(new Set(seats).size).toBe(seats.length);
     expect(new Set(scheduled.map(({ sequence }) => sequence)).size).toBe(scheduled.length);
+    // Nobody else's step is longer for a background sequence, and where somebody else can go on, he does.
+    const kinds = new Set(scheduled.map(({ sequence }) => sequence.isBackground));
+    const isOtherRunning = this.scheduler.running.some(({ isBackground }) => !isBackground);
+    expect([...kinds]).toEqual([!isOtherRunning]);
+    if (kinds.has(true)) expect(numTokens).toBeLessThanOrEqual(32);
   }
 
   #compute({ sequence, numNewTokens }: ScheduledSequence): void {
@@ -252,6 +259,7 @@ const arrivals: fc.Arbitrary<Arrival[]> = fc.array(
     salt: fc.constantFrom("", "", "tenant"),
     wantsPromptLogprobs: fc.boolean(),
     priority: fc.integer({ min: -1, max: 1 }),
+    isBackground: fc.constantFrom(false, false, false, true),
   }),
   { minLength: 1, maxLength: 14, size: "max" },
 );

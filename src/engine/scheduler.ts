@@ -2,7 +2,7 @@
  * Decides what each step computes, under one token budget: first one token of every decoding sequence and its draft, then chunks of prompts, of
  * running and waiting sequences alike, in the policy's order. There are no phases: a sequence's numComputedTokens chases its numTokens. When KV
  * memory is short, the running sequence that is last in order is pre-empted: its blocks are freed and it is computed again later. A step that
- * pre-empts admits no sequence, except one that may displace others.
+ * pre-empts admits no sequence, except one that may displace others. Background sequences are computed in steps that have nothing else to compute.
  */
 import type { KvManager } from "./memory/kv-manager.js";
 import type { SchedulingPolicy } from "./scheduling-policy.js";
@@ -34,12 +34,19 @@ interface DraftRoom {
   readonly maxDraftRows: number;
 }
 
+/**
+ * Most tokens of a step of background sequences. Whoever arrives meanwhile waits for its end, so it is short; with so many rows the kernels are about as
+ * fast per row as with more.
+ */
+const BACKGROUND_TOKENS = 32;
+
 export class Scheduler {
   readonly running: Sequence[] = [];
   readonly waiting: Sequence[] = [];
   numPreemptions = 0;
   readonly #freeSeats: number[];
   #plan: Plan | undefined;
+  #numBackground = 0;
 
   constructor(
     private readonly options: SchedulerOptions,
@@ -53,6 +60,7 @@ export class Scheduler {
   add(sequence: Sequence): void {
     this.policy.add(sequence);
     this.waiting.push(sequence);
+    if (sequence.isBackground) this.#numBackground++;
   }
 
   /** Removes a finished or aborted sequence: its seat and blocks are free at once. */
@@ -60,6 +68,7 @@ export class Scheduler {
     const list = sequence.seat >= 0 ? this.running : this.waiting;
     const index = list.indexOf(sequence);
     if (index >= 0) list.splice(index, 1);
+    if (index >= 0 && sequence.isBackground) this.#numBackground--;
     this.#unseat(sequence);
     this.policy.remove(sequence);
   }
@@ -70,9 +79,13 @@ export class Scheduler {
     this.running.sort(this.#byPolicy);
     this.waiting.sort(this.#byPolicy);
     this.kv.beginStep();
-    const prompts = this.running.filter((sequence) => numMissing(sequence) > 1);
+    const isMixed = this.#numBackground > 0 && this.#numBackground < this.running.length + this.waiting.length;
+    const isBackground = this.#numBackground > 0 && !isMixed;
+    const running = isMixed ? this.running.filter(isForeground) : this.running;
+    const prompts = running.filter((sequence) => numMissing(sequence) > 1);
     const plan: Plan = {
-      numTokens: maxNumBatchedTokens,
+      isMixed,
+      numTokens: isBackground ? this.#backgroundTokens(maxNumBatchedTokens) : maxNumBatchedTokens,
       numExtraLogits: maxExtraLogitRows,
       numNew: new Map(),
       prompts,
@@ -81,17 +94,20 @@ export class Scheduler {
       preemptionsBefore: this.numPreemptions,
     };
     this.#plan = plan;
-    for (const sequence of [...this.running]) if (numMissing(sequence) === 1) this.#continue(sequence, plan);
+    for (const sequence of [...running]) if (numMissing(sequence) === 1) this.#continue(sequence, plan);
     const decoding = [...plan.numNew.keys()];
     if (decoding.length === 0) return { decoding, numRows: 0, maxDraftRows: 0 };
-    const wanted = Math.min(plan.numTokens, sumMissing(isBatchingStatic ? prompts : [...prompts, ...this.waiting]));
+    const wanted = Math.min(
+      plan.numTokens,
+      sumMissing(isBatchingStatic ? prompts : [...prompts, ...this.#waitingIn(plan)]),
+    );
     // While requests wait for a seat, prompts are not slowed down: the sooner they end, the sooner a seat is free.
-    const isPaced = isChunkedPrefillEnabled && !this.#isCrowded;
+    const isPaced = isChunkedPrefillEnabled && !this.#isCrowded(plan);
     plan.mayPrompt = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
     // Sequences that wait for memory need no rows yet.
-    const numLikely = sumMissing([...prompts, ...this.#admissible()]);
+    const numLikely = sumMissing([...prompts, ...this.#admissible(plan)]);
     const numPromptTokens = Math.min(plan.numTokens, numLikely, plan.mayPrompt);
-    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredWaiting());
+    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredWaiting(plan));
     return {
       decoding: decoding.filter(({ numOutputTokens }) => numOutputTokens > 0),
       numRows: decoding.length + numPromptTokens,
@@ -106,8 +122,28 @@ export class Scheduler {
     plan.numTokens = Math.min(plan.numTokens, plan.mayPrompt);
     const { prompts, mayAdmit, preemptionsBefore } = plan;
     const hasPreempted = () => this.numPreemptions > preemptionsBefore;
-    this.#schedulePrompts(mayAdmit ? merge(prompts, this.waiting, this.#byPolicy) : prompts, plan, hasPreempted);
+    this.#schedulePrompts(
+      mayAdmit ? merge(prompts, this.#waitingIn(plan), this.#byPolicy) : prompts,
+      plan,
+      hasPreempted,
+    );
+    if (plan.isMixed && plan.numNew.size === 0) this.#scheduleBackground(plan, hasPreempted);
     return [...plan.numNew].map(([sequence, numNewTokens]) => ({ sequence, numNewTokens }));
+  }
+
+  /** The others wait for something that only a background sequence brings about: the end of a prefix that it computes, or of itself. */
+  #scheduleBackground(plan: Plan, hasPreempted: () => boolean): void {
+    plan.isMixed = false;
+    plan.numTokens = this.#backgroundTokens(plan.numTokens);
+    const running = this.running.filter(({ isBackground }) => isBackground);
+    for (const sequence of running) if (numMissing(sequence) === 1) this.#continue(sequence, plan);
+    const prompts = this.running.filter((sequence) => sequence.isBackground && numMissing(sequence) > 1);
+    const waiting = plan.mayAdmit ? this.waiting.filter(({ isBackground }) => isBackground) : [];
+    this.#schedulePrompts(merge(prompts, waiting, this.#byPolicy), plan, hasPreempted);
+  }
+
+  #backgroundTokens(most: number): number {
+    return this.options.isChunkedPrefillEnabled ? Math.min(most, BACKGROUND_TOKENS) : most;
   }
 
   /** Prompts of running sequences and admissions, in order. The first sequence that cannot be admitted ends admission: smaller ones would overtake it for ever. */
@@ -133,7 +169,7 @@ export class Scheduler {
     if (numNewTokens === 0) return;
     while (!this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
       // `running` is not in order: sequences admitted in this step stand at its end.
-      const last = this.running.reduce((a, b) => (this.policy.compare(a, b) > 0 ? a : b));
+      const last = this.running.reduce((a, b) => (this.#byPolicy(a, b) > 0 ? a : b));
       this.#preempt(last, plan);
       if (last === sequence) return;
     }
@@ -164,6 +200,7 @@ export class Scheduler {
     const chosen: Sequence[] = [];
     const staying = [...this.running].sort(this.#byPolicy);
     const mayDisplace = (victim: Sequence) => {
+      if (sequence.isBackground !== victim.isBackground) return victim.isBackground;
       return this.policy.mayDisplace(sequence, victim, staying, this.#freeSeats.length + chosen.length === 0);
     };
     if (!staying.some(mayDisplace)) return false;
@@ -229,21 +266,31 @@ export class Scheduler {
     }
   }
 
-  readonly #byPolicy = (a: Sequence, b: Sequence): number => this.policy.compare(a, b);
+  /** Background sequences are last. */
+  readonly #byPolicy = (a: Sequence, b: Sequence): number =>
+    a.isBackground === b.isBackground ? this.policy.compare(a, b) : a.isBackground ? 1 : -1;
 
-  get #isCrowded(): boolean {
-    return this.waiting.length > 0 && this.#freeSeats.length === 0;
+  #isCrowded(plan: Plan): boolean {
+    return this.#waitingIn(plan).length > 0 && this.#freeSeats.length === 0;
+  }
+
+  /** The waiting sequences that the step may admit. */
+  #waitingIn({ isMixed }: Plan): readonly Sequence[] {
+    return isMixed ? this.waiting.filter(isForeground) : this.waiting;
   }
 
   /** Prompt tokens that this step could score, of running sequences and of those it may admit. */
-  #numScoredWaiting(): number {
-    return [...this.running, ...this.#admissible()].reduce((sum, each) => sum + numScored(each, numMissing(each)), 0);
+  #numScoredWaiting(plan: Plan): number {
+    return [...this.running, ...this.#admissible(plan)].reduce(
+      (sum, each) => sum + numScored(each, numMissing(each)),
+      0,
+    );
   }
 
   /** The waiting sequences, in order, that each have a seat and memory, up to the first that has not. */
-  #admissible(): readonly Sequence[] {
+  #admissible(plan: Plan): readonly Sequence[] {
     if (this.options.isBatchingStatic) return [];
-    const next = this.waiting.slice(0, this.#freeSeats.length);
+    const next = this.#waitingIn(plan).slice(0, this.#freeSeats.length);
     if (next.length === 0) return next;
     const promised = this.kv.promisedTo(this.running);
     const end = next.findIndex((sequence) => !this.kv.hasRoomFor(sequence, promised));
@@ -271,6 +318,8 @@ export class Scheduler {
 
 /** A step under construction: the budget left, and the tokens planned. */
 interface Plan {
+  /** There are background sequences and others: only the others are computed, if any can be. */
+  isMixed: boolean;
   numTokens: number;
   numExtraLogits: number;
   readonly numNew: Map<Sequence, number>;
@@ -282,6 +331,8 @@ interface Plan {
   /** `numPreemptions` before this step. */
   readonly preemptionsBefore: number;
 }
+
+const isForeground = ({ isBackground }: Sequence): boolean => !isBackground;
 
 const numMissing = ({ numTokens, numComputedTokens }: Sequence): number => numTokens - numComputedTokens;
 

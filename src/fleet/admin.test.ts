@@ -1,8 +1,8 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
+import { Secret } from "../core/config-values.js";
 import { type AdminTarget, adminHandler } from "./admin.js";
-import { Secret } from "./config/values.js";
 
 let server: Server | undefined;
 afterEach(() => {

@@ -5,10 +5,10 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { z } from "zod";
 import { createKeyCheck } from "../core/api-keys.js";
+import type { Secret } from "../core/config-values.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import { MAX_INSTANCES } from "./config/schema.js";
-import type { Secret } from "./config/values.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
 /** Result of scaling a model. */

@@ -1,10 +1,12 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+import type { IncomingHttpHeaders } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import type { BatchService } from "../gateway/batches/service.js";
 import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
@@ -12,22 +14,26 @@ import { SemanticCache } from "../gateway/semantic/policy.js";
 import { openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
-import { hasTenants, tenantsApart } from "./authorize.js";
-import { createCacheApp } from "./cache-admin.js";
-import { cachePathsHandler } from "./cache-paths.js";
-import { fixedCacheKeys } from "./cache-policies.js";
-import { createCascadeApp } from "./cascade-app.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
-import { defaultDataFolder } from "./data-folder.js";
-import { ModelVersions } from "./model-versions.js";
+import { needsKeys, tenantsApart } from "./gateway/authorize.js";
+import { fleetBatches } from "./gateway/batches.js";
+import { createCacheApp } from "./gateway/cache-admin.js";
+import { cachePathsHandler } from "./gateway/cache-paths.js";
+import { fixedCacheKeys } from "./gateway/cache-policies.js";
+import { createCascadeApp } from "./gateway/cascade-app.js";
+import { defaultDataFolder } from "./gateway/data-folder.js";
+import { Ledger } from "./gateway/ledger.js";
+import { ModelVersions } from "./gateway/model-versions.js";
+import { createPolicies } from "./gateway/policies.js";
+import { Tenants } from "./gateway/tenants.js";
+import { VirtualModels } from "./gateway/virtual-models.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
 import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
-import { createPolicies } from "./policies.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
@@ -38,10 +44,8 @@ import { residentBytes } from "./scaling/memory.js";
 import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
-import { Tenants } from "./tenants.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 import { NamedPool } from "./upstream/named-pool.js";
-import { VirtualModels } from "./virtual-models.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
@@ -81,6 +85,9 @@ const FIXED_AT_START = {
   logFormat: "log-format",
   managedKeys: "managed-keys",
   oidc: "oidc",
+  ledger: "ledger",
+  alerts: "alerts",
+  hooks: "hooks",
 } as const;
 
 export class Fleet {
@@ -97,7 +104,9 @@ export class Fleet {
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #policies: readonly Policy[] = [];
+  #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
+  #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -187,6 +196,7 @@ export class Fleet {
   /** Refuses new requests, waits for the running ones, then closes. */
   async drain(): Promise<void> {
     clearInterval(this.#timer);
+    this.#batches?.leave();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -194,9 +204,11 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    await this.#batches?.close();
     await this.#proxy?.close();
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     this.#versions.close();
+    await this.#ledger?.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
@@ -215,9 +227,12 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const database = () => this.#openDatabase();
+    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
     const tenants = new Tenants({ config, database, logger });
     this.#tenants = tenants;
-    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
+    const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
+    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize });
+    this.#ledger = ledger;
     this.#policies = await createPolicies({
       config: () => this.#config,
       database,
@@ -227,19 +242,21 @@ export class Fleet {
         version: (model) => this.#versions.of(model),
       },
       metrics: this.#metrics,
-      prices: { priceOf: () => undefined },
+      ledger,
       submit: (request, sink) => this.#running().submit(request, sink),
       virtual: this.#virtual,
       logger,
     });
+    const batches = this.#createBatches(tenants);
+    this.#batches = batches;
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize: (headers) => tenants.authorize(headers),
+      authorize,
       pages: () => {
-        const { allowedOrigins, apiKeys, host } = this.#config;
-        return pagePolicy(allowedOrigins, apiKeys.length > 0 || hasTenants(config), host);
+        const { allowedOrigins, host } = this.#config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
       },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
@@ -255,29 +272,31 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths(tenants),
+      handleOther: this.#otherPaths({ tenants, ledger, batches }),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
+    batches.start();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
   }
 
-  #otherPaths(tenants: Tenants) {
+  #otherPaths({ tenants, ledger, batches }: { tenants: Tenants; ledger: Ledger; batches: BatchService }) {
     const semanticCache = () => this.#semanticCache();
-    const admin = adminHandler(this.#adminTarget(tenants));
+    const admin = adminHandler(this.#adminTarget(tenants, ledger));
     const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
-    return (...request: Parameters<typeof admin>) =>
-      admin(...request) || cache(...request) || tenants.handle(...request);
+    const handlers = [admin, cache, ...[tenants, ledger, batches].map((part) => part.handle.bind(part))];
+    return (...request: Parameters<typeof admin>) => handlers.some((handle) => handle(...request));
   }
 
-  #adminParts(tenants: Tenants): readonly Hono[] {
+  #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
     const semanticCache = this.#semanticCache();
     const parts = [
       createCascadeApp(this.#virtual),
       createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
       tenants.adminApp(),
+      ledger.adminApp(),
       semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
     ];
     return parts.filter((part) => part !== undefined);
@@ -287,10 +306,28 @@ export class Fleet {
     return this.#policies.find((policy) => policy instanceof SemanticCache);
   }
 
-  #openDatabase(): Database.Database {
+  get #dataFolder(): string {
     const { dataFolder, port } = this.options.config;
-    this.#database ??= openDatabase(dataFolder ?? defaultDataFolder(port));
+    return dataFolder ?? defaultDataFolder(port);
+  }
+
+  #openDatabase(): Database.Database {
+    this.#database ??= openDatabase(this.#dataFolder);
     return this.#database;
+  }
+
+  #createBatches(tenants: Tenants): BatchService {
+    return fleetBatches({
+      dataFolder: this.#dataFolder,
+      database: () => this.#openDatabase(),
+      config: () => this.#config,
+      authorize: (headers) => tenants.authorize(headers),
+      pool: this.#pool,
+      nameOf: (name) => this.#pool.modelOf(name) ?? name,
+      virtualModels: () => this.#virtual.names(),
+      proxy: () => this.#running(),
+      logger: this.options.logger,
+    });
   }
 
   async #startTelemetry(): Promise<void> {
@@ -417,7 +454,7 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget(tenants: Tenants) {
+  #adminTarget(tenants: Tenants, ledger: Ledger) {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
@@ -426,7 +463,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
-      parts: this.#adminParts(tenants),
+      parts: this.#adminParts(tenants, ledger),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

@@ -3,7 +3,7 @@
 import { isProviderEngine } from "./config/provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
 import type { ScheduleEntry } from "./config/sections/schedule.js";
-import { targetOf } from "./provider-targets.js";
+import { targetOf } from "./gateway/provider-targets.js";
 import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./scaling/autoscale.js";
 import type { Split } from "./scaling/instance-plan.js";
 import type { KeptModel } from "./scaling/keeper.js";

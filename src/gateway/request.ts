@@ -4,8 +4,8 @@ import { bodyJson } from "../core/json-body.js";
 import type { Route } from "./api/routes.js";
 import type { Cancellation } from "./cancellation.js";
 import type { RequestObserver } from "./observer.js";
-import type { RequestRecord } from "./record.js";
 import type { Scope } from "./scope.js";
+import type { RequestRecord } from "./usage/record.js";
 
 /** The JSON of a request, unchecked. */
 export type RequestBody = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 /** For whom, how urgently and until when: keys become tenants, priorities and deadlines reach the engine, and the timers are put away. */
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, test, vi } from "vitest";
 import { type FakeApp, fakeAppOptions, startFakeServer, until } from "../../test/helpers/fake-server.js";
 import { createKeyCheck } from "../core/api-keys.js";
 import type { ErrorBody } from "../core/error-body.js";
@@ -26,6 +26,11 @@ async function submittedWith(overrides: Partial<AppOptions>, fields: object, hea
   expect(response.status).toBe(200);
   return fake.engine.submitted[0]!;
 }
+
+test("a gateway's header makes a request a background one", async () => {
+  expect(await submittedWith({}, {})).not.toHaveProperty("isBackground");
+  expect(await submittedWith({}, {}, { "x-millrace-background": "1" })).toMatchObject({ isBackground: true });
+});
 
 describe("the tenant", () => {
   const apiKeys = ["first-key", "second-key"];

@@ -29,7 +29,7 @@ export interface LimitedFleet extends TestFleet {
 
 export interface LimitedOptions extends FleetOptions {
   readonly scopes?: Caller["scopes"];
-  readonly limits_?: Partial<LimitsOptions>;
+  readonly policyOptions?: Partial<LimitsOptions>;
   readonly store?: BudgetStore;
 }
 
@@ -40,13 +40,14 @@ export function embeddedStore(folder?: string): BudgetStore {
 
 export async function startLimitedFleet(
   behaviours: readonly Behaviour[],
-  { scopes, limits_, store = embeddedStore(), ...options }: LimitedOptions,
+  { scopes, policyOptions, store = embeddedStore(), ...options }: LimitedOptions,
 ): Promise<LimitedFleet> {
   const softLimits: string[] = [];
   const unreserved: Error[] = [];
   const policy = new LimitsPolicy({
     openStore: () => store,
     prices: { priceOf: () => PRICE },
+    highestPriceOf: (name) => (policyOptions?.prices ?? { priceOf: () => PRICE }).priceOf(name),
     modelScope: () => undefined,
     modelOf: (name) => name,
     traits: () => ({ hasContinuousUsage: true, isPaid: false, maxTokensField: "max_tokens" }),
@@ -61,7 +62,7 @@ export async function startLimitedFleet(
     },
     epochMs: () => Date.now(),
     now: () => performance.now(),
-    ...limits_,
+    ...policyOptions,
   });
   const authorize = () => ({ tenant: "t", scopes });
   const fleet = await startFleet(behaviours, {

@@ -53,6 +53,7 @@ interface Wanted {
   readonly isScored?: boolean;
   /** All of the prompt. */
   readonly token?: number;
+  readonly isBackground?: boolean;
 }
 
 /** A scheduler whose blocks hold four tokens. */
@@ -81,12 +82,19 @@ export function createBench(options: Partial<typeof DEFAULTS> = {}, policy?: Sch
     advised,
     running: () => scheduler.running.map(({ id }) => id),
     waiting: () => scheduler.waiting.map(({ id }) => id),
-    arrive({ promptLength, priority = 0, tenant = "", isScored = false, token = 7 }: Wanted): Sequence {
+    arrive({
+      promptLength,
+      priority = 0,
+      tenant = "",
+      isScored = false,
+      token = 7,
+      isBackground = false,
+    }: Wanted): Sequence {
       const engineRequest = request(
         new Array<number>(promptLength).fill(token),
         isScored ? { numPromptLogprobs: 0 } : {},
       );
-      const sequence = new Sequence(++numSequences, { ...engineRequest, priority, tenant }, 1, 0);
+      const sequence = new Sequence(++numSequences, { ...engineRequest, priority, tenant, isBackground }, 1, 0);
       scheduler.add(sequence);
       return sequence;
     },

@@ -1,4 +1,7 @@
 /** Asks the administrator's API of a running gateway. */
+import { rename, writeFile } from "node:fs/promises";
+import { Readable } from "node:stream";
+import type { ReadableStream } from "node:stream/web";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
 import type { Json } from "../output/format.js";
@@ -47,6 +50,26 @@ export class AdminClient {
       typeof message === "string" ? message : `expected ${address} to answer with JSON, got ${answer.status}`;
     const hint = answer.status === 404 ? "the gateway's file needs admin-key and managed-keys: true" : undefined;
     throw new MillraceError("upstream_failed", said, hint === undefined || typeof message === "string" ? {} : { hint });
+  }
+
+  /** A file that the gateway makes, written as it comes. */
+  async download(path: string, file: string): Promise<void> {
+    const address = `${this.#base}/admin${path}`;
+    const answer = await fetch(address, { headers: { authorization: `Bearer ${this.#key}` } }).catch(
+      (cause: unknown) => {
+        const message = `expected a gateway at ${this.#base}, got no answer`;
+        throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
+      },
+    );
+    if (!answer.ok || answer.body === null) {
+      const { message } = (objectIn(await answer.text())?.error ?? {}) as { readonly message?: unknown };
+      const got = typeof message === "string" ? message : `expected a file from ${address}, got ${answer.status}`;
+      throw new MillraceError("upstream_failed", got);
+    }
+    // The file has its name once it is whole.
+    const partial = `${file}.partial`;
+    await writeFile(partial, Readable.fromWeb(answer.body as ReadableStream));
+    await rename(partial, file);
   }
 
   /** All pages of a list. */

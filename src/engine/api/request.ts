@@ -82,6 +82,8 @@ export interface EngineRequest {
   readonly priority?: number;
   /** Tenant of the request: the policy `fair` shares the engine equally among tenants. */
   readonly tenant?: string;
+  /** Computed only in steps that have nothing else to compute, whatever the policy; its seat and memory go to others that need them. */
+  readonly isBackground?: boolean;
 }
 
 /** Throws token_out_of_range, naming `param`, unless every id is in the vocabulary. */

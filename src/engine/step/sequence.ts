@@ -13,6 +13,8 @@ export class Sequence implements KvSequence {
   readonly priority: number;
   /** Tenant, for the policy `fair`. */
   readonly tenant: string;
+  /** Computed in steps that have nothing else to compute. */
+  readonly isBackground: boolean;
   readonly numPromptTokens: number;
   /** Prompt and output up to numTokens, then the draft. */
   tokens: Int32Array;
@@ -60,6 +62,7 @@ export class Sequence implements KvSequence {
     this.cacheSalt = request.cacheSalt ?? "";
     this.priority = request.priority ?? 0;
     this.tenant = request.tenant ?? "";
+    this.isBackground = request.isBackground === true;
     this.tokens = request.promptIds;
     this.numPromptTokens = request.promptIds.length;
     this.numTokens = this.numPromptTokens;

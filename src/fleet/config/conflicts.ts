@@ -121,6 +121,19 @@ function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[]
   return findings;
 }
 
+function emptyGuardrails({ hooks }: FleetConfig): Finding[] {
+  return hooks.guardrails.flatMap(({ name, find, patterns, checker, action }, index) => {
+    const path = ["hooks", "guardrails", index];
+    if (find.length + patterns.length === 0 && checker === undefined) {
+      const message = `expected find, patterns or checker for ${name}, got none of them`;
+      return [conflict(path, message, "say what it looks for")];
+    }
+    if (action !== "redact" || checker === undefined) return [];
+    const hint = "redact replaces what patterns find; put the checker into a guardrail of its own";
+    return [conflict([...path, "action"], `expected refuse or flag beside checker for ${name}, got redact`, hint)];
+  });
+}
+
 const RESERVED_TENANT = /^(org|oidc):/;
 
 function unknownRegions({ regions, models }: FleetConfig): Finding[] {
@@ -249,16 +262,23 @@ function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Findin
   return findings;
 }
 
+function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
+  if (alerts === undefined || ledger !== undefined) return [];
+  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
     ...uselessKeys(config),
+    ...emptyGuardrails(config),
     ...duplicateKeys(config),
     ...budgetConflicts(config),
     ...unknownRegions(config),
     ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),
+    ...alertsWithoutLedger(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

@@ -161,10 +161,10 @@ describe("mistakes", () => {
       ["expected a number for tgi, got auto"],
     ],
     [
-      "a path in a URL",
+      "a user in a URL",
       'models: [{ name: m, engine: openai, attach: [{ url: "http://u:p@h/v1" }] }]',
       [
-        'models[0].attach[0].url config_value: expected models[0].attach[0].url to be the URL of a server, without user and path such as http://127.0.0.1:8101, got "http://…@h/v1"',
+        'models[0].attach[0].url config_value: expected models[0].attach[0].url to be the URL of a server, without user and query such as http://127.0.0.1:8101, https://openrouter.ai/api/v1, got "http://…@h/v1"',
       ],
     ],
     [

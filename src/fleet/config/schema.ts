@@ -1,16 +1,20 @@
 /** The schema of millrace.yaml. It checks the file, documents its keys and is published as JSON Schema. */
 import { z } from "zod";
+import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "../../core/config-values.js";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
+import { batches } from "./sections/batches.js";
 import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { hooks } from "./sections/hooks.js";
+import { ledgerKeys } from "./sections/ledger.js";
+import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { attachment, provider } from "./sections/provider.js";
 import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
 import { tenantKeys } from "./sections/tenants.js";
-import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;
@@ -128,6 +132,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
     ...modelLimitKeys,
     cache: modelCache(),
     "semantic-cache": semanticCache(environment),
+    ...modelPriceKeys,
   });
 
 const routing = () =>
@@ -149,10 +154,12 @@ const routing = () =>
       .regex(/^[a-z0-9-]+$/)
       .prefault("x-session-id")
       .describe("header that names the session, for the policy `session`"),
-    "hedge-after": duration()
+    "hedge-after": z
+      .union([z.literal("auto"), duration()])
       .optional()
+      .meta({ title: "auto, or a duration" })
       .describe(
-        "time after which a request whose answer has not begun also goes to a second instance (default: never)",
+        "time after which a request whose answer has not begun also goes to a second instance; auto: the 95th percentile for prompts of its size (default: never); at most 5 % of requests, and none above 70 % of the seats",
       ),
   });
 
@@ -260,6 +267,10 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       ),
     timeouts: timeouts().prefault({}).describe("time limits"),
     limits: limits().prefault({}).describe("limits on requests"),
+    hooks: hooks(environment)
+      .prefault({})
+      .describe("what looks at requests and answers on their way; fixed at the start"),
+    batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     ...budgetKeys(environment),
     cache: cache(environment),
@@ -269,6 +280,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     cascades: cascades().describe(
       "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
     ),
+    ...ledgerKeys(environment),
+    ...priceKeys,
     models: z.array(model(environment)).min(1).describe("models to serve"),
   }).transform((config) => withKeyScopes(config));
 

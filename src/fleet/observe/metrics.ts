@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
-import type { PolicyMetrics } from "../policies.js";
+import type { PolicyMetrics } from "../gateway/policy-context.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";

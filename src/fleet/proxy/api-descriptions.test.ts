@@ -3,8 +3,8 @@ import { afterEach, describe, expect, it, test, vi } from "vitest";
 import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { answerJson, type FleetOptions, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
-import { authorizeBy } from "../authorize.js";
-import { Secret } from "../config/values.js";
+import { Secret } from "../../core/config-values.js";
+import { authorizeBy } from "../gateway/authorize.js";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -135,10 +135,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#lastByteMs = performance.now();
     const { translation, usage } = this.context;
     const bytes = translation?.push(chunk) ?? this.#events?.push(chunk) ?? chunk;
-    // A provider's counts come from its translation; the reader then only counts the events for the client.
-    const read = translation === undefined ? chunk : bytes;
-    if (this.#events === undefined && translation === undefined) usage?.push(read);
-    else usage?.pushEvents(read);
+    if (translation !== undefined) usage?.pushEvents(bytes);
+    else if (this.#events !== undefined) usage?.pushEvents(chunk);
+    else usage?.push(chunk);
     if (bytes.length > 0) this.#pass(bytes, controller);
     this.#checkTranslation();
   }

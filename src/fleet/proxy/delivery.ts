@@ -5,13 +5,12 @@
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
-import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
-import type { Translation } from "../../gateway/dialects/translation.js";
 import { rateLimitsOf, retryDelayOf } from "../../gateway/dialects/wire/rate-limits.js";
-import type { AttemptRecord } from "../../gateway/record.js";
+import type { AttemptRecord } from "../../gateway/usage/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import { processOf } from "../upstream/upstream.js";
+import { AnswerCounts } from "./answer-counts.js";
 import type { Sendable, UpstreamContext } from "./arrival.js";
 import { Attempt, type AttemptContext, type AttemptResult, type Refused } from "./attempt.js";
 import { type Message, messageTo } from "./message.js";
@@ -49,6 +48,7 @@ export class Delivery {
     private readonly sink: AnswerSink,
   ) {
     this.#numLeft = context.options.limits.maxAttempts;
+    context.hedging.requested(sendable.entrant.request.model);
   }
 
   /** Cancels the request. @param error ends an answer that has begun; undefined: the client left */
@@ -135,17 +135,20 @@ export class Delivery {
 
   /** Undefined on paths where a second copy of the request might have effects. */
   #hedgeAfterMs(): number | undefined {
-    const { route } = this.sendable.request;
-    return route.isHarmlessTwice
-      ? this.context.options.routing(this.sendable.entrant.request.model).hedgeAfterMs
-      : undefined;
+    const { hedging, options } = this.context;
+    const { model, prefix } = this.sendable.entrant.request;
+    if (!this.sendable.request.route.isHarmlessTwice) return undefined;
+    const { hedgeAfterMs } = options.routing(model);
+    return hedgeAfterMs === "auto" ? hedging.delayMs(this.#pace(model), prefix.promptTokens) : hedgeAfterMs;
   }
 
-  /** Leases a free seat on another instance, unless requests are waiting for seats. */
+  /** Leases a free seat on another instance, unless requests are waiting for seats, or most seats are taken, or the budget is spent. */
   #hedge(first: Lease): Lease | undefined {
-    const { router, waitingRoom } = this.context;
+    const { router, waitingRoom, hedging } = this.context;
     const { request } = this.sendable.entrant;
-    if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(request.model) > 0) return undefined;
+    const { model } = request;
+    if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(model) > 0) return undefined;
+    if (!hedging.mayHedge(model, router.utilisation(model))) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
     // A second answer would be paid for as well.
@@ -153,6 +156,7 @@ export class Delivery {
       lease.end("unknown");
       return undefined;
     }
+    hedging.hedged(model);
     this.sendable.request.observer.hedged?.(lease.upstream.id);
     return lease;
   }
@@ -160,7 +164,8 @@ export class Delivery {
   /** @returns undefined if another attempt has answered */
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
     const { options, router, connections } = this.context;
-    const { route, path, observer, record: whole } = this.sendable.request;
+    const { route, path, observer } = this.sendable.request;
+    const { attempts, watcher, wantsUsage } = this.sendable.request.record;
     const { upstream, target } = lease;
     const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
     const { translation, ...message } = this.#message(lease, seed);
@@ -172,11 +177,11 @@ export class Delivery {
       model: upstream.model,
       startMs: performance.now(),
     };
-    whole.attempts.push(record);
-    whole.watcher?.began(record);
+    attempts.push(record);
+    watcher?.began(record);
     const isCounted = route.isGeneration || path.endsWith("/embeddings");
-    const isUsed = whole.wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
-    const usage = isUsed ? new UsageReader() : undefined;
+    const isUsed = wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
+    const counts = new AnswerCounts(isUsed, translation);
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
@@ -192,18 +197,20 @@ export class Delivery {
         if (isHedge) observer.routed(upstream.id, lease.matchedFraction);
         record.firstByteMs = performance.now();
         record.status = status;
-        whole.watcher?.answering(record);
+        if (!isHedge && status < 400) this.#observeFirstByte(record);
+        watcher?.answering(record);
         observer.firstByte();
+      },
+      usage: counts.reader,
+      onComplete: () => {
+        const whole = counts.whole();
+        if (whole !== undefined) record.usage = whole;
+        watcher?.completing(record);
+        const used = isCounted ? counts.usage() : undefined;
+        if (used !== undefined) observer.used?.(used);
       },
       translation,
       ...(translation === undefined ? {} : limitListeners(lease)),
-      usage,
-      onComplete: () => {
-        const counts = translation?.counts() ?? usage?.counts();
-        if (counts !== undefined) record.usage = counts;
-        const used = isCounted ? (translation === undefined ? usage?.read() : usageOf(translation)) : undefined;
-        if (used !== undefined) observer.used?.(used);
-      },
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());
@@ -214,15 +221,16 @@ export class Delivery {
     } finally {
       isHeard = this.#running.delete(attempt);
       record.endMs = performance.now();
+      // Its second copy has won: it would have taken at least this long.
+      if (!isHeard && !isHedge) this.#observeFirstByte(record);
       record.outcome = result.kind;
       if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
-      const counts = translation?.counts();
-      if (counts !== undefined) record.usage = counts;
       if (result.kind === "refused") record.status = result.status;
-      else if (result.kind !== "answered" && usage !== undefined && record.firstByteMs !== undefined) {
-        record.usage ??= usage.estimate(this.sendable.entrant.request.prefix.promptTokens);
+      else if (result.kind !== "answered" && record.firstByteMs !== undefined) {
+        const cut = counts.cut(this.sendable.entrant.request.prefix.promptTokens);
+        if (cut !== undefined) record.usage = cut;
       }
-      whole.watcher?.ended(record);
+      watcher?.ended(record);
       lease.end(leaseEnd(result, upstream.engine));
     }
     return isHeard ? result : undefined;
@@ -236,6 +244,16 @@ export class Delivery {
       lease.end("unknown");
       throw thrown;
     }
+  }
+
+  #observeFirstByte({ startMs, firstByteMs = performance.now() }: AttemptRecord): void {
+    const { model, prefix } = this.sendable.entrant.request;
+    this.context.hedging.observe(this.#pace(model), prefix.promptTokens, firstByteMs - startMs);
+  }
+
+  /** The first byte of an answer that is no stream comes with the last. */
+  #pace(model: string): string {
+    return this.sendable.request.isStream ? model : `${model}\nwhole`;
   }
 
   #beatOthers(winner: Attempt): void {
@@ -266,13 +284,6 @@ function limitListeners(lease: Lease): Pick<AttemptContext, "onHead" | "onRefusa
 function learnFromBody(lease: Lease, body: Buffer | undefined): void {
   const retryAfterMs = body === undefined ? undefined : retryDelayOf(body);
   if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
-}
-
-/** A provider's counts as observers of other engines get them. */
-function usageOf(translation: Translation): TokenUsage | undefined {
-  const counts = translation.counts();
-  if (counts === undefined) return undefined;
-  return { inputTokens: counts.fresh + counts.cacheRead + counts.cacheWrite, outputTokens: counts.output };
 }
 
 /** What an attempt's result says about the instance. Being busy is no failure; answering every request with an error is. */

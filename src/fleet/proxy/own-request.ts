@@ -7,8 +7,8 @@ import { routeOf } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";
 import { DEAF_OBSERVER, DEAF_REQUEST } from "../../gateway/observer.js";
 import type { Ending } from "../../gateway/pipeline.js";
-import { RequestRecord } from "../../gateway/record.js";
 import type { Caller, RequestBody } from "../../gateway/request.js";
+import { RequestRecord } from "../../gateway/usage/record.js";
 import type { ExchangeContext } from "./arrival.js";
 import { modelOf } from "./request-terms.js";
 

@@ -1,5 +1,5 @@
 /** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
 export interface TokenUsage {
@@ -54,9 +54,9 @@ export class UsageReader {
    * The counts of an answer that was cut. An early report of the prompt is taken as it is; the output is a token for each event, of which the first has no
    * text.
    * @param promptTokens as the router counted or estimated them
+   * @param reported what the upstream said before the cut
    */
-  estimate(promptTokens: number): TokenCounts {
-    const reported = this.counts();
+  estimate(promptTokens: number, reported = this.counts()): TokenCounts {
     const events = Math.max(0, this.#numEvents - 1);
     const hasPrompt = reported !== undefined && promptTokensOf(reported) > 0;
     return {

@@ -1,8 +1,8 @@
 /** What a request with limits claims and reserves, and what it has cost in the end. */
 import { isOwnPath } from "../api/routes.js";
 import { costOf, type Price } from "../prices/price.js";
-import type { AttemptRecord, RequestRecord, TokenCounts } from "../record.js";
 import type { Caller, GatewayRequest } from "../request.js";
+import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
 import { amountOf, type Claims } from "./claims.js";
@@ -29,14 +29,21 @@ export interface Admission {
   /** Tokens of each answer, in 95 of 100 cases. */
   readonly outputTokens: number;
   /** Undefined: no budget applies, or the model is free. */
-  readonly priced: { readonly price: Price; readonly worst: WorstCost } | undefined;
+  readonly priced: Priced | undefined;
   readonly wantMoney: number;
   readonly leastMoney: number;
+}
+
+interface Priced {
+  readonly worst: WorstCost;
+  /** The price of the model that an attempt went to. */
+  readonly priceOf: (attempt: AttemptRecord) => Price;
 }
 
 export interface AdmissionTerms {
   readonly model: string;
   readonly claims: Claims;
+  readonly highestPriceOf: (name: string) => Price | undefined;
   readonly priceOf: (model: string) => Price | undefined;
   readonly statistics: AnswerStatistics;
   readonly defaultOutputTokens: number;
@@ -75,14 +82,15 @@ export function wholeTokens(usual: number): number {
   return Math.max(WHOLE_OUTPUT_TOKENS, WHOLE_FACTOR * usual);
 }
 
-function pricedOf({ route, path }: GatewayRequest, { model, claims, priceOf }: AdmissionTerms): Admission["priced"] {
+function pricedOf({ route, path }: GatewayRequest, terms: AdmissionTerms): Priced | undefined {
+  const { model, claims, highestPriceOf, priceOf } = terms;
   if (claims.money.length === 0 || !route.runsPrompt) return undefined;
-  const price = priceOf(model);
-  if (price === undefined) throw noPrice(model);
-  const worst = new WorstCost(price);
+  const highest = highestPriceOf(model);
+  if (highest === undefined) throw noPrice(model);
+  const worst = new WorstCost(highest);
   if (worst.isFree) return undefined;
   if (!isOwnPath(path)) throw noCountedPath(path);
-  return { price, worst };
+  return { worst, priceOf: (attempt) => priceOf(attempt.model) ?? highest };
 }
 
 /** Whose answers are alike. */
@@ -93,9 +101,10 @@ export function subjectOf({ tenant, keyId }: Caller): string {
 /** Nano-dollars that the attempts of a request have cost: as the ledger books them where there is one. */
 export function chargeOf({ attempts }: RequestRecord, { priced }: Admission): number {
   let sum = 0n;
-  for (const { charge, usage } of attempts) {
-    if (priced === undefined) continue;
-    sum += charge?.nanoDollars ?? (usage === undefined ? 0n : costOf(usage, priced.price));
+  if (priced === undefined) return 0;
+  for (const attempt of attempts) {
+    const { charge, usage } = attempt;
+    sum += charge?.nanoDollars ?? (usage === undefined ? 0n : costOf(usage, priced.priceOf(attempt)));
   }
   return amountOf(sum);
 }
@@ -116,16 +125,16 @@ export function noteCut({ request, promptTokens, priced }: Admission, delivered:
     // Only the last answer may have come to its end while the client was still getting it.
     const isOver = attempt.endMs !== undefined && !(attempt.outcome === "answered" && attempt === attempts.at(-1));
     if (isOver) continue;
-    if (attempt.firstByteMs !== undefined) note(attempt, delivered ?? attempt.usage, priced?.price);
-    else note(attempt, { ...NOTHING, fresh: promptTokens, isEstimated: true }, priced?.price);
+    if (attempt.firstByteMs !== undefined) note(attempt, delivered ?? attempt.usage, priced);
+    else note(attempt, { ...NOTHING, fresh: promptTokens, isEstimated: true }, priced);
   }
 }
 
 const NOTHING: TokenCounts = { fresh: 0, cacheRead: 0, cacheWrite: 0, output: 0, reasoning: 0 };
 
-function note(attempt: AttemptRecord, usage: TokenCounts | undefined, price: Price | undefined): void {
+function note(attempt: AttemptRecord, usage: TokenCounts | undefined, priced: Priced | undefined): void {
   if (usage === undefined) return;
   attempt.usage = usage;
-  if (attempt.charge === undefined || price === undefined) return;
-  attempt.charge = { ...attempt.charge, nanoDollars: costOf(usage, price) };
+  if (attempt.charge === undefined || priced === undefined) return;
+  attempt.charge = { ...attempt.charge, nanoDollars: costOf(usage, priced.priceOf(attempt)) };
 }

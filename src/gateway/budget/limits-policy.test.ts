@@ -116,12 +116,12 @@ describe("a budget", () => {
 
   test("needs a price, and a free model needs no budget", async () => {
     const prices = { priceOf: (): undefined => undefined };
-    const { post, spent } = await start(whole(1, 1), { scopes: [dayBudget(500)], limits_: { prices } });
+    const { post, spent } = await start(whole(1, 1), { scopes: [dayBudget(500)], policyOptions: { prices } });
     expect(await errorOf(await post(CHAT, ask))).toMatchObject({ status: 403, code: "price_missing" });
     await fleet.stop();
     const free = { version: "free", fresh: 0n, cacheRead: 0n, cacheWrite: 0n, output: 0n };
     const used = dayBudget(0);
-    await start(whole(1, 1), { scopes: [used], limits_: { prices: { priceOf: () => free } } });
+    await start(whole(1, 1), { scopes: [used], policyOptions: { prices: { priceOf: () => free } } });
     expect((await fleet.post(CHAT, ask)).status).toBe(200);
     expect(await fleet.spent(used)).toBe(0);
     expect(spent).toBeDefined();
@@ -239,7 +239,7 @@ describe("a stream", () => {
       isPaid: true,
       maxTokensField: "max_completion_tokens" as const,
     });
-    const { post, spent, standIns } = await start(tokens(400), { scopes: [budget], limits_: { traits } });
+    const { post, spent, standIns } = await start(tokens(400), { scopes: [budget], policyOptions: { traits } });
     await (await post(CHAT, { ...streamed, stream_options: { include_usage: true } })).text();
     expect(await spent(budget)).toBe(410);
     const response = await post(CHAT, streamed);
@@ -304,7 +304,7 @@ describe("rates", () => {
     const limited = scope({ tokensPerMinute: 1_000 });
     const { post, store } = await start(whole(30, 12), {
       scopes: [limited],
-      limits_: { defaultOutputTokens: () => 700 },
+      policyOptions: { defaultOutputTokens: () => 700 },
     });
     for (let i = 0; i < 5; i++) {
       const response = await post(CHAT, ask);
@@ -361,8 +361,8 @@ describe("a store that is down", () => {
 
   test("lets pass under fail-open, and is charged when it is back", async () => {
     const { store, charges, comeBack } = failing();
-    const limits_ = { isFailOpen: () => true };
-    const { post, unreserved } = await start(whole(30, 12), { scopes: [dayBudget(100)], store, limits_ });
+    const policyOptions = { isFailOpen: () => true };
+    const { post, unreserved } = await start(whole(30, 12), { scopes: [dayBudget(100)], store, policyOptions });
     expect((await post(CHAT, ask)).status).toBe(200);
     expect(unreserved).toHaveLength(1);
     expect(charges).toEqual([]);

@@ -7,7 +7,7 @@ import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
 import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import type { PriceBook } from "../prices/price.js";
+import type { Price, PriceBook } from "../prices/price.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import { type Admission, admit, chargeOf, noteCut, subjectOf, tokensOf, wholeTokens } from "./admission.js";
@@ -43,6 +43,8 @@ export interface LimitsOptions {
   /** Opened at the first request that has limits. */
   readonly openStore: () => BudgetStore;
   readonly prices: PriceBook;
+  /** The price to reserve at: of a name that several models may answer for, the highest. */
+  readonly highestPriceOf: (name: string) => Price | undefined;
   /** Limits of a model, whoever asks. Undefined: none. */
   readonly modelScope: (model: string) => LimitedScope | undefined;
   /** The model that a client's name stands for. */
@@ -93,6 +95,7 @@ export class LimitsPolicy implements Policy {
     const admission = admit(request, {
       model,
       claims,
+      highestPriceOf: this.options.highestPriceOf,
       priceOf: (name) => this.options.prices.priceOf(name),
       statistics: this.#statistics,
       defaultOutputTokens: this.options.defaultOutputTokens(),

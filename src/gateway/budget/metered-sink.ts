@@ -4,7 +4,7 @@
  */
 import type { MillraceError } from "../../core/errors.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 import type { ResizeResult } from "./store.js";
 import type { StreamUsage } from "./stream-usage.js";
 import type { WorstCost } from "./worst-cost.js";

@@ -4,8 +4,8 @@ import { BufferSink } from "../answer.js";
 import { routeOf } from "../api/routes.js";
 import { Cancellation } from "../cancellation.js";
 import { DEAF_REQUEST } from "../observer.js";
-import { RequestRecord } from "../record.js";
 import type { GatewayRequest } from "../request.js";
+import { RequestRecord } from "../usage/record.js";
 import { askContinuousUsage } from "./continuous-usage.js";
 import { StreamUsage } from "./stream-usage.js";
 

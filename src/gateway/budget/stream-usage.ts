@@ -1,5 +1,5 @@
 /** Counts the tokens of a stream from its whole events: as the engine reports them with each, or else from the texts. */
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
 const EVENT_END = Buffer.from("\n\n");

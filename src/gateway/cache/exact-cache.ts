@@ -8,9 +8,9 @@ import { LARGE_BODY_BYTES } from "../../core/json-body.js";
 import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink } from "../answer.js";
 import { UsageReader } from "../api/usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import type { TokenCounts } from "../record.js";
 import type { GatewayRequest } from "../request.js";
 import { type RunAnswer, type RunResult, SharedRun } from "../shared-run.js";
+import type { TokenCounts } from "../usage/record.js";
 import {
   type AnswerKey,
   answerKey,

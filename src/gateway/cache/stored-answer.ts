@@ -1,6 +1,6 @@
 /** A kept answer, and its form as bytes: a line of JSON about it, then its body as the upstream sent it. */
 import type { OutgoingHttpHeaders } from "node:http";
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 
 export interface StoredAnswer {
   /** The model that gave it. */

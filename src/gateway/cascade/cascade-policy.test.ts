@@ -5,9 +5,9 @@ import { routeOf } from "../api/routes.js";
 import { Cancellation } from "../cancellation.js";
 import { DEAF_REQUEST } from "../observer.js";
 import type { Ending, Handler } from "../pipeline.js";
-import { RequestRecord } from "../record.js";
 import type { GatewayRequest, RequestBody } from "../request.js";
 import { openDatabase } from "../store/database.js";
+import { RequestRecord } from "../usage/record.js";
 import { type Cascade, CascadePolicy, type Decision } from "./cascade-policy.js";
 import { Guard } from "./guard.js";
 
@@ -253,6 +253,31 @@ describe("audits", () => {
     models.judge = (body) => ({ text: says(body) });
     await ask();
     expect(guard.report().loss.mean).toBe(loss);
+  });
+
+  test("a client that leaves after its answer does not end the comparison, one that leaves before does", async () => {
+    let isSmallSlow = true;
+    const slow: Handler = async (request, sink) => {
+      if (request.model === "small" && isSmallSlow) await new Promise((resolve) => setTimeout(resolve, 20));
+      return request.cancellation.isCancelled ? { kind: "cancelled" } : upstream(request, sink);
+    };
+    class LeavingSink extends BufferSink {
+      constructor(private readonly request: GatewayRequest) {
+        super();
+      }
+      override end(last?: Buffer): void {
+        super.end(last);
+        this.request.cancellation.cancel();
+      }
+    }
+    const request = requestOf();
+    await ask(request, new LeavingSink(request), slow);
+    expect(guard.report()).toMatchObject({ numSamples: 1, keptShare: 1 });
+    isSmallSlow = false;
+    const gone = requestOf();
+    gone.cancellation.cancel();
+    await ask(gone, new BufferSink(), slow);
+    expect(guard.report().numSamples).toBe(1);
   });
 
   test("a large model that fails is no sample", async () => {

@@ -5,7 +5,7 @@
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, BufferSink, HeaderSink, PassingSink, type WholeAnswer } from "../answer.js";
 import { routeOf } from "../api/routes.js";
-import type { Cancellation } from "../cancellation.js";
+import { Cancellation } from "../cancellation.js";
 import { DEAF_REQUEST } from "../observer.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { type GatewayRequest, withBody, withModel } from "../request.js";
@@ -66,12 +66,18 @@ const JUDGED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completion
 
 export class CascadePolicy implements Policy {
   readonly name = "cascade";
+  #isClosed = false;
 
   constructor(private readonly options: CascadeOptions) {}
 
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const cascade = this.options.cascades().get(request.model);
     return cascade === undefined ? next(request, sink) : this.#run(cascade, request, sink, next);
+  }
+
+  /** Audits that still run are not counted: the upstreams and the database are about to close. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
   }
 
   async #run(cascade: Cascade, request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
@@ -123,8 +129,10 @@ export class CascadePolicy implements Policy {
   async #audit(cascade: Cascade, request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     this.options.onDecision?.(cascade.name, "audited");
     request.record.notes.set(this.name, `${cascade.name}: audited`);
-    const tee = new TeeSink(markedSink(sink, cascade.large, "audited"));
-    const cancellation = request.cancellation.child();
+    const cancellation = new Cancellation();
+    // A client leaves after its whole answer too, and then the comparison goes on.
+    const leave = request.cancellation.onCancel(() => cancellation.cancel());
+    const tee = new TeeSink(markedSink(sink, cascade.large, "audited"), leave);
     const side = { ...request, cancellation, observer: DEAF_REQUEST };
     const small = askSmall(cascade, side, next).catch((thrown: unknown) => {
       this.options.onError?.(cascade.name, thrown);
@@ -141,6 +149,7 @@ export class CascadePolicy implements Policy {
       }
       return ending;
     } finally {
+      leave();
       cancellation.cancel();
       // Its attempt belongs to the request's record.
       await small;
@@ -155,10 +164,10 @@ export class CascadePolicy implements Policy {
     next: Handler,
   ): Promise<void> {
     const signals = signalsOf(large);
-    if (signals === undefined || request.cancellation.isCancelled) return;
+    if (signals === undefined) return;
     const verdict = await this.#judge(cascade, request, small, next);
     const isWorse = await this.#isWorse(cascade, request, small?.signals, signals, next);
-    if (isWorse === undefined || request.cancellation.isCancelled) return;
+    if (isWorse === undefined || request.cancellation.isCancelled || this.#isClosed) return;
     const sample = { requestId: request.id, score: verdict.score, isKept: verdict.isKept, isWorse: Number(isWorse) };
     if (cascade.guard.add(sample)) this.options.onClosed?.(cascade);
   }
@@ -279,6 +288,14 @@ class BoundedBuffer extends BufferSink {
 class TeeSink extends PassingSink {
   #copy: BufferSink | undefined = new BufferSink();
 
+  /** @param onEnd called before the client gets the end */
+  constructor(
+    next: AnswerSink,
+    private readonly onEnd: () => void,
+  ) {
+    super(next);
+  }
+
   answer(): WholeAnswer | undefined {
     return this.#copy?.answer();
   }
@@ -295,7 +312,9 @@ class TeeSink extends PassingSink {
   }
 
   override end(last?: Buffer): void {
-    this.#copy?.end(last);
+    if (last !== undefined) this.#copy?.write(last);
+    this.#copy?.end();
+    this.onEnd();
     super.end(last);
   }
 

@@ -1,6 +1,6 @@
 /** The two courses of an answer: translated into another dialect, or passed on in its own. */
 import type { JsonObject } from "../../core/json-body.js";
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 import { chatCounts } from "./answer/read-chat-answer.js";
 import { messagesCounts } from "./answer/read-messages-answer.js";
 import {

@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 import type { AnswerHead } from "../answer.js";
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 import { failedInStream } from "./conversation/answer-parts.js";
 import { isObject } from "./conversation/fields.js";
 import { DROPPED_HEADER } from "./conversation/losses.js";
@@ -36,7 +36,7 @@ export interface AnswerCourse {
   counts(): TokenCounts | undefined;
 }
 
-export interface TranslationTerms {
+interface TranslationTerms {
   /** For messages. */
   readonly provider: string;
   readonly client: ClientDialect;

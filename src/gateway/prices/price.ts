@@ -1,5 +1,5 @@
 /** What a model's tokens cost. */
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "../usage/record.js";
 
 /** Nano-dollars (10⁻⁹ $) per million tokens. 0: free. */
 export interface Price {

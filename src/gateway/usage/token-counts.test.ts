@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "./record.js";
 import { countsOf, promptTokensOf } from "./token-counts.js";
 
 const tokens = fc.nat(1_000_000);

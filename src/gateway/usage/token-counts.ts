@@ -1,5 +1,5 @@
 /** Maps each API's `usage` to disjoint counts. The APIs differ in what includes what; adding them up as they come makes wrong and even negative bills. */
-import type { TokenCounts } from "../record.js";
+import type { TokenCounts } from "./record.js";
 
 /** A `usage` object as an upstream wrote it. */
 export type ReportedUsage = Readonly<Record<string, unknown>>;

@@ -1,5 +1,6 @@
 /** Derives a request's terms from its fields, its key, its headers and the server's options. */
 
+import { BACKGROUND_HEADER } from "../../core/background.js";
 import { CACHE_SCOPE_HEADER, isCacheScope } from "../../core/cache-scope.js";
 import { MillraceError } from "../../core/errors.js";
 import { scopedSalt } from "../../text/block-hash.js";
@@ -19,6 +20,8 @@ export interface RequestTerms extends Deadline {
   /** "" on a server without keys. */
   readonly tenant: string;
   readonly priority: number;
+  /** Computed in steps that have nothing else to compute. */
+  readonly isBackground: boolean;
   /** Requests share cached prefixes and drafts with requests of the same salt; undefined: with all requests without a salt. */
   readonly cacheSalt: string | undefined;
 }
@@ -37,6 +40,7 @@ export function requestTerms(c: AppContext, context: ServeContext, fields: Terms
     arrivedAtMs: c.get("startMs"),
     tenant: c.get("tenant"),
     priority,
+    isBackground: c.req.header(BACKGROUND_HEADER) === "1",
     cacheSalt: scopedSalt(cacheScope(c, context), fields.cache_salt),
     timeoutMs: timeout === undefined ? undefined : timeout * 1000,
   };

@@ -122,12 +122,13 @@ export function assertFewLogprobs(requests: readonly GenerationRequest[]): void 
 /** The engine request of one choice. */
 function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): EngineRequest {
   const { promptIds, pooling, secondTextStart, recipe } = plan;
-  const { tenant, priority, cacheSalt } = plan.terms;
+  const { tenant, priority, isBackground, cacheSalt } = plan.terms;
   return {
     promptIds,
     sampling,
     tenant,
     priority,
+    ...(isBackground ? { isBackground } : {}),
     ...(cacheSalt === undefined ? {} : { cacheSalt }),
     ...(pooling === undefined ? {} : { pooling }),
     ...(secondTextStart === undefined ? {} : { secondTextStart }),

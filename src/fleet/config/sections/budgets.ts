@@ -1,8 +1,8 @@
 /** Keys of limits and budgets: `limits` of keys, teams, organisations and models, and `budgets`, which says where they are counted. */
 import { z } from "zod";
+import { integer, secret, section, text, timeLimit } from "../../../core/config-values.js";
 import { parseDollars } from "../../../gateway/money.js";
 import { BUDGET_WINDOWS, type Budget, type Scope, type ScopeLimits } from "../../../gateway/scope.js";
-import { integer, secret, section, text, timeLimit } from "../values.js";
 
 const DOLLARS = /^\d{1,9}(\.\d{1,9})?$/;
 const MAX_COUNT = 1_000_000_000;

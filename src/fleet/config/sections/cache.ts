@@ -1,6 +1,6 @@
 /** Keys of `cache`, of the fleet and of a model, and of `idempotency`. */
 import { z } from "zod";
-import { byteSize, duration, secret, section, text, timeLimit } from "../values.js";
+import { byteSize, duration, secret, section, text, timeLimit } from "../../../core/config-values.js";
 
 const PACES = ["none", "original"] as const;
 export const CACHE_STORES = ["embedded", "memory", "redis"] as const;

@@ -1,6 +1,6 @@
 /** Keys of servers to attach to, and of the paid APIs among them. */
 import { z } from "zod";
-import { integer, parsed, secret, section, text } from "../values.js";
+import { integer, parsed, secret, section, text } from "../../../core/config-values.js";
 
 /** The address of a server. A path is the place of its API, which stands for /v1. */
 const serverUrl = () =>

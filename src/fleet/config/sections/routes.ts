@@ -1,9 +1,9 @@
 /** The keys `routes` and `cascades` of millrace.yaml. */
 import { z } from "zod";
+import { integer, section, text } from "../../../core/config-values.js";
 import { ERROR_CLASSES, type ErrorClass } from "../../../gateway/routes/error-class.js";
 import { LANGUAGES, SCRIPTS } from "../../../gateway/routes/language.js";
 import { RESPONSE_FORMATS } from "../../../gateway/routes/request-facts.js";
-import { integer, section, text } from "../values.js";
 
 const MAX_TOKENS = 2 ** 30;
 const MAX_BYTES = 2 ** 31;

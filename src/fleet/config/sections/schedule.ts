@@ -1,6 +1,6 @@
 /** Keys of `autoscale.schedule`: bounds of instances by the clock. */
 import { z } from "zod";
-import { integer, parsed, section } from "../values.js";
+import { integer, parsed, section } from "../../../core/config-values.js";
 
 const NAMES = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const RANGE = /^([a-z]{3})(?:-([a-z]{3}))?$/;

@@ -1,6 +1,6 @@
 /** Keys of a model's `semantic-cache`. */
 import { z } from "zod";
-import { byteSize, integer, secret, section, text, timeLimit } from "../values.js";
+import { byteSize, integer, secret, section, text, timeLimit } from "../../../core/config-values.js";
 
 const MODES = ["shadow", "serve"] as const;
 const STRICTNESS = ["strict", "balanced", "loose"] as const;

@@ -1,7 +1,7 @@
 /** Keys of the configuration that say whose requests are taken: `managed-keys` and `oidc`. */
 import { z } from "zod";
+import { duration, parsed, section, text } from "../../../core/config-values.js";
 import { isSafeUrl } from "../../../gateway/tenants/oidc.js";
-import { duration, parsed, section, text } from "../values.js";
 
 const safeUrl = () =>
   parsed("an https URL (http on this machine)", ["https://login.example.com"], /^https?:\/\//, (written) =>

@@ -1,6 +1,6 @@
 /** Reads OpenAI's chat completions as a provider answers them, with the reasoning that compatible hosts add. */
 import type { JsonObject } from "../../../core/json-body.js";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import {
   type AnswerPart,
   type AnswerReader,

@@ -1,6 +1,6 @@
 /** Reads Anthropic's messages as a provider answers them. */
 import type { JsonObject } from "../../../core/json-body.js";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import {
   type AnswerPart,
   type AnswerReader,

@@ -1,6 +1,6 @@
 /** Writes OpenAI's chat completions, as a client reads them. Reasoning has the names that compatible servers and our own engine give it. */
 import { randomUUID } from "node:crypto";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import type { AnswerPart, AnswerWriter, StopReason } from "../conversation/answer-parts.js";
 import { type Block, collected, NO_COUNTS } from "../conversation/collected.js";
 
@@ -14,7 +14,7 @@ const REASONS: Readonly<Record<StopReason, string>> = {
   refusal: "content_filter",
 };
 
-export interface ChatFacts {
+interface ChatFacts {
   /** The name that the client gave the model, for answers that name none. */
   readonly model: string;
   /** The client asked for counts at the end of its stream. */
@@ -23,7 +23,7 @@ export interface ChatFacts {
   readonly created: number;
 }
 
-export function chatUsage({ fresh, cacheRead, cacheWrite, output, reasoning }: TokenCounts): object {
+function chatUsage({ fresh, cacheRead, cacheWrite, output, reasoning }: TokenCounts): object {
   const prompt = fresh + cacheRead + cacheWrite;
   return {
     prompt_tokens: prompt,

@@ -1,6 +1,6 @@
 /** Writes Anthropic's messages, as a client reads them. One block is open at a time, as its clients expect. */
 import { randomUUID } from "node:crypto";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import { type AnswerPart, type AnswerWriter, malformed, type StopReason } from "../conversation/answer-parts.js";
 import { argumentsObject, type Block, collected, NO_COUNTS } from "../conversation/collected.js";
 import { thoughtSignature } from "../conversation/signatures.js";
@@ -15,7 +15,7 @@ const REASONS: Readonly<Record<StopReason, string>> = {
   refusal: "refusal",
 };
 
-export interface MessagesFacts {
+interface MessagesFacts {
   /** The name that the client gave the model, for answers that name none. */
   readonly model: string;
 }

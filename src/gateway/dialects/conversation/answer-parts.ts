@@ -1,7 +1,7 @@
 /** An answer, in pieces that all dialects share: a stream gives them as they come, a whole answer all at once. */
 import { MillraceError } from "../../../core/errors.js";
 import type { JsonObject } from "../../../core/json-body.js";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import { described, isObject } from "./fields.js";
 
 /** filter: the provider withheld the answer; refusal: the model did. */

@@ -1,6 +1,6 @@
 /** The pieces of an answer put together, for clients that want it whole. */
 import type { JsonObject } from "../../../core/json-body.js";
-import type { TokenCounts } from "../../record.js";
+import type { TokenCounts } from "../../usage/record.js";
 import { type AnswerPart, malformed, type StopReason } from "./answer-parts.js";
 import { isObject } from "./fields.js";
 
@@ -16,7 +16,7 @@ export type Block =
       json: string;
     };
 
-export interface Collected {
+interface Collected {
   readonly id: string | undefined;
   readonly model: string | undefined;
   readonly blocks: readonly Block[];

@@ -1,0 +1,146 @@
+/**
+ * What the exact cache costs and saves: the time to the first token of streams that miss, beside a gateway without a cache and the server itself, in
+ * turns; then the time of a hit, whole and streamed. All in front of a mock server, with the build of dist/. The machine should be idle.
+ *
+ *   node scripts/bench-cache.js [--rounds 5] [--streams 64] [--stream-requests 640] [--hits 3000] [--redis redis://127.0.0.1:6379]
+ */
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { firstByte, STREAM_TIMINGS } from "../dist/src/bench/gateway/measure.js";
+import { LoadGenerator } from "../dist/src/bench/load/generator.js";
+import { MOCK_FACTS } from "../dist/src/bench/mock/self-test.js";
+import { startMock } from "../dist/src/bench/mock/start-mock.js";
+
+const { values: args } = parseArgs({
+  options: {
+    rounds: { type: "string", default: "5" },
+    streams: { type: "string", default: "64" },
+    "stream-requests": { type: "string", default: "640" },
+    hits: { type: "string", default: "3000" },
+    redis: { type: "string" },
+  },
+});
+const [rounds, streams, streamRequests, numHits] = [args.rounds, args.streams, args["stream-requests"], args.hits].map(
+  Number,
+);
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-bench-cache-"));
+const mock = await startMock(STREAM_TIMINGS);
+const children = [];
+
+/** @param cache the gateway's `cache`; undefined: none */
+async function startGateway(name, cache) {
+  const config = {
+    port: 0,
+    "log-level": "warn",
+    "data-folder": join(folder, name),
+    ...(cache === undefined ? {} : { cache }),
+    models: [{ name: MOCK_FACTS.model, engine: "openai", attach: [{ url: mock.url }] }],
+  };
+  const file = join(folder, `${name}.yaml`);
+  writeFileSync(file, JSON.stringify(config));
+  const child = spawn(process.execPath, ["bin/millrace.js", "serve", "--config", file], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  children.push(child);
+  const url = await new Promise((resolve, reject) => {
+    let text = "";
+    child.stdout.setEncoding("utf8").on("data", (more) => {
+      text += more;
+      const [, found] = /^ {2}ready +(http\S+)/m.exec(text) ?? [];
+      if (found !== undefined) resolve(found);
+    });
+    child.once("exit", () => reject(new Error(`expected a gateway, got:\n${text}`)));
+  });
+  return { name, url };
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+/** @returns milliseconds to the end of the answer, and what the cache says of it */
+function ask(url, body) {
+  const text = JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const beginMs = performance.now();
+    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const sent = request(`${url}/v1/chat/completions`, { agent, method: "POST", headers });
+    sent.on("error", reject).on("response", (response) => {
+      response
+        .resume()
+        .on("end", () => resolve({ ms: performance.now() - beginMs, cache: response.headers["x-millrace-cache"] }));
+    });
+    sent.end(text);
+  });
+}
+
+const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)];
+const shown = (ms) => `${ms.toFixed(3)} ms`.padStart(10);
+
+const sampled = { sampled: true };
+const gateways = [
+  await startGateway("no cache"),
+  await startGateway("embedded", sampled),
+  ...(args.redis === undefined
+    ? []
+    : [await startGateway("redis", { ...sampled, store: "redis", "redis-url": args.redis })]),
+];
+const servers = [{ name: "the server itself", url: mock.url }, ...gateways];
+const generator = await LoadGenerator.start(1);
+try {
+  const figures = servers.map(() => []);
+  for (let round = 0; round <= rounds; round++) {
+    for (const [i, { url }] of servers.entries()) {
+      const figure = await firstByte(generator, url, streams, streamRequests);
+      // The first round warms up.
+      if (round > 0) figures[i].push(figure);
+    }
+  }
+  console.log(
+    `time to the first token, ${streams} streams, misses; medians of ${rounds} rounds in turns, added to the server's own`,
+  );
+  for (const [i, { name }] of servers.entries()) {
+    const added = (key) =>
+      quantile(
+        figures[i].map((figure, round) => figure[key] - figures[0][round][key]),
+        0.5,
+      );
+    console.log(`  ${name.padEnd(20)} p50 ${shown(added("p50Ms"))}  p99 ${shown(added("p99Ms"))}`);
+  }
+  console.log(`hits, one after another (${numHits})`);
+  for (const { name, url } of gateways.slice(1)) {
+    for (const stream of [false, true]) {
+      const body = {
+        model: MOCK_FACTS.model,
+        messages: [{ role: "user", content: "Say a word." }],
+        max_tokens: 64,
+        temperature: 0,
+        stream,
+      };
+      for (let i = 0; i < 200; i++) await ask(url, body);
+      const times = [];
+      for (let i = 0; i < numHits; i++) {
+        const { ms, cache } = await ask(url, body);
+        if (cache !== "hit") throw new Error(`expected a hit, got ${cache}`);
+        times.push(ms);
+      }
+      console.log(
+        `  ${`${name}, ${stream ? "streamed" : "whole"}`.padEnd(20)} p50 ${shown(quantile(times, 0.5))}  p99 ${shown(quantile(times, 0.99))}`,
+      );
+    }
+  }
+} finally {
+  generator.close();
+  agent.destroy();
+  for (const child of children) child.kill("SIGTERM");
+  await Promise.all(
+    children.map(
+      (child) => new Promise((resolve) => (child.exitCode === null ? child.once("exit", resolve) : resolve())),
+    ),
+  );
+  await mock.stop();
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,39 @@
+/** Keys of the record of every request and its cost, and of the alerts on it: `ledger` and `alerts`. */
+import { z } from "zod";
+import { duration, integer, secret, section } from "../../../core/config-values.js";
+import { dollars } from "./prices.js";
+
+const MAX_DAYS = 3650;
+
+export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
+  ledger: section({
+    "keep-days": integer(1, MAX_DAYS).prefault(30).describe("days for which each request's row is kept"),
+    "max-rows": integer(1000, 100_000_000).prefault(1_000_000).describe("requests whose rows are kept at most"),
+    "hourly-days": integer(1, MAX_DAYS)
+      .prefault(90)
+      .describe("days for which sums are kept by the hour, then by the day"),
+    "cost-header": z
+      .boolean()
+      .prefault(false)
+      .describe("whether whole answers, which are then held until their end, have their cost in x-millrace-cost"),
+  })
+    .optional()
+    .describe("a record of every request and its cost, in data-folder; turned on and off at the start"),
+  alerts: section({
+    webhook: secret(environment)
+      .refine((address) => /^https?:\/\//.test(address.reveal()) && URL.canParse(address.reveal()), {
+        error: "the URL of a web server, or env:NAME",
+      })
+      .optional()
+      .describe("URL that gets each alert by POST, or env:NAME (default: alerts are only listed)"),
+    "min-cost": dollars().prefault("1").describe("dollars above the usual spend of an hour that are worth an alert"),
+    "min-requests": integer(1, 1_000_000)
+      .prefault(20)
+      .describe("requests of an hour below which its shares are not judged"),
+    "cool-down": duration().prefault("6h").describe("time for which the same alert is not repeated"),
+  })
+    .optional()
+    .describe(
+      "alerts on unusual spend, tokens, errors, refusals, retries and cache hits; needs ledger; fixed at the start",
+    ),
+});

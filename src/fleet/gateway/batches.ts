@@ -1,0 +1,68 @@
+/** Files and batches in a fleet: lines go through the proxy, and fill the seats that its clients leave free. */
+import { join } from "node:path";
+import { BACKGROUND_HEADER } from "../../core/background.js";
+import type { ModelLoad } from "../../gateway/batches/pace.js";
+import { BatchService, type BatchServiceOptions, type BatchSettings } from "../../gateway/batches/service.js";
+import type { FleetConfig } from "../config/schema.js";
+import type { RunningProxy } from "../proxy/proxy.js";
+import { modelOf } from "../proxy/request-terms.js";
+import type { UpstreamPool } from "../upstream/upstream.js";
+
+interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "authorize" | "logger"> {
+  readonly dataFolder: string;
+  readonly config: () => FleetConfig;
+  readonly pool: UpstreamPool;
+  /** The model that a name stands for. */
+  readonly nameOf: (name: string) => string;
+  /** Names that stand for no single model. */
+  readonly virtualModels: () => readonly string[];
+  readonly proxy: () => RunningProxy;
+}
+
+export function fleetBatches(options: FleetBatchesOptions): BatchService {
+  const { dataFolder, config, pool, nameOf, proxy } = options;
+  return new BatchService({
+    ...options,
+    folder: join(dataFolder, "batches"),
+    settings: () => settingsOf(config()),
+    submit: (line, sink) => proxy().submit({ ...line, headers: { ...line.headers, [BACKGROUND_HEADER]: "1" } }, sink),
+    modelOf: (body) => modelOf(body, pool.models(), nameOf, options.virtualModels()),
+    loadOf: (model) => {
+      // A line for a virtual model may go to any.
+      const models = options.virtualModels().includes(model) ? pool.models() : [model];
+      return loadOf(models, config(), pool, proxy());
+    },
+  });
+}
+
+function settingsOf({ batches, limits, timeouts }: FleetConfig): BatchSettings {
+  return {
+    isEnabled: batches.enabled,
+    maxInFlight: batches.maxInFlight,
+    keptSeconds: batches.retentionDays * 86_400,
+    maxTenantBytes: batches.maxBytesPerTenant,
+    maxTenantFiles: batches.maxFilesPerTenant,
+    maxOpenBatches: batches.maxOpenBatches,
+    maxLineBytes: limits.maxBodyBytes,
+    bodyTimeoutMs: timeouts.body,
+  };
+}
+
+function loadOf(
+  models: readonly string[],
+  { routing }: FleetConfig,
+  pool: UpstreamPool,
+  proxy: RunningProxy,
+): ModelLoad {
+  const byId = new Map(models.flatMap((model) => pool.upstreams(model).map((each) => [each.id, each] as const)));
+  const ready = [...byId.values()].filter(({ state }) => state === "ready");
+  const seats = ready.map(({ capacity }) => capacity.seats);
+  const isKnown = seats.every((each) => each !== undefined);
+  return {
+    numReady: ready.length,
+    seats: isKnown ? Math.floor(seats.reduce((sum, each) => sum + each!, 0) * routing.seatFactor) : undefined,
+    numInFlight: ready.reduce((sum, { id }) => sum + proxy.numInFlight(id), 0),
+    numWaiting: Math.max(0, ...models.map((model) => proxy.numWaiting(model))),
+    yieldsToOthers: ready.every(({ engine }) => engine === "millrace"),
+  };
+}

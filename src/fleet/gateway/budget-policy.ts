@@ -1,0 +1,108 @@
+/** Makes the policy of limits and budgets from the configuration, with its store. */
+
+import type { LimitedScope } from "../../gateway/budget/claims.js";
+import { EmbeddedStore } from "../../gateway/budget/embedded-store.js";
+import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
+import { PostgresStore } from "../../gateway/budget/postgres-store.js";
+import { RedisStore } from "../../gateway/budget/redis-store.js";
+import type { BudgetStore } from "../../gateway/budget/store.js";
+import { formatDollars } from "../../gateway/money.js";
+import { groupCommitOf } from "../../gateway/store/group-commit.js";
+import type { FleetConfig } from "../config/schema.js";
+import { limitsFrom } from "../config/sections/budgets.js";
+import type { EngineName } from "../upstream/engine.js";
+import type { PolicyContext } from "./policy-context.js";
+import { highestPrice, modelsBehind } from "./virtual-price.js";
+
+/** Engines that report token counts with every event. */
+const CONTINUOUS: readonly (EngineName | undefined)[] = ["millrace", "vllm"];
+/** Time between two lines of the log that say the same. */
+const QUIET_MS = 10_000;
+
+/** The policy is always there, since a reload or the admin API may set limits at any time; without limits it costs a request nothing. */
+export function createLimits(context: PolicyContext): LimitsPolicy {
+  const { config, models, ledger, logger } = context;
+  const say = quietly();
+  const policy = new LimitsPolicy({
+    openStore: () => openStore(context),
+    prices: ledger.prices,
+    highestPriceOf: (name) =>
+      highestPrice(config(), name, (model) => ledger.prices.priceOf(models.resolve(model) ?? model)),
+    modelScope: remembered(config),
+    modelOf: (name) => models.resolve(name) ?? name,
+    traits(model) {
+      const engines = modelsBehind(config(), model).map((each) => models.engine(models.resolve(each) ?? each));
+      const isPaid = engines.includes("openai");
+      return {
+        isPaid,
+        hasContinuousUsage: engines.every((engine) => CONTINUOUS.includes(engine)),
+        maxTokensField: isPaid ? "max_completion_tokens" : "max_tokens",
+      };
+    },
+    defaultOutputTokens: () => config().limits.defaultOutputTokens,
+    isFailOpen: () => config().budgets.whenStoreDown === "fail-open",
+    events: {
+      softLimit({ kind, id }, window, used, soft) {
+        const [spent, limit] = [used, soft].map((nano) => formatDollars(BigInt(nano)));
+        logger.warn({ kind, id, window, spent, softBudget: limit }, "a soft budget is passed");
+      },
+      unreserved: (err) => say("open", () => logger.warn({ err }, "requests with limits pass unchecked: no store")),
+      failed: (err, waiting) =>
+        say("failed", () => logger.warn({ err, waiting }, "what was spent could not be booked")),
+      lost: (settlements) => say("lost", () => logger.error({ settlements }, "what was spent will not be booked")),
+      recovered(charges) {
+        const nano = charges.reduce((sum, { money }) => sum + money, 0);
+        const dollars = formatDollars(BigInt(nano));
+        logger.warn(
+          { requests: charges.length, dollars },
+          "a gateway ended while requests ran: they are charged in full",
+        );
+      },
+    },
+    epochMs: () => Date.now(),
+    now: () => performance.now(),
+  });
+  if (hasLimits(config())) policy.open();
+  return policy;
+}
+
+function hasLimits({ models, apiKeys }: FleetConfig): boolean {
+  return models.some(({ limits }) => limits !== undefined) || apiKeys.some(({ scopes }) => scopes.length > 0);
+}
+
+function openStore({ config, database }: PolicyContext): BudgetStore {
+  const { store, url, storeTimeout: timeoutMs } = config().budgets;
+  const address = url?.reveal() ?? "";
+  if (store === "redis") return new RedisStore({ url: address, timeoutMs });
+  if (store === "postgresql") return new PostgresStore({ url: address, timeoutMs });
+  const opened = database();
+  return new EmbeddedStore({ database: opened, commits: groupCommitOf(opened), now: () => Date.now() });
+}
+
+/** The limits of each model, computed once for each configuration. */
+function remembered(config: () => FleetConfig): (model: string) => LimitedScope | undefined {
+  let of: FleetConfig | undefined;
+  let scopes = new Map<string, LimitedScope>();
+  return (model) => {
+    const now = config();
+    if (of !== now) {
+      of = now;
+      const limited = now.models.filter(({ limits }) => limits !== undefined);
+      scopes = new Map(
+        limited.map(({ name, limits }) => [name, { kind: "model", id: name, limits: limitsFrom(limits) }]),
+      );
+    }
+    return scopes.get(model);
+  };
+}
+
+/** Calls what is said under a name at most once in a while: a store that is down fails every request. */
+function quietly(): (name: string, say: () => void) => void {
+  const saidMs = new Map<string, number>();
+  return (name, say) => {
+    const now = performance.now();
+    if (now - (saidMs.get(name) ?? Number.NEGATIVE_INFINITY) < QUIET_MS) return;
+    saidMs.set(name, now);
+    say();
+  };
+}

@@ -1,0 +1,119 @@
+/** Makes the exact cache and the policy of Idempotency-Key from the configuration, with their store. */
+import type { AnswerStore } from "../../gateway/cache/answer-store.js";
+import { EmbeddedStore } from "../../gateway/cache/embedded-store.js";
+import { type CachedModel, ExactCache } from "../../gateway/cache/exact-cache.js";
+import { MemoryStore } from "../../gateway/cache/memory-store.js";
+import { RedisStore } from "../../gateway/cache/redis-store.js";
+import { SafeStore } from "../../gateway/cache/safe-store.js";
+import { Idempotency } from "../../gateway/idempotency/idempotency.js";
+import type { FleetConfig } from "../config/schema.js";
+import { cacheOf } from "../config/sections/cache.js";
+import { needsKeys } from "./authorize.js";
+import type { PolicyContext } from "./policy-context.js";
+
+/** @returns undefined if no model has a cache */
+export async function createExactCache(context: PolicyContext): Promise<ExactCache | undefined> {
+  const { config, models, metrics } = context;
+  const { cache, models: configured } = config();
+  if (!configured.some((model) => cacheOf(cache, model.cache).isEnabled)) return undefined;
+  const { maxBytes = DEFAULT_MAX_BYTES, memoryBytes = DEFAULT_MEMORY_BYTES } = cache ?? {};
+  return new ExactCache({
+    store: await openStore(context, "cache_exact", maxBytes, memoryBytes),
+    modelOf: remembered(config, (name, { cache: fleet, models: all }) => {
+      const model = models.resolve(name);
+      const entry = all.find((each) => each.name === model);
+      const settings = entry === undefined ? undefined : cacheOf(fleet, entry.cache);
+      if (model === undefined || settings?.isEnabled !== true) return undefined;
+      const isOwnEngine = models.engine(model) === "millrace";
+      return {
+        name: model,
+        isOwnEngine,
+        settings,
+        get version() {
+          return models.version(model);
+        },
+      };
+    }),
+    hasOwnKeys: () => needsKeys(config()),
+    onResult: (model, result, saved) => metrics.cacheAnswered(model, result, saved),
+  });
+}
+
+/** @returns undefined if the configuration switches it off */
+export async function createIdempotency(context: PolicyContext): Promise<Idempotency | undefined> {
+  const { config } = context;
+  const { idempotency } = config();
+  if (!idempotency.enabled) return undefined;
+  let store: Promise<AnswerStore> | undefined;
+  return new Idempotency({
+    // Most gateways never see the header, and need no database for it.
+    store: () => {
+      store ??= openStore(context, "idempotency", idempotency.maxBytes, 0);
+      return store;
+    },
+    settings: () => {
+      const { ttl: ttlMs, grace: graceMs, maxAnswerBytes } = config().idempotency;
+      return { ttlMs, graceMs, maxAnswerBytes };
+    },
+    hasOwnKeys: () => needsKeys(config()),
+  });
+}
+
+/** Names of changed keys that take effect only at the next start. */
+export function fixedCacheKeys(after: FleetConfig, before: FleetConfig): readonly string[] {
+  const of = ({ cache, idempotency, models }: FleetConfig): Readonly<Record<string, unknown>> => ({
+    cache: models.some((model) => cacheOf(cache, model.cache).isEnabled),
+    "cache.store": cache?.store,
+    "cache.max-bytes": cache?.maxBytes,
+    "cache.memory-bytes": cache?.memoryBytes,
+    "cache.redis-url": cache?.redisUrl?.reveal(),
+    "cache.redis-prefix": cache?.redisPrefix,
+    "idempotency.enabled": idempotency.enabled,
+    "idempotency.max-bytes": idempotency.maxBytes,
+  });
+  const [now, then] = [of(after), of(before)];
+  // Where the cache itself comes or goes, that says it.
+  const keys = now.cache === then.cache ? Object.keys(now) : ["cache", "idempotency.enabled", "idempotency.max-bytes"];
+  return keys.filter((key) => now[key] !== then[key]);
+}
+
+const MiB = 1024 * 1024;
+const DEFAULT_MAX_BYTES = 256 * MiB;
+const DEFAULT_MEMORY_BYTES = 64 * MiB;
+
+async function openStore(
+  { config, database, logger }: PolicyContext,
+  table: "cache_exact" | "idempotency",
+  maxBytes: number,
+  maxMemoryBytes: number,
+): Promise<AnswerStore> {
+  const { store = "embedded", redisUrl, redisPrefix = "" } = config().cache ?? {};
+  const onFailure = (err: unknown) =>
+    logger.warn({ err, store, table }, "kept answers cannot be reached, so requests go on without them");
+  const open = async (): Promise<AnswerStore> => {
+    if (store === "memory") return new MemoryStore(maxBytes);
+    if (store === "embedded") return new EmbeddedStore(database(), { table, maxBytes, maxMemoryBytes });
+    const prefix = table === "cache_exact" ? redisPrefix : `${redisPrefix}-${table}`;
+    // Commands fail beside the connection, and those failures are told.
+    return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes }, () => {});
+  };
+  return new SafeStore(await open(), onFailure);
+}
+
+/** Remembers what a name stands for as long as the configuration stays the same: it is asked for with every request. */
+function remembered(
+  config: () => FleetConfig,
+  find: (name: string, config: FleetConfig) => CachedModel | undefined,
+): (name: string) => CachedModel | undefined {
+  let known = new Map<string, CachedModel | undefined>();
+  let of: FleetConfig | undefined;
+  return (name) => {
+    const now = config();
+    if (of !== now) {
+      of = now;
+      known = new Map();
+    }
+    if (!known.has(name)) known.set(name, find(name, now));
+    return known.get(name);
+  };
+}

@@ -1,0 +1,193 @@
+/** Prices and the ledger as the configuration asks for them: the first policy, /admin/ledger, GET /v1/usage, and the deletion of old rows. */
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Hono } from "hono";
+import type { Logger } from "pino";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { AlertWatch } from "../../gateway/alerts/alert-watch.js";
+import { createAlertsApp } from "../../gateway/alerts/alerts-app.js";
+import { OPENAI } from "../../gateway/api/dialect.js";
+import { createLedgerApp, ownUsage } from "../../gateway/ledger/ledger-app.js";
+import { LedgerPolicy } from "../../gateway/ledger/ledger-policy.js";
+import { DAY_MS, LedgerStore, type LostCharge } from "../../gateway/ledger/ledger-store.js";
+import type { Policy } from "../../gateway/pipeline.js";
+import { HardwareMeter } from "../../gateway/prices/hardware-meter.js";
+import type { Price } from "../../gateway/prices/price.js";
+import { type BookSettings, ConfiguredPrices, type ModelPricing } from "../../gateway/prices/price-book.js";
+import { type Amounts, type PriceList, priceFrom, readPriceList } from "../../gateway/prices/price-list.js";
+import type { Caller } from "../../gateway/request.js";
+import type { Database } from "../../gateway/store/database.js";
+import { groupCommitOf } from "../../gateway/store/group-commit.js";
+import type { FleetConfig } from "../config/schema.js";
+import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
+import type { EngineName } from "../upstream/engine.js";
+
+export const OWN_USAGE_PATH = "/v1/usage";
+
+/** Time between two searches for old rows and for alerts, rows deleted in one transaction, and the pause between two. */
+const SWEEP_MS = 60_000;
+const SWEPT_ROWS = 500;
+const PAUSE_MS = 10;
+
+export interface LedgerContext {
+  /** The configuration now. */
+  readonly config: () => FleetConfig;
+  readonly database: () => Database.Database;
+  readonly logger: Logger;
+  /** The model that a client's name stands for. */
+  readonly modelOf: (name: string) => string;
+  readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
+  /** What the budgets charged for a request that an earlier process lost. */
+  readonly lostCharge?: LostCharge | undefined;
+}
+
+interface Started {
+  readonly store: LedgerStore;
+  readonly database: Database.Database;
+  readonly policy: Policy;
+  readonly alerts: AlertWatch | undefined;
+}
+
+export class Ledger {
+  /** What tokens cost; there also without a ledger, for budgets. */
+  readonly prices: ConfiguredPrices;
+  readonly #meter = new HardwareMeter(() => performance.now());
+  readonly #started: Started | undefined;
+  #settings: { readonly of: FleetConfig; readonly book: BookSettings } | undefined;
+  #list: PriceList | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #sweeping: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(private readonly context: LedgerContext) {
+    const { config, logger, modelOf } = context;
+    const epochMs = () => Date.now();
+    this.prices = new ConfiguredPrices(
+      () => this.#book(),
+      this.#meter,
+      () => this.#priceList(),
+      epochMs,
+    );
+    const { ledger, alerts: rules } = config();
+    if (ledger === undefined) return;
+    const database = context.database();
+    const store = new LedgerStore(database, groupCommitOf(database), logger);
+    const lost = store.recover(epochMs(), context.lostCharge);
+    if (lost > 0) logger.warn({ requests: lost }, "the gateway ended while requests ran; the ledger has them as lost");
+    const policy = new LedgerPolicy({
+      ...{ store, prices: this.prices, meter: this.#meter, logger, modelOf, epochMs },
+      hasCostHeader: () => ledger.costHeader,
+      now: () => performance.now(),
+    });
+    const alerts = rules && new AlertWatch({ ...alertRules(rules), database, logger, epochMs });
+    this.#started = { store, database, policy, alerts };
+    this.#timer = setInterval(() => {
+      this.#sweepNow(ledger);
+      void alerts?.look();
+    }, SWEEP_MS);
+    this.#timer.unref();
+  }
+
+  policies(): readonly Policy[] {
+    return this.#started === undefined ? [] : [this.#started.policy];
+  }
+
+  /** Paths under /admin; undefined without a ledger. */
+  adminApp(): Hono | undefined {
+    if (this.#started === undefined) return undefined;
+    const { database, alerts } = this.#started;
+    const app = new Hono().route("/", createLedgerApp(database));
+    return alerts === undefined ? app : app.route("/", createAlertsApp(alerts.store));
+  }
+
+  /** Answers GET /v1/usage. @returns whether the request is that */
+  handle(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): boolean {
+    const { database } = this.#started ?? {};
+    const [path, search = ""] = (incoming.url ?? "").split("?", 2);
+    if (database === undefined || path !== OWN_USAGE_PATH) return false;
+    Promise.resolve()
+      .then(async () => {
+        if (incoming.method !== "GET" && incoming.method !== "HEAD") {
+          throw new MillraceError("method_not_allowed", `expected GET ${OWN_USAGE_PATH}, got ${incoming.method}`);
+        }
+        const caller = await this.context.authorize(incoming.headers);
+        const query = Object.fromEntries(new URLSearchParams(search));
+        respondJson(outgoing, 200, requestId, ownUsage(database, caller, query));
+      })
+      .catch((thrown: unknown) => {
+        const error = toMillraceError(thrown);
+        logFailure(this.context.logger, error, requestId, OWN_USAGE_PATH);
+        respondWithError(outgoing, error, OPENAI, requestId);
+      });
+    return true;
+  }
+
+  /** Call after the last request and before the database closes. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#started?.alerts?.close();
+    await this.#sweeping;
+    this.#started?.store.flush();
+  }
+
+  #sweepNow({ keepDays, maxRows, hourlyDays }: NonNullable<FleetConfig["ledger"]>): void {
+    const { store } = this.#started!;
+    const sweep = async (): Promise<void> => {
+      const now = Date.now();
+      while (!this.#isClosed && store.prune(now - keepDays * DAY_MS, maxRows, SWEPT_ROWS)) await sleep(PAUSE_MS);
+      while (!this.#isClosed && store.rollUpDay(now - hourlyDays * DAY_MS)) await sleep(PAUSE_MS);
+    };
+    this.#sweeping ??= sweep()
+      .catch((thrown: unknown) => this.context.logger.error({ err: thrown }, "the ledger could not delete old rows"))
+      .finally(() => {
+        this.#sweeping = undefined;
+      });
+  }
+
+  #book(): BookSettings {
+    const config = this.context.config();
+    if (this.#settings?.of !== config) this.#settings = { of: config, book: bookOf(config) };
+    return this.#settings.book;
+  }
+
+  #priceList(): PriceList {
+    this.#list ??= readPriceList();
+    return this.#list;
+  }
+}
+
+function alertRules({ webhook, minCost, minRequests, coolDown }: NonNullable<FleetConfig["alerts"]>) {
+  return {
+    ...{ webhookUrl: webhook?.reveal(), coolDownMs: coolDown, minRequests },
+    // A threshold of judgement, not an account.
+    minCost: Number(minCost) / 1e9,
+  };
+}
+
+function bookOf({ models, prices, hardwarePrice, batchPriceShare }: FleetConfig): BookSettings {
+  return {
+    models: new Map(models.map((model) => [model.name, pricingOf(model, hardwarePrice)])),
+    prices: new Map(prices.map(({ model, ...amounts }) => [model, ownPrice(amounts)])),
+    batchThousandths: BigInt(Math.round(batchPriceShare * 1000)),
+  };
+}
+
+/** Servers of unknown kind may be paid APIs, too: their hour costs nothing here. */
+const APIS: readonly EngineName[] = ["openai", "anthropic", "google", "azure", "bedrock"];
+
+function pricingOf(model: FleetConfig["models"][number], fleetsHour: bigint | undefined): ModelPricing {
+  const { name, engine, attach, price, hardwarePrice } = model;
+  const isApi = APIS.includes(engine);
+  return {
+    price: price && ownPrice(price),
+    nanoPerHour: hardwarePrice ?? (isApi ? undefined : fleetsHour),
+    listNames: isApi ? [...attach.flatMap(({ modelName }) => modelName ?? []), name] : [],
+  };
+}
+
+/** The version says all there is, since the configuration may have changed when it is read. */
+function ownPrice(amounts: Amounts): Price {
+  const { input, cacheRead = input, cacheWrite = input, output } = amounts;
+  return priceFrom(`configured: ${input}, ${cacheRead}, ${cacheWrite}, ${output}`, amounts);
+}

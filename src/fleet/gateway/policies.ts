@@ -1,0 +1,26 @@
+/** The gateway's policies as the configuration asks for them, from the first to see a request to the last. */
+import type { Policy } from "../../gateway/pipeline.js";
+import { ModelAccess } from "../../gateway/tenants/model-access.js";
+import { hasTenants } from "./authorize.js";
+import { createLimits } from "./budget-policy.js";
+import { createExactCache, createIdempotency } from "./cache-policies.js";
+import { createGuardrails, createLangfuse } from "./hook-policies.js";
+import type { PolicyContext } from "./policy-context.js";
+import { createSemanticCache } from "./semantic-policy.js";
+
+/** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
+export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
+  const { config, models, ledger, virtual } = context;
+  const langfuse = createLangfuse(context);
+  const wanted = await Promise.all([
+    hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
+    langfuse?.outer,
+    createGuardrails(context),
+    langfuse?.inner,
+    createLimits(context),
+    createIdempotency(context),
+    createExactCache(context),
+    createSemanticCache(context),
+  ]);
+  return [...ledger.policies(), ...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
+}

@@ -1,0 +1,40 @@
+/** What the parts of the gateway need of the fleet. */
+import type Database from "libsql";
+import type { Logger } from "pino";
+import type { AnswerSink } from "../../gateway/answer.js";
+import type { CacheResult } from "../../gateway/cache/exact-cache.js";
+import type { Ending } from "../../gateway/pipeline.js";
+import type { TokenCounts } from "../../gateway/usage/record.js";
+import type { FleetConfig } from "../config/schema.js";
+import type { OwnRequest } from "../proxy/own-request.js";
+import type { EngineName } from "../upstream/engine.js";
+import type { Ledger } from "./ledger.js";
+import type { VirtualModels } from "./virtual-models.js";
+
+/** What policies know of the models. */
+export interface ModelDirectory {
+  /** The model that a client's name stands for. */
+  resolve(name: string): string | undefined;
+  engine(model: string): EngineName | undefined;
+  /** Identity of what answers under a model's own name; undefined while that is unknown. */
+  version(model: string): string | undefined;
+}
+
+/** Counts what policies did. */
+export interface PolicyMetrics {
+  cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
+}
+
+export interface PolicyContext {
+  /** The configuration now: a reload replaces it. */
+  readonly config: () => FleetConfig;
+  /** The gateway's database, opened at the first use. */
+  readonly database: () => Database.Database;
+  readonly models: ModelDirectory;
+  readonly metrics: PolicyMetrics;
+  /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */
+  readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
+  readonly logger: Logger;
+  readonly ledger: Ledger;
+  readonly virtual: VirtualModels;
+}

@@ -1,0 +1,211 @@
+/** Managed keys through the real proxy: what an administrator does, and what a key may then do. */
+import { pino } from "pino";
+import { afterEach, expect, test } from "vitest";
+import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { openDatabase } from "../../gateway/store/database.js";
+import { ModelAccess } from "../../gateway/tenants/model-access.js";
+import type { ScopeUsage } from "../../gateway/tenants/own-key.js";
+import { adminHandler } from "../admin.js";
+import { parseConfig } from "../config/read-config.js";
+import { Tenants } from "./tenants.js";
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+const FILE = `
+admin-key: boss
+managed-keys: true
+api-keys:
+  - {tenant: search, key: sk-search}
+models:
+  - {name: m, attach: [{url: "http://127.0.0.1:1"}]}
+`;
+
+interface Gateway {
+  readonly fleet: TestFleet;
+  admin(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly body: Json }>;
+  /** Status of a chat request, and its error's code. */
+  chat(key: string | undefined, body?: object): Promise<readonly [number, unknown]>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are compared, not computed with
+type Json = any;
+
+async function start(file = FILE, database = openDatabase(undefined)): Promise<Gateway> {
+  const config = parseConfig(file, "millrace.yaml", {});
+  const logger = pino({ level: "silent" });
+  const usage: ScopeUsage = {
+    requestsThisMinute: 3,
+    tokensThisMinute: 70,
+    concurrentRequests: 1,
+    budgets: [{ window: "day", spent: 250_000_000n, reserved: 1n, endsMs: 86_400_000 }],
+  };
+  const tenants = new Tenants({ config, database: () => database, logger, usageOf: () => usage });
+  const admin = adminHandler({
+    instances: () => [],
+    drain: async () => {},
+    restart: async () => {},
+    scale: () => ({ instances: 1, limitedBy: undefined }),
+    metrics: async () => ({ text: "", contentType: "text/plain" }),
+    adminKey: () => config.adminKey,
+    inBackground: () => {},
+    parts: [tenants.adminApp() ?? []].flat(),
+  });
+  const fleet = await startFleet([answerJson({ id: "c" })], {
+    proxy: {
+      authorize: (headers) => tenants.authorize(headers),
+      policies: [new ModelAccess((name) => name)],
+      handleOther: (...request) => tenants.handle(...request) || admin(...request),
+    },
+  });
+  closing.push(async () => {
+    await fleet.stop();
+    await tenants.close();
+  });
+  return {
+    fleet,
+    admin: async (method, path, body) => {
+      const answer = await fetch(`${fleet.proxy.url}/admin${path}`, {
+        method,
+        headers: { authorization: "Bearer boss" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      return { status: answer.status, body: await answer.json() };
+    },
+    chat: async (key, body = {}) => {
+      const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
+      const answer = await fleet.post("/v1/chat/completions", { model: "m", messages: [], ...body }, { headers });
+      return [answer.status, ((await answer.json()) as Json).error?.code] as const;
+    },
+  };
+}
+
+test("a key works from its creation to its revocation, beside the keys of the file", async () => {
+  const { admin, chat } = await start();
+  expect(await chat(undefined)).toEqual([401, "invalid_api_key"]);
+  expect(await chat("mk-nobody")).toEqual([401, "invalid_api_key"]);
+  const { status, body: made } = await admin("POST", "/keys", { name: "laptop" });
+  expect([status, made.org, made.key]).toEqual([201, "default", expect.stringMatching(/^mk-[\w-]{43}$/)]);
+  expect(await chat(made.key)).toEqual([200, undefined]);
+  expect(await chat("sk-search")).toEqual([200, undefined]);
+  const { body: shown } = await admin("GET", `/keys/${made.id}`);
+  expect(shown).toMatchObject({ name: "laptop", last_used_at: expect.any(Number), revoked_at: null });
+  expect(JSON.stringify(shown)).not.toContain(made.key);
+  expect((await admin("DELETE", `/keys/${made.id}`)).body.revoked_at).toEqual(expect.any(Number));
+  expect(await chat(made.key)).toEqual([401, "invalid_api_key"]);
+  expect((await admin("GET", "/keys")).body.data).toEqual([]);
+  expect((await admin("GET", "/keys?ended=true")).body.data).toHaveLength(1);
+});
+
+test("models are allowed where the organisation, the team and the key allow them", async () => {
+  const { admin, chat, fleet } = await start();
+  await admin("POST", "/orgs", { id: "acme", models: ["m*"] });
+  await admin("POST", "/teams", { org: "acme", id: "search" });
+  const { body: made } = await admin("POST", "/keys", { name: "k", team: "acme/search", models: ["m"] });
+  const models = async () => {
+    const answer = await fetch(`${fleet.proxy.url}/v1/models`, { headers: { "x-api-key": made.key } });
+    return ((await answer.json()) as Json).data.map(({ id }: Json) => id);
+  };
+  expect([await chat(made.key), await models()]).toEqual([[200, undefined], ["m"]]);
+  expect((await admin("PATCH", "/teams/acme/search", { models: ["other"] })).status).toBe(200);
+  expect([await chat(made.key), await models()]).toEqual([[403, "model_not_allowed"], []]);
+  await admin("PATCH", "/teams/acme%2Fsearch", { models: null });
+  expect(await chat(made.key)).toEqual([200, undefined]);
+  // A deleted team takes its keys along.
+  await admin("DELETE", "/teams/acme/search");
+  expect(await chat(made.key)).toEqual([401, "invalid_api_key"]);
+});
+
+test("a rotated key's old text is valid for the grace period only", async () => {
+  const { admin, chat } = await start();
+  const { body: made } = await admin("POST", "/keys", { name: "k" });
+  const { body: second } = await admin("POST", `/keys/${made.id}/rotate`, {});
+  expect(second.previous_valid_until - Date.now() / 1000).toBeCloseTo(86_400, -2);
+  expect([await chat(made.key), await chat(second.key)]).toEqual([
+    [200, undefined],
+    [200, undefined],
+  ]);
+  const { body: third } = await admin("POST", `/keys/${made.id}/rotate`, { grace_seconds: 0 });
+  const codes = [await chat(made.key), await chat(second.key), await chat(third.key)];
+  expect(codes.map(([status]) => status)).toEqual([401, 401, 200]);
+});
+
+test("GET /v1/key shows a key its own limits and what it has used", async () => {
+  const { admin, fleet } = await start();
+  const budgets = { day: { hard: "5", soft: 4.25 } };
+  const { body: made } = await admin("POST", "/keys", { name: "k", requests_per_minute: 60, budgets });
+  const ask = async (key: string) => {
+    const answer = await fetch(`${fleet.proxy.url}/v1/key`, { headers: { authorization: `Bearer ${key}` } });
+    return [answer.status, (await answer.json()) as Json] as const;
+  };
+  const [status, shown] = await ask(made.key);
+  expect(status).toBe(200);
+  expect(shown).toMatchObject({ id: made.id, tenant: "org:default", name: "k" });
+  expect(shown.scopes).toMatchObject([
+    { kind: "org", id: "default", budgets: {} },
+    {
+      kind: "key",
+      id: made.id,
+      limits: { requests_per_minute: 60, tokens_per_minute: null },
+      used: { requests_this_minute: 3, tokens_this_minute: 70, concurrent_requests: 1 },
+      budgets: { day: { hard: "5", soft: "4.25", spent: "0.25", reserved: "0.000000001", ends_at: 86_400 } },
+    },
+  ]);
+  expect(await ask("sk-search")).toMatchObject([200, { id: null, tenant: "search", scopes: [] }]);
+  expect((await ask("mk-nobody"))[0]).toBe(401);
+});
+
+test("every change is in the audit, without the texts of keys", async () => {
+  const { admin } = await start();
+  await admin("POST", "/orgs", { id: "acme" });
+  const { body: made } = await admin("POST", "/keys", { name: "k", org: "acme" });
+  await admin("PATCH", `/keys/${made.id}`, { name: "renamed" });
+  await admin("POST", `/keys/${made.id}/rotate`, {});
+  await admin("DELETE", "/orgs/acme");
+  const { body: first } = await admin("GET", "/audit?limit=4");
+  const { body: rest } = await admin("GET", `/audit?limit=4&after=${first.last_id}`);
+  const rows = [...first.data, ...rest.data].map(({ action, kind }: Json) => `${action} ${kind}`);
+  expect(rows).toEqual(["revoke key", "delete org", "rotate key", "update key", "create key", "create org"]);
+  expect([first.has_more, rest.has_more]).toEqual([true, false]);
+  expect(first.data[0]).toMatchObject({ actor: "admin-key", id: made.id, request_id: expect.any(String) });
+  expect(JSON.stringify([first, rest])).not.toContain(made.key);
+});
+
+test.each([
+  ["POST", "/keys", {}, "invalid_parameter", 400],
+  ["POST", "/keys", { name: "k", nonsense: 1 }, "invalid_parameter", 400],
+  ["POST", "/keys", { name: "k", org: "nobody" }, "not_found", 404],
+  ["POST", "/keys", { name: "k", budgets: { day: { hard: "1e9" } } }, "invalid_parameter", 400],
+  ["POST", "/keys", { name: "k", budgets: { day: { hard: 1, soft: 2 } } }, "invalid_parameter", 400],
+  ["POST", "/keys", { name: "k", budgets: { year: { hard: 1 } } }, "invalid_parameter", 400],
+  ["POST", "/keys", { name: "k", requests_per_minute: -1 }, "invalid_parameter", 400],
+  ["POST", "/orgs", { id: "default" }, "already_exists", 409],
+  ["POST", "/orgs", { id: "a/b" }, "invalid_parameter", 400],
+  ["POST", "/teams", { id: "t", org: "nobody" }, "not_found", 404],
+  ["PATCH", "/keys/nobody", { name: "k" }, "not_found", 404],
+  ["PATCH", "/orgs/default", { models: "m" }, "invalid_parameter", 400],
+  ["PATCH", "/orgs/default", { expires_at: 1 }, "invalid_parameter", 400],
+  ["DELETE", "/orgs/default", undefined, "invalid_parameter", 400],
+  ["GET", "/keys?limit=0", undefined, "invalid_parameter", 400],
+  ["GET", "/audit?after=x", undefined, "invalid_parameter", 400],
+] as const)("%s %s %j is refused", async (method, path, body, code, status) => {
+  const { admin } = await start();
+  const answer = await admin(method, path, body);
+  expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
+});
+
+test("a store that cannot be read is 503 for keys that are not known, and the file's keys go on", async () => {
+  const database = openDatabase(undefined);
+  const before = await start(FILE, database);
+  const { body: made } = await before.admin("POST", "/keys", { name: "k" });
+  database.exec("UPDATE tenant_scopes SET settings = '{' WHERE kind = 'key'");
+  const { admin, chat } = await start(FILE, database);
+  expect(await chat(made.key)).toEqual([503, "key_store_unavailable"]);
+  expect(await chat("sk-search")).toEqual([200, undefined]);
+  expect(await chat("sk-wrong")).toEqual([401, "invalid_api_key"]);
+  expect((await admin("GET", `/keys/${made.id}`)).status).toBe(503);
+  // It had been read before the damage.
+  expect(await before.chat(made.key)).toEqual([200, undefined]);
+});

@@ -1,0 +1,63 @@
+/** What a virtual model may cost at most: the dearest model of a route, all models of a cascade. A budget reserves that, and pays what was used. */
+import type { Price } from "../../gateway/prices/price.js";
+import type { FleetConfig } from "../config/schema.js";
+
+type Virtual = Pick<FleetConfig, "routes" | "cascades">;
+
+/** Routes lead to cascades, and cascades to models. */
+const MAX_DEPTH = 3;
+
+const isNamed =
+  (name: string) =>
+  (entry: { readonly name: string; readonly aliases: readonly string[] }): boolean =>
+    entry.name === name || entry.aliases.includes(name);
+
+function targetsOf({ rules, fallback }: Virtual["routes"][number]): readonly string[] {
+  const targets = [...rules.flatMap(({ to }) => to.map(({ model }) => model)), ...Object.values(fallback).flat()];
+  return [...new Set(targets.filter((each) => each !== undefined))];
+}
+
+/** All models that may answer for a name; the name alone if it is no virtual one's. */
+export function modelsBehind(config: Virtual, name: string, depth = 0): readonly string[] {
+  const cascade = config.cascades.find(isNamed(name));
+  if (cascade !== undefined) return [cascade.small, cascade.large];
+  const route = config.routes.find(isNamed(name));
+  if (route === undefined || depth >= MAX_DEPTH) return [name];
+  return [...new Set(targetsOf(route).flatMap((each) => modelsBehind(config, each, depth + 1)))];
+}
+
+/** @returns undefined if one of the models has no price */
+export function highestPrice(
+  config: Virtual,
+  name: string,
+  priceOf: (model: string) => Price | undefined,
+  depth = 0,
+): Price | undefined {
+  const cascade = config.cascades.find(isNamed(name));
+  if (cascade !== undefined) {
+    const { small, large, agreement } = cascade;
+    // Every sample of the small model is an answer that is paid for.
+    const answers = [...Array<string>(1 + (agreement?.samples ?? 0)).fill(small), large];
+    return combined(answers.map(priceOf), (a, b) => a + b);
+  }
+  const route = config.routes.find(isNamed(name));
+  if (route === undefined || depth >= MAX_DEPTH) return priceOf(name);
+  const prices = targetsOf(route).map((each) => highestPrice(config, each, priceOf, depth + 1));
+  return combined(prices, (a, b) => (a > b ? a : b));
+}
+
+function combined(prices: readonly (Price | undefined)[], by: (a: bigint, b: bigint) => bigint): Price | undefined {
+  const known = prices.filter((price) => price !== undefined);
+  const [first, ...rest] = known;
+  if (first === undefined || known.length < prices.length) return undefined;
+  return rest.reduce(
+    (sum, each) => ({
+      version: sum.version,
+      fresh: by(sum.fresh, each.fresh),
+      cacheRead: by(sum.cacheRead, each.cacheRead),
+      cacheWrite: by(sum.cacheWrite, each.cacheWrite),
+      output: by(sum.output, each.output),
+    }),
+    first,
+  );
+}

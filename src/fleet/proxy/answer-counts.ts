@@ -1,0 +1,35 @@
+/** The token counts of one answer: read from its bytes, or from a provider's answer as it is translated. */
+import { type TokenUsage, UsageReader } from "../../gateway/api/usage.js";
+import type { Translation } from "../../gateway/dialects/translation.js";
+import type { TokenCounts } from "../../gateway/usage/record.js";
+import { promptTokensOf } from "../../gateway/usage/token-counts.js";
+
+export class AnswerCounts {
+  /** Gets the bytes of the answer; undefined: nobody wants to know. */
+  readonly reader: UsageReader | undefined;
+
+  constructor(
+    isWanted: boolean,
+    private readonly translation: Translation | undefined,
+  ) {
+    if (isWanted) this.reader = new UsageReader();
+  }
+
+  /** Of a whole answer. */
+  whole(): TokenCounts | undefined {
+    return this.translation === undefined ? this.reader?.counts() : this.translation.counts();
+  }
+
+  /** For observers. */
+  usage(): TokenUsage | undefined {
+    if (this.translation === undefined) return this.reader?.read();
+    const counts = this.translation.counts();
+    return counts && { inputTokens: promptTokensOf(counts), outputTokens: counts.output };
+  }
+
+  /** Of an answer that was cut after it had begun. @param promptTokens as the router counted or estimated them */
+  cut(promptTokens: number): TokenCounts | undefined {
+    if (this.reader === undefined) return this.translation?.counts();
+    return this.reader.estimate(promptTokens, this.translation?.counts());
+  }
+}

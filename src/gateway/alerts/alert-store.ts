@@ -1,0 +1,101 @@
+/** Alerts in the gateway's database: each is stored once, and stays due until the webhook has taken it. */
+import type { Database, Statement } from "../store/database.js";
+import type { Finding } from "./judge-hour.js";
+
+export interface Alert extends Finding {
+  /** Unique; the webhook's receiver tells repetitions by it. */
+  readonly id: string;
+  /** Milliseconds since 1970: when it was found, and the first of the hour that it is about. */
+  readonly foundMs: number;
+  readonly hourMs: number;
+  /** "" where it is about everybody. */
+  readonly tenant: string;
+  readonly key: string;
+  readonly text: string;
+}
+
+interface AlertColumns {
+  readonly seq: number;
+  readonly id: string;
+  readonly found_ms: number;
+  readonly hour_ms: number;
+  readonly tenant: string;
+  readonly key: string;
+  readonly metric: Finding["metric"];
+  readonly value: number;
+  readonly expected: number;
+  readonly text: string;
+  readonly tries: number;
+  readonly due_ms: number | null;
+  readonly delivered_ms: number | null;
+}
+
+export interface StoredAlert {
+  readonly seq: number;
+  readonly alert: Alert;
+  readonly tries: number;
+  readonly deliveredMs: number | null;
+}
+
+const MAX_ALERTS = 10_000;
+
+export class AlertStore {
+  readonly #insert: Statement;
+  readonly #last: Statement;
+
+  constructor(private readonly database: Database.Database) {
+    database.exec(`CREATE TABLE IF NOT EXISTS alerts (
+      seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, found_ms INTEGER, hour_ms INTEGER, tenant TEXT, key TEXT,
+      metric TEXT, value REAL, expected REAL, text TEXT, tries INTEGER, due_ms INTEGER, delivered_ms INTEGER);
+      CREATE INDEX IF NOT EXISTS alerts_of ON alerts (tenant, key, metric, found_ms);
+      CREATE INDEX IF NOT EXISTS alerts_due ON alerts (due_ms) WHERE due_ms IS NOT NULL`);
+    this.#insert = database.prepare(
+      "INSERT OR IGNORE INTO alerts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, NULL)",
+    );
+    this.#last = database.prepare("SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ?");
+  }
+
+  /**
+   * @param coolDownMs since the last alert of the same series and metric, within which this one is dropped
+   * @param isDue whether a webhook is to get it
+   * @returns whether it is new
+   */
+  add(alert: Alert, coolDownMs: number, isDue: boolean): boolean {
+    const { id, foundMs, hourMs, tenant, key, metric, value, expected, text } = alert;
+    const last = (this.#last.get([tenant, key, metric]) as { readonly ms: number | null }).ms;
+    if (last !== null && foundMs - last < coolDownMs) return false;
+    const due = isDue ? foundMs : null;
+    const { changes } = this.#insert.run([id, foundMs, hourMs, tenant, key, metric, value, expected, text, due]);
+    this.database.prepare("DELETE FROM alerts WHERE seq <= (SELECT max(seq) FROM alerts) - ?").run(MAX_ALERTS);
+    return changes > 0;
+  }
+
+  /** Alerts that the webhook is to get now, the oldest first. */
+  due(nowMs: number, atMost: number): StoredAlert[] {
+    const sql = "SELECT * FROM alerts WHERE due_ms <= ? ORDER BY due_ms LIMIT ?";
+    return (this.database.prepare(sql).all(nowMs, atMost) as AlertColumns[]).map(stored);
+  }
+
+  delivered(seq: number, atMs: number): void {
+    this.database
+      .prepare("UPDATE alerts SET due_ms = NULL, delivered_ms = ?, tries = tries + 1 WHERE seq = ?")
+      .run(atMs, seq);
+  }
+
+  /** @param nextMs when to try again; undefined: not any more */
+  failed(seq: number, nextMs: number | undefined): void {
+    this.database.prepare("UPDATE alerts SET due_ms = ?, tries = tries + 1 WHERE seq = ?").run(nextMs ?? null, seq);
+  }
+
+  /** From the newest to the oldest. */
+  page(before: number, limit: number): StoredAlert[] {
+    const sql = "SELECT * FROM alerts WHERE seq < ? ORDER BY seq DESC LIMIT ?";
+    return (this.database.prepare(sql).all(before, limit) as AlertColumns[]).map(stored);
+  }
+}
+
+function stored(row: AlertColumns): StoredAlert {
+  const { seq, id, found_ms: foundMs, hour_ms: hourMs, tenant, key, metric, value, expected, text } = row;
+  const alert = { id, foundMs, hourMs, tenant, key, metric, value, expected, text };
+  return { seq, alert, tries: row.tries, deliveredMs: row.delivered_ms };
+}

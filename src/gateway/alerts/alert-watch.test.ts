@@ -1,0 +1,144 @@
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pino } from "pino";
+import { afterEach, expect, test } from "vitest";
+import { HOUR_MS } from "../ledger/hour-sums.js";
+import { ADD_TO_HOUR, createLedgerTables, SUMS } from "../ledger/ledger-tables.js";
+import { openDatabase } from "../store/database.js";
+import { AlertWatch } from "./alert-watch.js";
+import { createAlertsApp } from "./alerts-app.js";
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+const WEEK_HOURS = 168;
+const START = Date.parse("2026-01-05");
+/** Six weeks later, within an hour. */
+const NOW = START + 6 * WEEK_HOURS * HOUR_MS + 600_000;
+
+interface Receiver {
+  readonly url: string;
+  readonly received: { readonly headers: IncomingHttpHeaders; readonly body: Record<string, unknown> }[];
+  status: number;
+}
+
+async function receiver(): Promise<Receiver> {
+  const server = createServer(async (incoming, outgoing) => {
+    let text = "";
+    for await (const chunk of incoming) text += chunk;
+    it.received.push({ headers: incoming.headers, body: JSON.parse(text) });
+    outgoing.writeHead(it.status).end("thanks");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(() => server.close());
+  const it: Receiver = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    received: [],
+    status: 200,
+  };
+  return it;
+}
+
+/** Two keys that spend a dollar an hour each, and what one of them spends in some hours instead. */
+function ledger(dollars: Readonly<Record<number, number>>) {
+  const database = openDatabase(undefined);
+  createLedgerTables(database);
+  const add = database.prepare(ADD_TO_HOUR);
+  const insert = (hour: number, key: string, cost: number): void => {
+    const sums: Record<string, number> = {
+      requests: 100,
+      attempts: 100,
+      fresh: 50_000,
+      output: 10_000,
+      cost: cost * 1e9,
+    };
+    add.run([hour, "acme", "", key, "m", "openai", 200, ...SUMS.map((name) => sums[name] ?? 0)]);
+  };
+  const thisHour = NOW - (NOW % HOUR_MS);
+  database.exec("BEGIN");
+  for (let hour = START; hour < thisHour; hour += HOUR_MS) {
+    insert(hour, "k1", dollars[(hour - thisHour) / HOUR_MS] ?? 1);
+    insert(hour, "k2", 1);
+  }
+  if (dollars[0] !== undefined) insert(thisHour, "k1", dollars[0]);
+  database.exec("COMMIT");
+  return database;
+}
+
+function watch(database: ReturnType<typeof openDatabase>, webhookUrl: string | undefined, time = { now: NOW }) {
+  const options = {
+    database,
+    logger: pino({ level: "silent" }),
+    webhookUrl,
+    coolDownMs: 6 * HOUR_MS,
+    minCost: 1,
+    minRequests: 20,
+  };
+  const made = new AlertWatch({ ...options, epochMs: () => time.now });
+  closing.push(() => made.close());
+  return made;
+}
+
+test("a dear hour is found for its key and for all, sent once each, and listed", async () => {
+  const hook = await receiver();
+  const database = ledger({ [-1]: 40 });
+  const alerts = watch(database, hook.url);
+  await alerts.look();
+  await alerts.look();
+  expect(hook.received.map(({ headers, body }) => [headers["x-millrace-alert-id"], body.text])).toEqual([
+    ["spend all 2026-02-15T23", "all: $41.00 spent, about $2.00 is usual, in the hour from 23:00 UTC"],
+    ["spend acme/k1 2026-02-15T23", "acme/k1: $40.00 spent, about $1.00 is usual, in the hour from 23:00 UTC"],
+  ]);
+  expect(hook.received[1]!.body).toMatchObject({ metric: "spend", tenant: "acme", key: "k1", value: 40 });
+  // Another gateway on the same database has nothing to add.
+  await watch(database, hook.url).look();
+  expect(hook.received).toHaveLength(2);
+  const app = createAlertsApp(alerts.store);
+  const list = async (query: string) =>
+    (await (await app.request(`/alerts${query}`)).json()) as Record<string, unknown>;
+  expect(await list("?limit=1")).toMatchObject({ data: [{ key: "k1", tries: 1 }], has_more: true, next_cursor: 2 });
+  expect(await list("?cursor=2")).toMatchObject({ data: [{ key: "" }], has_more: false });
+});
+
+test("an hour that is dear before it is over is found at once, and not again within the cool-down", async () => {
+  const database = ledger({ 0: 30 });
+  const time = { now: NOW };
+  const alerts = watch(database, undefined, time);
+  await alerts.look();
+  expect(alerts.store.page(100, 10)).toMatchObject([{ alert: { metric: "spend", key: "k1" }, deliveredMs: null }]);
+  time.now += HOUR_MS;
+  await alerts.look();
+  expect(alerts.store.page(100, 10).filter(({ alert }) => alert.key === "k1")).toHaveLength(1);
+});
+
+test("a webhook that fails is tried again later and later, with the same id", async () => {
+  const hook = await receiver();
+  hook.status = 500;
+  const time = { now: NOW };
+  const alerts = watch(ledger({ [-1]: 40 }), hook.url, time);
+  const idsAfter = async (minutes: number) => {
+    time.now = NOW + minutes * 60_000;
+    await alerts.look();
+    return hook.received.splice(0).map(({ headers }) => headers["x-millrace-alert-id"]);
+  };
+  const both = ["spend all 2026-02-15T23", "spend acme/k1 2026-02-15T23"];
+  expect(await idsAfter(0)).toEqual(both);
+  expect(await idsAfter(0.5)).toEqual([]);
+  expect(await idsAfter(1)).toEqual(both);
+  expect(await idsAfter(2)).toEqual([]);
+  hook.status = 204;
+  expect(await idsAfter(3)).toEqual(both);
+  expect(await idsAfter(40)).toEqual([]);
+  expect(alerts.store.page(100, 10)).toMatchObject([{ tries: 3, deliveredMs: NOW + 180_000 }, { tries: 3 }]);
+});
+
+test("a quiet ledger, and an empty one, give nothing", async () => {
+  for (const database of [ledger({}), openDatabase(undefined)]) {
+    createLedgerTables(database);
+    const alerts = watch(database, undefined);
+    await alerts.look();
+    expect(alerts.store.page(100, 10)).toEqual([]);
+  }
+});

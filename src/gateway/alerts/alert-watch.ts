@@ -1,0 +1,115 @@
+/** Judges each hour of each key, and of all together, when it is over, and spend also before; stores what it finds, and has it sent. */
+import { setImmediate as turn } from "node:timers/promises";
+import type { RequestLogger } from "../../core/request-logger.js";
+import { HOUR_MS } from "../ledger/hour-sums.js";
+import type { Database } from "../store/database.js";
+import { type Alert, AlertStore } from "./alert-store.js";
+import { activeSeries, hoursOf, type Series } from "./hours.js";
+import { type AlertRules, type Finding, judgeHour, judgeSpend, type Metric } from "./judge-hour.js";
+import { HISTORY_WEEKS } from "./level-alarm.js";
+import { Webhook } from "./webhook.js";
+
+export interface AlertOptions extends AlertRules {
+  readonly database: Database.Database;
+  readonly logger: RequestLogger;
+  readonly webhookUrl: string | undefined;
+  readonly coolDownMs: number;
+  readonly epochMs: () => number;
+}
+
+/** Keys that are judged each hour: the dearest. */
+const MAX_SERIES = 500;
+const HISTORY_HOURS = HISTORY_WEEKS * 168 + 1;
+
+export class AlertWatch {
+  readonly store: AlertStore;
+  readonly #webhook: Webhook | undefined;
+  /** The hour that is judged next; undefined before the first. */
+  #nextHourMs: number | undefined;
+  #looking: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(private readonly options: AlertOptions) {
+    const { database, webhookUrl: url, epochMs, logger } = options;
+    this.store = new AlertStore(database);
+    const onFailure = (alert: Alert, err: string, isLast: boolean): void =>
+      logger.warn({ alert: alert.id, err }, isLast ? "an alert could not be sent" : "an alert could not be sent yet");
+    this.#webhook = url === undefined ? undefined : new Webhook({ store: this.store, url, epochMs, onFailure });
+  }
+
+  /** Call about once a minute. Never rejects; while one look runs, further calls wait for it. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look()
+      .catch((thrown: unknown) => this.options.logger.error({ err: thrown }, "the search for alerts failed"))
+      .finally(() => {
+        this.#looking = undefined;
+      });
+    return this.#looking;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#webhook?.close();
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const now = this.options.epochMs();
+    const current = now - (now % HOUR_MS);
+    // After a pause, only the last hour that is over: older news is none.
+    if (this.#nextHourMs === undefined || this.#nextHourMs < current) {
+      await this.#judgeAll(current - HOUR_MS, judgeHour);
+      this.#nextHourMs = current;
+    }
+    await this.#judgeAll(current, (hours, rules) => [judgeSpend(hours, rules)].filter((each) => each !== undefined));
+    await this.#webhook?.sendDue();
+  }
+
+  async #judgeAll(
+    hourMs: number,
+    judge: (hours: ReturnType<typeof hoursOf>, rules: AlertRules) => Finding[],
+  ): Promise<void> {
+    const { database } = this.options;
+    const series = activeSeries(database, hourMs, MAX_SERIES);
+    // One key alone is everybody.
+    for (const each of series.length === 1 ? series : [undefined, ...series]) {
+      if (this.#isClosed) return;
+      const hours = hoursOf(database, each, hourMs, HISTORY_HOURS);
+      for (const finding of judge(hours, this.options)) this.#add(finding, each, hourMs);
+      await turn();
+    }
+  }
+
+  #add(finding: Finding, series: Series | undefined, hourMs: number): void {
+    const { epochMs, coolDownMs, logger } = this.options;
+    const { tenant, key } = series ?? { tenant: "", key: "" };
+    const hour = new Date(hourMs).toISOString().slice(0, 13);
+    const whose = series === undefined ? "all" : [tenant, key].filter((part) => part !== "").join("/") || "all";
+    const text = `${whose}: ${SAYINGS[finding.metric](finding)} in the hour from ${hour.slice(11)}:00 UTC`;
+    const alert = {
+      ...finding,
+      id: `${finding.metric} ${whose} ${hour}`,
+      foundMs: epochMs(),
+      hourMs,
+      tenant,
+      key,
+      text,
+    };
+    if (this.store.add(alert, coolDownMs, this.#webhook !== undefined)) {
+      logger.warn({ metric: finding.metric, tenant, key, value: finding.value, expected: finding.expected }, text);
+    }
+  }
+}
+
+const dollars = (value: number): string => `$${value.toFixed(2)}`;
+const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
+
+const SAYINGS: Readonly<Record<Metric, (finding: Finding) => string>> = {
+  spend: ({ value, expected }) => `${dollars(value)} spent, about ${dollars(expected)} is usual,`,
+  tokens_per_request: ({ value, expected }) =>
+    `${Math.round(value)} tokens a request, about ${Math.round(expected)} are usual,`,
+  error_share: ({ value, expected }) => `${percent(value)} of requests failed, ${percent(expected)} is usual,`,
+  refusal_share: ({ value, expected }) => `${percent(value)} of requests were refused, ${percent(expected)} is usual,`,
+  retry_share: ({ value, expected }) => `${percent(value)} of attempts were repeated, ${percent(expected)} is usual,`,
+  hit_share: ({ value, expected }) => `${percent(value)} of requests came from a cache, ${percent(expected)} is usual,`,
+};

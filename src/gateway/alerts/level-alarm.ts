@@ -1,0 +1,92 @@
+/**
+ * Finds an hour whose level is unusual for its place in the week. Levels are compared as logarithms: a doubling of little weighs what a doubling of much does.
+ * With four weeks of history the expectation is the median of the same hour in those weeks, and an hour is unusual if it is a multiple of that, far out in
+ * units of the spread of all hours around their own expectations, and farther than any of them. With less the expectation is a moving average, and an hour is
+ * unusual if it is a multiple of the highest before it.
+ */
+import { leaveOneOut, median, spreadOf } from "./robust.js";
+
+export interface LevelRules {
+  /** Added to each value, so that hours without any are comparable: values far below it are all the same. */
+  readonly floor: number;
+}
+
+/** Distance in units of the spread. */
+const MIN_Z = 6;
+/** Multiple of the expectation. */
+const MIN_RATIO = 2;
+/** A series that never changes still may by a tenth. */
+const MIN_SPREAD = 0.1;
+const HOURS_OF_WEEK = 168;
+export const HISTORY_WEEKS = 8;
+const MIN_WEEKS = 4;
+/** Less says nothing, since it lacks a second day. */
+const MIN_HOURS = 48;
+/** The moving average remembers about two days. */
+const EWMA_SHARE = 1 / 48;
+/** Of the highest hour, where there are less than four weeks. */
+const YOUNG_RATIO = 3;
+
+export interface Unusual {
+  readonly value: number;
+  readonly expected: number;
+}
+
+/**
+ * @param history values of the hours before, the last one last; undefined: nothing to see in that hour
+ * @param value of the hour after them
+ * @returns undefined if the value is not unusually high
+ */
+export function levelAlarm(history: Values, value: number, { floor }: LevelRules): Unusual | undefined {
+  const levelOf = (each: number): number => Math.log(each + floor);
+  const level = levelOf(value);
+  const own = sameHours(history, 0).map(levelOf);
+  const isYoung = own.length < MIN_WEEKS;
+  const expected = isYoung ? recentMean(history, levelOf) : median(own);
+  // Most hours end here, before the costly part.
+  if (!(level - expected >= Math.log(MIN_RATIO))) return undefined;
+  if (!(isYoung ? isRecord(history, value + floor, floor) : isFarOut(history, level - expected, levelOf)))
+    return undefined;
+  return { value, expected: Math.max(0, Math.exp(expected) - floor) };
+}
+
+type Values = readonly (number | undefined)[];
+
+/** Values of the weeks before at the hour that is `offset` before the hour to be judged. */
+function sameHours(history: Values, offset: number): number[] {
+  const values: number[] = [];
+  for (let week = offset === 0 ? 1 : 0; week < HISTORY_WEEKS + (offset === 0 ? 1 : 0); week++) {
+    const value = history[history.length - offset - week * HOURS_OF_WEEK];
+    if (value !== undefined) values.push(value);
+  }
+  return values;
+}
+
+/** Far in units of the spread, and farther than any hour before was from the same hour of the other weeks. */
+function isFarOut(history: Values, distance: number, levelOf: (value: number) => number): boolean {
+  const residuals: number[] = [];
+  for (let offset = 0; offset < HOURS_OF_WEEK; offset++) {
+    const levels = sameHours(history, offset).map(levelOf);
+    if (levels.length >= MIN_WEEKS) for (const residual of leaveOneOut(levels)) residuals.push(residual);
+  }
+  const isFar = distance > MIN_Z * Math.max(spreadOf(residuals), MIN_SPREAD);
+  return isFar && residuals.every((residual) => residual < distance);
+}
+
+/** NaN without two days of history. */
+function recentMean(history: Values, levelOf: (value: number) => number): number {
+  let mean = Number.NaN;
+  let numKnown = 0;
+  for (const value of history) {
+    if (value === undefined) continue;
+    const level = levelOf(value);
+    mean = numKnown === 0 ? level : mean + EWMA_SHARE * (level - mean);
+    numKnown++;
+  }
+  return numKnown < MIN_HOURS ? Number.NaN : mean;
+}
+
+/** Nights and weekends are not known yet, so only a multiple of the highest hour says anything. */
+function isRecord(history: Values, value: number, floor: number): boolean {
+  return history.every((each) => each === undefined || value > YOUNG_RATIO * (each + floor));
+}

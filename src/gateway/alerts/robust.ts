@@ -1,0 +1,31 @@
+/** Statistics that a few wild values do not move. */
+
+/** @returns NaN for no values */
+export function median(values: readonly number[]): number {
+  return middleOf(new Float64Array(values).sort());
+}
+
+function middleOf(sorted: Float64Array): number {
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+/** The median's distance from the values, as a standard deviation of normal ones. */
+export function spreadOf(values: readonly number[]): number {
+  const centre = median(values);
+  return 1.4826 * median(values.map((value) => Math.abs(value - centre)));
+}
+
+/** Each value's distance from the median of the others. */
+export function leaveOneOut(values: readonly number[]): number[] {
+  const sorted = new Float64Array(values).sort();
+  const last = sorted.length - 1;
+  // The others, in order, are all but one: those below it keep their places, those above move down by one.
+  const without = (out: number, at: number): number => sorted[at < out ? at : at + 1]!;
+  return values.map((value) => {
+    const out = sorted.indexOf(value);
+    const middle = last >> 1;
+    const others = last % 2 === 1 ? without(out, middle) : (without(out, middle - 1) + without(out, middle)) / 2;
+    return value - others;
+  });
+}

@@ -1,0 +1,78 @@
+/** Sends alerts to a web server, and tries again until it takes them. */
+import { request } from "undici";
+import type { Alert, AlertStore, StoredAlert } from "./alert-store.js";
+
+const TIMEOUT_MS = 10_000;
+const AT_ONCE = 10;
+const FIRST_RETRY_MS = 60_000;
+const LAST_RETRY_MS = 3_600_000;
+/** About a day. */
+const MAX_TRIES = 30;
+
+export interface WebhookOptions {
+  readonly store: AlertStore;
+  readonly url: string;
+  readonly epochMs: () => number;
+  readonly onFailure: (alert: Alert, reason: string, isLast: boolean) => void;
+}
+
+export class Webhook {
+  #sending: Promise<void> | undefined;
+  readonly #closing = new AbortController();
+
+  constructor(private readonly options: WebhookOptions) {}
+
+  /** Ends what is being sent, which stays due. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#sending;
+  }
+
+  /** Sends what is due; while that runs, further calls wait for it. Never rejects. */
+  sendDue(): Promise<void> {
+    this.#sending ??= this.#sendAll().finally(() => {
+      this.#sending = undefined;
+    });
+    return this.#sending;
+  }
+
+  async #sendAll(): Promise<void> {
+    const { store, epochMs } = this.options;
+    for (const due of store.due(epochMs(), AT_ONCE)) {
+      if (this.#closing.signal.aborted) return;
+      await this.#send(due);
+    }
+  }
+
+  async #send({ seq, alert, tries }: StoredAlert): Promise<void> {
+    const { store, url, epochMs, onFailure } = this.options;
+    try {
+      const { statusCode, body } = await request(url, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-millrace-alert-id": alert.id, "user-agent": "millrace" },
+        body: JSON.stringify(shownAlert(alert)),
+        headersTimeout: TIMEOUT_MS,
+        bodyTimeout: TIMEOUT_MS,
+        signal: AbortSignal.any([AbortSignal.timeout(2 * TIMEOUT_MS), this.#closing.signal]),
+      });
+      await body.dump();
+      if (statusCode >= 200 && statusCode < 300) {
+        store.delivered(seq, epochMs());
+        return;
+      }
+      throw new Error(`status ${statusCode}`);
+    } catch (thrown) {
+      if (this.#closing.signal.aborted) return;
+      const isLast = tries + 1 >= MAX_TRIES;
+      const waitMs = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** tries);
+      store.failed(seq, isLast ? undefined : epochMs() + waitMs);
+      onFailure(alert, (thrown as Error).message, isLast);
+    }
+  }
+}
+
+/** As it is sent and listed. */
+export function shownAlert({ id, foundMs, hourMs, tenant, key, metric, value, expected, text }: Alert) {
+  const [found, hour] = [new Date(foundMs).toISOString(), new Date(hourMs).toISOString()];
+  return { id, text, metric, tenant, key, hour, value, expected, found };
+}

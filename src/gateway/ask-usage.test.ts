@@ -1,0 +1,78 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { BufferSink } from "./answer.js";
+import { askUsage } from "./ask-usage.js";
+import type { GatewayRequest } from "./request.js";
+
+const requestOf = (json: string, path = "/v1/chat/completions"): GatewayRequest => {
+  const body = JSON.parse(json);
+  return { path, body, bytes: Buffer.from(json), isStream: body.stream === true } as GatewayRequest;
+};
+
+test.each([
+  [
+    '{"stream":true,"seed":12345678901234567890}',
+    '{"stream_options":{"include_usage":true},"stream":true,"seed":12345678901234567890}',
+  ],
+  [' { "stream" : true }', ' {"stream_options":{"include_usage":true}, "stream" : true }'],
+  ['{"stream":true,"stream_options":null}', '{"stream":true,"stream_options":{"include_usage":true}}'],
+  [
+    '{"stream":true,"stream_options":{"include_usage":false,"a":1}}',
+    '{"stream":true,"stream_options":{"include_usage":true,"a":1}}',
+  ],
+])("%s is asked", (json, expected) => {
+  const [{ bytes, body }] = askUsage(requestOf(json), new BufferSink());
+  expect(bytes.toString()).toBe(expected);
+  expect(body.stream_options).toMatchObject({ include_usage: true });
+});
+
+test.each([
+  ["/v1/chat/completions", '{"stream":false}'],
+  ["/v1/chat/completions", '{"stream":true,"stream_options":{"include_usage":true}}'],
+  ["/v1/chat/completions", '{"stream":true,"stream_options":"x"}'],
+  ["/v1/messages", '{"stream":true}'],
+  ["/v1/responses", '{"stream":true}'],
+])("%s %s is left alone", (path, json) => {
+  const request = requestOf(json, path);
+  const sink = new BufferSink();
+  expect(askUsage(request, sink)).toEqual([request, sink]);
+});
+
+const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
+const USAGE = event({ id: "c", choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } });
+
+test("only the event of counts is dropped, however events come together, and no text can look like it", () => {
+  const other = fc.oneof(
+    fc.string().map((content) => event({ choices: [{ delta: { content } }], usage: null })),
+    fc.constant(event({ choices: [{ delta: { content: USAGE } }] })),
+    fc.constant(event({ choices: [] })),
+    fc.constant('data: {"choices":[],"usage":\n\n'),
+    fc.constant("data: [DONE]\n\n"),
+    fc.constant(": ping\n\n"),
+  );
+  fc.assert(
+    fc.property(fc.array(fc.tuple(other, fc.boolean(), fc.boolean())), (events) => {
+      const inner = new BufferSink();
+      const [, sink] = askUsage(requestOf('{"stream":true}'), inner);
+      sink.begin({ status: 200, headers: {}, isEventStream: true });
+      let held = "";
+      for (const [text, hasUsage, isTogether] of events) {
+        held += text + (hasUsage ? USAGE : "");
+        if (isTogether) continue;
+        sink.write(Buffer.from(held));
+        held = "";
+      }
+      sink.end(held === "" ? undefined : Buffer.from(held));
+      expect(inner.answer()!.body.toString()).toBe(events.map(([text]) => text).join(""));
+    }),
+  );
+});
+
+test("an answer that is no stream passes as it is", () => {
+  const inner = new BufferSink();
+  const [, sink] = askUsage(requestOf('{"stream":true}'), inner);
+  sink.begin({ status: 400, headers: {}, isEventStream: false });
+  sink.write(Buffer.from(USAGE));
+  sink.end();
+  expect(inner.answer()!.body.toString()).toBe(USAGE);
+});

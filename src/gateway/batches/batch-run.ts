@@ -1,0 +1,409 @@
+/** One batch from its creation, or from where a crash left it, to its end: checks the input, offers its lines to the lanes, writes its files. */
+import { type FileHandle, open } from "node:fs/promises";
+import { setTimeout as wait } from "node:timers/promises";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { Cancellation } from "../cancellation.js";
+import type { BatchTable } from "./batch-table.js";
+import { checkInput, type InputLimits } from "./check-input.js";
+import { writeBatchFiles } from "./finish.js";
+import type { BatchFolders } from "./folders.js";
+import type { Lane, LineSource, SourceLine } from "./lane.js";
+import { LineIndex } from "./line-index.js";
+import { LineQueue } from "./line-queue.js";
+import { customIdOf, LineError, type LineTerms, readLine } from "./read-line.js";
+import {
+  type BatchRecord,
+  type BatchState,
+  type BatchUsage,
+  isOver,
+  mayFollow,
+  NO_LINES,
+  NO_USAGE,
+  sumOf,
+} from "./record.js";
+import { type LineId, type LineResult, unrunLine } from "./result-lines.js";
+import { type LogEntry, type Outcome, ResultLog } from "./result-log.js";
+import { type LineAgain, type LineEnd, refused, runLine, type SubmitLine } from "./run-line.js";
+
+export interface RunContext {
+  readonly folders: BatchFolders;
+  readonly table: BatchTable;
+  readonly submit: SubmitLine;
+  /** See LineTerms. */
+  readonly modelOf: LineTerms["modelOf"];
+  readonly laneOf: (model: string) => Lane;
+  readonly limits: (batch: BatchRecord) => InputLimits;
+  /** Life of output files, in seconds. */
+  readonly keptSeconds: () => number;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
+  readonly logger: { warn(fields: object, message: string): void };
+}
+
+/** The batch's end, as far as its lines go. */
+type LinesEnd = "done" | "expired" | "cancelled" | "stopped";
+
+/** Attempts of a line that may be at fault itself. */
+const MAX_ATTEMPTS = 4;
+const FIRST_BACKOFF_MS = 1000;
+/** A full disk, or an input that cannot be read. */
+const DISK_PAUSE_MS = 5000;
+/** Lines under way when a batch is cancelled get so long to finish: their work is done for the most part. */
+const CANCEL_GRACE_MS = 10_000;
+const APPEND_GROUP = 256;
+
+export class BatchRun {
+  #record: BatchRecord;
+  #queue: LineQueue | undefined;
+  #index = new LineIndex(0);
+  #log: ResultLog | undefined;
+  #input: FileHandle | undefined;
+  #attempts = new Map<number, number>();
+  #pausedUntilMs = 0;
+  readonly #sources = new Map<LineSource, Lane>();
+  readonly #running = new Set<Promise<unknown>>();
+  readonly #cancellations = new Set<Cancellation>();
+  readonly #stopping = new AbortController();
+  /** Aborted by a cancellation of the batch, too. */
+  readonly #checking = new AbortController();
+  #settle: (end: LinesEnd) => void = () => {};
+  #done: Promise<void> | undefined;
+
+  constructor(
+    private readonly context: RunContext,
+    record: BatchRecord,
+  ) {
+    this.#record = record;
+  }
+
+  get record(): BatchRecord {
+    return this.#record;
+  }
+
+  /** Resolves when the batch is over or stopped. Never rejects. */
+  start(): Promise<void> {
+    this.#done ??= this.#drive();
+    return this.#done;
+  }
+
+  /** Lines that have not begun are not run. Throws invalid_request for a batch past that. */
+  cancel(): void {
+    if (this.#record.state === "cancelling") return;
+    if (!mayFollow(this.#record.state, "cancelling")) throw tooLate(this.#record);
+    this.#enter("cancelling");
+    this.#checking.abort();
+    this.#settle("cancelled");
+  }
+
+  /** Begins no more lines. */
+  leave(): void {
+    for (const [source, lane] of this.#sources) lane.remove(source);
+    this.#sources.clear();
+  }
+
+  /** Ends the run, and leaves the batch as it is: another run goes on with it. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#checking.abort();
+    this.#settle("stopped");
+    await this.#done;
+  }
+
+  async #drive(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!(signal.aborted || isOver(this.#record.state))) {
+      try {
+        await this.#advance();
+      } catch (thrown) {
+        if (signal.aborted) return;
+        if ((thrown as NodeJS.ErrnoException).code === "ENOENT") this.#fail();
+        else {
+          const error = toMillraceError(thrown);
+          this.context.logger.warn({ batch: this.#record.id, code: error.code, err: thrown }, "a batch stands still");
+          await wait(DISK_PAUSE_MS, undefined, { signal }).catch(() => {});
+        }
+      }
+    }
+  }
+
+  /** From one state to the next. */
+  async #advance(): Promise<void> {
+    switch (this.#record.state) {
+      case "validating":
+        return await this.#validate();
+      case "in_progress":
+        return await this.#runLines();
+      default:
+        return await this.#finish();
+    }
+  }
+
+  async #validate(): Promise<void> {
+    const { folders, limits } = this.context;
+    const path = folders.input(this.#record.id);
+    const check = checkInput(path, this.#terms(), limits(this.#record), this.#checking.signal);
+    const checked = await check.catch((thrown: unknown) => {
+      if (this.#checking.signal.aborted) return undefined;
+      throw thrown;
+    });
+    if (checked === undefined || this.#record.state !== "validating") return;
+    const { index, models, faults } = checked;
+    if (faults.length > 0) {
+      this.#record = { ...this.#record, faults };
+      this.#enter("failed");
+      await folders.removeRun(this.#record.id);
+      return;
+    }
+    await index.write(folders.index(this.#record.id));
+    if (this.#record.state !== "validating") return;
+    this.#record = { ...this.#record, numLines: index.length, models };
+    this.#enter("in_progress");
+  }
+
+  async #runLines(): Promise<void> {
+    const { nowMs } = this.context;
+    const settled = new Promise<LinesEnd>((resolve) => {
+      this.#settle = resolve;
+    });
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      const queue = await this.#open();
+      // It may have been cancelled meanwhile.
+      if (this.#record.state === "cancelling" || this.#stopping.signal.aborted) return;
+      if (queue.numLeft === 0) this.#settle("done");
+      timer = setTimeout(() => this.#settle("expired"), Math.max(0, this.#record.expiresAt * 1000 - nowMs()));
+      this.#enterLanes(queue);
+      const end = await settled;
+      this.leave();
+      if (end === "cancelled") await this.#awaitLines(CANCEL_GRACE_MS);
+      if (end !== "done" && end !== "expired") return;
+      // What the database says of the log must hold after a power cut, too.
+      await this.#log!.sync();
+      if (this.#record.state === "in_progress") this.#enter("finalizing");
+    } finally {
+      clearTimeout(timer);
+      this.leave();
+      for (const cancellation of [...this.#cancellations]) cancellation.cancel();
+      await Promise.all(this.#running);
+      await this.#close();
+    }
+  }
+
+  /** Adds a result for every line without one, and makes the files. */
+  async #finish(): Promise<void> {
+    const { folders, table, nowMs, keptSeconds } = this.context;
+    const isCancelled = this.#record.state === "cancelling";
+    const numLines = this.#record.numLines;
+    let isComplete = true;
+    try {
+      const queue = numLines === 0 ? new LineQueue(new LineIndex(0)) : await this.#open();
+      isComplete = queue.numLeft === 0;
+      // The disk has lost results that were there: their lines run again.
+      if (!(isComplete || isCancelled) && nowMs() < this.#record.expiresAt * 1000) return await this.#runLines();
+      await this.#appendUnrun(queue, isCancelled ? "cancelled" : "expired");
+    } finally {
+      await this.#close();
+    }
+    const nowSeconds = Math.floor(nowMs() / 1000);
+    const files = await writeBatchFiles(folders, this.#record, numLines, { nowSeconds, keptSeconds: keptSeconds() });
+    const { output, error } = files;
+    this.#record = { ...this.#record, outputFileId: output?.id, errorFileId: error?.id };
+    const wasExpired = !isComplete || this.#record.counts.expired > 0;
+    this.#change(isCancelled ? "cancelled" : wasExpired ? "expired" : "completed");
+    table.updateBatch(
+      this.#record,
+      [output, error].filter((file) => file !== undefined),
+    );
+    await folders.removeRun(this.#record.id);
+  }
+
+  /** Reads the index and the log. */
+  async #open(): Promise<LineQueue> {
+    const { folders } = this.context;
+    const { id } = this.#record;
+    await this.#close();
+    this.#index = await LineIndex.read(folders.index(id));
+    this.#input = await open(folders.input(id), "r");
+    const queue = new LineQueue(this.#index);
+    this.#record = { ...this.#record, counts: NO_LINES, usage: NO_USAGE };
+    this.#log = await ResultLog.open(folders.log(id), ({ index, outcome, usage }) => {
+      if (queue.markDone(index)) this.#count(outcome, usage);
+    });
+    this.#queue = queue;
+    return queue;
+  }
+
+  async #close(): Promise<void> {
+    const [log, input] = [this.#log, this.#input];
+    [this.#log, this.#input] = [undefined, undefined];
+    await log?.close();
+    await input?.close();
+  }
+
+  #enterLanes(queue: LineQueue): void {
+    const { tenant } = this.#record.caller;
+    for (const [model, name] of this.#record.models.entries()) {
+      const lane = this.context.laneOf(name);
+      const source: LineSource = {
+        tenant,
+        next: (nowMs) => {
+          const index = nowMs < this.#pausedUntilMs ? undefined : queue.next(model, nowMs);
+          return index === undefined ? undefined : this.#lineAt(index, lane);
+        },
+      };
+      this.#sources.set(source, lane);
+      lane.add(source);
+    }
+    for (const lane of new Set(this.#sources.values())) lane.pump();
+  }
+
+  #lineAt(index: number, lane: Lane): SourceLine {
+    return {
+      numBytes: this.#index.at(index).length,
+      run: async (cancellation) => {
+        const running = this.#runLine(index, cancellation, lane);
+        this.#running.add(running);
+        this.#cancellations.add(cancellation);
+        try {
+          return await running;
+        } finally {
+          this.#running.delete(running);
+          this.#cancellations.delete(cancellation);
+        }
+      },
+    };
+  }
+
+  async #runLine(index: number, cancellation: Cancellation, lane: Lane): Promise<LineEnd> {
+    try {
+      const end = await this.#ask(index, cancellation);
+      if (end.kind === "done") await this.#keep(index, end.result);
+      else if (end.kind === "stopped") this.#queue!.again(index, lane.nowMs());
+      else if (end.isFault && this.#countAttempt(index) >= MAX_ATTEMPTS) await this.#keep(index, end.giveUp);
+      else this.#runAgain(index, end, lane);
+      return end;
+    } catch (thrown) {
+      // The result is lost, and the line runs again: an entry that was not written does not count.
+      this.context.logger.warn({ batch: this.#record.id, err: thrown }, "could not keep the result of a line");
+      this.#pausedUntilMs = lane.nowMs() + DISK_PAUSE_MS;
+      this.#queue!.again(index, this.#pausedUntilMs);
+      return { kind: "stopped" };
+    }
+  }
+
+  async #ask(index: number, cancellation: Cancellation): Promise<LineEnd> {
+    const bytes = await this.#read(index);
+    try {
+      const request = await readLine(bytes, this.#terms());
+      return await runLine(
+        this.context.submit,
+        this.#record,
+        this.#idOf(index, request.customId),
+        request,
+        cancellation,
+      );
+    } catch (thrown) {
+      if (!(thrown instanceof LineError)) throw thrown;
+      // The line was well when it was checked: a model has gone since.
+      const code = thrown.code === "model_not_found" ? "model_not_found" : "invalid_request";
+      const id = this.#idOf(index, customIdOf(bytes) ?? "");
+      return refused(id, new MillraceError(code, thrown.message));
+    }
+  }
+
+  #runAgain(index: number, { afterMs, scope }: LineAgain, lane: Lane): void {
+    const nowMs = lane.nowMs();
+    const attempts = this.#attempts.get(index) ?? 0;
+    const backoffMs = afterMs ?? (attempts === 0 ? 0 : FIRST_BACKOFF_MS * 2 ** (attempts - 1));
+    if (scope === "batch") this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + backoffMs);
+    this.#queue!.again(index, nowMs + backoffMs);
+  }
+
+  #countAttempt(index: number): number {
+    const attempts = (this.#attempts.get(index) ?? 0) + 1;
+    this.#attempts.set(index, attempts);
+    return attempts;
+  }
+
+  async #keep(index: number, { outcome, usage, json }: LineResult): Promise<void> {
+    await this.#log!.append([{ index, outcome, usage, json }]);
+    this.#attempts.delete(index);
+    if (this.#queue!.markDone(index)) this.#count(outcome, usage);
+    if (this.#queue!.numLeft === 0) this.#settle("done");
+  }
+
+  async #appendUnrun(queue: LineQueue, outcome: "expired" | "cancelled"): Promise<void> {
+    let group: LogEntry[] = [];
+    const flush = async (): Promise<void> => {
+      if (group.length > 0) await this.#log!.append(group);
+      group = [];
+    };
+    for (const index of [...queue.left()]) {
+      const json = unrunLine(this.#idOf(index, customIdOf(await this.#read(index)) ?? ""), outcome);
+      group.push({ index, outcome, usage: NO_USAGE, json });
+      queue.markDone(index);
+      this.#count(outcome, NO_USAGE);
+      if (group.length === APPEND_GROUP) await flush();
+    }
+    await flush();
+  }
+
+  async #read(index: number): Promise<Buffer> {
+    const { offset, length } = this.#index.at(index);
+    const bytes = Buffer.allocUnsafeSlow(length);
+    const { bytesRead } = await this.#input!.read(bytes, 0, length, offset);
+    return bytes.subarray(0, bytesRead);
+  }
+
+  async #awaitLines(limitMs: number): Promise<void> {
+    const stop = new AbortController();
+    const limit = wait(limitMs, undefined, { signal: AbortSignal.any([stop.signal, this.#stopping.signal]) });
+    await Promise.race([Promise.all(this.#running), limit.catch(() => {})]);
+    stop.abort();
+  }
+
+  #idOf(index: number, customId: string): LineId {
+    const { id, kind } = this.#record;
+    const requestId = `${id.slice(id.indexOf("_") + 1)}-${this.#index.at(index).number}`;
+    return { kind, requestId, customId };
+  }
+
+  #terms(): LineTerms {
+    const { kind, endpoint, caller } = this.#record;
+    return { kind, endpoint, tenant: caller.tenant, modelOf: this.context.modelOf };
+  }
+
+  #count(outcome: Outcome, usage: BatchUsage): void {
+    const { counts } = this.#record;
+    this.#record = {
+      ...this.#record,
+      counts: { ...counts, [outcome]: counts[outcome] + 1 },
+      usage: sumOf(this.#record.usage, usage),
+    };
+  }
+
+  /** The gateway has lost a file of the batch. */
+  #fail(): void {
+    const message = "expected the batch's input on the gateway's disk, got none";
+    this.#record = { ...this.#record, faults: [{ code: "file_unreadable", line: null, message, param: null }] };
+    this.#enter("failed");
+  }
+
+  #enter(state: BatchState): void {
+    this.#change(state);
+    this.context.table.updateBatch(this.#record);
+  }
+
+  #change(state: BatchState): void {
+    if (!mayFollow(this.#record.state, state)) {
+      throw new MillraceError("internal_error", `expected a state behind ${this.#record.state}, got ${state}`);
+    }
+    const times = { ...this.#record.times, [state]: Math.floor(this.context.nowMs() / 1000) };
+    this.#record = { ...this.#record, state, times };
+  }
+}
+
+function tooLate({ id, state }: BatchRecord): MillraceError {
+  const message = `expected a batch that is validating or in progress, got ${id}, which is ${state}`;
+  return new MillraceError("invalid_request", message);
+}

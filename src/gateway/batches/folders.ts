@@ -1,0 +1,73 @@
+/** Where files and batches lie on the disk. Only the gateway's user can read them. */
+import { copyFile, link, mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+
+export class BatchFolders {
+  readonly #files: string;
+  readonly #runs: string;
+
+  constructor(readonly root: string) {
+    this.#files = join(root, "files");
+    this.#runs = join(root, "runs");
+  }
+
+  async create(): Promise<void> {
+    await mkdir(this.#files, { recursive: true, mode: 0o700 });
+    await mkdir(this.#runs, { recursive: true, mode: 0o700 });
+  }
+
+  /** Content of a file. */
+  file(id: string): string {
+    return join(this.#files, id);
+  }
+
+  /** A file that is being written. */
+  part(id: string): string {
+    return join(this.#files, `${id}.part`);
+  }
+
+  /** Lines of a batch that is not over, the index of these lines, and their results. */
+  input(batchId: string): string {
+    return join(this.#runs, batchId, "input.jsonl");
+  }
+
+  index(batchId: string): string {
+    return join(this.#runs, batchId, "index");
+  }
+
+  log(batchId: string): string {
+    return join(this.#runs, batchId, "results");
+  }
+
+  async createRun(batchId: string): Promise<void> {
+    await mkdir(join(this.#runs, batchId), { recursive: true, mode: 0o700 });
+  }
+
+  /** Gives a batch its own name of a file, so that a file which is deleted meanwhile stays for the batch. */
+  async adoptInput(batchId: string, fileId: string): Promise<void> {
+    await this.createRun(batchId);
+    const [from, to] = [this.file(fileId), this.input(batchId)];
+    await link(from, to).catch((thrown: NodeJS.ErrnoException) => {
+      if (thrown.code === "EEXIST") return;
+      // Not every file system has hard links.
+      if (thrown.code === "ENOENT") throw thrown;
+      return copyFile(from, to);
+    });
+  }
+
+  async removeFile(id: string): Promise<void> {
+    await rm(this.file(id), { force: true });
+  }
+
+  async removeRun(batchId: string): Promise<void> {
+    await rm(join(this.#runs, batchId), { recursive: true, force: true });
+  }
+
+  /** Removes what a killed process left: unfinished uploads, and files and runs that the database does not know. */
+  async sweep(isFile: (id: string) => boolean, isRun: (id: string) => boolean): Promise<void> {
+    for (const name of await readdir(this.#files)) {
+      if (!isFile(name)) await rm(join(this.#files, name), { force: true });
+    }
+    for (const name of await readdir(this.#runs)) if (!isRun(name)) await this.removeRun(name);
+  }
+}

@@ -1,0 +1,60 @@
+/** How many lines of batches may be under way at a model: as many as there are seats that nobody else wants. */
+
+/** A model's instances now. Counts are sequences of all requests, those of batches among them. */
+export interface ModelLoad {
+  /** Ready instances. */
+  readonly numReady: number;
+  /** Seats of the ready instances; undefined: they do not tell. */
+  readonly seats: number | undefined;
+  readonly numInFlight: number;
+  readonly numWaiting: number;
+  /** Every ready instance computes lines of batches only in steps that it has no other request for, so that they delay nobody. */
+  readonly yieldsToOthers: boolean;
+}
+
+export interface PaceAdvice {
+  /** Lines that may be under way; those beyond it are not stopped. */
+  readonly most: number;
+  /** Lines to stop now, since other requests wait for their seats. They run again later. */
+  readonly toStop: number;
+}
+
+/** Seats assumed for each instance that does not tell: what every engine can compute at once. */
+const UNKNOWN_SEATS = 8;
+/** Share of the seats that stays free for the next requests, at least one. */
+const HEADROOM = 1 / 8;
+/** Share of the seats for lines beside other requests, where the engine does not put them first: each line makes its steps longer. */
+const SHARE_BESIDE = 1 / 8;
+/** Time in which the remembered peak of other requests falls to a third. */
+const PEAK_MS = 10_000;
+
+export class Pace {
+  #peak = 0;
+  #lastMs = 0;
+
+  /**
+   * @param numLines lines of batches that are under way
+   * @param nowMs never goes back
+   */
+  advise(
+    { numReady, seats, numInFlight, numWaiting, yieldsToOthers }: ModelLoad,
+    numLines: number,
+    nowMs: number,
+  ): PaceAdvice {
+    const numOthers = Math.max(0, numInFlight + numWaiting - numLines);
+    const kept = this.#peak * Math.exp(-(nowMs - this.#lastMs) / PEAK_MS);
+    this.#peak = Math.max(numOthers, kept);
+    this.#lastMs = nowMs;
+    // One line makes a model load that is loaded on demand, and learns whether one that failed is back.
+    if (numReady === 0) return { most: 1, toStop: 0 };
+    const all = seats ?? UNKNOWN_SEATS * numReady;
+    // With more requests than seats, all that wait are others': lines go last.
+    const numShort = Math.min(numLines, numWaiting, Math.max(0, numOthers + numLines - all));
+    if (numShort > 0) return { most: 0, toStop: numShort };
+    const headroom = all === 1 ? 0 : Math.max(1, Math.ceil(all * HEADROOM));
+    const free = all - Math.ceil(this.#peak - 0.5) - headroom;
+    const isAlone = numOthers === 0;
+    const beside = isAlone || yieldsToOthers ? free : Math.min(free, Math.floor(all * SHARE_BESIDE));
+    return { most: Math.max(isAlone ? 1 : 0, beside), toStop: 0 };
+  }
+}

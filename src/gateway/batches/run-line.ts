@@ -1,0 +1,157 @@
+/** Sends one line of a batch through the gateway, as a client's request, and says what has come of it. */
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { AnswerSink } from "../answer.js";
+import { BufferSink } from "../answer.js";
+import type { Cancellation } from "../cancellation.js";
+import type { Ending } from "../pipeline.js";
+import type { Caller, RequestBody } from "../request.js";
+import { NOTE, RequestRecord } from "../usage/record.js";
+import { usageOf } from "./answer-usage.js";
+import type { LineRequest } from "./read-line.js";
+import { type BatchRecord, NO_USAGE } from "./record.js";
+import { answeredLine, type LineId, type LineResult, refusedLine } from "./result-lines.js";
+
+/** A request of the gateway's own. */
+export interface LineSubmission {
+  readonly id: string;
+  readonly path: string;
+  readonly body: RequestBody;
+  readonly bytes?: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly caller: Caller;
+  readonly cancellation: Cancellation;
+  readonly record: RequestRecord;
+}
+
+/** Passes a request to the gateway's policies; rejects like a Handler. */
+export type SubmitLine = (line: LineSubmission, sink: AnswerSink) => Promise<Ending>;
+
+export type LineEnd =
+  | { readonly kind: "done"; readonly result: LineResult }
+  | LineAgain
+  /** The line was stopped; it is as if it had not run. */
+  | { readonly kind: "stopped" };
+
+/** The line is to run again later. */
+export interface LineAgain {
+  readonly kind: "again";
+  /** Undefined: the caller chooses. */
+  readonly afterMs: number | undefined;
+  /** Whose other lines would fare no better meanwhile. */
+  readonly scope: "model" | "batch";
+  /** The line itself may be the reason, so there is a limit to its attempts. */
+  readonly isFault: boolean;
+  /** The line's result if it does not run again. */
+  readonly giveUp: LineResult;
+}
+
+/** The last class that there is: priorities are integers of 32 bits. */
+export const LINE_PRIORITY = 2 ** 31 - 1;
+/** Larger answers are errors, since they are held in memory. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/** Refusals for the time being, which say nothing about the line. */
+const BUSY: readonly number[] = [429, 503];
+/** An engine or the gateway failed; perhaps because of the line. */
+const FAILED: readonly number[] = [408, 500, 502, 504];
+
+class LineSink extends BufferSink {
+  constructor(private readonly cancellation: Cancellation) {
+    super();
+  }
+
+  override write(bytes: Buffer): boolean {
+    if (this.isTooLong) return true;
+    super.write(bytes);
+    if (this.isTooLong) this.cancellation.cancel();
+    return true;
+  }
+
+  get isTooLong(): boolean {
+    return this.numBytes > MAX_ANSWER_BYTES;
+  }
+}
+
+type LineBatch = Pick<BatchRecord, "id" | "endpoint" | "caller" | "headers">;
+
+/** Never rejects. */
+export async function runLine(
+  submit: SubmitLine,
+  batch: LineBatch,
+  line: LineId,
+  request: LineRequest,
+  cancellation: Cancellation,
+): Promise<LineEnd> {
+  const own = cancellation.child();
+  const sink = new LineSink(own);
+  try {
+    const ending = await submit(submissionOf(batch, line, request, own), sink);
+    if (sink.isTooLong) return refused(line, tooLong());
+    if (ending.kind === "cancelled") return { kind: "stopped" };
+    if (ending.kind === "broken") return afterError(line, ending.error);
+    return afterAnswer(line, ending.status, sink.answer()?.body ?? Buffer.alloc(0));
+  } catch (thrown) {
+    const error = toMillraceError(thrown);
+    const isStopped = cancellation.isCancelled || error.code === "client_closed";
+    return isStopped ? { kind: "stopped" } : afterError(line, error);
+  } finally {
+    // Takes the child off its parent, which may live much longer.
+    own.cancel();
+  }
+}
+
+/** The line ends here, with the gateway's error. */
+export function refused(line: LineId, error: MillraceError): LineEnd {
+  return { kind: "done", result: errorResult(refusedLine(line, error)) };
+}
+
+function submissionOf(
+  batch: LineBatch,
+  line: LineId,
+  request: LineRequest,
+  cancellation: Cancellation,
+): LineSubmission {
+  const record = new RequestRecord();
+  record.notes.set(NOTE.batch, batch.id);
+  // A line goes last whatever it says, and its engine may refuse priorities.
+  const { priority: _, ...body } = request.body;
+  return {
+    id: line.requestId,
+    path: batch.endpoint,
+    body,
+    ...("priority" in request.body ? {} : { bytes: request.bytes }),
+    headers: batch.headers,
+    caller: { ...batch.caller, priority: LINE_PRIORITY },
+    cancellation,
+    record,
+  };
+}
+
+function afterAnswer(line: LineId, status: number, body: Buffer): LineEnd {
+  const json = answeredLine(line, status, body);
+  if (status < 400) return { kind: "done", result: { outcome: "succeeded", usage: usageOf(body), json } };
+  const giveUp = errorResult(json);
+  const [isBusy, isFault] = [BUSY.includes(status), FAILED.includes(status)];
+  if (!isBusy && !isFault) return { kind: "done", result: giveUp };
+  return { kind: "again", afterMs: undefined, scope: "model", isFault, giveUp };
+}
+
+function afterError(line: LineId, error: MillraceError): LineEnd {
+  const { status, retryAfterSeconds } = error;
+  const [isBusy, isFault] = [BUSY.includes(status), FAILED.includes(status)];
+  // A limit of the tenant says when it will be over; without that, as for a spent budget, waiting does not help.
+  const isOwnLimit = status === 429 && !QUEUES.includes(error.code);
+  if ((!isBusy && !isFault) || (isOwnLimit && retryAfterSeconds === undefined)) return refused(line, error);
+  const afterMs = isOwnLimit ? retryAfterSeconds! * 1000 : undefined;
+  const giveUp = errorResult(refusedLine(line, error));
+  return { kind: "again", afterMs, scope: isOwnLimit ? "batch" : "model", isFault, giveUp };
+}
+
+/** 429s that are about everybody's requests. */
+const QUEUES: readonly string[] = ["queue_full", "body_queue"];
+
+const errorResult = (json: Buffer): LineResult => ({ outcome: "errored", usage: NO_USAGE, json });
+
+function tooLong(): MillraceError {
+  return new MillraceError("upstream_failed", `expected an answer of at most ${MAX_ANSWER_BYTES} bytes, got more`);
+}

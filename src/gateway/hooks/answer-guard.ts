@@ -1,0 +1,299 @@
+/**
+ * The sink that applies guardrails to an answer. Events of a stream pass as soon as their texts are known to be clean; any other answer, and every answer
+ * that a checker must see, is read to its end first.
+ */
+import type { OutgoingHttpHeaders } from "node:http";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { AnswerHead, AnswerSink } from "../answer.js";
+import type { GatewayRequest } from "../request.js";
+import { type Findings, type Guard, guardText, refusal } from "./guard.js";
+import { GuardedEvents } from "./guarded-events.js";
+import { type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
+
+/** A longer answer, or event, cannot be searched. */
+const MAX_BYTES = 32 * 1024 * 1024;
+/** Bytes that wait to be searched; beyond them the upstream is asked to pause. */
+const MAX_QUEUED_BYTES = 1024 * 1024;
+const MAX_CHECKED_CHARACTERS = 4 * 1024 * 1024;
+
+export const FLAGS_HEADER = "x-millrace-guardrails";
+
+export class AnswerGuard implements AnswerSink {
+  #head: AnswerHead | undefined;
+  #isStream = false;
+  #hasBegun = false;
+  #error: MillraceError | undefined;
+  #isOver = false;
+  #events: GuardedEvents | undefined;
+  /** Bytes of an event, or of a whole answer, that has not ended. */
+  #chunks: Buffer[] = [];
+  #numBytes = 0;
+  #numQueued = 0;
+  #drained: (() => void) | undefined;
+  #work: Promise<void> = Promise.resolve();
+  /** Texts and events that wait for a checker. */
+  readonly #texts: string[] = [];
+  #held: Buffer[] = [];
+  #numBytesHeld = 0;
+  readonly #checkers: readonly Guard[];
+
+  /** @param refuse called once when the answer must not go on */
+  constructor(
+    private readonly next: AnswerSink,
+    private readonly request: GatewayRequest,
+    private readonly guards: readonly Guard[],
+    private readonly findings: Findings,
+    private readonly refuse: () => void,
+  ) {
+    this.#checkers = guards.filter(({ checker }) => checker !== undefined);
+  }
+
+  /** Why the answer was stopped. */
+  get error(): MillraceError | undefined {
+    return this.#error;
+  }
+
+  /** Whether the client has got a part of the answer. */
+  get hasBegun(): boolean {
+    return this.#hasBegun;
+  }
+
+  /** Resolves when everything that was written has been passed on. */
+  async settled(): Promise<void> {
+    await this.#work;
+  }
+
+  begin(head: AnswerHead): void {
+    this.#head = head;
+    this.#isStream = head.isEventStream;
+    if (head.isEventStream) {
+      const hidesSpelling = this.guards.some(({ action, patterns }) => action !== "flag" && patterns !== undefined);
+      this.#events = new GuardedEvents(this.guards, this.findings, hidesSpelling, this.#checkers.length > 0);
+    }
+  }
+
+  write(bytes: Buffer): boolean {
+    this.#numQueued += bytes.length;
+    this.#enqueue(async () => {
+      this.#numQueued -= bytes.length;
+      await this.#take(bytes);
+      if (this.#numQueued <= MAX_QUEUED_BYTES) this.#drain();
+    });
+    return this.#numQueued <= MAX_QUEUED_BYTES;
+  }
+
+  onDrain(listener: () => void): void {
+    this.#drained = listener;
+    if (this.#numQueued <= MAX_QUEUED_BYTES) this.#enqueue(async () => this.#drain());
+  }
+
+  end(last?: Buffer): void {
+    if (last !== undefined) this.write(last);
+    this.#enqueue(() => this.#finish());
+  }
+
+  breakOff(error: MillraceError): void {
+    this.#enqueue(async () => {
+      this.#start();
+      this.next.breakOff(error);
+      this.#isOver = true;
+    });
+  }
+
+  /** Work goes on in order. What fails stops the answer. */
+  #enqueue(task: () => Promise<void>): void {
+    this.#work = this.#work.then(async () => {
+      if (this.#isOver) {
+        this.#drain();
+        return;
+      }
+      try {
+        await task();
+      } catch (thrown) {
+        this.#stop(thrown);
+      }
+    });
+  }
+
+  async #take(bytes: Buffer): Promise<void> {
+    if (!this.#isStream) {
+      this.#keep(bytes);
+      return;
+    }
+    this.#keep(bytes);
+    // An empty line ends an event; the bytes of one may come in several pieces.
+    if (!bytes.includes(0x0a)) return;
+    const text = this.#taken().toString("utf8");
+    const end = lastEventEnd(text);
+    const rest = Buffer.from(text.slice(end));
+    if (rest.length > 0) this.#keep(rest);
+    let shown = "";
+    for (const event of text.slice(0, end).split(/(?<=\n\r?\n)/))
+      shown += event === "" ? "" : this.#events!.push(event);
+    await this.#show(Buffer.from(shown));
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#isStream) {
+      const rest = this.#taken().toString("utf8");
+      const last = (rest === "" ? "" : this.#events!.push(rest)) + this.#events!.end();
+      await this.#show(Buffer.from(last));
+      await this.#check();
+      this.#start();
+      for (const bytes of this.#held) this.next.write(bytes);
+      this.#held = [];
+      this.next.end();
+    } else await this.#finishWhole(this.#taken());
+    this.#isOver = true;
+  }
+
+  async #finishWhole(body: Buffer): Promise<void> {
+    const status = this.#head?.status;
+    const headers: OutgoingHttpHeaders = this.#head?.headers ?? {};
+    const json = status === 200 ? objectIn(body) : undefined;
+    const isReadable =
+      json !== undefined || !(isJson(headers["content-type"]) || isEncoded(headers["content-encoding"]));
+    if (status === 200 && !isReadable) throw unreadable(undefined);
+    if (json === undefined) {
+      this.#start();
+      this.next.end(body);
+      return;
+    }
+    const guarded = await this.#guarded(json);
+    await this.#check();
+    this.#start();
+    this.next.end(guarded === json ? body : Buffer.from(JSON.stringify(guarded)));
+  }
+
+  async #guarded(answer: Json): Promise<Json> {
+    const { guards, findings } = this;
+    const texts: string[] = [];
+    mapAnswerTexts(answer, (text) => {
+      texts.push(text);
+      return text;
+    });
+    if (this.#checkers.length > 0) for (const text of texts) this.#texts.push(text);
+    const clean: string[] = [];
+    for (const text of texts) clean.push(await guardText(guards, "answer", text, findings));
+    let at = 0;
+    const changed = mapAnswerTexts(answer, () => clean[at++]!);
+    return changed === answer ? answer : withoutSpelling(changed);
+  }
+
+  /** Passes events on, or holds them for the checker. */
+  async #show(bytes: Buffer): Promise<void> {
+    if (bytes.length === 0) return;
+    if (this.#checkers.length > 0) {
+      this.#held.push(bytes);
+      this.#numBytesHeld += bytes.length;
+      if (this.#numBytesHeld > MAX_BYTES) throw tooLong();
+      return;
+    }
+    this.#start();
+    if (!this.next.write(bytes)) await new Promise<void>((resolve) => this.#whenWelcome(resolve));
+  }
+
+  /** Until the client reads on, or is gone. */
+  #whenWelcome(resolve: () => void): void {
+    const leave = this.request.cancellation.onCancel(() => resolve());
+    this.next.onDrain(() => {
+      leave();
+      resolve();
+    });
+  }
+
+  async #check(): Promise<void> {
+    if (this.#checkers.length === 0) return;
+    const texts = this.#events === undefined ? this.#texts : this.#events.texts();
+    if (texts.reduce((sum, text) => sum + text.length, 0) > MAX_CHECKED_CHARACTERS) throw tooLong();
+    await checkTexts(this.#checkers, "answer", texts, this.request, this.findings);
+  }
+
+  #keep(bytes: Buffer): void {
+    this.#chunks.push(bytes);
+    this.#numBytes += bytes.length;
+    if (this.#numBytes > MAX_BYTES) throw tooLong();
+  }
+
+  #taken(): Buffer {
+    const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
+    this.#chunks = [];
+    this.#numBytes = 0;
+    return bytes;
+  }
+
+  #start(): void {
+    if (this.#hasBegun || this.#head === undefined) return;
+    this.#hasBegun = true;
+    const { "content-length": _length, etag: _etag, ...headers } = this.#head.headers;
+    const flags = this.findings.isEmpty ? {} : { [FLAGS_HEADER]: this.findings.toString().slice(0, 1000) };
+    this.next.begin({ ...this.#head, headers: { ...headers, ...flags } });
+  }
+
+  #stop(thrown: unknown): void {
+    const error = thrown instanceof SyntaxError ? unreadable(thrown) : toMillraceError(thrown, "guardrail_failed");
+    this.#error = error;
+    this.#isOver = true;
+    this.#chunks = [];
+    this.#held = [];
+    if (this.#hasBegun) this.next.breakOff(error);
+    this.refuse();
+    this.#drain();
+  }
+
+  #drain(): void {
+    const drained = this.#drained;
+    this.#drained = undefined;
+    drained?.();
+  }
+}
+
+/** Asks all checkers at once. Throws guardrail_refused and guardrail_failed. */
+export async function checkTexts(
+  guards: readonly Guard[],
+  stage: "request" | "answer",
+  texts: readonly string[],
+  request: GatewayRequest,
+  findings: Findings,
+): Promise<void> {
+  if (texts.length === 0) return;
+  const { model, id: requestId, cancellation } = request;
+  const onCancel = (leave: () => void) => cancellation.onCancel(leave);
+  const checked = { texts, stage, model, requestId, onCancel };
+  const verdicts = await Promise.all(
+    guards.map(async (guard) => [guard, await guard.checker?.check(checked)] as const),
+  );
+  for (const [guard, reason] of verdicts) {
+    if (reason === undefined) continue;
+    findings.add(guard, stage, reason);
+    if (guard.action === "refuse") throw refusal(guard, stage, reason);
+  }
+}
+
+function lastEventEnd(text: string): number {
+  const ends = [text.lastIndexOf("\n\n") + 2, text.lastIndexOf("\n\r\n") + 3];
+  return Math.max(ends[0]! > 1 ? ends[0]! : 0, ends[1]! > 2 ? ends[1]! : 0);
+}
+
+const isJson = (type: unknown): boolean => String(type ?? "").includes("json");
+
+const isEncoded = (encoding: unknown): boolean => encoding !== undefined && encoding !== "identity";
+
+function objectIn(body: Buffer): Json | undefined {
+  try {
+    const value: unknown = JSON.parse(body.toString("utf8"));
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function tooLong(): MillraceError {
+  return new MillraceError("guardrail_failed", "expected an answer that can be searched, got one that is too long");
+}
+
+function unreadable(cause: unknown): MillraceError {
+  return new MillraceError("guardrail_failed", "expected events that can be searched, got one that is no JSON", {
+    cause,
+  });
+}

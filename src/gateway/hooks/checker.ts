@@ -1,0 +1,116 @@
+/** Asks a service of the operator's whether texts may pass. It speaks the moderation API of OpenAI, or answers with `allowed`. */
+import { MillraceError } from "../../core/errors.js";
+import type { Stage } from "./stage.js";
+
+export interface CheckerSettings {
+  readonly name: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  /** What happens if it does not answer: the texts pass, or the request fails with guardrail_failed. */
+  readonly onFailure: "fail-open" | "fail-closed";
+  readonly onProblem: (thrown: unknown) => void;
+}
+
+export interface Checked {
+  readonly texts: readonly string[];
+  readonly stage: Stage;
+  readonly model: string;
+  readonly requestId: string;
+  readonly onCancel: (leave: () => void) => () => void;
+}
+
+/** The reason of a refusal; undefined: the texts may pass. */
+export type Verdict = string | undefined;
+
+const MAX_ANSWER_BYTES = 64 * 1024;
+/** Further ones count as failed: the service cannot keep up. */
+const MAX_RUNNING = 256;
+const MAX_REASON_CHARACTERS = 200;
+
+export class Checker {
+  #numRunning = 0;
+
+  constructor(private readonly settings: CheckerSettings) {}
+
+  /** Rejects with guardrail_failed if there is no answer and the checker fails closed. */
+  async check(checked: Checked): Promise<Verdict> {
+    const { name, onFailure, onProblem } = this.settings;
+    try {
+      if (this.#numRunning >= MAX_RUNNING) throw new Error(`expected at most ${MAX_RUNNING} checks at once, got more`);
+      this.#numRunning++;
+      try {
+        return verdictIn(await this.#ask(checked));
+      } finally {
+        this.#numRunning--;
+      }
+    } catch (thrown) {
+      onProblem(thrown);
+      if (onFailure === "fail-open") return undefined;
+      throw new MillraceError("guardrail_failed", `expected an answer of the guardrail ${name}, got none`, {
+        hint: "try again; the operator's checker does not answer",
+        retryAfterSeconds: 5,
+        cause: thrown,
+      });
+    }
+  }
+
+  async #ask({ texts, stage, model, requestId, onCancel }: Checked): Promise<unknown> {
+    const { url, headers, timeoutMs } = this.settings;
+    const controller = new AbortController();
+    const timer = setTimeout(
+      () => controller.abort(new Error(`expected an answer within ${timeoutMs} ms, got none`)),
+      timeoutMs,
+    );
+    const endWatch = onCancel(() => controller.abort(new Error("the client left")));
+    try {
+      const response = await fetch(url, {
+        method: "POST",
+        headers: { ...headers, "content-type": "application/json", "x-request-id": requestId },
+        body: JSON.stringify({ input: texts, stage, model, request_id: requestId }),
+        redirect: "error",
+        signal: controller.signal,
+      });
+      const text = await limitedText(response);
+      if (!response.ok) throw new Error(`expected 200 from ${url}, got ${response.status}`);
+      return JSON.parse(text);
+    } finally {
+      clearTimeout(timer);
+      endWatch();
+    }
+  }
+}
+
+async function limitedText(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let numBytes = 0;
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    numBytes += chunk.length;
+    if (numBytes > MAX_ANSWER_BYTES)
+      throw new Error(`expected an answer of at most ${MAX_ANSWER_BYTES} bytes, got more`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Throws for an answer of another form. */
+function verdictIn(answer: unknown): Verdict {
+  const { allowed, reason, results } = (answer ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof allowed === "boolean") {
+    return allowed
+      ? undefined
+      : typeof reason === "string"
+        ? reason.slice(0, MAX_REASON_CHARACTERS)
+        : "refused content";
+  }
+  if (Array.isArray(results) && results.every((each) => typeof each?.flagged === "boolean")) {
+    const flagged = results.filter((each) => each.flagged);
+    if (flagged.length === 0) return undefined;
+    const categories = flagged.flatMap((each) =>
+      Object.entries(each.categories ?? {}).filter(([, value]) => value === true),
+    );
+    const names = [...new Set(categories.map(([name]) => name))].join(", ");
+    return names === "" ? "flagged content" : names.slice(0, MAX_REASON_CHARACTERS);
+  }
+  throw new Error('expected {"allowed": true or false} or {"results": [{"flagged": …}]}, got something else');
+}

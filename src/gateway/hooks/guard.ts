@@ -1,0 +1,117 @@
+/** A guardrail: what it looks for, where, and what then happens. Nothing here knows of requests or answers. */
+import { MillraceError } from "../../core/errors.js";
+import type { Checker } from "./checker.js";
+import { PatternScan } from "./pattern-scan.js";
+import type { PatternSet } from "./pattern-set.js";
+import { redactText, TextRedactor } from "./redactor.js";
+import type { Stage } from "./stage.js";
+
+export const ACTIONS = ["refuse", "redact", "flag"] as const;
+export type Action = (typeof ACTIONS)[number];
+
+export interface Guard {
+  readonly name: string;
+  readonly stages: ReadonlySet<Stage>;
+  readonly appliesTo: (model: string, path: string) => boolean;
+  readonly action: Action;
+  /** Absent: only the checker looks. */
+  readonly patterns: PatternSet | undefined;
+  /** Absent: only the patterns do. */
+  readonly checker: Checker | undefined;
+}
+
+/** What guardrails have found in one request and its answer. */
+export class Findings {
+  readonly #counts = new Map<string, number>();
+
+  add(guard: Guard, stage: Stage, what: string): void {
+    const key = `${guard.name}: ${guard.action} ${what} in the ${stage}`;
+    this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+  }
+
+  get isEmpty(): boolean {
+    return this.#counts.size === 0;
+  }
+
+  /** @example "personal-data: redact email in the request (2)" */
+  toString(): string {
+    return [...this.#counts].map(([key, count]) => `${key} (${count})`).join("; ");
+  }
+}
+
+export function refusal({ name }: Guard, stage: Stage, what: string): MillraceError {
+  const message = `expected ${stage === "request" ? "a request" : "an answer"} without ${what}, got one with it`;
+  return new MillraceError("guardrail_refused", message, { hint: `the guardrail ${name} of the gateway refuses it` });
+}
+
+/** A text with the patterns of guardrails applied, one after the other. Throws guardrail_refused. */
+export async function guardText(
+  guards: readonly Guard[],
+  stage: Stage,
+  text: string,
+  findings: Findings,
+): Promise<string> {
+  let current = text;
+  for (const guard of guards) {
+    if (guard.patterns === undefined) continue;
+    const redacted = await redactText(guard.patterns, current, (what) => note(guard, stage, what, findings));
+    if (guard.action === "redact") current = redacted;
+  }
+  return current;
+}
+
+function note(guard: Guard, stage: Stage, what: string, findings: Findings): void {
+  findings.add(guard, stage, what);
+  if (guard.action === "refuse") throw refusal(guard, stage, what);
+}
+
+/** The same for a text that comes in pieces. */
+export class GuardedText {
+  readonly #steps: readonly { push(text: string): string; end(): string }[];
+
+  constructor(guards: readonly Guard[], stage: Stage, findings: Findings) {
+    this.#steps = guards.flatMap((guard) => {
+      const { patterns, action } = guard;
+      if (patterns === undefined) return [];
+      const found = (what: string) => note(guard, stage, what, findings);
+      return [action === "flag" ? new Watched(patterns, found) : new TextRedactor(patterns, found)];
+    });
+  }
+
+  /** @returns what may be shown now */
+  push(text: string): string {
+    return this.#steps.reduce((current, step) => (current === "" ? "" : step.push(current)), text);
+  }
+
+  end(): string {
+    return this.#steps.reduce((current, step) => (current === "" ? "" : step.push(current)) + step.end(), "");
+  }
+}
+
+/** Changes nothing, and holds nothing back. */
+class Watched {
+  readonly #scan: PatternScan;
+
+  constructor(
+    patterns: PatternSet,
+    private readonly found: (name: string) => void,
+  ) {
+    this.#scan = new PatternScan(patterns);
+  }
+
+  push(text: string): string {
+    this.#scan.push(text);
+    this.#report();
+    return text;
+  }
+
+  end(): string {
+    this.#scan.end();
+    this.#report();
+    return "";
+  }
+
+  #report(): void {
+    for (const { name } of this.#scan.take(this.#scan.settledUntil)) this.found(name);
+  }
+}

@@ -1,0 +1,247 @@
+/**
+ * The texts in the events of a stream, of every API. Texts come as deltas, which belong to channels (a choice's content, a tool call's arguments, …); what is
+ * held back of a channel follows before the event that ends it.
+ */
+import { type Findings, type Guard, GuardedText } from "./guard.js";
+import { type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
+
+/** A delta in an event. */
+interface Delta {
+  readonly channel: string;
+  readonly text: string;
+  /** The event with another text in place of this one. */
+  readonly with: (data: Json, text: string) => Json;
+}
+
+interface Channel {
+  readonly guarded: GuardedText;
+  /** The last event of the channel, as a form for an event of ours. */
+  form: { readonly head: string; readonly data: Json; readonly delta: Delta };
+}
+
+/** More than any answer has; further ones are refused rather than let through. */
+const MAX_CHANNELS = 4096;
+
+export class GuardedEvents {
+  readonly #channels = new Map<string, Channel>();
+  readonly #kept = new Map<string, string[]>();
+  #sequence: number | undefined;
+
+  constructor(
+    private readonly guards: readonly Guard[],
+    private readonly findings: Findings,
+    private readonly hidesSpelling: boolean,
+    /** Whether a checker will ask for the texts. */
+    private readonly keepsTexts: boolean,
+  ) {}
+
+  /** The texts so far, one of each channel. */
+  texts(): readonly string[] {
+    return [...this.#kept.values()].map((parts) => parts.join(""));
+  }
+
+  /** @param event one event, with the empty line at its end @returns what to send. Throws guardrail_refused and guardrail_failed */
+  push(event: string): string {
+    const { head, json } = partsOf(event);
+    if (json === undefined || json === "") return event;
+    if (json.trim() === "[DONE]") return this.#close("") + event;
+    let data = JSON.parse(json) as Json;
+    if (typeof data !== "object" || data === null) return event;
+    if (this.hidesSpelling) data = withoutSpelling(data);
+    const deltas = deltasIn(data);
+    for (const delta of deltas) {
+      if (this.keepsTexts) this.#keep(delta);
+      const channel = this.#channelOf(delta, head, data);
+      data = delta.with(data, channel.guarded.push(delta.text));
+    }
+    let before = "";
+    for (const prefix of endsIn(data)) {
+      for (const delta of deltas) {
+        if (!delta.channel.startsWith(prefix)) continue;
+        // The event that ends the channel has a delta of its own, which gets the rest.
+        const rest = this.#channels.get(delta.channel)?.guarded.end() ?? "";
+        this.#channels.delete(delta.channel);
+        if (rest !== "") data = delta.with(data, shownText(delta, data) + rest);
+      }
+      before += this.#close(prefix);
+    }
+    if (deltas.length === 0) data = mapAnswerTexts(data, (text) => this.#whole(text));
+    return before + this.#written(head, data);
+  }
+
+  /** What is still held, where a stream ends without saying so. */
+  end(): string {
+    return this.#close("");
+  }
+
+  #channelOf(delta: Delta, head: string, data: Json): Channel {
+    const known = this.#channels.get(delta.channel);
+    const form = { head, data, delta };
+    if (known !== undefined) {
+      known.form = form;
+      return known;
+    }
+    if (this.#channels.size >= MAX_CHANNELS)
+      throw new Error(`expected at most ${MAX_CHANNELS} texts in a stream, got more`);
+    const channel = { guarded: new GuardedText(this.guards, "answer", this.findings), form };
+    this.#channels.set(delta.channel, channel);
+    return channel;
+  }
+
+  #keep({ channel, text }: Delta): void {
+    const parts = this.#kept.get(channel) ?? [];
+    parts.push(text);
+    this.#kept.set(channel, parts);
+  }
+
+  #close(prefix: string): string {
+    let events = "";
+    for (const [name, { guarded, form }] of this.#channels) {
+      if (!name.startsWith(prefix)) continue;
+      this.#channels.delete(name);
+      const rest = guarded.end();
+      if (rest !== "") events += this.#written(form.head, form.delta.with(form.data, rest));
+    }
+    return events;
+  }
+
+  #whole(text: string): string {
+    const guarded = new GuardedText(this.guards, "answer", this.findings);
+    return guarded.push(text) + guarded.end();
+  }
+
+  /** Events of ours are numbered like the others. */
+  #written(head: string, data: Json): string {
+    let numbered = data;
+    if (typeof data.sequence_number === "number") {
+      this.#sequence ??= data.sequence_number;
+      numbered = { ...data, sequence_number: this.#sequence++ };
+    }
+    return `${head}data: ${JSON.stringify(numbered)}\n\n`;
+  }
+}
+
+/** The lines of an event without its data, and its data. */
+function partsOf(event: string): { readonly head: string; readonly json: string | undefined } {
+  const head: string[] = [];
+  const data: string[] = [];
+  for (const line of event.split(/\r?\n/)) {
+    if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
+    else if (line !== "") head.push(`${line}\n`);
+  }
+  return { head: head.join(""), json: data.length === 0 ? undefined : data.join("\n") };
+}
+
+const objectOf = (value: unknown): Json => (typeof value === "object" && value !== null ? (value as Json) : {});
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+function shownText(delta: Delta, data: Json): string {
+  return deltasIn(data).find(({ channel }) => channel === delta.channel)?.text ?? "";
+}
+
+function deltasIn(data: Json): readonly Delta[] {
+  if (Array.isArray(data.choices)) return data.choices.flatMap((choice, at) => choiceDeltas(objectOf(choice), at));
+  if (data.type === "content_block_delta") return blockDeltas(data);
+  if (typeof data.type === "string" && data.type.endsWith(".delta") && typeof data.delta === "string") {
+    const channel = responseChannel(data, data.type);
+    return [{ channel, text: data.delta, with: (event, delta) => ({ ...event, delta }) }];
+  }
+  return [];
+}
+
+/** OpenAI's chat and completions. */
+function choiceDeltas(choice: Json, at: number): readonly Delta[] {
+  const index = `${Number(choice.index ?? at)}:`;
+  const deltas: Delta[] = [];
+  const changed = (data: Json, change: (choice: Json) => Json): Json => ({
+    ...data,
+    choices: listOf(data.choices).map((each, i) => (i === at ? change(objectOf(each)) : each)),
+  });
+  if (typeof choice.text === "string") {
+    deltas.push({
+      channel: `${index}text`,
+      text: choice.text,
+      with: (data, text) => changed(data, (each) => ({ ...each, text })),
+    });
+  }
+  const delta = objectOf(choice.delta);
+  for (const field of ["content", "reasoning_content", "reasoning", "refusal"]) {
+    const text = delta[field];
+    if (typeof text !== "string") continue;
+    const put = (each: Json, value: string) => ({ ...each, delta: { ...objectOf(each.delta), [field]: value } });
+    deltas.push({
+      channel: `${index}${field}`,
+      text,
+      with: (data, value) => changed(data, (each) => put(each, value)),
+    });
+  }
+  for (const [i, call] of listOf(delta.tool_calls).entries()) {
+    const { index: number, function: called } = objectOf(call);
+    const { arguments: text } = objectOf(called);
+    if (typeof text !== "string") continue;
+    const put = (each: Json, value: string): Json => {
+      const calls = listOf(objectOf(each.delta).tool_calls).map((one, k) =>
+        k === i ? { ...objectOf(one), function: { ...objectOf(objectOf(one).function), arguments: value } } : one,
+      );
+      return { ...each, delta: { ...objectOf(each.delta), tool_calls: calls } };
+    };
+    deltas.push({
+      channel: `${index}call:${Number(number ?? i)}`,
+      text,
+      with: (data, value) => changed(data, (each) => put(each, value)),
+    });
+  }
+  return deltas;
+}
+
+/** Anthropic's. */
+function blockDeltas(data: Json): readonly Delta[] {
+  const delta = objectOf(data.delta);
+  return ["text", "thinking", "partial_json"].flatMap((field): Delta[] => {
+    const text = delta[field];
+    if (typeof text !== "string") return [];
+    const put = (event: Json, value: string) => ({ ...event, delta: { ...objectOf(event.delta), [field]: value } });
+    return [{ channel: `${Number(data.index)}:${field}`, text, with: put }];
+  });
+}
+
+/** A text of /v1/responses: an item's part, and the kind of the text. */
+function responseChannel(data: Json, deltaType: string): string {
+  const place = [data.output_index, data.content_index ?? data.summary_index ?? ""].map((value) =>
+    String(value).slice(0, 16),
+  );
+  return `${place.join(":")}:${deltaType.slice(0, 80)}`;
+}
+
+/** Prefixes of the channels that end with an event. */
+function endsIn(data: Json): readonly string[] {
+  if (Array.isArray(data.choices)) {
+    return data.choices.flatMap((each, at) => {
+      const choice = objectOf(each);
+      const isOver = choice.finish_reason !== null && choice.finish_reason !== undefined;
+      return isOver ? [`${Number(choice.index ?? at)}:`] : [];
+    });
+  }
+  const { type } = data;
+  if (type === "content_block_stop") return [`${Number(data.index)}:`];
+  if (type === "message_delta" || type === "message_stop") return [""];
+  if (typeof type !== "string" || !type.startsWith("response.")) return [];
+  if (type === "response.output_item.done") return [`${String(data.output_index).slice(0, 16)}:`];
+  if (type.endsWith(".done")) return [responseChannel(data, type.replace(/\.done$/, ".delta"))];
+  return ["response.completed", "response.incomplete", "response.failed"].includes(type) ? [""] : [];
+}
+
+/** The texts of a stream's beginning, by channel; the text alone if there is one. */
+export function streamedTexts(stream: string): unknown {
+  const texts = new Map<string, string>();
+  for (const line of stream.split("\n")) {
+    if (!line.startsWith("data: {")) continue;
+    try {
+      const deltas = deltasIn(objectOf(JSON.parse(line.slice(6))));
+      for (const { channel, text } of deltas) texts.set(channel, (texts.get(channel) ?? "") + text);
+    } catch {
+      // The last event may be cut.
+    }
+  }
+  return texts.size === 1 ? [...texts.values()][0] : Object.fromEntries(texts);
+}

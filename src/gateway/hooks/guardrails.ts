@@ -1,0 +1,95 @@
+/** Guardrails as a policy: what clients send and get is searched by patterns and checkers, then refused, redacted or flagged. */
+import { MillraceError } from "../../core/errors.js";
+import type { AnswerSink } from "../answer.js";
+import { HeaderSink } from "../answer.js";
+import type { Ending, Handler, Policy } from "../pipeline.js";
+import { type GatewayRequest, withBody } from "../request.js";
+import { AnswerGuard, checkTexts, FLAGS_HEADER } from "./answer-guard.js";
+import { Findings, type Guard, guardText } from "./guard.js";
+import type { Stage } from "./stage.js";
+import { hasTokenIds, mapRequestTexts } from "./texts.js";
+
+export interface GuardrailsOptions {
+  /** From the first to look to the last. */
+  readonly guards: readonly Guard[];
+  /** The model that a client's name stands for. */
+  readonly modelOf: (name: string) => string;
+  /** Told of what was found, without the texts. */
+  readonly onFindings: (request: GatewayRequest, findings: string) => void;
+}
+
+export class Guardrails implements Policy {
+  readonly name = "hooks";
+
+  constructor(private readonly options: GuardrailsOptions) {}
+
+  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const before = this.#guardsOf(request, "request");
+    const after = this.#guardsOf(request, "answer");
+    if (before.length === 0 && after.length === 0) return await next(request, sink);
+    const findings = new Findings();
+    try {
+      const clean = before.length === 0 ? request : await guardRequest(request, before, findings);
+      if (request.cancellation.isCancelled) return { kind: "cancelled" };
+      if (after.length > 0) return await this.#guardAnswer(clean, sink, next, after, findings);
+      const flags = () => (findings.isEmpty ? {} : { [FLAGS_HEADER]: findings.toString().slice(0, 1000) });
+      return await next(clean, findings.isEmpty ? sink : new HeaderSink(sink, flags));
+    } finally {
+      if (!findings.isEmpty) {
+        request.record.notes.set(this.name, findings.toString());
+        this.options.onFindings(request, findings.toString());
+      }
+    }
+  }
+
+  #guardsOf({ model, path }: GatewayRequest, stage: Stage): readonly Guard[] {
+    const own = this.options.modelOf(model);
+    return this.options.guards.filter(
+      ({ stages, appliesTo }) => stages.has(stage) && (appliesTo(model, path) || appliesTo(own, path)),
+    );
+  }
+
+  async #guardAnswer(
+    request: GatewayRequest,
+    sink: AnswerSink,
+    next: Handler,
+    guards: readonly Guard[],
+    findings: Findings,
+  ): Promise<Ending> {
+    const cancellation = request.cancellation.child();
+    const guard = new AnswerGuard(sink, request, guards, findings, () => cancellation.cancel());
+    // A compressed answer could not be searched.
+    const headers = { ...request.headers, "accept-encoding": "identity" };
+    const ending = await next({ ...request, headers, cancellation }, guard);
+    await guard.settled();
+    const { error } = guard;
+    if (error === undefined || request.cancellation.isCancelled) return ending;
+    if (!guard.hasBegun) throw error;
+    return { kind: "broken", status: 200, error };
+  }
+}
+
+async function guardRequest(
+  request: GatewayRequest,
+  guards: readonly Guard[],
+  findings: Findings,
+): Promise<GatewayRequest> {
+  const { body } = request;
+  if (hasTokenIds(body) && guards.some(({ action }) => action !== "flag")) {
+    throw new MillraceError("guardrail_refused", "expected a prompt as text, got token ids", {
+      hint: "a guardrail of the gateway must be able to read it",
+    });
+  }
+  const texts: string[] = [];
+  mapRequestTexts(body, (text) => {
+    texts.push(text);
+    return text;
+  });
+  const clean: string[] = [];
+  for (const text of texts) clean.push(await guardText(guards, "request", text, findings));
+  const checkers = guards.filter(({ checker }) => checker !== undefined);
+  if (checkers.length > 0) await checkTexts(checkers, "request", clean, request, findings);
+  let at = 0;
+  const changed = mapRequestTexts(body, () => clean[at++]!);
+  return changed === body ? request : withBody(request, changed);
+}

@@ -1,0 +1,175 @@
+/**
+ * Finds patterns in a text that comes in pieces: the same matches, wherever it is cut. Matches that overlap count as one, so that nothing of any of them
+ * stays visible.
+ */
+import { isMember, type PatternSet } from "./pattern-set.js";
+
+/** Of a longer match, only the end is found. It is also the most that a stream is held back by. In UTF-16 units. */
+export const MAX_MATCH_LENGTH = 512;
+
+export interface Match {
+  /** Offsets in the whole text, in UTF-16 units. */
+  readonly start: number;
+  readonly end: number;
+  /** Of the match that begins first. */
+  readonly name: string;
+}
+
+/** A match that counts unless the next character belongs to the same word. */
+interface Candidate {
+  readonly start: number;
+  readonly end: number;
+  readonly pattern: number;
+}
+
+const isWordUnit = (unit: number): boolean =>
+  (unit >= 0x30 && unit <= 0x39) ||
+  (unit >= 0x41 && unit <= 0x5a) ||
+  (unit >= 0x61 && unit <= 0x7a) ||
+  unit === 0x5f ||
+  (unit >= 0x80 && /[\p{L}\p{N}]/u.test(String.fromCharCode(unit)));
+
+export class PatternScan {
+  /** The text from `#keptFrom` on, as far back as a match may reach. */
+  #kept = "";
+  #keptFrom = 0;
+  #length = 0;
+  /** Of each live position, where the earliest match through it began. */
+  #active: number[] = [];
+  #starts: Int32Array;
+  #next: number[] = [];
+  #nextStarts: Int32Array;
+  #isWordBefore = false;
+  #candidates: Candidate[] = [];
+  readonly #matches: Match[] = [];
+  #numSteps = 0;
+
+  constructor(private readonly patterns: PatternSet) {
+    const { length } = patterns.positions;
+    this.#starts = new Int32Array(length).fill(-1);
+    this.#nextStarts = new Int32Array(length).fill(-1);
+  }
+
+  /** What the scan has cost so far, in steps of some nanoseconds. */
+  get numSteps(): number {
+    return this.#numSteps;
+  }
+
+  /** Every match that begins before this offset of the whole text is known, to its end. Lags behind by a bounded length. */
+  get settledUntil(): number {
+    let until = this.#length;
+    for (const position of this.#active) until = Math.min(until, this.#starts[position]!);
+    for (const { start } of this.#candidates) until = Math.min(until, start);
+    for (let i = this.#matches.length - 1; i >= 0 && this.#matches[i]!.end > until; i--) {
+      until = Math.min(until, this.#matches[i]!.start);
+    }
+    // Only overlapping matches in a chain are longer: they are taken in parts.
+    return Math.max(until, this.#length - 2 * MAX_MATCH_LENGTH);
+  }
+
+  push(text: string): void {
+    this.#kept += text;
+    const offset = this.#length;
+    for (let i = 0; i < text.length; i++) this.#step(text.charCodeAt(i), offset + i);
+    this.#length += text.length;
+    this.#forgetText();
+  }
+
+  /** The text is over. */
+  end(): void {
+    this.#settle(false);
+    for (const position of this.#active) this.#starts[position] = -1;
+    this.#active = [];
+  }
+
+  /** Takes the matches before an offset, of at most `settledUntil`, in order. One that reaches over it is cut there, and its rest follows later. */
+  take(until: number): readonly Match[] {
+    const count = this.#matches.findIndex(({ start }) => start >= until);
+    const taken = this.#matches.splice(0, count < 0 ? this.#matches.length : count);
+    const last = taken.at(-1);
+    if (last === undefined || last.end <= until) return taken;
+    this.#matches.unshift({ ...last, start: until });
+    taken[taken.length - 1] = { ...last, end: until };
+    return taken;
+  }
+
+  #step(unit: number, at: number): void {
+    const isWord = isWordUnit(unit);
+    if (this.#candidates.length > 0) this.#settle(isWord);
+    const { positions, firstByAscii, first } = this.patterns;
+    const beginnings = unit < 128 ? firstByAscii[unit]! : first;
+    this.#numSteps++;
+    if (this.#active.length === 0 && beginnings.length === 0) {
+      this.#isWordBefore = isWord;
+      return;
+    }
+    const oldest = at + 1 - MAX_MATCH_LENGTH;
+    for (const from of this.#active) {
+      const start = Math.max(this.#starts[from]!, oldest);
+      const { follow } = positions[from]!;
+      this.#numSteps += follow.length;
+      for (const to of follow) this.#enter(to, start, unit);
+      this.#starts[from] = -1;
+    }
+    for (const position of beginnings) {
+      const { isWholeWord = false } = this.patterns.sources[positions[position]!.pattern]!;
+      if (!(isWholeWord && isWord && this.#isWordBefore)) this.#enter(position, at, unit);
+    }
+    [this.#active, this.#next] = [this.#next, this.#active];
+    [this.#starts, this.#nextStarts] = [this.#nextStarts, this.#starts];
+    this.#next.length = 0;
+    for (const position of this.#active) {
+      const { isLast, pattern } = positions[position]!;
+      if (isLast) this.#candidates.push({ start: this.#starts[position]!, end: at + 1, pattern });
+    }
+    this.#isWordBefore = isWord;
+  }
+
+  #enter(position: number, start: number, unit: number): void {
+    const known = this.#nextStarts[position]!;
+    if (known >= 0) {
+      if (start < known) this.#nextStarts[position] = start;
+      return;
+    }
+    if (!isMember(this.patterns.positions[position]!, unit)) return;
+    this.#nextStarts[position] = start;
+    this.#next.push(position);
+  }
+
+  /** @param isWordNext whether the character after the candidates belongs to a word */
+  #settle(isWordNext: boolean): void {
+    for (const { start, end, pattern } of this.#candidates) {
+      const { name, isWholeWord = false, accepts } = this.patterns.sources[pattern]!;
+      if (isWholeWord && isWordNext && this.#isWordBefore) continue;
+      if (accepts !== undefined && !accepts(this.#textOf(start, end))) continue;
+      this.#add(start, end, name);
+    }
+    this.#candidates = [];
+  }
+
+  #textOf(start: number, end: number): string {
+    return this.#kept.slice(start - this.#keptFrom, end - this.#keptFrom);
+  }
+
+  /** Ends only grow, so what overlaps is at the end of the list. */
+  #add(start: number, end: number, name: string): void {
+    let merged = { start, end, name };
+    for (let last = this.#matches.at(-1); last !== undefined && last.end > start; last = this.#matches.at(-1)) {
+      this.#matches.pop();
+      const isEarlier = last.start <= merged.start;
+      merged = {
+        start: Math.min(last.start, merged.start),
+        end: Math.max(last.end, merged.end),
+        name: isEarlier ? last.name : merged.name,
+      };
+    }
+    this.#matches.push(merged);
+  }
+
+  #forgetText(): void {
+    const from = this.#length - MAX_MATCH_LENGTH - 1;
+    if (from - this.#keptFrom < MAX_MATCH_LENGTH) return;
+    this.#kept = this.#kept.slice(from - this.#keptFrom);
+    this.#keptFrom = from;
+  }
+}

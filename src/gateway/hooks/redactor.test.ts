@@ -1,0 +1,186 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { MAX_MATCH_LENGTH } from "./pattern-scan.js";
+import { compilePatterns, type PatternSource } from "./pattern-set.js";
+import { isCardNumber, isIban, PERSONAL_DATA, personalDataPatterns } from "./personal-data.js";
+import { redactText, TextRedactor } from "./redactor.js";
+
+const PERSONAL = compilePatterns(personalDataPatterns(PERSONAL_DATA));
+
+async function redacted(text: string, patterns = PERSONAL): Promise<string> {
+  return await redactText(patterns, text, () => {});
+}
+
+describe("personal data", () => {
+  test.each([
+    ["Mail john.doe+x@mail.example.com, please.", "Mail [email], please."],
+    ["jörg@münchen.example and o'neil@a.io", "[email] and [email]"],
+    ["call +49 170 1234567 or (555) 123-4567 or 0170 1234567", "call [phone] or [phone] or [phone]"],
+    ["tel +1-202-555-0123; 00 49 30 901820", "tel [phone]; 00 49 30 901820"],
+    ["IBAN DE89 3704 0044 0532 0130 00.", "IBAN [iban]."],
+    ["iban gb82west12345698765432 and more", "iban [iban] and more"],
+    ["card 4111 1111 1111 1111 exp 12/27", "card [credit-card] exp 12/27"],
+    ["5500-0000-0000-0004", "[credit-card]"],
+    ["from 10.0.0.255 to 2001:db8::1, fe80::1%eth0", "from [ip] to [ip], [ip]%eth0"],
+  ])("%j", async (text, expected) => {
+    expect(await redacted(text)).toBe(expected);
+  });
+
+  test.each([
+    "at 10:30:15 on 2026-11-25, version 1.2.3, 50 % of 1000000",
+    "GB82 WEST 1234 5698 7654 33",
+    "4111 1111 1111 1112",
+    "a 20-digit number 41111111111111111111",
+    "user @ home, a@b, https://example.com/x?y=1",
+    "std::vector<int> and a::b and ::",
+    "300.1.1.1 and 10.0.0.256",
+    "0.123456 and 12345678",
+  ])("%j has none", async (text) => {
+    expect(await redacted(text)).toBe(text);
+  });
+
+  test("check digits notice every single wrong digit", () => {
+    const wrong = (text: string, check: (text: string) => boolean) =>
+      [...text].flatMap((old, at) =>
+        [..."0123456789"].filter(
+          (digit) => /\d/.test(old) && digit !== old && check(text.slice(0, at) + digit + text.slice(at + 1)),
+        ),
+      );
+    for (const iban of ["DE89370400440532013000", "GB82WEST12345698765432", "FR1420041010050500013M02606"]) {
+      expect([isIban(iban), wrong(iban, isIban)]).toEqual([true, []]);
+    }
+    for (const card of ["4111111111111111", "5500000000000004", "340000000000009", "6011000000000004"]) {
+      expect([isCardNumber(card), wrong(card, isCardNumber)]).toEqual([true, []]);
+    }
+  });
+});
+
+/** Pieces of a text at any cuts. */
+function pieces(text: string, cuts: readonly number[]): readonly string[] {
+  const at = [...new Set(cuts.map((cut) => cut % (text.length + 1)))].sort((a, b) => a - b);
+  return [0, ...at].map((from, i) => text.slice(from, at[i] ?? text.length));
+}
+
+describe("a text in pieces", () => {
+  const part = fc.constantFrom(
+    "john@example.com",
+    "DE89 3704 0044 0532 0130 00",
+    "4111 1111 1111 1111",
+    "10.0.0.1",
+    "2001:db8::1",
+    "+49 170 1234567",
+    " ",
+    ". ",
+    "word",
+    "7",
+    "é",
+    "😀",
+    "a".repeat(600),
+  );
+  const texts = fc.array(part, { maxLength: 12 }).map((parts) => parts.join(""));
+
+  test("gives the same, wherever it is cut, and nothing of a match before it is known", async () => {
+    await fc.assert(
+      fc.asyncProperty(texts, fc.array(fc.nat(2000), { maxLength: 20 }), async (text, cuts) => {
+        const whole = await redacted(text);
+        const redactor = new TextRedactor(PERSONAL, () => {});
+        let out = "";
+        for (const piece of pieces(text, cuts)) {
+          out += redactor.push(piece);
+          expect(whole.startsWith(out)).toBe(true);
+        }
+        expect(out + redactor.end()).toBe(whole);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("is held back only where a match may have begun", () => {
+    const redactor = new TextRedactor(PERSONAL, () => {});
+    expect(redactor.push("Hello, dear ")).toBe("Hello, dear ");
+    expect(redactor.push("jo")).toBe("");
+    expect(redactor.push("hn@example.com")).toBe("");
+    expect(redactor.push(", hello")).toBe("[email], ");
+    expect(redactor.end()).toBe("hello");
+  });
+
+  test("is held back by a bounded length, whatever it is", () => {
+    const units = fc.constantFrom("a", "1", "@", ".", " ", "-", ":", "a@b.co", "1.1.1.1");
+    fc.assert(
+      fc.property(fc.array(units, { minLength: 3, maxLength: 3 }), (cycle) => {
+        const redactor = new TextRedactor(PERSONAL, () => {});
+        for (let i = 0; i < 2000; i++) {
+          redactor.push(cycle[i % 3]!);
+          expect(redactor.numHeld).toBeLessThanOrEqual(2 * MAX_MATCH_LENGTH);
+        }
+        expect(redactor.numSteps).toBeLessThan(2000 * 7 * 200);
+      }),
+    );
+  });
+
+  test("a match longer than the window is still hidden at its end", async () => {
+    const text = `${"a".repeat(3000)}@example.com`;
+    const out = await redacted(text);
+    expect(out).toMatch(/^a+\[email\]$/);
+    expect(out).not.toContain("@");
+  });
+});
+
+describe("patterns of the operator", () => {
+  const of = (...sources: readonly PatternSource[]) => compilePatterns(sources);
+
+  test("cover every match that JavaScript finds, for any pattern and text", async () => {
+    const atom = fc.constantFrom("a", "b", "[ab]", "c", "[^a]", "\\d", "a|b", ".");
+    const quantifier = fc.constantFrom("", "+", "{2}", "{1,3}", "{2,}");
+    const regexes = fc
+      .array(fc.tuple(atom, quantifier), { minLength: 1, maxLength: 4 })
+      .map((parts) => parts.map(([one, many]) => `(?:${one})${many}`).join(""));
+    const text = fc.string({ unit: fc.constantFrom("a", "b", "c", "1"), maxLength: 30 });
+    await fc.assert(
+      fc.asyncProperty(regexes, text, async (regex, subject) => {
+        const out = await redacted(subject, of({ name: "x", regex }));
+        const isFound = new RegExp(regex, "u").test(subject);
+        expect(out.includes("[x]")).toBe(isFound);
+        // Nothing that is left is a match.
+        for (const rest of out.split("[x]")) expect(new RegExp(`^(?:${regex})$`, "u").test(rest)).toBe(false);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("may ignore case and keep to whole words", async () => {
+    const patterns = of(
+      { name: "id", regex: "E\\d{3}", isWholeWord: true, ignoresCase: true },
+      { name: "é", regex: "É", ignoresCase: true },
+    );
+    expect(await redacted("E123, e456 XE123 E1234 é", patterns)).toBe("[id], [id] XE123 E1234 [é]");
+  });
+
+  test("take linear time where a backtracking engine takes for ever", async () => {
+    const patterns = of(
+      { name: "a", regex: "(?:a+)+b" },
+      { name: "b", regex: "(?:a|a)*c" },
+      { name: "c", regex: "(?:.*.*)=.*;" },
+    );
+    const startMs = performance.now();
+    await redacted("a".repeat(50_000), patterns);
+    expect(performance.now() - startMs).toBeLessThan(5000);
+  });
+
+  test("leave the event loop free", async () => {
+    const patterns = of({ name: "a", regex: "(?:[ab]{1,20}){1,20}c" });
+    let longestMs = 0;
+    let lastMs = performance.now();
+    const timer = setInterval(() => {
+      longestMs = Math.max(longestMs, performance.now() - lastMs);
+      lastMs = performance.now();
+    }, 1);
+    await redacted("ab".repeat(4000), patterns);
+    clearInterval(timer);
+    expect(longestMs).toBeLessThan(500);
+  });
+
+  test.each(["a*", "", "(?=a)b", "^a", "a$", "(a)\\1", "a{2000}{3}", "(", "\\bx"])("%j is refused", (regex) => {
+    expect(() => of({ name: "x", regex })).toThrow(/expected/);
+  });
+});

@@ -1,0 +1,92 @@
+/** Replaces what patterns find in a text that comes in pieces. What may belong to a match is held back until that is known. */
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { MillraceError } from "../../core/errors.js";
+import { PatternScan } from "./pattern-scan.js";
+import type { PatternSet } from "./pattern-set.js";
+
+const MIN_PIECE_LENGTH = 16;
+const MAX_PIECE_LENGTH = 4096;
+/** About a millisecond. */
+const STEPS_PER_TURN = 100_000;
+/** About three seconds. Ordinary text takes less than two steps a character, so this is out of reach for it. */
+const MAX_STEPS = 300_000_000;
+
+/** What comes in place of a match. @example labelOf("email") // "[email]" */
+export const labelOf = (name: string): string => `[${name}]`;
+
+export class TextRedactor {
+  readonly #scan: PatternScan;
+  #held = "";
+  #heldFrom = 0;
+
+  /** @param found gets the name of each match */
+  constructor(
+    patterns: PatternSet,
+    private readonly found: (name: string) => void,
+  ) {
+    this.#scan = new PatternScan(patterns);
+  }
+
+  get numSteps(): number {
+    return this.#scan.numSteps;
+  }
+
+  /** Length of the text that is held back. */
+  get numHeld(): number {
+    return this.#held.length;
+  }
+
+  /** @returns the text to pass on now. Throws guardrail_failed for a text that costs too much */
+  push(text: string): string {
+    this.#held += text;
+    this.#scan.push(text);
+    if (this.#scan.numSteps > MAX_STEPS) {
+      throw new MillraceError(
+        "guardrail_failed",
+        "expected a text that patterns can be searched in, got one that takes too long",
+      );
+    }
+    return this.#release();
+  }
+
+  /** @returns the rest, at the end of the text */
+  end(): string {
+    this.#scan.end();
+    return this.#release();
+  }
+
+  #release(): string {
+    const until = this.#scan.settledUntil;
+    let text = "";
+    let from = this.#heldFrom;
+    for (const { start, end, name } of this.#scan.take(until)) {
+      // Part of a chain of matches may be gone already.
+      text += `${this.#held.slice(from - this.#heldFrom, Math.max(start, from) - this.#heldFrom)}${labelOf(name)}`;
+      from = Math.max(end, from);
+      this.found(name);
+    }
+    text += this.#held.slice(from - this.#heldFrom, until - this.#heldFrom);
+    this.#held = this.#held.slice(until - this.#heldFrom);
+    this.#heldFrom = until;
+    return text;
+  }
+}
+
+/** The text with what was found replaced. Long texts are read in turns of the event loop. */
+export async function redactText(patterns: PatternSet, text: string, found: (name: string) => void): Promise<string> {
+  const redactor = new TextRedactor(patterns, found);
+  const parts: string[] = [];
+  let pieceLength = MIN_PIECE_LENGTH;
+  let paidSteps = 0;
+  for (let at = 0; at < text.length; ) {
+    parts.push(redactor.push(text.slice(at, at + pieceLength)));
+    at += pieceLength;
+    const stepsPerUnit = redactor.numSteps / Math.min(at, text.length);
+    pieceLength = Math.min(MAX_PIECE_LENGTH, Math.max(MIN_PIECE_LENGTH, Math.floor(STEPS_PER_TURN / stepsPerUnit)));
+    if (redactor.numSteps - paidSteps < STEPS_PER_TURN) continue;
+    paidSteps = redactor.numSteps;
+    await nextTurn();
+  }
+  parts.push(redactor.end());
+  return parts.join("");
+}

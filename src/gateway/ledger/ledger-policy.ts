@@ -1,0 +1,213 @@
+/** The ledger as the first policy: it follows a request to its end, prices its attempts and writes its row. */
+import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import type { RequestLogger } from "../../core/request-logger.js";
+import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import { askUsage } from "../ask-usage.js";
+import type { Ending, Handler, Policy } from "../pipeline.js";
+import { formatCost } from "../prices/cost-text.js";
+import type { HardwareMeter } from "../prices/hardware-meter.js";
+import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
+import type { Caller, GatewayRequest } from "../request.js";
+import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
+import { CostHeaderSink } from "./cost-header.js";
+import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
+import type { LedgerStore } from "./ledger-store.js";
+
+export interface LedgerPrices {
+  /** @param model its name in the configuration */
+  priceOf(model: string, isBatch: boolean): TieredPrice | undefined;
+}
+
+export interface LedgerOptions {
+  readonly store: LedgerStore;
+  readonly prices: LedgerPrices;
+  readonly meter: HardwareMeter;
+  readonly logger: RequestLogger;
+  /** Whether whole answers get their cost as a header. */
+  readonly hasCostHeader: () => boolean;
+  /** Name of the model that a client's name stands for. */
+  readonly modelOf: (name: string) => string;
+  /** Milliseconds since 1970, and `performance.now()`. */
+  readonly epochMs: () => number;
+  readonly now: () => number;
+}
+
+/** Notes beyond this are cut: no policy's note needs more. */
+const MAX_NOTES_CHARACTERS = 2048;
+const MAX_ID_CHARACTERS = 200;
+
+export class LedgerPolicy implements Policy {
+  readonly name = "ledger";
+  /** Prices as they were when an attempt began. */
+  readonly #prices = new WeakMap<AttemptRecord, TieredPrice>();
+  #numDoubtful = 0;
+
+  constructor(private readonly options: LedgerOptions) {}
+
+  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const { store, epochMs, now, hasCostHeader } = this.options;
+    const { record } = request;
+    const startMs = now();
+    const open = openRequest(request, store.nextSeq(), epochMs());
+    store.open(open);
+    record.wantsUsage = true;
+    record.watcher = this.#watcher(record);
+    const seen = new SeenAnswer(sink, now);
+    const cost = (): string => formatCost(costOf(record));
+    const outer = hasCostHeader() && !request.isStream ? new CostHeaderSink(seen, cost) : seen;
+    try {
+      const [asked, inner] = askUsage(request, outer);
+      const ending = await next(asked, inner);
+      this.#close(open, request, seen, startMs, resultOf(ending, seen, request.cancellation.error));
+      return ending;
+    } catch (thrown) {
+      const error = request.cancellation.error ?? toMillraceError(thrown);
+      const outcome = error.code === "client_closed" ? "cancelled" : "refused";
+      this.#close(open, request, seen, startMs, { outcome, status: error.status, error: error.code });
+      throw thrown;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.options.store.flush();
+  }
+
+  #watcher({ notes }: RequestRecord): AttemptWatcher {
+    const { meter, prices } = this.options;
+    return {
+      began: (attempt) => {
+        const price = prices.priceOf(attempt.model, notes.has(NOTE.batch));
+        if (price !== undefined) this.#prices.set(attempt, price);
+        meter.began(attempt);
+      },
+      answering: (attempt) => meter.answering(attempt),
+      completing: (attempt) => this.#charge(attempt),
+      ended: (attempt) => {
+        this.#charge(attempt);
+        meter.ended(attempt);
+        if (attempt.usage?.isDoubtful === true) this.#sayDoubt(attempt);
+      },
+    };
+  }
+
+  #charge(attempt: AttemptRecord): void {
+    const price = this.#prices.get(attempt);
+    if (price !== undefined && attempt.usage !== undefined) attempt.charge = chargeOf(attempt.usage, price);
+  }
+
+  #sayDoubt({ instance, engine, model }: AttemptRecord): void {
+    this.#numDoubtful++;
+    // Once for the first, then for each power of two: an upstream that is wrong is wrong in every answer.
+    if ((this.#numDoubtful & (this.#numDoubtful - 1)) !== 0) return;
+    const fields = { instance, engine, model, answers: this.#numDoubtful };
+    this.options.logger.warn(fields, "the upstream's token counts contradict each other, and have been clamped");
+  }
+
+  #close(open: OpenRequest, request: GatewayRequest, seen: SeenAnswer, startMs: number, result: Result): void {
+    const { store, now, prices, modelOf } = this.options;
+    const { record } = request;
+    const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
+    const last = record.attempts.at(-1);
+    const model = last?.model ?? modelOf(request.model);
+    const row: RequestRow = {
+      ...open,
+      ...result,
+      served: result.outcome === "refused" ? "" : model,
+      firstByteMs: seen.firstByteMs === undefined ? undefined : seen.firstByteMs - startMs,
+      totalMs: now() - startMs,
+      ...savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch))),
+      notes: notesOf(record),
+      attempts,
+    };
+    store.close(row);
+  }
+}
+
+interface Result {
+  readonly outcome: RowOutcome;
+  readonly status: number;
+  readonly error: string;
+}
+
+/** Notes when an answer begins. */
+class SeenAnswer extends PassingSink {
+  firstByteMs: number | undefined;
+  status = 0;
+
+  constructor(
+    next: AnswerSink,
+    private readonly now: () => number,
+  ) {
+    super(next);
+  }
+
+  override begin(head: AnswerHead): void {
+    this.firstByteMs = this.now();
+    this.status = head.status;
+    super.begin(head);
+  }
+}
+
+function openRequest(request: GatewayRequest, seq: number, beganMs: number): OpenRequest {
+  const { id, caller, path, model: asked, isStream } = request;
+  const { tenant, keyId = "" } = caller;
+  const team = teamOf(caller);
+  return { seq, id: id.slice(0, MAX_ID_CHARACTERS), beganMs, tenant, team, key: keyId, path, asked, isStream };
+}
+
+/** The team among the scopes that the caller's requests are charged to, where keys are managed. */
+function teamOf({ scopes }: Caller): string {
+  return scopes?.find(({ kind }) => kind === "team")?.id ?? "";
+}
+
+function resultOf(ending: Ending, seen: SeenAnswer, cancelled: MillraceError | undefined): Result {
+  switch (ending.kind) {
+    case "answered":
+      return { outcome: "answered", status: ending.status, error: "" };
+    case "broken":
+      return { outcome: "broken", status: ending.error.status, error: ending.error.code };
+    case "cancelled":
+      return {
+        outcome: "cancelled",
+        status: cancelled?.status ?? 499,
+        error: cancelled?.code ?? (seen.status === 0 ? "client_closed" : ""),
+      };
+  }
+}
+
+function attemptRow(attempt: AttemptRecord, startMs: number): AttemptRow {
+  const { instance, engine, model, firstByteMs, endMs, status = 0, outcome = "cancelled", usage, charge } = attempt;
+  return {
+    ...{ instance, engine, model, status, outcome },
+    startMs: attempt.startMs - startMs,
+    firstByteMs: firstByteMs === undefined ? undefined : firstByteMs - startMs,
+    totalMs: (endMs ?? attempt.startMs) - attempt.startMs,
+    counts: usage,
+    cost: charge?.nanoDollars,
+    price: charge?.price ?? "",
+  };
+}
+
+function costOf(record: RequestRecord): bigint {
+  return record.attempts.reduce((sum, { charge }) => sum + (charge?.nanoDollars ?? 0n), 0n);
+}
+
+/** What a policy says it saved, or what the answer from a cache would have cost. */
+function savings(
+  { notes, savedUsage }: RequestRecord,
+  price: () => TieredPrice | undefined,
+): { readonly saved: bigint; readonly savedBy: string } {
+  const [, digits, name] = /^(\d{1,18}) ([\w-]{1,40})$/.exec(notes.get(NOTE.saved) ?? "") ?? [];
+  if (digits !== undefined && name !== undefined) return { saved: BigInt(digits), savedBy: name };
+  const [hit, how = ""] = notes.get(NOTE.cache)?.split(":") ?? [];
+  if (hit !== "hit") return { saved: 0n, savedBy: "" };
+  const its = savedUsage === undefined ? undefined : price();
+  const saved = savedUsage === undefined || its === undefined ? 0n : chargeOf(savedUsage, its).nanoDollars;
+  return { saved, savedBy: how === "" ? NOTE.cache : `${NOTE.cache}:${how}` };
+}
+
+function notesOf({ notes }: RequestRecord): string {
+  if (notes.size === 0) return "";
+  const json = JSON.stringify(Object.fromEntries(notes));
+  return json.length <= MAX_NOTES_CHARACTERS ? json : JSON.stringify({ cut: json.slice(0, MAX_NOTES_CHARACTERS) });
+}

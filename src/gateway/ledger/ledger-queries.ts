@@ -1,0 +1,210 @@
+/** Reads the ledger: pages of requests, and sums over hours. Every query is bounded, since it runs between the gateway's requests. */
+import { MillraceError } from "../../core/errors.js";
+import { formatCost } from "../prices/cost-text.js";
+import type { Database } from "../store/database.js";
+import { ATTEMPT_COLUMNS, SUMS } from "./ledger-tables.js";
+
+export type Row = Readonly<Record<string, unknown>>;
+
+/** Milliseconds since 1970; `to` is not included. */
+export interface Period {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** A period that may be open at its ends. */
+export interface OpenPeriod {
+  readonly fromMs?: number | undefined;
+  readonly toMs?: number | undefined;
+}
+
+export interface RequestFilter extends OpenPeriod {
+  readonly id?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly team?: string | undefined;
+  readonly key?: string | undefined;
+  readonly model?: string | undefined;
+  readonly outcome?: string | undefined;
+  readonly status?: number | undefined;
+}
+
+export interface RequestPage {
+  /** From the newest to the oldest. */
+  readonly data: readonly Row[];
+  /** For the next page; null: there is none. A page may be shorter than its limit and yet have a next one. */
+  readonly next: number | null;
+}
+
+/** Requests that one page looks at: a filter that nothing passes must not hold the gateway up. */
+const MAX_LOOKED_AT = 20_000;
+
+/** Requests before a cursor, with their attempts. */
+export function requestPage(
+  database: Database.Database,
+  filter: RequestFilter,
+  before: number,
+  limit: number,
+): RequestPage {
+  const top = Math.min(before, newestSeq(database, filter.toMs) + 1);
+  // An id has an index.
+  const bottom = filter.id === undefined ? Math.max(0, top - MAX_LOOKED_AT) : 0;
+  const { where, values } = conditions(filter);
+  const sql = `SELECT * FROM ledger_requests WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
+  const rows = database
+    .prepare(sql)
+    .safeIntegers(true)
+    .all(top, bottom, ...values, limit) as Row[];
+  const attempts = database.prepare("SELECT * FROM ledger_attempts WHERE seq = ? ORDER BY attempt").safeIntegers(true);
+  const data = rows.map((row) => ({
+    ...shownRequest(row),
+    attempts: (attempts.all(row.seq) as Row[]).map(shownAttempt),
+  }));
+  if (rows.length === limit) return { data, next: Number(rows.at(-1)!.seq) };
+  const isOver = bottom === 0 || isBeforeAll(database, bottom, filter.fromMs);
+  return { data, next: isOver ? null : bottom };
+}
+
+function newestSeq(database: Database.Database, toMs: number | undefined): number {
+  const sql =
+    toMs === undefined
+      ? "SELECT max(seq) AS seq FROM ledger_requests"
+      : "SELECT seq FROM ledger_requests WHERE began_ms < ? ORDER BY began_ms DESC LIMIT 1";
+  const row = database.prepare(sql).get(...(toMs === undefined ? [] : [toMs])) as { seq: number | null } | undefined;
+  return row?.seq ?? -1;
+}
+
+function isBeforeAll(database: Database.Database, seq: number, fromMs: number | undefined): boolean {
+  const sql = "SELECT began_ms FROM ledger_requests WHERE seq < ? ORDER BY seq DESC LIMIT 1";
+  const row = database.prepare(sql).get(seq) as { began_ms: number } | undefined;
+  return row === undefined || (fromMs !== undefined && row.began_ms < fromMs);
+}
+
+function conditions({ fromMs, toMs, model, ...equal }: RequestFilter) {
+  const parts: [string, string | number][] = [];
+  if (fromMs !== undefined) parts.push(["began_ms >= ?", fromMs]);
+  if (toMs !== undefined) parts.push(["began_ms < ?", toMs]);
+  for (const [column, value] of Object.entries(equal)) if (value !== undefined) parts.push([`${column} = ?`, value]);
+  const values = parts.map(([, value]) => value);
+  const model2 = model === undefined ? "" : " AND (asked = ? OR served = ?)";
+  if (model !== undefined) values.push(model, model);
+  return { where: parts.map(([part]) => ` AND ${part}`).join("") + model2, values };
+}
+
+const numberOf = (value: unknown): number | null => (value === null ? null : Number(value));
+const costOrNull = (value: unknown): string | null => (value === null ? null : formatCost(value as bigint));
+const timeOf = (value: unknown): string => new Date(Number(value)).toISOString();
+
+function shownRequest(row: Row): Row {
+  return {
+    id: row.id,
+    began: timeOf(row.began_ms),
+    ...{ tenant: row.tenant, team: row.team, key: row.key, path: row.path },
+    ...{ model: row.asked, served: row.served, stream: Number(row.is_stream) === 1 },
+    ...{ outcome: row.outcome, status: Number(row.status), error: row.error },
+    ...{ first_byte_ms: row.first_byte_ms, total_ms: row.total_ms },
+    ...{ cost: formatCost(row.cost as bigint), saved: formatCost(row.saved as bigint), saved_by: row.saved_by },
+    notes: row.notes === "" ? {} : JSON.parse(row.notes as string),
+  };
+}
+
+function shownAttempt(row: Row): Row {
+  return {
+    ...{
+      instance: row.instance,
+      engine: row.engine,
+      model: row.model,
+      outcome: row.outcome,
+      status: Number(row.status),
+    },
+    ...{ start_ms: row.start_ms, first_byte_ms: row.first_byte_ms, total_ms: row.total_ms },
+    ...Object.fromEntries(TOKENS.map((name) => [name, numberOf(row[name])])),
+    ...{ estimated: Number(row.is_estimated) === 1, cost: costOrNull(row.cost), price: row.price },
+  };
+}
+
+const TOKENS = ["fresh", "cache_read", "cache_write", "output", "reasoning", "drafted", "accepted"] as const;
+
+/** What sums may be grouped by, as SQL. */
+const GROUPS = {
+  tenant: "tenant",
+  team: "team",
+  key: "key",
+  model: "model",
+  engine: "engine",
+  status: "status",
+  hour: "strftime('%Y-%m-%dT%H:00Z', hour / 1000, 'unixepoch')",
+  day: "strftime('%Y-%m-%d', hour / 1000, 'unixepoch')",
+  month: "strftime('%Y-%m', hour / 1000, 'unixepoch')",
+} as const;
+export type SpendGroup = keyof typeof GROUPS;
+export const SPEND_GROUPS = Object.keys(GROUPS) as readonly SpendGroup[];
+
+export interface SpendFilter extends OpenPeriod {
+  readonly tenant?: string | undefined;
+  readonly team?: string | undefined;
+  readonly key?: string | undefined;
+  readonly model?: string | undefined;
+}
+
+const MAX_GROUPS = 10_000;
+
+/** Sums over the hours that begin in a period, by groups: the most expensive first, or in the order of time. */
+export function spend(database: Database.Database, filter: SpendFilter, groups: readonly SpendGroup[]): readonly Row[] {
+  const { fromMs = 0, toMs = Number.MAX_SAFE_INTEGER, ...equal } = filter;
+  const parts = Object.entries(equal).filter(([, value]) => value !== undefined) as [string, string][];
+  const where = parts.map(([column]) => ` AND ${column} = ?`).join("");
+  const columns = groups.map((group) => `${GROUPS[group]} AS by_${group}`);
+  const sums = SUMS.map((name) => `CAST(coalesce(sum(${name}), 0) AS TEXT) AS ${name}`);
+  const by = groups.length === 0 ? "" : ` GROUP BY ${groups.map((group) => `by_${group}`).join(", ")}`;
+  const times = groups.filter((group) => ["hour", "day", "month"].includes(group)).map((group) => `by_${group}`);
+  const sql = `SELECT ${[...columns, ...sums].join(", ")} FROM ledger_hours WHERE hour >= ? AND hour < ?${where}${by}
+    ORDER BY ${[...times, "sum(cost) DESC", "sum(requests) DESC"].join(", ")} LIMIT ${MAX_GROUPS + 1}`;
+  const rows = database.prepare(sql).all(fromMs, toMs, ...parts.map(([, value]) => value)) as Row[];
+  if (rows.length > MAX_GROUPS) {
+    throw new MillraceError("invalid_parameter", `expected at most ${MAX_GROUPS} groups, got more`, {
+      param: "group_by",
+      hint: "group by less, or ask for a shorter time",
+    });
+  }
+  return rows.map((row) => shownSums(row, groups));
+}
+
+function shownSums(row: Row, groups: readonly SpendGroup[]): Row {
+  const money = ["cost", "saved"];
+  return {
+    ...Object.fromEntries(groups.map((group) => [group, row[`by_${group}`]])),
+    ...Object.fromEntries(
+      SUMS.map((name) => [name, money.includes(name) ? formatCost(BigInt(row[name] as string)) : Number(row[name])]),
+    ),
+  };
+}
+
+const EXPORT_PAGE = 500;
+
+/** Columns of an export, in order: a row for each attempt, with its request's columns; a request without attempts has one row. */
+export const EXPORT_SQL = `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, r.key, r.path, r.asked AS model_asked,
+  r.served AS model_served, r.is_stream, r.outcome, r.status, r.error, r.first_byte_ms, r.total_ms, r.saved, r.saved_by,
+  r.notes, ${ATTEMPT_COLUMNS.slice(1)
+    .map((name) => `a.${name} AS attempt_${name.replace(/^attempt$/, "number")}`)
+    .join(", ")}
+  FROM (SELECT * FROM ledger_requests WHERE seq > ? AND began_ms >= ? AND began_ms < ? ORDER BY seq LIMIT ${EXPORT_PAGE}) r
+  LEFT JOIN ledger_attempts a ON a.seq = r.seq ORDER BY r.seq, a.attempt`;
+
+/** All rows of a period, a page at a time, with turns for the gateway's requests in between. */
+export async function* exportRows(
+  database: Database.Database,
+  { fromMs, toMs }: Period,
+): AsyncGenerator<readonly Row[]> {
+  const first = database
+    .prepare("SELECT seq FROM ledger_requests WHERE began_ms >= ? ORDER BY began_ms LIMIT 1")
+    .get(fromMs) as { seq: number } | undefined;
+  if (first === undefined) return;
+  const statement = database.prepare(EXPORT_SQL).safeIntegers(true);
+  for (let cursor = first.seq - 1; ; ) {
+    const rows = statement.all(cursor, fromMs, toMs) as Row[];
+    if (rows.length === 0) return;
+    yield rows;
+    cursor = Number(rows.at(-1)!.cursor);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

@@ -1,0 +1,59 @@
+/** What the ledger keeps of a request and of each of its attempts. */
+import type { TokenCounts } from "../usage/record.js";
+
+/** A request that has begun. */
+export interface OpenRequest {
+  /** Position in the ledger: later requests have larger ones. */
+  readonly seq: number;
+  /** The client's or the gateway's id, which need not be unique. */
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly beganMs: number;
+  readonly tenant: string;
+  /** "" where the caller belongs to none. */
+  readonly team: string;
+  readonly key: string;
+  readonly path: string;
+  /** Name of the model, as the client gave it. */
+  readonly asked: string;
+  readonly isStream: boolean;
+}
+
+/** answered, broken, cancelled: as `Ending`; refused: the gateway gave an error of its own; lost: the gateway died while it ran. */
+export type RowOutcome = "answered" | "broken" | "cancelled" | "refused" | "lost";
+
+export interface RequestRow extends OpenRequest {
+  /** The model that gave the answer; "": none did. */
+  readonly served: string;
+  readonly outcome: RowOutcome;
+  /** What the client got: 499 if it left, the error's where the answer broke off, 0 if the request was lost. */
+  readonly status: number;
+  /** Code of the error; "": none. */
+  readonly error: string;
+  /** From the beginning; undefined: no byte. */
+  readonly firstByteMs: number | undefined;
+  readonly totalMs: number;
+  /** Nano-dollars that the answer would have cost without a policy, and that policy. */
+  readonly saved: bigint;
+  readonly savedBy: string;
+  /** JSON of the policies' notes; "": none. */
+  readonly notes: string;
+  readonly attempts: readonly AttemptRow[];
+}
+
+export interface AttemptRow {
+  readonly instance: string;
+  readonly engine: string;
+  readonly model: string;
+  /** From the beginning of the request. */
+  readonly startMs: number;
+  readonly firstByteMs: number | undefined;
+  readonly totalMs: number;
+  readonly status: number;
+  readonly outcome: string;
+  /** Undefined: nothing was made, or nobody said how much. */
+  readonly counts: TokenCounts | undefined;
+  /** Nano-dollars; undefined: the model has no price. */
+  readonly cost: bigint | undefined;
+  readonly price: string;
+}

@@ -1,0 +1,145 @@
+import fc from "fast-check";
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { openDatabase } from "../store/database.js";
+import { GroupCommit } from "../store/group-commit.js";
+import { requestPage, spend } from "./ledger-queries.js";
+import type { AttemptRow, RequestRow } from "./ledger-rows.js";
+import { DAY_MS, LedgerStore } from "./ledger-store.js";
+import { SUMS } from "./ledger-tables.js";
+
+const logger = pino({ level: "silent" });
+
+function open() {
+  const database = openDatabase(undefined);
+  const commits = new GroupCommit(database);
+  return { database, commits, store: new LedgerStore(database, commits, logger) };
+}
+
+const name = (prefix: string) => fc.constantFrom(`${prefix}1`, `${prefix}2`);
+const tokens = fc.nat(1000);
+const counts = fc.record({ fresh: tokens, cacheRead: tokens, cacheWrite: tokens, output: tokens, reasoning: tokens });
+const attempt: fc.Arbitrary<AttemptRow> = fc.record({
+  ...{
+    instance: name("i"),
+    engine: name("e"),
+    model: name("m"),
+    startMs: tokens,
+    firstByteMs: tokens,
+    totalMs: tokens,
+  },
+  ...{ status: fc.constantFrom(0, 200, 503), outcome: name("o"), price: name("p") },
+  counts: fc.option(counts, { nil: undefined }),
+  cost: fc.option(fc.bigInt(0n, 10n ** 15n), { nil: undefined }),
+});
+const row = fc.record({
+  ...{ id: name("r"), beganMs: fc.nat(20 * DAY_MS), tenant: name("t"), team: name("g"), key: name("k") },
+  ...{ asked: name("m"), served: fc.constantFrom("", "m1"), isStream: fc.boolean() },
+  ...{
+    status: fc.constantFrom(200, 429, 499),
+    saved: fc.bigInt(0n, 10n ** 12n),
+    savedBy: fc.constantFrom("", "cache"),
+  },
+  attempts: fc.array(attempt, { maxLength: 3 }),
+});
+
+const REST = { path: "/v1/completions", outcome: "answered", error: "", firstByteMs: undefined, totalMs: 1, notes: "" };
+
+test("sums are exact, whatever is deleted and rolled up", () => {
+  fc.assert(
+    fc.property(fc.array(row, { maxLength: 40 }), fc.nat(20 * DAY_MS), fc.nat(20), (given, cut, maxRows) => {
+      const { database, commits, store } = open();
+      const rows = given.toSorted((a, b) => a.beganMs - b.beganMs);
+      for (const [seq, each] of rows.entries()) {
+        const whole = { ...REST, ...each, seq: seq + 1 } as RequestRow;
+        store.open(whole);
+        if (seq % 3 === 0) commits.flush();
+        store.close(whole);
+        if (seq % 2 === 0) commits.flush();
+      }
+      commits.flush();
+      const by = ["tenant", "team", "key", "model", "engine", "status", "day"] as const;
+      const before = spend(database, {}, by);
+      while (store.prune(cut, maxRows, 3));
+      while (store.rollUpDay(cut));
+      expect(spend(database, {}, by)).toEqual(before);
+      const kept = requestPage(database, {}, Number.MAX_SAFE_INTEGER, 100).data;
+      expect(kept.length).toBeLessThanOrEqual(maxRows);
+      expect(kept.length).toBe(Math.min(maxRows, rows.filter(({ beganMs }) => beganMs >= cut).length));
+      const orphans = "SELECT count(*) AS n FROM ledger_attempts WHERE seq NOT IN (SELECT seq FROM ledger_requests)";
+      expect(database.prepare(orphans).get()).toMatchObject({ n: 0 });
+      const hours = "SELECT count(*) AS n FROM ledger_hours WHERE hour < ? AND hour % ? <> 0";
+      expect(database.prepare(hours).get(cut - (cut % DAY_MS), DAY_MS)).toMatchObject({ n: 0 });
+      // The sums are those of the rows, computed in another way.
+      const sumOf = (pick: (each: AttemptRow) => number | bigint): bigint =>
+        rows.reduce((sum, { attempts }) => sum + attempts.reduce((part, each) => part + BigInt(pick(each)), 0n), 0n);
+      const [all] = spend(database, {}, []);
+      expect(all).toMatchObject({
+        requests: rows.length,
+        attempts: Number(sumOf(() => 1)),
+        output: Number(sumOf((each) => each.counts?.output ?? 0)),
+        unpriced: Number(sumOf((each) => Number(each.counts !== undefined && each.cost === undefined))),
+        hits: rows.filter(({ savedBy }) => savedBy !== "").length,
+      });
+      const nano = (text: unknown): bigint => BigInt(String(text).replace(".", ""));
+      expect(nano(all!.cost)).toBe(sumOf((each) => each.cost ?? 0n));
+      expect(nano(all!.saved)).toBe(rows.reduce((sum, { saved }) => sum + saved, 0n));
+    }),
+    { numRuns: 60 },
+  );
+});
+
+const plain = (seq: number, change: Partial<RequestRow> = {}): RequestRow =>
+  ({
+    ...{ ...REST, seq, id: `r${seq}`, beganMs: seq * 1000, tenant: "t", team: "", key: "", asked: "m", served: "m" },
+    ...{ isStream: false, status: 200, saved: 0n, savedBy: "", attempts: [] },
+    ...change,
+  }) as RequestRow;
+
+test("a request that was open at a kill is lost, with what the budgets charged, and positions go on behind it", () => {
+  const { database, commits, store } = open();
+  store.open(plain(1));
+  store.open(plain(2));
+  commits.flush();
+  store.close(plain(1));
+  commits.flush();
+  const next = new LedgerStore(database, commits, logger);
+  expect(next.nextSeq()).toBe(3);
+  expect(next.recover(10_000, (id) => (id === "r2" ? 7n : undefined))).toBe(1);
+  expect(next.recover(10_000)).toBe(0);
+  const [lost] = requestPage(database, { outcome: "lost" }, 100, 10).data;
+  expect(lost).toMatchObject({ id: "r2", status: 0, total_ms: 8000, cost: "0.000000007" });
+  expect(spend(database, {}, ["status"])).toMatchObject([
+    { status: 0, requests: 1, cost: "0.000000007" },
+    { status: 200 },
+  ]);
+});
+
+test("rows that the database refuses are kept and written later", async () => {
+  const { database, commits, store } = open();
+  database.exec("ALTER TABLE ledger_hours RENAME TO elsewhere");
+  store.close(plain(1));
+  store.close(plain(2));
+  commits.flush();
+  await Promise.resolve();
+  database.exec("ALTER TABLE elsewhere RENAME TO ledger_hours");
+  store.flush();
+  expect(requestPage(database, {}, 100, 10).data.map(({ id }) => id)).toEqual(["r2", "r1"]);
+  expect(spend(database, {}, [])).toMatchObject([{ requests: 2 }]);
+});
+
+test("a page that looks at enough requests ends, and leads to the next", async () => {
+  const { database, commits, store } = open();
+  for (let seq = 1; seq <= 20_050; seq++) store.close(plain(seq, { tenant: seq < 3 ? "rare" : "t" }));
+  commits.flush();
+  const first = requestPage(database, { tenant: "rare" }, Number.MAX_SAFE_INTEGER, 10);
+  expect(first).toEqual({ data: [], next: 51 });
+  const second = requestPage(database, { tenant: "rare" }, first.next!, 10);
+  expect([second.data.map(({ id }) => id), second.next]).toEqual([["r2", "r1"], null]);
+  expect(requestPage(database, { fromMs: 20_049_000 }, Number.MAX_SAFE_INTEGER, 10)).toMatchObject({ next: null });
+});
+
+test("sums cover every column", () => {
+  const { database } = open();
+  expect(Object.keys(spend(database, {}, [])[0]!)).toEqual([...SUMS]);
+});

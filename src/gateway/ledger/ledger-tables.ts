@@ -1,0 +1,60 @@
+/**
+ * The ledger's tables. A request is a row of its own, with a row for each attempt. The same transaction adds them to the sums of their hour, so that sums need
+ * no rows: rows are deleted when they are old, and the sums remain.
+ */
+import type { Database } from "../store/database.js";
+
+/** Every sum of an hour. */
+export const SUMS = [
+  ...["requests", "attempts", "fresh", "cache_read", "cache_write", "output", "reasoning", "drafted", "accepted"],
+  ...["cost", "saved", "unpriced", "estimated", "hits", "total_ms"],
+] as const;
+
+/** What the sums are by. An hour is its first millisecond since 1970; older ones become whole days. */
+export const DIMENSIONS = ["hour", "tenant", "team", "key", "model", "engine", "status"] as const;
+
+/** Columns of `ledger_requests`, in the order of the table. */
+export const REQUEST_COLUMNS = [
+  ...["seq", "id", "began_ms", "tenant", "team", "key", "path", "asked", "is_stream", "served", "outcome", "status"],
+  ...["error", "first_byte_ms", "total_ms", "saved", "saved_by", "notes", "cost", "attempts"],
+] as const;
+
+/** Columns of `ledger_attempts`, in the order of the table. */
+export const ATTEMPT_COLUMNS = [
+  ...["seq", "attempt", "instance", "engine", "model", "start_ms", "first_byte_ms", "total_ms", "status", "outcome"],
+  ...["fresh", "cache_read", "cache_write", "output", "reasoning", "drafted", "accepted", "is_estimated"],
+  ...["cost", "price"],
+] as const;
+
+export function createLedgerTables(database: Database.Database): void {
+  database.exec(`
+    CREATE TABLE IF NOT EXISTS ledger_open (
+      seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT, key TEXT, path TEXT, asked TEXT,
+      is_stream INTEGER);
+    CREATE TABLE IF NOT EXISTS ledger_requests (
+      seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT, key TEXT, path TEXT, asked TEXT,
+      is_stream INTEGER, served TEXT, outcome TEXT, status INTEGER, error TEXT, first_byte_ms REAL, total_ms REAL,
+      saved INTEGER, saved_by TEXT, notes TEXT, cost INTEGER, attempts INTEGER);
+    CREATE INDEX IF NOT EXISTS ledger_requests_began ON ledger_requests (began_ms);
+    CREATE INDEX IF NOT EXISTS ledger_requests_id ON ledger_requests (id);
+    CREATE TABLE IF NOT EXISTS ledger_attempts (
+      seq INTEGER, attempt INTEGER, instance TEXT, engine TEXT, model TEXT, start_ms REAL, first_byte_ms REAL,
+      total_ms REAL, status INTEGER, outcome TEXT, fresh INTEGER, cache_read INTEGER, cache_write INTEGER,
+      output INTEGER, reasoning INTEGER, drafted INTEGER, accepted INTEGER, is_estimated INTEGER, cost INTEGER,
+      price TEXT, PRIMARY KEY (seq, attempt)) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS ledger_hours (
+      hour INTEGER, tenant TEXT, team TEXT, key TEXT, model TEXT, engine TEXT, status INTEGER,
+      ${SUMS.map((name) => `${name} INTEGER NOT NULL`).join(", ")},
+      PRIMARY KEY (${DIMENSIONS.join(", ")})) WITHOUT ROWID;
+  `);
+}
+
+export const marks = (count: number): string => Array(count).fill("?").join(", ");
+
+export const ADD_TO_HOUR = `INSERT INTO ledger_hours VALUES (${marks(DIMENSIONS.length + SUMS.length)})
+  ON CONFLICT DO UPDATE SET ${SUMS.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
+
+/** Adds the hours of a day to its first hour. The first hour takes part, so that its sums are added once. */
+export const HOURS_OF_DAY = `SELECT ? AS hour, tenant, team, key, model, engine, status,
+  ${SUMS.map((name) => `sum(${name})`).join(", ")} FROM ledger_hours WHERE hour >= ? AND hour < ?
+  GROUP BY tenant, team, key, model, engine, status`;

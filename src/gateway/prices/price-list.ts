@@ -1,0 +1,103 @@
+/** The dated list prices of paid APIs, which assets/api-prices.json holds: your own prices in the configuration come before them. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { packageRoot } from "../../core/package-root.js";
+import { parseDollars } from "../money.js";
+import type { Price } from "./price.js";
+import type { TieredPrice } from "./tiered-price.js";
+
+const dollars = z.string().transform((written, context) => {
+  const nano = parseDollars(written);
+  if (nano !== undefined) return nano;
+  context.addIssue({ code: "custom", message: `expected dollars such as 0.15, got ${written}` });
+  return z.NEVER;
+});
+
+const amounts = {
+  input: dollars,
+  cacheRead: dollars.optional(),
+  cacheWrite: dollars.optional(),
+  output: dollars,
+};
+
+const row = z.strictObject({
+  model: z.string(),
+  /** Day from which the price holds; absent: since ever. */
+  from: z.iso.date().optional(),
+  ...amounts,
+  above: z.strictObject({ promptTokens: z.number().int().positive(), ...amounts }).optional(),
+});
+
+const file = z.strictObject({
+  lists: z.array(
+    z.strictObject({
+      provider: z.string(),
+      source: z.string(),
+      /** Month in which the prices were read. */
+      seen: z.string().regex(/^\d{4}-\d{2}$/),
+      /** Share of the price that the provider's batches cost, in thousandths. */
+      batchThousandths: z.number().int().min(0).max(1000),
+      prices: z.array(row),
+    }),
+  ),
+});
+
+export interface ListedPrice {
+  readonly price: TieredPrice;
+  readonly batchThousandths: bigint;
+  readonly fromMs: number;
+}
+
+/** Rows by the model's name, each list from the newest to the oldest. */
+export type PriceList = ReadonlyMap<string, readonly ListedPrice[]>;
+
+/** Nano-dollars per million tokens, as price lists and configurations have them. */
+export interface Amounts {
+  readonly input: bigint;
+  readonly cacheRead?: bigint | undefined;
+  readonly cacheWrite?: bigint | undefined;
+  readonly output: bigint;
+}
+
+/** Without a price of their own, cached tokens cost what others do. */
+export function priceFrom(version: string, { input, cacheRead, cacheWrite, output }: Amounts): Price {
+  return { version, fresh: input, cacheRead: cacheRead ?? input, cacheWrite: cacheWrite ?? input, output };
+}
+
+export function parsePriceList(json: unknown): PriceList {
+  const list = new Map<string, ListedPrice[]>();
+  for (const { provider, seen, batchThousandths, prices } of file.parse(json).lists) {
+    for (const { model, from, above, ...own } of prices) {
+      const version = `${provider} ${model} ${from ?? seen}`;
+      const price: TieredPrice = {
+        ...priceFrom(version, own),
+        above: above && { promptTokens: above.promptTokens, price: priceFrom(`${version}, long prompt`, above) },
+      };
+      const fromMs = from === undefined ? 0 : Date.parse(from);
+      const rows = list.get(model) ?? [];
+      rows.push({ price, batchThousandths: BigInt(batchThousandths), fromMs });
+      list.set(
+        model,
+        rows.sort((a, b) => b.fromMs - a.fromMs),
+      );
+    }
+  }
+  return list;
+}
+
+export function readPriceList(): PriceList {
+  return parsePriceList(JSON.parse(readFileSync(join(packageRoot(), "assets/api-prices.json"), "utf8")));
+}
+
+/** Bedrock's names have a region and a maker before the model's, and a revision behind. */
+const BEDROCK = /^(?:[a-z]+\.)?(?:anthropic|amazon|meta|mistral|cohere)\.(.+?)(?:-v\d+(?::\d+)?)?$/;
+const VERSION = /-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$/;
+
+/** The row of a model at a time. Names may carry a provider before a slash, and a version's date or `latest` behind. */
+export function listedPrice(list: PriceList, name: string, atMs: number): ListedPrice | undefined {
+  const last = name.slice(name.lastIndexOf("/") + 1);
+  const bare = BEDROCK.exec(last)?.[1] ?? last;
+  const rows = list.get(name) ?? list.get(bare) ?? list.get(bare.replace(VERSION, ""));
+  return rows?.find(({ fromMs }) => fromMs <= atMs);
+}

@@ -1,0 +1,74 @@
+/** Facts about one request that its stages note while it runs, for the ledger and for response headers. */
+
+/** One try at one upstream. Times are of `performance.now()`. */
+export interface AttemptRecord {
+  readonly instance: string;
+  readonly engine: string;
+  readonly model: string;
+  readonly startMs: number;
+  firstByteMs?: number;
+  endMs?: number;
+  /** HTTP status of the answer; undefined if there was none. */
+  status?: number | undefined;
+  /** answered: the whole answer came; broken: it broke off; refused: none came; cancelled: the gateway or the client no longer wanted it. */
+  outcome?: "answered" | "broken" | "refused" | "cancelled";
+  /** Token counts as the upstream reported them, each disjoint from the others. Undefined: it reported none. */
+  usage?: TokenCounts;
+  /** What the attempt cost, set before the policies learn that it ended. Undefined: there is no ledger, or the model has no price. */
+  charge?: Charge;
+}
+
+/** Disjoint token counts, of which the price of an answer is a sum. */
+export interface TokenCounts {
+  /** Prompt tokens that were computed. */
+  readonly fresh: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+  readonly output: number;
+  /** Part of `output`. */
+  readonly reasoning: number;
+  /** Tokens that a drafter or the client proposed, and those that became part of the answer. Absent: not reported. */
+  readonly drafted?: number;
+  readonly accepted?: number;
+  /** The upstream reported nothing, since the answer was cut: the prompt is estimated from its bytes, the output from the events. */
+  readonly isEstimated?: boolean;
+  /** The upstream's figures contradicted each other, or were no counts, and have been clamped. */
+  readonly isDoubtful?: boolean;
+}
+
+/** A cost, with the price table by which it can be computed again. */
+export interface Charge {
+  readonly nanoDollars: bigint;
+  /** `Price.version` */
+  readonly price: string;
+}
+
+/** Told of each attempt as it begins, answers and ends. Must not throw. */
+export interface AttemptWatcher {
+  began(attempt: AttemptRecord): void;
+  answering(attempt: AttemptRecord): void;
+  /** Its last byte has come: `usage` is set, and the sink is about to end. */
+  completing(attempt: AttemptRecord): void;
+  ended(attempt: AttemptRecord): void;
+}
+
+/** Names of notes that the ledger reads; other notes are only shown. */
+export const NOTE = {
+  /** "hit:" and how, if the answer is one that was kept. */
+  cache: "cache",
+  /** Nano-dollars that a policy saved, in decimal digits, a space and the policy's name. */
+  saved: "saved",
+  /** Id of the batch that the request belongs to. */
+  batch: "batch",
+} as const;
+
+export class RequestRecord {
+  readonly attempts: AttemptRecord[] = [];
+  /** Notes of policies by name, each written by the policy of that name; they are shown in the ledger. */
+  readonly notes = new Map<string, string>();
+  /** Whether answers are searched for token counts. */
+  wantsUsage = false;
+  watcher: AttemptWatcher | undefined;
+  /** Token counts of a kept answer that was given instead of a new one: what it would have cost is what the cache saved. */
+  savedUsage?: TokenCounts;
+}
