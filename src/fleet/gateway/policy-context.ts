@@ -30,6 +30,8 @@ export interface PolicyContext {
   readonly config: () => FleetConfig;
   /** The gateway's database, opened at the first use. */
   readonly database: () => Database.Database;
+  /** The database of what can be made again, opened at the first use. */
+  readonly cacheDatabase: () => Database.Database;
   readonly models: ModelDirectory;
   readonly metrics: PolicyMetrics;
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */

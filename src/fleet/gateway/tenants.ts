@@ -129,6 +129,6 @@ export class Tenants {
       throw new MillraceError("key_store_unavailable", "expected a working database, got a failure");
     // Nobody without the secret can name the scope.
     const cacheScope = createHmac("sha256", secret).update(tenant).digest("hex").slice(0, 32);
-    return { tenant: `oidc:${tenant}`, cacheScope, allowsModel: modelFilter([models]) };
+    return { tenant: `oidc:${tenant}`, cacheScope, isKeyHidden: true, allowsModel: modelFilter([models]) };
   }
 }

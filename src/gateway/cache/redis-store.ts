@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import { type AnswerStore, fits, type PurgeFilter, type StoreStats } from "./answer-store.js";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
 
-export interface RedisStoreOptions {
+interface RedisStoreOptions {
   readonly url: string;
   /** Begins every key, in braces: a cluster then keeps all of them on one node, as scripts need. */
   readonly prefix: string;

@@ -163,6 +163,7 @@ function callerWithin(records: readonly ScopeRecord[], org: ScopeRecord): Caller
   return {
     tenant: `${ORG_TENANT_PREFIX}${org.id}`,
     cacheScope: org.cacheScope,
+    isKeyHidden: true,
     scopes: records.map(({ kind, id, settings }): Scope => ({ kind, id, limits: limitsOf(settings) })),
     allowsModel: modelFilter(records.map(({ settings }) => settings.models)),
   };
