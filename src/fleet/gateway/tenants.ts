@@ -16,7 +16,7 @@ import type { FleetConfig } from "../config/schema.js";
 import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 import { authorizeWith, type CallerSources, hasTenants } from "./authorize.js";
 
-export interface TenantsOptions {
+interface TenantsOptions {
   /** As of the start: `managed-keys` and `oidc` do not change. */
   readonly config: FleetConfig;
   /** Opened only if the configuration asks for tenants. */

@@ -9,7 +9,7 @@ import { Findings, type Guard, guardText } from "./guard.js";
 import type { Stage } from "./stage.js";
 import { hasTokenIds, mapRequestTexts } from "./texts.js";
 
-export interface GuardrailsOptions {
+interface GuardrailsOptions {
   /** From the first to look to the last. */
   readonly guards: readonly Guard[];
   /** The model that a client's name stands for. */
