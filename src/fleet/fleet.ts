@@ -7,17 +7,20 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { BatchService } from "../gateway/batches/service.js";
+import { LimitsPolicy } from "../gateway/budget/limits-policy.js";
 import { ExactCache } from "../gateway/cache/exact-cache.js";
 import type { Policy } from "../gateway/pipeline.js";
+import type { Scope } from "../gateway/scope.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
-import { openDatabase } from "../gateway/store/database.js";
+import { openCacheDatabase, openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
 import { cacheOf } from "./config/sections/cache.js";
 import { needsKeys, tenantsApart } from "./gateway/authorize.js";
 import { fleetBatches } from "./gateway/batches.js";
+import { lostCharges } from "./gateway/budget-policy.js";
 import { createCacheApp } from "./gateway/cache-admin.js";
 import { cachePathsHandler } from "./gateway/cache-paths.js";
 import { fixedCacheKeys } from "./gateway/cache-policies.js";
@@ -106,6 +109,7 @@ export class Fleet {
   #policies: readonly Policy[] = [];
   #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
+  #cacheDatabase: Database.Database | undefined;
   #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -212,6 +216,8 @@ export class Fleet {
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
+    this.#cacheDatabase?.close();
+    this.#cacheDatabase = undefined;
   }
 
   #isStarted({ name, instances }: ModelSpec): boolean {
@@ -227,15 +233,18 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const database = () => this.#openDatabase();
+    const usageOf = async (scope: Scope) => await this.#limits().usageOf(scope);
     const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
-    const tenants = new Tenants({ config, database, logger });
+    const tenants = new Tenants({ config, database, logger, usageOf });
     this.#tenants = tenants;
     const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
-    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize });
+    const lostCharge = lostCharges(config, database);
+    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize, lostCharge });
     this.#ledger = ledger;
     this.#policies = await createPolicies({
       config: () => this.#config,
       database,
+      cacheDatabase: () => this.#openCacheDatabase(),
       models: {
         resolve: (name) => this.#pool.modelOf(name),
         engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
@@ -302,8 +311,19 @@ export class Fleet {
     return parts.filter((part) => part !== undefined);
   }
 
+  #limits(): LimitsPolicy {
+    const limits = this.#policies.find((policy) => policy instanceof LimitsPolicy);
+    if (limits === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
+    return limits;
+  }
+
   #semanticCache(): SemanticCache | undefined {
     return this.#policies.find((policy) => policy instanceof SemanticCache);
+  }
+
+  #openCacheDatabase(): Database.Database {
+    this.#cacheDatabase ??= openCacheDatabase(this.#dataFolder);
+    return this.#cacheDatabase;
   }
 
   get #dataFolder(): string {

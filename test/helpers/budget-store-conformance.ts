@@ -6,7 +6,7 @@ import type { Operation, Result } from "../../src/gateway/budget/operations.js";
 import type { BudgetStore, ReserveResult } from "../../src/gateway/budget/store.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "../../src/gateway/budget/turn.js";
 
-export interface StoreBench extends AsyncDisposable {
+interface StoreBench extends AsyncDisposable {
   /** Another gateway on the same data, with a lease of 30 s. */
   open(now: () => number): Promise<BudgetStore>;
 }
@@ -354,7 +354,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
 
     test("give the same answers as the model, and spend no more than the budgets", async () => {
       await fc.assert(
-        fc.asyncProperty(fc.array(turn, { maxLength: 25 }), async (turns) => {
+        fc.asyncProperty(fc.array(turn, { maxLength: 15 }), async (turns) => {
           await using fresh = await makeBench();
           let at = NOON;
           const tested = await fresh.open(() => at);
@@ -376,7 +376,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
             await tested.close();
           }
         }),
-        { numRuns: 25 },
+        { numRuns: 15 },
       );
     });
   });

@@ -10,7 +10,7 @@ import { groupCommitOf } from "../../src/gateway/store/group-commit.js";
 import { type Behaviour, type FleetOptions, startFleet, type TestFleet } from "./stand-in.js";
 
 /** A nano-dollar for each token. */
-export const PRICE: Price = {
+const PRICE: Price = {
   version: "test",
   fresh: 1_000_000n,
   cacheRead: 1_000_000n,

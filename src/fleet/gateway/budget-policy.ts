@@ -1,38 +1,43 @@
 /** Makes the policy of limits and budgets from the configuration, with its store. */
 
 import type { LimitedScope } from "../../gateway/budget/claims.js";
-import { EmbeddedStore } from "../../gateway/budget/embedded-store.js";
+import { abandonedCharges, EmbeddedStore } from "../../gateway/budget/embedded-store.js";
 import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
 import { PostgresStore } from "../../gateway/budget/postgres-store.js";
 import { RedisStore } from "../../gateway/budget/redis-store.js";
 import type { BudgetStore } from "../../gateway/budget/store.js";
+import type { LostCharge } from "../../gateway/ledger/ledger-store.js";
 import { formatDollars } from "../../gateway/money.js";
+import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
 import type { FleetConfig } from "../config/schema.js";
 import { limitsFrom } from "../config/sections/budgets.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { PolicyContext } from "./policy-context.js";
-import { highestPrice, modelsBehind } from "./virtual-price.js";
+import { highestPrice, highestTier, modelsBehind } from "./virtual-price.js";
 
 /** Engines that report token counts with every event. */
 const CONTINUOUS: readonly (EngineName | undefined)[] = ["millrace", "vllm"];
+/** APIs whose every token is paid for. */
+const PAID: readonly (EngineName | undefined)[] = ["openai", "anthropic", "google", "azure", "bedrock"];
 /** Time between two lines of the log that say the same. */
 const QUIET_MS = 10_000;
 
 /** The policy is always there, since a reload or the admin API may set limits at any time; without limits it costs a request nothing. */
 export function createLimits(context: PolicyContext): LimitsPolicy {
-  const { config, models, ledger, logger } = context;
+  const { config, models, logger } = context;
+  const { prices } = context.ledger;
   const say = quietly();
   const policy = new LimitsPolicy({
     openStore: () => openStore(context),
-    prices: ledger.prices,
+    prices,
     highestPriceOf: (name) =>
-      highestPrice(config(), name, (model) => ledger.prices.priceOf(models.resolve(model) ?? model)),
+      highestPrice(config(), name, (model) => highestTier(prices.priceOf(models.resolve(model) ?? model))),
     modelScope: remembered(config),
     modelOf: (name) => models.resolve(name) ?? name,
     traits(model) {
       const engines = modelsBehind(config(), model).map((each) => models.engine(models.resolve(each) ?? each));
-      const isPaid = engines.includes("openai");
+      const isPaid = engines.some((engine) => PAID.includes(engine));
       return {
         isPaid,
         hasContinuousUsage: engines.every((engine) => CONTINUOUS.includes(engine)),
@@ -68,6 +73,16 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
 
 function hasLimits({ models, apiKeys }: FleetConfig): boolean {
   return models.some(({ limits }) => limits !== undefined) || apiKeys.some(({ scopes }) => scopes.length > 0);
+}
+
+/** What the budgets of this gateway will charge for requests that an earlier process lost, by their ids: the ledger has the same. */
+export function lostCharges(config: FleetConfig, database: () => Database.Database): LostCharge {
+  let charges: LostCharge | undefined;
+  return (requestId) => {
+    if (config.budgets.store !== "embedded") return undefined;
+    charges ??= abandonedCharges(database());
+    return charges(requestId);
+  };
 }
 
 function openStore({ config, database }: PolicyContext): BudgetStore {

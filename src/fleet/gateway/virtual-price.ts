@@ -1,5 +1,6 @@
 /** What a virtual model may cost at most: the dearest model of a route, all models of a cascade. A budget reserves that, and pays what was used. */
 import type { Price } from "../../gateway/prices/price.js";
+import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
 import type { FleetConfig } from "../config/schema.js";
 
 type Virtual = Pick<FleetConfig, "routes" | "cascades">;
@@ -43,7 +44,14 @@ export function highestPrice(
   const route = config.routes.find(isNamed(name));
   if (route === undefined || depth >= MAX_DEPTH) return priceOf(name);
   const prices = targetsOf(route).map((each) => highestPrice(config, each, priceOf, depth + 1));
-  return combined(prices, (a, b) => (a > b ? a : b));
+  return combined(prices, most);
+}
+
+const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+
+/** What a token costs at most, however long the prompt is. */
+export function highestTier(price: TieredPrice | undefined): Price | undefined {
+  return price?.above === undefined ? price : combined([price, price.above.price], most);
 }
 
 function combined(prices: readonly (Price | undefined)[], by: (a: bigint, b: bigint) => bigint): Price | undefined {

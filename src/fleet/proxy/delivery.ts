@@ -228,7 +228,8 @@ export class Delivery {
       if (result.kind === "refused") record.status = result.status;
       else if (result.kind !== "answered" && record.firstByteMs !== undefined) {
         const cut = counts.cut(this.sendable.entrant.request.prefix.promptTokens);
-        if (cut !== undefined) record.usage = cut;
+        // A policy may have noted what it has passed on.
+        if (cut !== undefined) record.usage ??= cut;
       }
       watcher?.ended(record);
       lease.end(leaseEnd(result, upstream.engine));

@@ -1,6 +1,7 @@
 /** What a request with limits claims and reserves, and what it has cost in the end. */
 import { isOwnPath } from "../api/routes.js";
-import { costOf, type Price } from "../prices/price.js";
+import type { Price } from "../prices/price.js";
+import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
@@ -40,7 +41,7 @@ interface Priced {
   readonly priceOf: (attempt: AttemptRecord) => Price;
 }
 
-export interface AdmissionTerms {
+interface AdmissionTerms {
   readonly model: string;
   readonly claims: Claims;
   readonly highestPriceOf: (name: string) => Price | undefined;
@@ -104,7 +105,8 @@ export function chargeOf({ attempts }: RequestRecord, { priced }: Admission): nu
   if (priced === undefined) return 0;
   for (const attempt of attempts) {
     const { charge, usage } = attempt;
-    sum += charge?.nanoDollars ?? (usage === undefined ? 0n : costOf(usage, priced.priceOf(attempt)));
+    sum +=
+      charge?.nanoDollars ?? (usage === undefined ? 0n : tieredChargeOf(usage, priced.priceOf(attempt)).nanoDollars);
   }
   return amountOf(sum);
 }
@@ -136,5 +138,5 @@ function note(attempt: AttemptRecord, usage: TokenCounts | undefined, priced: Pr
   if (usage === undefined) return;
   attempt.usage = usage;
   if (attempt.charge === undefined || priced === undefined) return;
-  attempt.charge = { ...attempt.charge, nanoDollars: costOf(usage, priced.priceOf(attempt)) };
+  attempt.charge = tieredChargeOf(usage, priced.priceOf(attempt));
 }

@@ -49,3 +49,21 @@ test("a write that fails changes nothing, and the next one works", async () => {
   expect((await store.read(claims)).money).toMatchObject([{ used: 5, held: 0 }]);
   expect(await reserve("2")).toMatchObject({ kind: "reserved" });
 });
+
+test("meters of long ago are gone after a start, and newer ones are not", async () => {
+  await using bench = makeBench();
+  let nowMs = 1_800_000_000_000;
+  const claims = claimsOf([budgetOf("a", 100)]);
+  const charged = async (money: number) => {
+    const { store, database } = bench.open(() => nowMs);
+    await store.charge(claims, money, 0);
+    return database.prepare("SELECT count(*) AS n FROM budget_meters").get() as { n: number };
+  };
+  await charged(5);
+  const other = bench.open(() => nowMs);
+  await other.store.charge(claimsOf([budgetOf("b", 100)]), 5, 0);
+  nowMs += 40 * 24 * 3_600_000;
+  expect(await charged(5)).toMatchObject({ n: 2 });
+  nowMs += 40 * 24 * 3_600_000;
+  expect(await charged(5)).toMatchObject({ n: 1 });
+});

@@ -9,6 +9,7 @@ import type { GroupCommit } from "../store/group-commit.js";
 import { BatchedStore } from "./batched-store.js";
 import type { Operation, Result } from "./operations.js";
 import { requestIdOf } from "./reservation-id.js";
+import { STALE_MS } from "./store.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
 const SCHEMA = `
@@ -19,7 +20,7 @@ CREATE TABLE IF NOT EXISTS budget_meters (
 CREATE TABLE IF NOT EXISTS budget_reservations (id TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID;
 `;
 
-export interface EmbeddedStoreOptions {
+interface EmbeddedStoreOptions {
   readonly database: Database.Database;
   readonly commits: GroupCommit;
   /** Milliseconds since 1970. */
@@ -39,6 +40,7 @@ export class EmbeddedStore extends BatchedStore {
     super(Number.POSITIVE_INFINITY);
     const { database } = options;
     database.exec(SCHEMA);
+    database.prepare("DELETE FROM budget_meters WHERE at < ?").run(options.now() - STALE_MS);
     this.#state = new MemoryState(database, this.#owner);
     this.#readOwner = database.prepare("SELECT owner FROM budget_owner");
     database.prepare("INSERT OR REPLACE INTO budget_owner (id, owner) VALUES (1, ?)").run(this.#owner);

@@ -140,7 +140,7 @@ describe("headers", () => {
 
   test("are of the scope that has least left", () => {
     const claims = { ...claimsOf([]), requests: [limited("a", 100), limited("b", 10)] };
-    const levels = { money: [], requests: [95 * 60_000, 2 * 60_000 + 1], tokens: [] };
+    const levels = { money: [], requests: [95 * 60_000, 2 * 60_000 + 1], tokens: [], concurrent: [] };
     expect(rateHeaders(claims, levels, OPENAI, 0)).toEqual({
       "x-ratelimit-limit-requests": "100",
       "x-ratelimit-remaining-requests": "5",

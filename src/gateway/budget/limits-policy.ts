@@ -5,10 +5,12 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
+import { askUsage } from "../ask-usage.js";
 import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Price, PriceBook } from "../prices/price.js";
 import { type GatewayRequest, withBody } from "../request.js";
+import type { ScopeUsage } from "../tenants/own-key.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import { type Admission, admit, chargeOf, noteCut, subjectOf, tokensOf, wholeTokens } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
@@ -19,11 +21,12 @@ import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
 import { cutStream, nameOf, refusal } from "./refusals.js";
 import { type SettlementEvents, Settlements } from "./settlements.js";
-import type { BudgetStore, Levels } from "./store.js";
+import { type BudgetStore, type Levels, UNITS } from "./store.js";
 import { StreamUsage } from "./stream-usage.js";
+import { windowEnd } from "./windows.js";
 
 /** How a model's upstream is asked for token counts and bounded. */
-export interface UpstreamTraits {
+interface UpstreamTraits {
   /** It reports token counts with every event of a stream where it is asked to. */
   readonly hasContinuousUsage: boolean;
   /** The field of chats that bounds an answer. */
@@ -32,7 +35,7 @@ export interface UpstreamTraits {
   readonly isPaid: boolean;
 }
 
-export interface LimitsEvents extends SettlementEvents {
+interface LimitsEvents extends SettlementEvents {
   /** A soft limit has been passed: once for each window. */
   softLimit(scope: LimitedScope, window: string, usedNano: number, softNano: number): void;
   /** A request was let pass without a reservation, since the store is down. */
@@ -104,6 +107,22 @@ export class LimitsPolicy implements Policy {
     return await this.#run(admission, await this.#reserve(admission), sink, next);
   }
 
+  /** What a scope has used. Rejects where the store is down. */
+  async usageOf(scope: LimitedScope): Promise<ScopeUsage> {
+    const claims = claimsOf([scope]);
+    const { money, requests, tokens, concurrent } = await this.#opened().store.read(claims);
+    const counted = (units: number | undefined): number => Math.ceil((units ?? 0) / UNITS);
+    return {
+      requestsThisMinute: counted(requests[0]),
+      tokensThisMinute: counted(tokens[0]),
+      concurrentRequests: concurrent[0] ?? 0,
+      budgets: claims.money.map(({ window }, i) => {
+        const { used, held, startMs } = money[i]!;
+        return { window, spent: BigInt(used), reserved: BigInt(held), endsMs: windowEnd(window, startMs) };
+      }),
+    };
+  }
+
   /** Books what a gateway that died had reserved, before the first request needs it. */
   open(): void {
     this.#opened();
@@ -156,7 +175,7 @@ export class LimitsPolicy implements Policy {
     try {
       if (priced === undefined || !request.isStream || reserved.isDoubtful) return await next(sent, answer);
       const { isPaid, hasContinuousUsage } = this.options.traits(model);
-      const [asked, inner] = hasContinuousUsage ? askContinuousUsage(sent, answer) : [sent, answer];
+      const [asked, inner] = (hasContinuousUsage ? askContinuousUsage : askUsage)(sent, answer);
       metered = new MeteredSink(inner, {
         usage: new StreamUsage(isPaid ? PAID_BYTES_PER_TOKEN : 1),
         cost: priced.worst,

@@ -9,7 +9,7 @@ import type { ResizeResult } from "./store.js";
 import type { StreamUsage } from "./stream-usage.js";
 import type { WorstCost } from "./worst-cost.js";
 
-export interface StreamBudget {
+interface StreamBudget {
   readonly usage: StreamUsage;
   readonly cost: WorstCost;
   /** Tokens of the prompt, at most, until they are reported. */

@@ -6,7 +6,7 @@ import { BatchedStore } from "./batched-store.js";
 import type { Claims } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import type { SharedStoreOptions } from "./redis-store.js";
-import { LEASE_MS } from "./store.js";
+import { LEASE_MS, STALE_MS } from "./store.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
 const SCHEMA = `
@@ -19,6 +19,9 @@ CREATE TABLE IF NOT EXISTS millrace_budget_reservations (
 );
 CREATE INDEX IF NOT EXISTS millrace_budget_reservations_owner ON millrace_budget_reservations (owner);
 `;
+
+const DELETE_STALE = `DELETE FROM millrace_budget_meters
+WHERE held = 0 AND at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - ${STALE_MS}`;
 
 /** Any number that other programs of the database do not use. */
 const LOCK = 7_305_118_246;
@@ -116,9 +119,11 @@ export class PostgresStore extends BatchedStore {
 
   async #prepare(client: pg.PoolClient): Promise<void> {
     const { namespace } = this.options;
-    if (namespace !== undefined) await client.query(`CREATE SCHEMA IF NOT EXISTS ${namespace}`);
+    // Two gateways that start at the same moment must not make the same table, which fails.
     await client.query(BEGIN);
+    if (namespace !== undefined) await client.query(`CREATE SCHEMA IF NOT EXISTS ${namespace}`);
     await client.query(SCHEMA);
+    await client.query(DELETE_STALE);
     await client.query("COMMIT");
     this.#isPrepared = true;
   }

@@ -100,14 +100,15 @@ local function waitMs(m, limit, count)
   return math.max(0, math.ceil((m.used + count * UNITS - limit * UNITS) / limit))
 end
 
-local function levels(money, requests, tokens)
-  local result = { {}, {}, {} }
-  for _, claim in ipairs(money) do
+local function levels(claims)
+  local result = { {}, {}, {}, {} }
+  for _, claim in ipairs(claims.money) do
     local m = rolled(claim[1])
     table.insert(result[1], { m.used, m.held, m.at })
   end
-  for _, claim in ipairs(requests) do table.insert(result[2], refilled(claim[1], claim[2]).used) end
-  for _, claim in ipairs(tokens) do table.insert(result[3], refilled(claim[1], claim[2]).used) end
+  for _, claim in ipairs(claims.requests) do table.insert(result[2], refilled(claim[1], claim[2]).used) end
+  for _, claim in ipairs(claims.tokens) do table.insert(result[3], refilled(claim[1], claim[2]).used) end
+  for _, claim in ipairs(claims.places) do table.insert(result[4], meter(claim[1]).held) end
   return result
 end
 local function reservation(id)
@@ -151,9 +152,9 @@ local handlers = {}
 function handlers.reserve(o)
   local claims = o.claims
   local before = reservation(o.id)
-  if before then return { 0, before.money, levels(claims.money, claims.requests, claims.tokens) } end
+  if before then return { 0, before.money, levels(claims) } end
   local refused = refusal(o.least, o.tokens, claims)
-  if refused then return { refused, levels(claims.money, claims.requests, claims.tokens) } end
+  if refused then return { refused, levels(claims) } end
   local money = o.want
   for _, claim in ipairs(claims.money) do
     local m = rolled(claim[1])
@@ -168,7 +169,7 @@ function handlers.reserve(o)
   for _, claim in ipairs(claims.places) do place(claim[1], 1) end
   redis.call('HSET', prefix .. ':r:' .. o.id, 'owner', owner, 'money', text(money), 'tokens', text(o.tokens), 'held', o.held)
   redis.call('SADD', prefix .. ':o:' .. owner, o.id)
-  return { 0, money, levels(claims.money, claims.requests, claims.tokens) }
+  return { 0, money, levels(claims) }
 end
 function handlers.resize(o)
   local r = reservation(o.id)
@@ -204,7 +205,7 @@ function handlers.charge(o)
   for _, claim in ipairs(o.claims.tokens) do take(claim[1], claim[2], o.tokens) end
   return 1
 end
-function handlers.read(o) return levels(o.claims.money, o.claims.requests, o.claims.tokens) end
+function handlers.read(o) return levels(o.claims) end
 function handlers.recover()
   local recovered = {}
   for _, gone in ipairs(redis.call('ZRANGEBYSCORE', prefix .. ':owners', '-inf', text(now))) do

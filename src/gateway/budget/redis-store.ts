@@ -104,10 +104,11 @@ function encode(operation: Operation): object {
   }
 }
 
-type EncodedLevels = readonly [readonly (readonly [number, number, number])[], readonly number[], readonly number[]];
+type Numbers = readonly number[];
+type EncodedLevels = readonly [readonly (readonly [number, number, number])[], Numbers, Numbers, Numbers];
 
-function levelsOf([money, requests, tokens]: EncodedLevels): Levels {
-  return { money: money.map(([used, held, startMs]) => ({ used, held, startMs })), requests, tokens };
+function levelsOf([money, requests, tokens, concurrent]: EncodedLevels): Levels {
+  return { money: money.map(([used, held, startMs]) => ({ used, held, startMs })), requests, tokens, concurrent };
 }
 
 function decode({ op }: Operation, result: unknown): Result {

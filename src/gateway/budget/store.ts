@@ -26,6 +26,8 @@ export interface Levels {
   /** Taken from each bucket, in units of which a minute refills 60,000 × the limit. */
   readonly requests: readonly number[];
   readonly tokens: readonly number[];
+  /** Requests under way. */
+  readonly concurrent: readonly number[];
 }
 
 export type Limit = "money" | "requests" | "tokens" | "concurrent";
@@ -76,5 +78,7 @@ export interface BudgetStore {
 /** How long a gateway may be silent before its reservations become charges. */
 export const LEASE_MS = 30_000;
 export const TEND_MS = 5_000;
+/** Meters that have not changed for longer than any window are deleted at the start: they equal new ones. */
+export const STALE_MS = 63 * 24 * 3_600_000;
 /** Units of a bucket in one request or token: a bucket then refills by a whole number each millisecond, and no fraction is lost. */
 export const UNITS = 60_000;

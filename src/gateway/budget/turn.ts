@@ -218,5 +218,6 @@ function levelsOf(state: TurnState, claims: Claims, nowMs: number): Levels {
     }),
     requests: claims.requests.map(({ key, limit }) => refilled(state, key, limit, nowMs).used),
     tokens: claims.tokens.map(({ key, limit }) => refilled(state, key, limit, nowMs).used),
+    concurrent: claims.concurrent.map(({ key }) => state.meter(key).held),
   };
 }

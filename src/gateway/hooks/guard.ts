@@ -7,7 +7,7 @@ import { redactText, TextRedactor } from "./redactor.js";
 import type { Stage } from "./stage.js";
 
 export const ACTIONS = ["refuse", "redact", "flag"] as const;
-export type Action = (typeof ACTIONS)[number];
+type Action = (typeof ACTIONS)[number];
 
 export interface Guard {
   readonly name: string;

@@ -7,7 +7,7 @@ import { isMember, type PatternSet } from "./pattern-set.js";
 /** Of a longer match, only the end is found. It is also the most that a stream is held back by. In UTF-16 units. */
 export const MAX_MATCH_LENGTH = 512;
 
-export interface Match {
+interface Match {
   /** Offsets in the whole text, in UTF-16 units. */
   readonly start: number;
   readonly end: number;

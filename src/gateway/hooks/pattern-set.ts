@@ -24,7 +24,7 @@ const NUM_ASCII = 128;
 /** Code units of characters beyond the first plane are members where such characters are. */
 const BEYOND_FIRST_PLANE = 0x1f600;
 
-export interface Position {
+interface Position {
   readonly set: CharacterSet;
   readonly ascii: Uint8Array;
   readonly pattern: number;

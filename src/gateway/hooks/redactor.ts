@@ -12,7 +12,7 @@ const STEPS_PER_TURN = 100_000;
 const MAX_STEPS = 300_000_000;
 
 /** What comes in place of a match. @example labelOf("email") // "[email]" */
-export const labelOf = (name: string): string => `[${name}]`;
+const labelOf = (name: string): string => `[${name}]`;
 
 export class TextRedactor {
   readonly #scan: PatternScan;
