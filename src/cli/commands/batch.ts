@@ -65,11 +65,7 @@ function runCommand(): Command {
     .description("Answer every line of a file of requests; a run that was stopped goes on where it was.")
     .argument("<input>", "requests, one a line, as OpenAI's batches have them")
     .argument("<output>", "gets the answers; lines that are there already are not asked again")
-    .addOption(
-      new Option("--url <url>", "address of a server or gateway that answers, instead of a model in this process").env(
-        "MILLRACE_URL",
-      ),
-    )
+    .option("--url <url>", "address of a server or gateway that answers, instead of a model in this process")
     .addOption(new Option("--api-key <key>", "API key for it").env("MILLRACE_API_KEY"))
     .addOption(modelOption())
     .option("--chat-template <file>", "use this template instead of the model's own")

@@ -12,7 +12,7 @@ import type { Ledger } from "./ledger.js";
 import type { VirtualModels } from "./virtual-models.js";
 
 /** What policies know of the models. */
-export interface ModelDirectory {
+interface ModelDirectory {
   /** The model that a client's name stands for. */
   resolve(name: string): string | undefined;
   engine(model: string): EngineName | undefined;
@@ -21,7 +21,7 @@ export interface ModelDirectory {
 }
 
 /** Counts what policies did. */
-export interface PolicyMetrics {
+interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 

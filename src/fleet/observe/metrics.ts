@@ -45,7 +45,7 @@ interface ProxyGauges {
 }
 
 /** Counts what the exact cache did. */
-export interface CacheCounts {
+interface CacheCounts {
   /** @param saved token counts of the answer that was given again, where they are known */
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }

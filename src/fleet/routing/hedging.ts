@@ -8,7 +8,7 @@ const BUDGET = 0.05;
 /** Extra requests that may come at once, before the share counts. */
 const BURST = 10;
 /** Share of the seats in use above which nothing is sent twice. */
-export const MAX_UTILISATION = 0.7;
+const MAX_UTILISATION = 0.7;
 /** Times that a size class must have before its percentile counts. */
 const MIN_SAMPLES = 40;
 const NUM_SAMPLES = 200;
