@@ -72,7 +72,7 @@ test(
         "--prompts",
         prompts,
       ];
-      const flags = ["--out", out, "--max-tokens", "300", "--max-loss", "0.05", "--json"];
+      const flags = ["--out", out, "--max-tokens", "300", "--max-loss", "0.05", "--label", "equal", "--json"];
       const { stdout } = await runCli(...args, ...flags);
       report = JSON.parse(stdout) as RouteReport;
     }
@@ -82,8 +82,8 @@ test(
     expect(gainOverMixing.low).toBeGreaterThan(0);
     expect(qualityDifference.high).toBeGreaterThan(-0.05);
 
-    // Right answers can differ, so the bound leaves room for that.
-    const audit = { share: 0.5, "max-loss": 0.15, "alarm-every": 1000 };
+    // The router is trained on few prompts, so the bound leaves it some room.
+    const audit = { share: 0.8, "max-loss": 0.1, "alarm-every": 1000 };
     const cascades = [{ name: "smart", small: "student", large: "base", router: join(out, "router.json"), audit }];
     const config = { models, cascades, "data-folder": join(folder, "data") };
     {
