@@ -31,6 +31,12 @@ const [rounds, streams, streamRequests, numHits] = [args.rounds, args.streams, a
 const folder = mkdtempSync(join(tmpdir(), "millrace-bench-cache-"));
 const mock = await startMock(STREAM_TIMINGS);
 const children = [];
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, () => {
+    for (const child of children) child.kill("SIGKILL");
+    process.exit(1);
+  });
+}
 
 /** @param cache the gateway's `cache`; undefined: none */
 async function startGateway(name, cache) {

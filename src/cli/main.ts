@@ -1,6 +1,7 @@
 /** The command line: the list of commands, the default command, and errors. Commands load their code when they run. */
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
+import { batchCommand } from "./commands/batch.js";
 import { benchCommand } from "./commands/bench.js";
 import { bootCommand } from "./commands/boot.js";
 import { cacheCommand } from "./commands/cache.js";
@@ -47,6 +48,7 @@ export function createProgram(words: readonly string[]): Command {
     inspectCommand(),
     convertCommand(),
     doctorCommand(),
+    batchCommand(),
     benchCommand(),
     planCommand(),
     imageCommand(),

@@ -13,7 +13,7 @@ import type { Policy } from "../gateway/pipeline.js";
 import type { Scope } from "../gateway/scope.js";
 import { createSemanticApp } from "../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../gateway/semantic/policy.js";
-import { openDatabase } from "../gateway/store/database.js";
+import { openCacheDatabase, openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -109,6 +109,7 @@ export class Fleet {
   #policies: readonly Policy[] = [];
   #ledger: Ledger | undefined;
   #database: Database.Database | undefined;
+  #cacheDatabase: Database.Database | undefined;
   #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -215,6 +216,8 @@ export class Fleet {
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
     this.#database?.close();
     this.#database = undefined;
+    this.#cacheDatabase?.close();
+    this.#cacheDatabase = undefined;
   }
 
   #isStarted({ name, instances }: ModelSpec): boolean {
@@ -241,6 +244,7 @@ export class Fleet {
     this.#policies = await createPolicies({
       config: () => this.#config,
       database,
+      cacheDatabase: () => this.#openCacheDatabase(),
       models: {
         resolve: (name) => this.#pool.modelOf(name),
         engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
@@ -315,6 +319,11 @@ export class Fleet {
 
   #semanticCache(): SemanticCache | undefined {
     return this.#policies.find((policy) => policy instanceof SemanticCache);
+  }
+
+  #openCacheDatabase(): Database.Database {
+    this.#cacheDatabase ??= openCacheDatabase(this.#dataFolder);
+    return this.#cacheDatabase;
   }
 
   get #dataFolder(): string {

@@ -22,6 +22,8 @@ export interface Caller {
   readonly keyId?: string | undefined;
   /** Limits and budgets that hold for the caller, from the widest scope to the narrowest. Absent: none. */
   readonly scopes?: readonly Scope[] | undefined;
+  /** The caller's key or token is the gateway's business only, and is not sent to instances. */
+  readonly isKeyHidden?: boolean | undefined;
   /** Whether the caller may use the model of a name. Absent: any. */
   readonly allowsModel?: ((model: string) => boolean) | undefined;
 }

@@ -6,7 +6,7 @@ import { type Reply, untilTaken } from "../distill/remote-teacher.js";
 import { type AnswerSignals, signalsOf } from "../gateway/cascade/answer-signals.js";
 import type { Message } from "../quality/ask.js";
 
-export interface AskedModel {
+interface AskedModel {
   readonly signals: AnswerSignals;
   /** From sending the request to the whole answer. */
   readonly seconds: number;

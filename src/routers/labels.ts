@@ -9,8 +9,7 @@ import { scoreAnswer } from "../quality/score-answer.js";
 import type { ModelClient } from "./ask-model.js";
 import type { Pair } from "./pairs.js";
 
-export const LABELS = ["check", "equal", "judge"] as const;
-export type Label = (typeof LABELS)[number];
+export type Label = "check" | "equal" | "judge";
 
 /** From 0 to 1 each. */
 export interface Qualities {

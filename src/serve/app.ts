@@ -289,6 +289,9 @@ function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
   });
 }
 
+/** Paths that only a gateway has: they need a folder, and go on after a restart. */
+const OF_GATEWAYS = /^\/v1\/(files|batches|messages\/batches)(\/|$)/;
+
 /** @example const app = createApp(options); const answer = await app.request("/health"); */
 export function createApp(options: AppOptions): Hono<AppEnv> {
   return createAppWithLifecycle(options).app;
@@ -323,9 +326,10 @@ export function createAppWithLifecycle(options: AppOptions): {
   app.notFound((c) => {
     if (isAnthropic(c)) enterDialect(c, ANTHROPIC_ERRORS);
     const path = c.req.path.slice(0, 80);
-    const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, {
-      hint: "the API is under /v1",
-    });
+    const hint = OF_GATEWAYS.test(path)
+      ? "files and batches are a gateway's: start it with --instances 1, or use `millrace batch run`"
+      : "the API is under /v1";
+    const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
     return respondWithError(c, error, options.logger);
   });
   return { app, lifecycle };

@@ -1,11 +1,12 @@
 /** Files and batches of a real gateway with the bundled model, through the vendors' own clients. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI, { toFile } from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FleetProcess } from "../helpers/fleet-process.js";
+import { runCli } from "../helpers/run-cli.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-batches-"));
 let fleet: FleetProcess;
@@ -274,5 +275,43 @@ describe("Anthropic's client", () => {
   ])("a batch with %s is refused as a whole", async (_, requests) => {
     const refusal = await anthropic.messages.batches.create({ requests }).catch((thrown) => thrown);
     expect(refusal).toMatchObject({ status: 400, error: { error: { type: "invalid_request_error" } } });
+  });
+});
+
+describe("the command line", () => {
+  const path = (name: string) => join(folder, name);
+  const idsIn = (name: string) =>
+    readFileSync(path(name), "utf8")
+      .trimEnd()
+      .split("\n")
+      .map((line) => (JSON.parse(line) as { custom_id: string }).custom_id)
+      .sort();
+
+  test("answers a file with a model of its own, and only what is missing", async () => {
+    writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b"), chat("c", { max_tokens: -1 })]));
+    const run = () =>
+      runCli("batch", "run", path("in.jsonl"), path("out.jsonl"), "--errors", path("bad.jsonl"), "--json");
+    expect(JSON.parse((await run()).stdout)).toEqual({ succeeded: 2, failed: 1, skipped: 0 });
+    expect([idsIn("out.jsonl"), idsIn("bad.jsonl")]).toEqual([["a", "b"], ["c"]]);
+    writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("d")]));
+    expect(JSON.parse((await run()).stdout)).toEqual({ succeeded: 1, failed: 0, skipped: 1 });
+    expect(idsIn("out.jsonl")).toEqual(["a", "b", "d"]);
+  });
+
+  test("makes, lists, shows and cancels batches of a gateway", async () => {
+    writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b", { max_tokens: -1 })]));
+    const at = ["--url", fleet.url];
+    const created = JSON.parse(
+      (await runCli("batch", "create", path("in.jsonl"), "--metadata", "k=v", "--json", ...at)).stdout,
+    );
+    expect(created).toMatchObject({ object: "batch", metadata: { k: "v" } });
+    await ended(created.id);
+    expect((await runCli("batch", "list", ...at)).stdout).toContain(created.id);
+    const files = ["--output", path("o.jsonl"), "--errors", path("e.jsonl")];
+    const { stdout } = await runCli("batch", "show", created.id, ...files, ...at);
+    expect(stdout).toContain("completed  2 of 2, 1 failed");
+    expect([idsIn("o.jsonl"), idsIn("e.jsonl")]).toEqual([["a"], ["b"]]);
+    const refused = await runCli("batch", "cancel", created.id, ...at);
+    expect([refused.exitCode, refused.stderr]).toEqual([1, expect.stringContaining("is completed")]);
   });
 });

@@ -219,7 +219,7 @@ describe("kept answers of the real engine", () => {
     }
   });
 
-  test("a zipf replay of chats: the hit rate is the share of tokens saved; a hit takes less than a millisecond", async () => {
+  test("a zipf replay of chats: the hit rate is the share of tokens saved", async () => {
     const rng = new TestRng(29);
     const NUM_PROMPTS = 60;
     const weights = Array.from({ length: NUM_PROMPTS }, (_, i) => 1 / (i + 1));
@@ -233,6 +233,7 @@ describe("kept answers of the real engine", () => {
     };
     let [numHits, savedTokens, madeTokens] = [0, 0, 0];
     const hitMs: number[] = [];
+    const missMs: number[] = [];
     for (let i = 0; i < 300; i++) {
       const content = `Calculate ${100 + draw()} - 59.`;
       const beginMs = performance.now();
@@ -247,17 +248,21 @@ describe("kept answers of the real engine", () => {
         numHits++;
         savedTokens += numTokens;
         hitMs.push(tookMs);
-      } else madeTokens += numTokens;
+      } else {
+        madeTokens += numTokens;
+        missMs.push(tookMs);
+      }
     }
     const [hitRate, saved] = [numHits / 300, savedTokens / (savedTokens + madeTokens)];
-    const p50Ms = hitMs.sort((a, b) => a - b)[Math.floor(hitMs.length / 2)]!;
+    const medianOf = (all: readonly number[]) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)]!;
+    const p50Ms = medianOf(hitMs);
     console.log(
       `zipf replay: hit rate ${(hitRate * 100).toFixed(1)} %, tokens saved ${(saved * 100).toFixed(1)} %, hit p50 ${p50Ms.toFixed(2)} ms`,
     );
     expect(hitRate).toBeGreaterThan(0.75);
     expect(Math.abs(hitRate - saved)).toBeLessThan(0.02);
-    // Other tests share the machine; `millrace bench gateway` measures.
-    expect(p50Ms).toBeLessThan(20);
+    // Other tests share the machine; `node scripts/bench-cache.js` measures.
+    expect(p50Ms).toBeLessThan(medianOf(missMs) / 2);
     const metrics = await (await fetch(`${fleet.url}/metrics`)).text();
     expect(metrics).toMatch(/millrace_fleet:cache_requests_total\{model="mill-base",result="hit"\} \d{3}/);
     expect(metrics).toMatch(/millrace_fleet:cache_saved_tokens_total\{model="mill-base",kind="output"\} \d{3}/);

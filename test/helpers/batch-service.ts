@@ -13,7 +13,7 @@ import type { Caller } from "../../src/gateway/request.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
 import { recordingLogger } from "./fake-server.js";
 
-export const BATCH_SETTINGS: BatchSettings = {
+const BATCH_SETTINGS: BatchSettings = {
   isEnabled: true,
   maxInFlight: 16,
   keptSeconds: 86_400,
@@ -51,7 +51,7 @@ export function answerLine(sink: AnswerSink, status: number, body: object): { ki
   return { kind: "answered", status };
 }
 
-export const echo: SubmitLine = async (line, sink) =>
+const echo: SubmitLine = async (line, sink) =>
   answerLine(sink, 200, {
     object: "chat.completion",
     path: line.path,

@@ -15,7 +15,7 @@ import {
   TOKENS_PER_BLOCK,
 } from "./fleet-simulation.js";
 
-export interface RegionPlan {
+interface RegionPlan {
   readonly numRegions: number;
   readonly gatewaysPerRegion: number;
   readonly instancesPerGateway: number;

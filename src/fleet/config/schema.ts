@@ -154,10 +154,12 @@ const routing = () =>
       .regex(/^[a-z0-9-]+$/)
       .prefault("x-session-id")
       .describe("header that names the session, for the policy `session`"),
-    "hedge-after": duration()
+    "hedge-after": z
+      .union([z.literal("auto"), duration()])
       .optional()
+      .meta({ title: "auto, or a duration" })
       .describe(
-        "time after which a request whose answer has not begun also goes to a second instance (default: never)",
+        "time after which a request whose answer has not begun also goes to a second instance; auto: the 95th percentile for prompts of its size (default: never); at most 5 % of requests, and none above 70 % of the seats",
       ),
   });
 

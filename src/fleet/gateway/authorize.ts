@@ -55,7 +55,7 @@ export function needsKeys(config: Pick<FleetConfig, "apiKeys" | "managedKeys" | 
 }
 
 /** Finds callers by the text of a key or token: managed keys, tokens. Throws if the text is one of its own but not valid now. */
-export type CallerSource = (text: string) => Caller | Promise<Caller> | undefined;
+type CallerSource = (text: string) => Caller | Promise<Caller> | undefined;
 
 export interface CallerSources {
   readonly managed?: CallerSource | undefined;

@@ -3,7 +3,7 @@ import { Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
 import type { PurgeFilter, StoreStats } from "../../gateway/cache/answer-store.js";
 
-export interface CacheAdmin {
+interface CacheAdmin {
   stats(): Promise<StoreStats & { readonly running: number }>;
   purge(filter: PurgeFilter): Promise<number>;
 }

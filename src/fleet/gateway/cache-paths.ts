@@ -7,7 +7,7 @@ import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { SemanticCache } from "../../gateway/semantic/policy.js";
 import type { Authorize } from "../proxy/options.js";
 
-export interface CachePathsTarget {
+interface CachePathsTarget {
   readonly authorize: Authorize;
   readonly semanticCache: () => SemanticCache | undefined;
 }

@@ -1,128 +1,27 @@
-/** The exact cache and Idempotency-Key behind the real proxy, in front of servers that behave as a test says. */
+/** The exact cache behind the real proxy, in front of servers that behave as a test says. */
 import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import {
-  answerJson,
-  type Behaviour,
-  beginStream,
-  type FleetOptions,
-  sse,
-  startFleet,
-  type TestFleet,
-  until,
-} from "../../../test/helpers/stand-in.js";
-import { type CachedModel, type CacheResult, type CacheSettings, ExactCache } from "../../gateway/cache/exact-cache.js";
-import { MemoryStore } from "../../gateway/cache/memory-store.js";
-import { Idempotency } from "../../gateway/idempotency/idempotency.js";
-import type { Policy } from "../../gateway/pipeline.js";
+  arrived,
+  type CachedFleetOptions,
+  CHAT,
+  CREATED,
+  chat,
+  chunks,
+  contentOf,
+  counting,
+  greedy,
+  startCachedFleet,
+} from "../../../test/helpers/cached-fleet.js";
+import { answerJson, type Behaviour, beginStream, sse, type TestFleet, until } from "../../../test/helpers/stand-in.js";
 
 let fleet: TestFleet;
 afterEach(() => fleet.stop());
 
-const CHAT = "/v1/chat/completions";
-const greedy = { model: "m", messages: [{ role: "user", content: "a" }], temperature: 0 };
-const settings: CacheSettings = {
-  ttlMs: 60_000,
-  maxAnswerBytes: 100_000,
-  keepsSampled: false,
-  assumesDeterministic: true,
-  pace: "none",
-  sharedAs: undefined,
-  headers: [],
-};
-
-let numIds = 0;
-const newId = () => `chatcmpl-${String(numIds++).padStart(32, "0")}`;
-const CREATED = 1_700_000_000;
-
-function chat(text: string, fields: object = {}) {
-  const choices = [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }];
-  const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 };
-  return { id: newId(), object: "chat.completion", created: CREATED, model: "m", choices, usage, ...fields };
-}
-
-function chunks(text: string): readonly string[] {
-  const head = { id: newId(), object: "chat.completion.chunk", created: CREATED, model: "m" };
-  const deltas = [...text].map((content) => ({
-    ...head,
-    choices: [{ index: 0, delta: { content }, finish_reason: null }],
-  }));
-  return [...deltas, { ...head, choices: [{ index: 0, delta: {}, finish_reason: "stop" }] }, "[DONE]"].map(sse);
-}
-
-/** Answers with how many requests there have been. */
-function counting(): Behaviour {
-  let numAnswers = 0;
-  return ({ body }, outgoing) => {
-    const text = `answer ${++numAnswers}`;
-    if (body.stream !== true) return answerJson(chat(text))({} as never, outgoing);
-    beginStream(outgoing);
-    for (const event of chunks(text)) outgoing.write(event);
-    outgoing.end();
-  };
-}
-
-interface Options extends FleetOptions {
-  readonly cache?: Partial<CacheSettings>;
-  readonly model?: Partial<CachedModel>;
-  readonly version?: () => string | undefined;
-  readonly now?: () => number;
-  readonly before?: readonly Policy[];
-}
-
-async function start(behaviour: Behaviour, options: Options = {}) {
-  const results: string[] = [];
-  const model: CachedModel = {
-    name: "m",
-    isOwnEngine: false,
-    get version() {
-      return options.version === undefined ? "v" : options.version();
-    },
-    settings: { ...settings, ...options.cache },
-    ...options.model,
-  };
-  const store = new MemoryStore(1 << 24, options.now);
-  const cache = new ExactCache({
-    store,
-    modelOf: (name) => (name === "m" ? model : undefined),
-    hasOwnKeys: () => true,
-    onResult: (_, result: CacheResult, saved) =>
-      results.push(saved === undefined ? result : `${result} ${saved.fresh}+${saved.output}`),
-    ...(options.now === undefined ? {} : { now: options.now }),
-  });
-  fleet = await startFleet([behaviour], {
-    ...options,
-    proxy: {
-      policies: [...(options.before ?? []), cache],
-      authorize: ({ authorization = "" }) => ({ tenant: authorization }),
-      ...options.proxy,
-    },
-  });
-  const { post, standIns } = fleet;
-  const ask = async (body: object = greedy, headers: Record<string, string> = {}, path = CHAT) => {
-    const response = await post(path, body, { headers });
-    const text = await response.text();
-    return {
-      status: response.status,
-      text,
-      cache: response.headers.get("x-millrace-cache"),
-      headers: response.headers,
-    };
-  };
-  return { ask, post, results, cache, store, numAsked: () => standIns[0]!.received.length, standIn: standIns[0]! };
-}
-
-const contentOf = (text: string): string => {
-  const bodies = text.startsWith("data:")
-    ? [...text.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json!))
-    : [JSON.parse(text)];
-  return bodies.map(({ choices: [{ message, delta }] }) => (message ?? delta).content ?? "").join("");
-};
-
-/** Waits until so many requests have been read, and have come to the policies. */
-async function arrived(n: number): Promise<void> {
-  await until(() => fleet.watched.numStarted === n);
-  await new Promise((resolve) => setImmediate(resolve));
+async function start(behaviour: Behaviour, options: CachedFleetOptions = {}) {
+  const started = await startCachedFleet(behaviour, options);
+  fleet = started.fleet;
+  return started;
 }
 
 describe("kept answers", () => {
@@ -299,12 +198,16 @@ describe("kept answers", () => {
       const { ask } = await start(behaviour, { cache: { pace } });
       const body = { ...greedy, stream: true };
       const first = await ask(body);
-      const beginMs = performance.now();
-      const second = await ask(body);
-      const tookMs = performance.now() - beginMs;
-      expect([second.cache, contentOf(second.text)]).toEqual(["hit", contentOf(first.text)]);
-      if (pace === "original") expect(tookMs).toBeGreaterThan(100);
-      else expect(tookMs).toBeLessThan(100);
+      const tookMs: number[] = [];
+      // Other programs may hold one of them up.
+      for (let i = 0; i < 5; i++) {
+        const beginMs = performance.now();
+        const hit = await ask(body);
+        tookMs.push(performance.now() - beginMs);
+        expect([hit.cache, contentOf(hit.text)]).toEqual(["hit", contentOf(first.text)]);
+      }
+      if (pace === "original") expect(Math.min(...tookMs)).toBeGreaterThan(100);
+      else expect(Math.min(...tookMs)).toBeLessThan(100);
       await fleet.stop();
     }
   });
@@ -328,7 +231,7 @@ describe("equal requests under way", () => {
   const stream = { ...greedy, stream: true };
 
   /** Holds the answer back until the test lets it go on. */
-  async function held(options: Options = {}) {
+  async function held(options: CachedFleetOptions = {}) {
     const answers: ServerResponse[] = [];
     const started = await start((_, outgoing) => void answers.push(outgoing), options);
     return {
@@ -350,7 +253,7 @@ describe("equal requests under way", () => {
     const asked = Array.from({ length: 5 }, () => ask(stream));
     const answer = await begin(1);
     asked.push(ask(stream));
-    await arrived(6);
+    await arrived(fleet, 6);
     answer.end(rest());
     const all = await Promise.all(asked);
     expect(all.map(({ text }) => contentOf(text))).toEqual(Array(6).fill("ab"));
@@ -368,7 +271,7 @@ describe("equal requests under way", () => {
     const reader = (await first).body!.getReader();
     await reader.read();
     const second = ask(stream);
-    await arrived(2);
+    await arrived(fleet, 2);
     leaving.abort();
     await reader.read().catch(() => {});
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -381,7 +284,7 @@ describe("equal requests under way", () => {
     const leaving = new AbortController();
     const both = [1, 2].map(() => post(CHAT, stream, { signal: leaving.signal }).then((response) => response.text()));
     await begin(1);
-    await arrived(2);
+    await arrived(fleet, 2);
     leaving.abort();
     await Promise.allSettled(both);
     await until(() => standIn.numCut === 1);
@@ -391,7 +294,7 @@ describe("equal requests under way", () => {
   test("where the first fails before a byte, another takes over; after two failures each goes its own way", async () => {
     const { ask, answers, numAsked } = await held({ limits: { maxAttempts: 1 } });
     const asked = Array.from({ length: 4 }, () => ask(stream));
-    await arrived(4);
+    await arrived(fleet, 4);
     for (const n of [1, 2]) {
       await until(() => answers.length === n);
       answers[n - 1]!.writeHead(500).end("{}");
@@ -413,97 +316,5 @@ describe("equal requests under way", () => {
     for (const answer of answers) answerJson(chat("a"))({} as never, answer);
     expect((await Promise.all(both)).map(({ cache }) => cache)).toEqual(["miss", "miss"]);
     expect((await ask({ ...greedy, timeout: 7 })).cache).toBe("hit");
-  });
-});
-
-describe("Idempotency-Key", () => {
-  function idempotency(fields: Partial<ReturnType<ConstructorParameters<typeof Idempotency>[0]["settings"]>> = {}) {
-    const store = new MemoryStore(1 << 20);
-    return new Idempotency({
-      store: async () => store,
-      settings: () => ({ ttlMs: 60_000, graceMs: 1000, maxAnswerBytes: 100_000, ...fields }),
-      hasOwnKeys: () => true,
-    });
-  }
-  const sampled = { ...greedy, temperature: 1 };
-  const keyed = (key: string) => ({ "idempotency-key": key });
-
-  test("a request that is sent again gets the first one's bytes, id included; another body is refused", async () => {
-    for (const stream of [false, true]) {
-      const { ask, numAsked } = await start(counting(), { before: [idempotency()] });
-      const body = { ...sampled, stream };
-      const first = await ask(body, keyed("k"));
-      const second = await ask({ stream, ...sampled }, keyed("k"));
-      expect([second.text, second.headers.get("idempotent-replayed"), numAsked()]).toEqual([first.text, "true", 1]);
-      expect(first.headers.get("idempotent-replayed")).toBeNull();
-      const third = await ask({ ...body, user: "x" }, keyed("k"));
-      expect([third.status, JSON.parse(third.text).error.code, numAsked()]).toEqual([409, "idempotency_conflict", 1]);
-      expect((await ask(body, keyed("other"))).text).not.toBe(first.text);
-      expect((await ask(body, { ...keyed("k"), authorization: "another tenant" })).text).not.toBe(first.text);
-      expect((await ask(body)).text).not.toBe(first.text);
-      await fleet.stop();
-    }
-  });
-
-  test("a second request joins the running one; another body is refused at once", async () => {
-    const answers: ServerResponse[] = [];
-    const { ask } = await start((_, outgoing) => void answers.push(outgoing), { before: [idempotency()] });
-    const both = [ask(sampled, keyed("k")), ask(sampled, keyed("k"))];
-    await until(() => answers.length === 1);
-    await arrived(2);
-    expect((await ask({ ...sampled, n: 2 }, keyed("k"))).status).toBe(409);
-    answerJson(chat("a"))({} as never, answers[0]!);
-    const [first, second] = await Promise.all(both);
-    expect([first!.text, answers.length]).toEqual([second!.text, 1]);
-    expect([first, second].map((each) => each!.headers.get("idempotent-replayed")).sort()).toEqual(
-      [null, "true"].sort(),
-    );
-  });
-
-  test("after a lost connection the answer is made on for a while, and the retry gets all of it", async () => {
-    const answers: ServerResponse[] = [];
-    const { post, ask, standIn } = await start((_, outgoing) => void answers.push(outgoing), {
-      before: [idempotency()],
-    });
-    const leaving = new AbortController();
-    const body = { ...sampled, stream: true };
-    const first = post(CHAT, body, { headers: keyed("k"), signal: leaving.signal });
-    await until(() => answers.length === 1);
-    beginStream(answers[0]!);
-    answers[0]!.write(chunks("a")[0]!);
-    await first;
-    leaving.abort();
-    await new Promise((resolve) => setTimeout(resolve, 30));
-    const second = ask(body, keyed("k"));
-    await arrived(2);
-    answers[0]!.end(chunks("b").join(""));
-    expect([contentOf((await second).text), standIn.numCut, answers.length]).toEqual(["ab", 0, 1]);
-  });
-
-  test("nobody comes back: the instance is told after the grace", async () => {
-    const { post, standIn } = await start(() => {}, { before: [idempotency({ graceMs: 20 })] });
-    const leaving = new AbortController();
-    const first = post(CHAT, sampled, { headers: keyed("k"), signal: leaving.signal }).catch(() => {});
-    await until(() => standIn.received.length === 1);
-    leaving.abort();
-    await first;
-    await until(() => standIn.numCut === 1);
-  });
-
-  test("errors are not kept: the next request is made anew", async () => {
-    let status = 500;
-    const { ask, numAsked } = await start((_, outgoing) => answerJson(chat("a"), status)({} as never, outgoing), {
-      before: [idempotency()],
-    });
-    expect((await ask(sampled, keyed("k"))).status).toBe(500);
-    status = 200;
-    expect([(await ask(sampled, keyed("k"))).status, (await ask(sampled, keyed("k"))).status, numAsked()]).toEqual([
-      200, 200, 2,
-    ]);
-  });
-
-  test("a key that is none is refused", async () => {
-    const { ask } = await start(counting(), { before: [idempotency()] });
-    for (const key of ["", "a".repeat(256)]) expect((await ask(sampled, keyed(key))).status, key).toBe(400);
   });
 });

@@ -82,7 +82,7 @@ const DEFAULT_MAX_BYTES = 256 * MiB;
 const DEFAULT_MEMORY_BYTES = 64 * MiB;
 
 async function openStore(
-  { config, database, logger }: PolicyContext,
+  { config, cacheDatabase, logger }: PolicyContext,
   table: "cache_exact" | "idempotency",
   maxBytes: number,
   maxMemoryBytes: number,
@@ -92,7 +92,7 @@ async function openStore(
     logger.warn({ err, store, table }, "kept answers cannot be reached, so requests go on without them");
   const open = async (): Promise<AnswerStore> => {
     if (store === "memory") return new MemoryStore(maxBytes);
-    if (store === "embedded") return new EmbeddedStore(database(), { table, maxBytes, maxMemoryBytes });
+    if (store === "embedded") return new EmbeddedStore(cacheDatabase(), { table, maxBytes, maxMemoryBytes });
     const prefix = table === "cache_exact" ? redisPrefix : `${redisPrefix}-${table}`;
     // Commands fail beside the connection, and those failures are told.
     return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes }, () => {});

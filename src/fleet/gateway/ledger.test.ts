@@ -124,13 +124,31 @@ test("a request leaves a row with its attempt, counts and cost, and the client s
   await answer.json();
   const [row] = await page(gateway);
   expect(row).toMatchObject({
-    ...{ tenant: "search", path: "/v1/chat/completions", model: "m", served: "m", stream: false },
-    ...{ outcome: "answered", status: 200, error: "", cost: COST, saved: "0.000000000", notes: {} },
+    tenant: "search",
+    path: "/v1/chat/completions",
+    model: "m",
+    served: "m",
+    stream: false,
+    outcome: "answered",
+    status: 200,
+    error: "",
+    cost: COST,
+    saved: "0.000000000",
+    notes: {},
   });
   expect(row.attempts).toEqual([
     expect.objectContaining({
-      ...{ instance: "a", model: "m", outcome: "answered", status: 200, cost: COST, estimated: false },
-      ...{ fresh: 400, cache_read: 600, cache_write: 0, output: 10, reasoning: 0 },
+      instance: "a",
+      model: "m",
+      outcome: "answered",
+      status: 200,
+      cost: COST,
+      estimated: false,
+      fresh: 400,
+      cache_read: 600,
+      cache_write: 0,
+      output: 10,
+      reasoning: 0,
       price: "configured: 1000000000, 100000000, 1000000000, 4000000000",
     }),
   ]);

@@ -22,14 +22,14 @@ import type { FleetConfig } from "../config/schema.js";
 import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 import type { EngineName } from "../upstream/engine.js";
 
-export const OWN_USAGE_PATH = "/v1/usage";
+const OWN_USAGE_PATH = "/v1/usage";
 
 /** Time between two searches for old rows and for alerts, rows deleted in one transaction, and the pause between two. */
 const SWEEP_MS = 60_000;
 const SWEPT_ROWS = 500;
 const PAUSE_MS = 10;
 
-export interface LedgerContext {
+interface LedgerContext {
   /** The configuration now. */
   readonly config: () => FleetConfig;
   readonly database: () => Database.Database;
@@ -75,7 +75,12 @@ export class Ledger {
     const lost = store.recover(epochMs(), context.lostCharge);
     if (lost > 0) logger.warn({ requests: lost }, "the gateway ended while requests ran; the ledger has them as lost");
     const policy = new LedgerPolicy({
-      ...{ store, prices: this.prices, meter: this.#meter, logger, modelOf, epochMs },
+      store,
+      prices: this.prices,
+      meter: this.#meter,
+      logger,
+      modelOf,
+      epochMs,
       hasCostHeader: () => ledger.costHeader,
       now: () => performance.now(),
     });
@@ -159,7 +164,9 @@ export class Ledger {
 
 function alertRules({ webhook, minCost, minRequests, coolDown }: NonNullable<FleetConfig["alerts"]>) {
   return {
-    ...{ webhookUrl: webhook?.reveal(), coolDownMs: coolDown, minRequests },
+    webhookUrl: webhook?.reveal(),
+    coolDownMs: coolDown,
+    minRequests,
     // A threshold of judgement, not an account.
     minCost: Number(minCost) / 1e9,
   };

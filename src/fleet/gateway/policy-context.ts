@@ -12,7 +12,7 @@ import type { Ledger } from "./ledger.js";
 import type { VirtualModels } from "./virtual-models.js";
 
 /** What policies know of the models. */
-export interface ModelDirectory {
+interface ModelDirectory {
   /** The model that a client's name stands for. */
   resolve(name: string): string | undefined;
   engine(model: string): EngineName | undefined;
@@ -21,7 +21,7 @@ export interface ModelDirectory {
 }
 
 /** Counts what policies did. */
-export interface PolicyMetrics {
+interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 
@@ -30,6 +30,8 @@ export interface PolicyContext {
   readonly config: () => FleetConfig;
   /** The gateway's database, opened at the first use. */
   readonly database: () => Database.Database;
+  /** The database of what can be made again, opened at the first use. */
+  readonly cacheDatabase: () => Database.Database;
   readonly models: ModelDirectory;
   readonly metrics: PolicyMetrics;
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */

@@ -232,7 +232,7 @@ test("hits are served once 300 judged ones have met the bound, streamed as strea
   expect((await report("ka")).status).toBe(404);
   expect((await ask("Tell me the root of 1005.")).header("x-millrace-cache")).toBeNull();
   expect((await running.status()).counts.reported).toBe(1);
-});
+}, 180_000);
 
 test("the trust, the answers and the end of both outlast the process; audits that fail end the service until it is reset", async () => {
   const folder = newFolder();
@@ -259,7 +259,7 @@ test("the trust, the answers and the end of both outlast the process; audits tha
   expect((await third.until(() => true)).state).toBe("disabled");
   expect(await third.admin("semantic-cache/m/reset", "POST")).toEqual({ model: "m", state: "shadow" });
   expect((await third.status()).trust).toMatchObject({ judged: 0, isDisabled: false });
-});
+}, 180_000);
 
 test("where the vectors cannot be had, requests pass as if there were no cache", async () => {
   const running = await start();

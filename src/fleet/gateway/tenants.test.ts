@@ -1,4 +1,7 @@
 /** Managed keys through the real proxy: what an administrator does, and what a key may then do. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
@@ -83,13 +86,16 @@ async function start(file = FILE, database = openDatabase(undefined)): Promise<G
 }
 
 test("a key works from its creation to its revocation, beside the keys of the file", async () => {
-  const { admin, chat } = await start();
+  const { admin, chat, fleet } = await start();
   expect(await chat(undefined)).toEqual([401, "invalid_api_key"]);
   expect(await chat("mk-nobody")).toEqual([401, "invalid_api_key"]);
   const { status, body: made } = await admin("POST", "/keys", { name: "laptop" });
   expect([status, made.org, made.key]).toEqual([201, "default", expect.stringMatching(/^mk-[\w-]{43}$/)]);
   expect(await chat(made.key)).toEqual([200, undefined]);
   expect(await chat("sk-search")).toEqual([200, undefined]);
+  // Engines see the keys of the file, by which they may tell tenants apart, but no managed ones.
+  const seen = fleet.standIns[0]!.received.map(({ headers }) => headers.authorization);
+  expect(seen).toEqual([undefined, "Bearer sk-search"]);
   const { body: shown } = await admin("GET", `/keys/${made.id}`);
   expect(shown).toMatchObject({ name: "laptop", last_used_at: expect.any(Number), revoked_at: null });
   expect(JSON.stringify(shown)).not.toContain(made.key);
@@ -208,4 +214,45 @@ test("a store that cannot be read is 503 for keys that are not known, and the fi
   expect((await admin("GET", `/keys/${made.id}`)).status).toBe(503);
   // It had been read before the damage.
   expect(await before.chat(made.key)).toEqual([200, undefined]);
+});
+
+test("tokens of a provider are callers of the organisations that exist", async () => {
+  const { privateKey, publicKey } = await generateKeyPair("ES256");
+  const keys = { keys: [{ ...(await exportJWK(publicKey)), kid: "k", alg: "ES256" }] };
+  const provider = createServer((_, outgoing) => void outgoing.end(JSON.stringify(keys)));
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  closing.push(async () => {
+    provider.close();
+    provider.closeAllConnections();
+  });
+  const issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
+  const oidc = `oidc: {issuer: "${issuer}", audience: gw, tenant-claim: org, team-claim: team, jwks-uri: "${issuer}/keys"}\n`;
+  const sign = (claims: object) =>
+    new SignJWT({ ...claims })
+      .setProtectedHeader({ alg: "ES256", kid: "k" })
+      .setIssuer(issuer)
+      .setAudience("gw")
+      .setExpirationTime("1h")
+      .sign(privateKey);
+  const { admin, chat, fleet } = await start(FILE + oidc);
+  const token = await sign({ org: "acme", team: "search" });
+  expect(await chat(token)).toEqual([403, "forbidden"]);
+  await admin("POST", "/orgs", { id: "acme" });
+  await admin("POST", "/teams", { org: "acme", id: "search", models: ["other"] });
+  expect(await chat(token)).toEqual([403, "model_not_allowed"]);
+  await admin("PATCH", "/teams/acme/search", { models: null });
+  expect([await chat(token), await chat(await sign({ org: "acme" }))]).toEqual([
+    [200, undefined],
+    [200, undefined],
+  ]);
+  expect(fleet.standIns[0]!.received.map(({ headers }) => headers.authorization)).toEqual([undefined, undefined]);
+  expect(await chat(`${token.slice(0, -4)}AAAA`)).toEqual([401, "invalid_api_key"]);
+  expect(await chat("sk-search")).toEqual([200, undefined]);
+  // Without managed organisations, each is a tenant of its own.
+  const open = await start(FILE.replace("managed-keys: true\n", "") + oidc);
+  expect(await open.chat(await sign({ org: "nobody" }))).toEqual([200, undefined]);
+  const shown = await fetch(`${open.fleet.proxy.url}/v1/key`, {
+    headers: { authorization: `Bearer ${await sign({ org: "nobody" })}` },
+  });
+  expect(await shown.json()).toMatchObject({ id: null, tenant: "oidc:nobody" });
 });

@@ -16,7 +16,7 @@ import type { FleetConfig } from "../config/schema.js";
 import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 import { authorizeWith, type CallerSources, hasTenants } from "./authorize.js";
 
-export interface TenantsOptions {
+interface TenantsOptions {
   /** As of the start: `managed-keys` and `oidc` do not change. */
   readonly config: FleetConfig;
   /** Opened only if the configuration asks for tenants. */
@@ -129,6 +129,6 @@ export class Tenants {
       throw new MillraceError("key_store_unavailable", "expected a working database, got a failure");
     // Nobody without the secret can name the scope.
     const cacheScope = createHmac("sha256", secret).update(tenant).digest("hex").slice(0, 32);
-    return { tenant: `oidc:${tenant}`, cacheScope, allowsModel: modelFilter([models]) };
+    return { tenant: `oidc:${tenant}`, cacheScope, isKeyHidden: true, allowsModel: modelFilter([models]) };
   }
 }

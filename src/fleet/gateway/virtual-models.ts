@@ -3,22 +3,15 @@ import { createHash } from "node:crypto";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { MillraceError } from "../../core/errors.js";
-import { type Cascade, CascadePolicy, type Decision } from "../../gateway/cascade/cascade-policy.js";
-import { Guard, type GuardReport } from "../../gateway/cascade/guard.js";
+import { type Cascade, CascadePolicy } from "../../gateway/cascade/cascade-policy.js";
+import type { CascadeReport, RouteCounts } from "../../gateway/cascade/cascade-report.js";
+import { Guard } from "../../gateway/cascade/guard.js";
 import { type RouterFile, readRouterFile } from "../../gateway/cascade/router-file.js";
 import type { Policy } from "../../gateway/pipeline.js";
-import type { ErrorClass } from "../../gateway/routes/error-class.js";
 import { RoutePolicy } from "../../gateway/routes/route-policy.js";
 import type { ModelRoute } from "../../gateway/routes/route-table.js";
 import { TermsPolicy } from "../../gateway/routes/terms-policy.js";
 import type { FleetConfig } from "../config/schema.js";
-
-/** Counts for metrics. */
-export interface RouteCounts {
-  routed(route: string, model: string): void;
-  fellBack(route: string, from: string, errorClass: ErrorClass): void;
-  decided(cascade: string, decision: Decision): void;
-}
 
 interface VirtualModelsOptions {
   readonly logger: Pick<Logger, "warn" | "error">;
@@ -28,14 +21,6 @@ interface VirtualModelsOptions {
 }
 
 type CascadeEntry = FleetConfig["cascades"][number];
-
-/** A cascade as administrators see it. */
-export interface CascadeReport extends GuardReport {
-  readonly name: string;
-  readonly small: string;
-  readonly large: string;
-  readonly maxLoss: number;
-}
 
 const byName = <T extends { readonly name: string; readonly aliases: readonly string[] }, U>(
   all: readonly T[],

@@ -3,8 +3,9 @@
  * for all engines (`millrace:`, after vLLM's).
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { CacheResult } from "../../gateway/cache/exact-cache.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
-import type { PolicyMetrics } from "../gateway/policy-context.js";
+import type { TokenCounts } from "../../gateway/usage/record.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
@@ -43,7 +44,13 @@ interface ProxyGauges {
   cacheStats?(): Promise<{ readonly entries: number; readonly bytes: number } | undefined>;
 }
 
-export interface FleetMetrics extends ProxyObserver, PolicyMetrics {
+/** Counts what the exact cache did. */
+interface CacheCounts {
+  /** @param saved token counts of the answer that was given again, where they are known */
+  cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
+}
+
+export interface FleetMetrics extends ProxyObserver, CacheCounts {
   render(): Promise<string>;
   readonly contentType: string;
   /** For metrics of further parts. */

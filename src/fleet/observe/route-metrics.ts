@@ -1,6 +1,6 @@
 /** Metrics of virtual models: where routes send requests, and what cascades keep and lose. */
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { CascadeReport, RouteCounts } from "../gateway/virtual-models.js";
+import type { CascadeReport, RouteCounts } from "../../gateway/cascade/cascade-report.js";
 
 const PREFIX = "millrace_fleet:";
 

@@ -4,6 +4,7 @@ import type { ResponseState } from "../../core/response-state.js";
 import type { Route } from "../../gateway/api/routes.js";
 import type { Handler } from "../../gateway/pipeline.js";
 import type { GatewayRequest } from "../../gateway/request.js";
+import type { Hedging } from "../routing/hedging.js";
 import type { KeySource } from "../routing/key-source.js";
 import type { Router } from "../routing/router.js";
 import type { Entrant, WaitingRoom } from "../routing/waiting-room.js";
@@ -16,6 +17,7 @@ export interface UpstreamContext {
   readonly router: Router;
   readonly waitingRoom: WaitingRoom;
   readonly connections: UpstreamConnections;
+  readonly hedging: Hedging;
   readonly keySourceOf: (model: string) => KeySource;
 }
 

@@ -180,6 +180,33 @@ describe("a retry", () => {
   });
 });
 
+describe("with hedge-after: auto", () => {
+  const auto: FleetOptions = {
+    proxy: { routing: () => ({ ...DEFAULT_ROUTING, policy: "round-robin", hedgeAfterMs: "auto" }) },
+  };
+  const body = { model: "m", messages: [], stream: true };
+
+  test("nothing is sent twice until first bytes have been measured, and then what is slow", async () => {
+    const { post, standIns, watched } = await start([ok, ok], auto);
+    for (let i = 0; i < 40; i++) await post("/v1/chat/completions", body);
+    expect(watched.hedged).toEqual([]);
+    standIns[0]!.behave = () => {};
+    const responses = await Promise.all([post("/v1/chat/completions", body), post("/v1/chat/completions", body)]);
+    expect(responses.map(({ status }) => status)).toEqual([200, 200]);
+    expect(watched.hedged).toEqual(["b"]);
+  });
+
+  test("busy instances and a spent budget end it", async () => {
+    const { post, standIns, watched, pool } = await start([ok, ok], auto);
+    for (let i = 0; i < 40; i++) await post("/v1/chat/completions", body);
+    for (const id of ["a", "b"]) pool.change(id, { capacity: { seats: 1, kvTokens: undefined, blockSize: undefined } });
+    standIns[0]!.behave = (_, outgoing) => void setTimeout(() => answerJson({ late: true })(_, outgoing), 100);
+    standIns[1]!.behave = standIns[0]!.behave;
+    await Promise.all([post("/v1/chat/completions", body), post("/v1/chat/completions", body)]);
+    expect(watched.hedged).toEqual([]);
+  });
+});
+
 describe("with hedge-after", () => {
   const hedged = (hedgeAfterMs: number): FleetOptions => ({
     upstream: { engine: "millrace" },

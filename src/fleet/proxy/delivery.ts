@@ -48,6 +48,7 @@ export class Delivery {
     private readonly sink: AnswerSink,
   ) {
     this.#numLeft = context.options.limits.maxAttempts;
+    context.hedging.requested(sendable.entrant.request.model);
   }
 
   /** Cancels the request. @param error ends an answer that has begun; undefined: the client left */
@@ -134,17 +135,20 @@ export class Delivery {
 
   /** Undefined on paths where a second copy of the request might have effects. */
   #hedgeAfterMs(): number | undefined {
-    const { route } = this.sendable.request;
-    return route.isHarmlessTwice
-      ? this.context.options.routing(this.sendable.entrant.request.model).hedgeAfterMs
-      : undefined;
+    const { hedging, options } = this.context;
+    const { model, prefix } = this.sendable.entrant.request;
+    if (!this.sendable.request.route.isHarmlessTwice) return undefined;
+    const { hedgeAfterMs } = options.routing(model);
+    return hedgeAfterMs === "auto" ? hedging.delayMs(this.#pace(model), prefix.promptTokens) : hedgeAfterMs;
   }
 
-  /** Leases a free seat on another instance, unless requests are waiting for seats. */
+  /** Leases a free seat on another instance, unless requests are waiting for seats, or most seats are taken, or the budget is spent. */
   #hedge(first: Lease): Lease | undefined {
-    const { router, waitingRoom } = this.context;
+    const { router, waitingRoom, hedging } = this.context;
     const { request } = this.sendable.entrant;
-    if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(request.model) > 0) return undefined;
+    const { model } = request;
+    if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(model) > 0) return undefined;
+    if (!hedging.mayHedge(model, router.utilisation(model))) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
     // A second answer would be paid for as well.
@@ -152,6 +156,7 @@ export class Delivery {
       lease.end("unknown");
       return undefined;
     }
+    hedging.hedged(model);
     this.sendable.request.observer.hedged?.(lease.upstream.id);
     return lease;
   }
@@ -192,6 +197,7 @@ export class Delivery {
         if (isHedge) observer.routed(upstream.id, lease.matchedFraction);
         record.firstByteMs = performance.now();
         record.status = status;
+        if (!isHedge && status < 400) this.#observeFirstByte(record);
         watcher?.answering(record);
         observer.firstByte();
       },
@@ -215,6 +221,8 @@ export class Delivery {
     } finally {
       isHeard = this.#running.delete(attempt);
       record.endMs = performance.now();
+      // Its second copy has won: it would have taken at least this long.
+      if (!isHeard && !isHedge) this.#observeFirstByte(record);
       record.outcome = result.kind;
       if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
       if (result.kind === "refused") record.status = result.status;
@@ -237,6 +245,16 @@ export class Delivery {
       lease.end("unknown");
       throw thrown;
     }
+  }
+
+  #observeFirstByte({ startMs, firstByteMs = performance.now() }: AttemptRecord): void {
+    const { model, prefix } = this.sendable.entrant.request;
+    this.context.hedging.observe(this.#pace(model), prefix.promptTokens, firstByteMs - startMs);
+  }
+
+  /** The first byte of an answer that is no stream comes with the last. */
+  #pace(model: string): string {
+    return this.sendable.request.isStream ? model : `${model}\nwhole`;
   }
 
   #beatOthers(winner: Attempt): void {

@@ -50,6 +50,7 @@ function connectionNames(headers: IncomingHttpHeaders): readonly string[] {
 /**
  * Names and values in alternation. The client's key passes unchanged, so that the engine can tell tenants apart, unless the instance has its own key or is an
  * attached server of unknown kind.
+ * @param isKeyHidden the key is the gateway's business only
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
@@ -57,9 +58,10 @@ export function requestHeaders(
   target: UpstreamTarget,
   requestId: string,
   traceparent: string | undefined,
+  isKeyHidden = false,
 ): string[] {
   const named = connectionNames(headers);
-  const dropsKeys = target.apiKey !== undefined || upstream.engine === "openai";
+  const dropsKeys = isKeyHidden || target.apiKey !== undefined || upstream.engine === "openai";
   const sent = ["x-request-id", requestId, "user-agent", "millrace"];
   for (const name in headers) {
     if (NOT_SENT.has(name) || named.includes(name) || (dropsKeys && CREDENTIALS.has(name))) continue;

@@ -26,7 +26,8 @@ export function messageTo(
 ): Message {
   const { id, headers: clientHeaders, route, path, url, bytes, body: clientBody } = sendable.request;
   if (target.provider !== undefined) return toProvider(target, target.provider, sendable);
-  const headers = requestHeaders(clientHeaders, upstream, target, id, traceparent);
+  const { isKeyHidden } = sendable.request.caller;
+  const headers = requestHeaders(clientHeaders, upstream, target, id, traceparent, isKeyHidden);
   const { method = "POST" } = route;
   if (method === "GET") return { path, method, headers };
   const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine);

@@ -23,6 +23,7 @@ import { mayUse } from "../../gateway/tenants/model-access.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { BreakerState } from "../routing/breaker.js";
 import { CacheWatch } from "../routing/cache-watch.js";
+import { Hedging } from "../routing/hedging.js";
 import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
@@ -72,7 +73,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const waitingRoom = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
   const responses = new ResponseState(new ResponseStore(options.responseLimits));
-  const upstreams = { options, router, waitingRoom, connections, keySourceOf };
+  const upstreams = { options, router, waitingRoom, connections, hedging: new Hedging(), keySourceOf };
   const handle = pipeline(options.policies ?? [], upstreamStage(upstreams));
   const door = new Door({ ...upstreams, responses, handle });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));

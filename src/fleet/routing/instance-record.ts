@@ -75,6 +75,11 @@ export class InstanceRecord {
     this.#mostInFlight = this.numInFlight;
   }
 
+  /** Sequences that it computes at once, or a guess. */
+  get seats(): number {
+    return this.#capacity.seats ?? DEFAULT_SEATS;
+  }
+
   /** Length of the prompt's prefix, in blocks, that is cached or will be when this prompt's turn comes. */
   numMatched({ keys, blockSize }: PrefixKeys): number {
     const isTold = blockSize !== undefined && this.#exact.knows(blockSize);
@@ -114,6 +119,6 @@ export class InstanceRecord {
   /** Share of the seats in use, where requests count by their tokens; above 1 if more is sent than there are seats for. */
   load(meanTokens: number): number {
     const tokens = this.tokensInFlight + this.numForeign * meanTokens;
-    return tokens / (meanTokens * (this.#capacity.seats ?? DEFAULT_SEATS));
+    return tokens / (meanTokens * this.seats);
   }
 }

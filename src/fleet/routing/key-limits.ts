@@ -5,7 +5,7 @@
 import type { Allowance, RateLimits } from "../../gateway/dialects/wire/rate-limits.js";
 
 /** Requests and tokens that had been sent with the key before a request. */
-export interface Sent {
+interface Sent {
   readonly requests: number;
   readonly tokens: number;
 }

@@ -21,8 +21,8 @@ export interface RoutingOptions {
   readonly seatFactor: number;
   /** Header that names the session, for the policy `session`; without the header, fields of the body name it. */
   readonly sessionHeader: string;
-  /** Time after which a request whose answer has not begun also goes to a second instance; undefined: never. */
-  readonly hedgeAfterMs?: number | undefined;
+  /** Time after which a request whose answer has not begun also goes to a second instance; auto: as measured; undefined: never. */
+  readonly hedgeAfterMs?: number | "auto" | undefined;
 }
 
 export const DEFAULT_ROUTING: RoutingOptions = {
@@ -109,6 +109,21 @@ export class Router {
     private readonly blocksOf: (upstream: Upstream) => CachedBlocks | undefined = () => undefined,
   ) {
     this.#endListening = pool.onChange((upstream) => this.#onChange(upstream));
+  }
+
+  /** Share of the seats of a model's ready instances that are in use. */
+  utilisation(model: string): number {
+    const records = this.pool
+      .upstreams(model)
+      .flatMap(({ id, state }) => (state === "ready" ? (this.#records.get(id) ?? []) : []));
+    const numBusy = records.reduce((sum, { numInFlight, numForeign }) => sum + numInFlight + numForeign, 0);
+    return (
+      numBusy /
+      Math.max(
+        1,
+        records.reduce((sum, { seats }) => sum + seats, 0),
+      )
+    );
   }
 
   close(): void {

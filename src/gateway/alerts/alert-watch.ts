@@ -9,7 +9,7 @@ import { type AlertRules, type Finding, judgeHour, judgeSpend, type Metric } fro
 import { HISTORY_WEEKS } from "./level-alarm.js";
 import { Webhook } from "./webhook.js";
 
-export interface AlertOptions extends AlertRules {
+interface AlertOptions extends AlertRules {
   readonly database: Database.Database;
   readonly logger: RequestLogger;
   readonly webhookUrl: string | undefined;

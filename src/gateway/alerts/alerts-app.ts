@@ -17,7 +17,8 @@ export function createAlertsApp(store: AlertStore): Hono {
     const page = store.page(cursor, limit);
     const data = page.map(({ alert, tries, deliveredMs }) => ({
       ...shownAlert(alert),
-      ...{ tries, delivered: deliveredMs === null ? null : new Date(deliveredMs).toISOString() },
+      tries,
+      delivered: deliveredMs === null ? null : new Date(deliveredMs).toISOString(),
     }));
     const next = page.length === limit ? page.at(-1)!.seq : null;
     return c.json({ object: "list", data, has_more: next !== null, next_cursor: next });

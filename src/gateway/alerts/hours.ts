@@ -17,7 +17,7 @@ export interface Hour {
   readonly retries: number;
 }
 
-export const NO_HOUR: Hour = {
+const NO_HOUR: Hour = {
   cost: 0,
   requests: 0,
   tokens: 0,

@@ -45,8 +45,14 @@ function quietHour(rng: TestRng, hour: number, { requests, noise, errors, hits }
   const tokens = Math.round(all * 900 * Math.exp((noise / 2) * normal(rng)));
   const retries = share(errors / 2);
   return {
-    ...{ requests: all, attempts: all + retries, retries, tokens, cost: tokens * 2e-5 },
-    ...{ errors: share(errors), refusals: share(errors / 2), hits: share(hits) },
+    requests: all,
+    attempts: all + retries,
+    retries,
+    tokens,
+    cost: tokens * 2e-5,
+    errors: share(errors),
+    refusals: share(errors / 2),
+    hits: share(hits),
   };
 }
 

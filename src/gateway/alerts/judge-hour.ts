@@ -3,14 +3,7 @@ import type { Hour } from "./hours.js";
 import { levelAlarm } from "./level-alarm.js";
 import { type ShareRules, shareAlarm } from "./share-alarm.js";
 
-export const METRICS = [
-  "spend",
-  "tokens_per_request",
-  "error_share",
-  "refusal_share",
-  "retry_share",
-  "hit_share",
-] as const;
+const METRICS = ["spend", "tokens_per_request", "error_share", "refusal_share", "retry_share", "hit_share"] as const;
 export type Metric = (typeof METRICS)[number];
 
 export interface AlertRules {

@@ -6,7 +6,7 @@
  */
 import { leaveOneOut, median, spreadOf } from "./robust.js";
 
-export interface LevelRules {
+interface LevelRules {
   /** Added to each value, so that hours without any are comparable: values far below it are all the same. */
   readonly floor: number;
 }
@@ -27,7 +27,7 @@ const EWMA_SHARE = 1 / 48;
 /** Of the highest hour, where there are less than four weeks. */
 const YOUNG_RATIO = 3;
 
-export interface Unusual {
+interface Unusual {
   readonly value: number;
   readonly expected: number;
 }

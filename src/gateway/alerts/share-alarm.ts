@@ -21,7 +21,7 @@ const MIN_BASE_HOURS = 24;
 /** The change that is looked for: double, and by so much at least; of a falling share, half. */
 const MIN_CHANGE = 0.05;
 
-export interface ChangedShare {
+interface ChangedShare {
   readonly share: number;
   readonly expected: number;
 }

@@ -9,7 +9,7 @@ const LAST_RETRY_MS = 3_600_000;
 /** About a day. */
 const MAX_TRIES = 30;
 
-export interface WebhookOptions {
+interface WebhookOptions {
   readonly store: AlertStore;
   readonly url: string;
   readonly epochMs: () => number;

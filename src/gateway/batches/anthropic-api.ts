@@ -33,7 +33,7 @@ const PAGE = { maxLimit: 1000, defaultLimit: 20, after: "after_id", before: "bef
 /** The headers by which a client of Anthropic's chooses versions and features: each line has them again. */
 const KEPT_HEADERS = ["anthropic-version", "anthropic-beta"];
 
-export interface AnthropicParts {
+interface AnthropicParts {
   readonly shelf: FileShelf;
   readonly batches: Batches;
   readonly folders: BatchFolders;

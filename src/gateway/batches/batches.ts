@@ -12,7 +12,7 @@ import type { LineIndex } from "./line-index.js";
 import type { ModelLoad } from "./pace.js";
 import { type BatchKind, type BatchRecord, isOver, NO_LINES, NO_USAGE } from "./record.js";
 
-export interface BatchesOptions extends Omit<RunContext, "laneOf"> {
+interface BatchesOptions extends Omit<RunContext, "laneOf"> {
   readonly shelf: FileShelf;
   /** By any of the model's names. */
   readonly loadOf: (model: string) => ModelLoad;
@@ -25,7 +25,7 @@ export interface BatchesOptions extends Omit<RunContext, "laneOf"> {
 }
 
 /** What a new batch is made of. */
-export interface NewBatch {
+interface NewBatch {
   readonly kind: BatchKind;
   readonly caller: Caller;
   readonly endpoint: string;

@@ -15,7 +15,7 @@ export interface InputLimits {
   readonly maxLineBytes: number;
 }
 
-export interface CheckedInput {
+interface CheckedInput {
   readonly index: LineIndex;
   /** The models that the index refers to. */
   readonly models: readonly string[];

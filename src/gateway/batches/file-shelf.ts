@@ -15,7 +15,7 @@ import {
 import { type BatchRecord, FILE_PURPOSES, type FileRecord } from "./record.js";
 import { receiveUpload, type Upload } from "./upload.js";
 
-export interface ShelfLimits {
+interface ShelfLimits {
   /** Bytes of all files of a tenant. */
   readonly maxTenantBytes: number;
   readonly maxTenantFiles: number;

@@ -7,7 +7,7 @@ import { readEntries } from "./result-log.js";
 
 const BUFFER_BYTES = 1024 * 1024;
 
-export interface BatchFiles {
+interface BatchFiles {
   readonly output: FileRecord | undefined;
   readonly error: FileRecord | undefined;
 }

@@ -2,7 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 
 /** The bytes of a value: [start, end). */
-export interface ByteRange {
+interface ByteRange {
   readonly start: number;
   readonly end: number;
 }

@@ -31,3 +31,13 @@ export const MAX_LISTED_FAULTS = 100;
 export const IDEMPOTENCY_KEPT_SECONDS = 86_400;
 /** Longest Idempotency-Key. */
 export const MAX_IDEMPOTENCY_KEY_CHARS = 255;
+
+/** Endpoints that lines may be sent to. */
+export const BATCH_ENDPOINTS: readonly string[] = [
+  "/v1/chat/completions",
+  "/v1/completions",
+  "/v1/embeddings",
+  "/v1/responses",
+  "/v1/rerank",
+  "/v1/score",
+];

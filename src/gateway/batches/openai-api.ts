@@ -5,6 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { Batches } from "./batches.js";
 import type { FileShelf } from "./file-shelf.js";
 import {
+  BATCH_ENDPOINTS,
   MAX_EXPIRY_SECONDS,
   MAX_METADATA_KEY_CHARS,
   MAX_METADATA_PAIRS,
@@ -24,16 +25,6 @@ import {
   sendFile,
   smallBody,
 } from "./own-api.js";
-
-/** Endpoints that lines may be sent to. */
-export const BATCH_ENDPOINTS: readonly string[] = [
-  "/v1/chat/completions",
-  "/v1/completions",
-  "/v1/embeddings",
-  "/v1/responses",
-  "/v1/rerank",
-  "/v1/score",
-];
 
 const CREATE_FIELDS = ["input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"];
 const BATCH_PAGE = { maxLimit: 100, defaultLimit: 20, after: "after" };

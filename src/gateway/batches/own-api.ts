@@ -94,7 +94,7 @@ export function headerKey(c: OwnContext): string | undefined {
   throw new MillraceError("invalid_parameter", message, { param: "Idempotency-Key" });
 }
 
-export interface PageTerms {
+interface PageTerms {
   readonly maxLimit: number;
   readonly defaultLimit: number;
   /** Names of the parameters. */

@@ -12,7 +12,7 @@ export interface ModelLoad {
   readonly yieldsToOthers: boolean;
 }
 
-export interface PaceAdvice {
+interface PaceAdvice {
   /** Lines that may be under way; those beyond it are not stopped. */
   readonly most: number;
   /** Lines to stop now, since other requests wait for their seats. They run again later. */

@@ -80,10 +80,18 @@ export async function readLine(bytes: Buffer, terms: LineTerms): Promise<LineReq
 
 /** The custom_id alone, of a line that has been checked; undefined if it has none. */
 export function customIdOf(bytes: Buffer): string | undefined {
+  return textIn(bytes, "custom_id");
+}
+
+export function urlOf(bytes: Buffer): string | undefined {
+  return textIn(bytes, "url");
+}
+
+function textIn(bytes: Buffer, name: string): string | undefined {
   try {
-    const at = membersOf(bytes).get("custom_id");
-    const id = at === undefined ? undefined : parsed(bytes, at);
-    return typeof id === "string" ? id : undefined;
+    const at = membersOf(bytes).get(name);
+    const text = at === undefined ? undefined : parsed(bytes, at);
+    return typeof text === "string" ? text : undefined;
   } catch {
     return undefined;
   }

@@ -3,7 +3,7 @@ import type { Caller } from "../request.js";
 
 export const FILE_PURPOSES = ["batch", "fine-tune", "assistants", "vision", "user_data", "evals"] as const;
 /** message_results: of Anthropic's batches, which have no files that clients see. */
-export type FilePurpose = (typeof FILE_PURPOSES)[number] | "batch_output" | "message_results";
+type FilePurpose = (typeof FILE_PURPOSES)[number] | "batch_output" | "message_results";
 
 export interface FileRecord {
   readonly id: string;
@@ -23,17 +23,15 @@ export type BatchKind = "openai" | "anthropic";
  * validating → in_progress → finalizing → completed | expired; validating → failed, and later ones too if the gateway has lost the batch's input; either of
  * the first two → cancelling → cancelled.
  */
-export const BATCH_STATES = [
-  "validating",
-  "in_progress",
-  "finalizing",
-  "completed",
-  "failed",
-  "expired",
-  "cancelling",
-  "cancelled",
-] as const;
-export type BatchState = (typeof BATCH_STATES)[number];
+export type BatchState =
+  | "validating"
+  | "in_progress"
+  | "finalizing"
+  | "completed"
+  | "failed"
+  | "expired"
+  | "cancelling"
+  | "cancelled";
 
 const NEXT_STATES: Readonly<Record<BatchState, readonly BatchState[]>> = {
   validating: ["in_progress", "failed", "cancelling"],
@@ -82,7 +80,7 @@ export function sumOf(a: BatchUsage, b: BatchUsage): BatchUsage {
 }
 
 /** How lines ended. The sum over all kinds is the number of lines once the batch is over. */
-export interface LineCounts {
+interface LineCounts {
   readonly succeeded: number;
   readonly errored: number;
   readonly expired: number;
@@ -92,7 +90,7 @@ export interface LineCounts {
 export const NO_LINES: LineCounts = { succeeded: 0, errored: 0, expired: 0, cancelled: 0 };
 
 /** When a batch entered each state; absent: it has not. */
-export type StateTimes = Readonly<Partial<Record<BatchState, number>>>;
+type StateTimes = Readonly<Partial<Record<BatchState, number>>>;
 
 export interface BatchRecord {
   readonly id: string;

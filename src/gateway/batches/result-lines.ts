@@ -23,7 +23,7 @@ const NEWLINE = 0x0a;
 const MAX_PARSED_BYTES = 256 * 1024;
 
 /** @returns the bytes as one line of JSON. An answer that is no JSON becomes a string */
-export function inlineJson(body: Buffer): Buffer {
+function inlineJson(body: Buffer): Buffer {
   const isLarge = body.length > MAX_PARSED_BYTES;
   if (isLarge && looksLikeObject(body) && !body.includes(NEWLINE)) return body;
   try {

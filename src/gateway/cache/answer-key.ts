@@ -70,7 +70,7 @@ export interface AnswerKey {
 }
 
 /** The parts of a request's body, each as the one text that equal parts have. */
-export interface CanonicalBody {
+interface CanonicalBody {
   /** The fields that are in the key. */
   readonly kept: string;
   /** How urgent it is. */

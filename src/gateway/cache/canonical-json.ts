@@ -1,6 +1,6 @@
 /** One text for each JSON value, however it was written: members sorted, no white space. Equal texts mean equal values. */
 
-export interface Canonical {
+interface Canonical {
   /** Undefined if the value's bytes may say more than the value: then equal texts need not mean equal requests. */
   readonly text: string | undefined;
   /** Commas, colons and opening brackets of the value, which its bytes have too unless a member occurs twice. */

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 
-export const TAG_HEADER = "x-millrace-cache-tag";
+const TAG_HEADER = "x-millrace-cache-tag";
 const MAX_TAGS = 8;
 const TAG = /^[\w.:/@+-]{1,128}$/;
 

@@ -6,7 +6,7 @@ import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
 import { MemoryStore } from "./memory-store.js";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
 
-export interface EmbeddedStoreOptions {
+interface EmbeddedStoreOptions {
   /** Name of its tables, so that several stores can share a database. */
   readonly table: "cache_exact" | "idempotency";
   readonly maxBytes: number;

@@ -55,7 +55,7 @@ export interface CachedModel {
 
 export type CacheResult = "hit" | "joined" | "miss" | "stale" | "bypass";
 
-export interface ExactCacheOptions {
+interface ExactCacheOptions {
   readonly store: AnswerStore;
   /** @returns undefined where the model has no cache */
   modelOf(name: string): CachedModel | undefined;

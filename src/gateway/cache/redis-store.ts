@@ -3,11 +3,12 @@ import type { Redis } from "ioredis";
 import { type AnswerStore, fits, type PurgeFilter, type StoreStats } from "./answer-store.js";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
 
-export interface RedisStoreOptions {
+interface RedisStoreOptions {
   readonly url: string;
   /** Begins every key, in braces: a cluster then keeps all of them on one node, as scripts need. */
   readonly prefix: string;
   readonly maxBytes: number;
+  readonly commandTimeoutMs?: number;
 }
 
 /** An answer that comes later is a miss: making a new one may take less. */
@@ -70,7 +71,7 @@ export class RedisStore implements AnswerStore {
   static async open(options: RedisStoreOptions, onError: (error: Error) => void, now = Date.now): Promise<RedisStore> {
     const { Redis } = await import("ioredis");
     const redis = new Redis(options.url, {
-      commandTimeout: COMMAND_TIMEOUT_MS,
+      commandTimeout: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS,
       connectTimeout: 2000,
       // A command fails at once while there is no connection.
       enableOfflineQueue: false,

@@ -1,4 +1,5 @@
-/** A kept answer, and its form as bytes: a line of JSON about it, then its body as the upstream sent it. */
+/** A kept answer, and its form as bytes: a checksum, a line of JSON about it, then its body as the upstream sent it. */
+import { createHash } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
 import type { TokenCounts } from "../usage/record.js";
 
@@ -32,23 +33,34 @@ export function bytesOf({ body, marks, tags }: StoredAnswer): number {
 }
 
 const LENGTH_BYTES = 4;
+/** Enough to notice damage, against which it is there. */
+const CHECKSUM_BYTES = 8;
+const HEAD_START = CHECKSUM_BYTES + LENGTH_BYTES;
 /** Changes with the form; answers of another form are misses. */
 const FORM = 1;
 
-export function encodeAnswer({ body, ...about }: StoredAnswer): Buffer {
-  const head = Buffer.from(JSON.stringify({ form: FORM, ...about }));
-  const length = Buffer.alloc(LENGTH_BYTES);
-  length.writeUInt32LE(head.length);
-  return Buffer.concat([length, head, body]);
+function checksumOf(bytes: Buffer): Buffer {
+  return createHash("sha1").update(bytes).digest().subarray(0, CHECKSUM_BYTES);
 }
 
-/** @returns undefined for bytes that are no answer of this form, which another release may have kept */
+export function encodeAnswer({ body, ...about }: StoredAnswer): Buffer {
+  const head = Buffer.from(JSON.stringify({ form: FORM, ...about }));
+  const bytes = Buffer.alloc(HEAD_START + head.length + body.length);
+  bytes.writeUInt32LE(head.length, CHECKSUM_BYTES);
+  head.copy(bytes, HEAD_START);
+  body.copy(bytes, HEAD_START + head.length);
+  checksumOf(bytes.subarray(CHECKSUM_BYTES)).copy(bytes);
+  return bytes;
+}
+
+/** @returns undefined for bytes that are no answer of this form, which another release may have kept, or that are damaged */
 export function decodeAnswer(bytes: Buffer): StoredAnswer | undefined {
-  if (bytes.length < LENGTH_BYTES) return undefined;
-  const end = LENGTH_BYTES + bytes.readUInt32LE();
+  if (bytes.length < HEAD_START) return undefined;
+  const end = HEAD_START + bytes.readUInt32LE(CHECKSUM_BYTES);
   if (end > bytes.length) return undefined;
+  if (!checksumOf(bytes.subarray(CHECKSUM_BYTES)).equals(bytes.subarray(0, CHECKSUM_BYTES))) return undefined;
   try {
-    const { form, ...about } = JSON.parse(bytes.toString("utf8", LENGTH_BYTES, end)) as StoredAnswer & { form: number };
+    const { form, ...about } = JSON.parse(bytes.toString("utf8", HEAD_START, end)) as StoredAnswer & { form: number };
     return form === FORM ? { ...about, usage: about.usage, body: bytes.subarray(end) } : undefined;
   } catch {
     return undefined;

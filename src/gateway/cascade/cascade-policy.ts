@@ -17,7 +17,7 @@ import type { Guard } from "./guard.js";
 import { type JudgeTerms, judge, needsLogprobs, type Verdict } from "./judges.js";
 import { logprobFields, withoutExtraLogprobs } from "./logprob-fields.js";
 
-export interface Agreement {
+interface Agreement {
   /** Further answers of the small model. */
   readonly samples: number;
   /** Least share of them that must equal the answer. */
@@ -45,7 +45,7 @@ export interface Cascade {
  */
 export type Decision = "kept" | "escalated" | "audited" | "closed" | "bypassed";
 
-export interface CascadeOptions {
+interface CascadeOptions {
   /** By each name. Read for every request. */
   readonly cascades: () => ReadonlyMap<string, Cascade>;
   /** In [0, 1). */

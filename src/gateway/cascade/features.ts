@@ -2,7 +2,7 @@
 import type { AnswerSignals } from "./answer-signals.js";
 
 /** Names of the features, in their order; a router's file lists those it was trained on. */
-export const ANSWER_FEATURES = [
+const ANSWER_FEATURES = [
   "mean_logprob",
   "min_logprob",
   "q10_logprob",
@@ -19,7 +19,7 @@ export const ANSWER_FEATURES = [
 ] as const;
 
 /** A prompt's words fall into this many sums. */
-export const NUM_PROMPT_FEATURES = 64;
+const NUM_PROMPT_FEATURES = 64;
 
 export const FEATURE_NAMES: readonly string[] = [
   ...ANSWER_FEATURES,

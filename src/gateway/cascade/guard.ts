@@ -15,7 +15,7 @@ import {
   newMean,
 } from "./confidence.js";
 
-export interface GuardTerms {
+interface GuardTerms {
   /** Largest loss of quality over all requests, above 0 and below 1. */
   readonly maxLoss: number;
   /** While the loss is at most `maxLoss`, the cascade closes once in at least this many sampled requests. */
@@ -23,7 +23,7 @@ export interface GuardTerms {
 }
 
 /** One request that both models have answered. */
-export interface Sample {
+interface Sample {
   readonly requestId: string;
   /** The judge's score of the small model's answer, 0 to 1. */
   readonly score: number;

@@ -50,6 +50,6 @@ export function judge(
   return { isKept: true, score: score ?? 1, why: undefined };
 }
 
-export function scoreOf(signals: AnswerSignals, { body }: Pick<GatewayRequest, "body">, router: RouterFile): number {
+function scoreOf(signals: AnswerSignals, { body }: Pick<GatewayRequest, "body">, router: RouterFile): number {
   return signals.logprobs.length === 0 ? 0 : routerScore(router, featuresOf(signals, lastText(body)));
 }

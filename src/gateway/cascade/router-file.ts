@@ -11,7 +11,7 @@ const MAX_BYTES = 4 * 1024 * 1024;
 
 const numbers = (length?: number) => (length === undefined ? z.array(z.number()) : z.array(z.number()).length(length));
 
-export const routerFileSchema = z.object({
+const routerFileSchema = z.object({
   version: z.literal(VERSION),
   /** Names of the models as they were when it was trained, for the reader. */
   small: z.string(),

@@ -9,7 +9,7 @@ export interface Example {
   readonly isAsGood: number;
 }
 
-export interface TrainedRouter {
+interface TrainedRouter {
   readonly logistic: Logistic;
   readonly isotonic: Isotonic;
   /** Least probability at which an answer is kept; 1: none is. */

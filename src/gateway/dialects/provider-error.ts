@@ -4,7 +4,7 @@ import { objectOf } from "../../core/json-body.js";
 import { isObject } from "./conversation/fields.js";
 import type { Redactor } from "./wire/redact.js";
 
-export interface ProviderError {
+interface ProviderError {
   readonly message: string;
   /** The provider's own word for the kind of error. */
   readonly code: string | undefined;

@@ -55,7 +55,7 @@ export interface ClientRequest {
   readonly headers: IncomingHttpHeaders;
 }
 
-export interface ProviderRequest {
+interface ProviderRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;

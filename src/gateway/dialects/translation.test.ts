@@ -253,6 +253,37 @@ function heard(path: string, stream: string): { texts: string; thoughts: string;
   return result;
 }
 
+/** A whole stream has its dialect's order of events; one that fails has a beginning of it. */
+function expectInOrder(path: string, stream: string, isWhole: boolean): void {
+  const events = stream
+    .split("\n\n")
+    .filter((each) => each !== "")
+    .map((each) => /^data: ([^\n]*)/m.exec(each)![1]!);
+  if (path === CHAT) {
+    expect(events.filter((each) => each === "[DONE]")).toHaveLength(isWhole ? 1 : 0);
+    if (isWhole) expect(events.at(-1)).toBe("[DONE]");
+    const reasons = events.filter((each) => each !== "[DONE]" && JSON.parse(each).choices[0]?.finish_reason != null);
+    expect(reasons.length <= 1 && (!isWhole || reasons.length === 1)).toBe(true);
+    return;
+  }
+  const types = events.map((each) => JSON.parse(each) as { type: string; index?: number });
+  let [open, next]: [number | undefined, number] = [undefined, 0];
+  for (const { type, index } of types) {
+    if (type === "content_block_start") {
+      expect([open, index]).toEqual([undefined, next]);
+      open = next++;
+    } else if (type === "content_block_delta") expect(index).toBe(open);
+    else if (type === "content_block_stop") {
+      expect(index).toBe(open);
+      open = undefined;
+    }
+  }
+  if (types.length > 0) expect(types[0]!.type).toBe("message_start");
+  if (!isWhole) return;
+  expect(open).toBeUndefined();
+  expect(types.slice(-2).map(({ type }) => type)).toEqual(["message_delta", "message_stop"]);
+}
+
 const places = fc.array(fc.nat(), { maxLength: 12 });
 
 describe.each(COURSES)("$name", (course) => {
@@ -264,6 +295,7 @@ describe.each(COURSES)("$name", (course) => {
         const bytes = bytesOf(asked, eventsOf(asked, parts));
         const whole = run(course, [bytes]);
         expect(whole.failure).toBeUndefined();
+        expectInOrder(path, whole.text, true);
         expect(run(course, cut(bytes, at))).toEqual(whole);
         const join = (kind: "text" | "thought") => parts.map((each) => (each.kind === kind ? each.text : "")).join("");
         const calls = parts.flatMap((each) =>

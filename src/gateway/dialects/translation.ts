@@ -36,7 +36,7 @@ export interface AnswerCourse {
   counts(): TokenCounts | undefined;
 }
 
-export interface TranslationTerms {
+interface TranslationTerms {
   /** For messages. */
   readonly provider: string;
   readonly client: ClientDialect;

@@ -2,7 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import type { Stage } from "./stage.js";
 
-export interface CheckerSettings {
+interface CheckerSettings {
   readonly name: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -12,7 +12,7 @@ export interface CheckerSettings {
   readonly onProblem: (thrown: unknown) => void;
 }
 
-export interface Checked {
+interface Checked {
   readonly texts: readonly string[];
   readonly stage: Stage;
   readonly model: string;
@@ -21,7 +21,7 @@ export interface Checked {
 }
 
 /** The reason of a refusal; undefined: the texts may pass. */
-export type Verdict = string | undefined;
+type Verdict = string | undefined;
 
 const MAX_ANSWER_BYTES = 64 * 1024;
 /** Further ones count as failed: the service cannot keep up. */

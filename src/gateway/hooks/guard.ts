@@ -7,7 +7,7 @@ import { redactText, TextRedactor } from "./redactor.js";
 import type { Stage } from "./stage.js";
 
 export const ACTIONS = ["refuse", "redact", "flag"] as const;
-export type Action = (typeof ACTIONS)[number];
+type Action = (typeof ACTIONS)[number];
 
 export interface Guard {
   readonly name: string;
@@ -112,6 +112,6 @@ class Watched {
   }
 
   #report(): void {
-    for (const { name } of this.#scan.take(this.#scan.settledUntil)) this.found(name);
+    for (const { name, isContinued } of this.#scan.take(this.#scan.settledUntil)) if (!isContinued) this.found(name);
   }
 }

@@ -9,7 +9,7 @@ import { Findings, type Guard, guardText } from "./guard.js";
 import type { Stage } from "./stage.js";
 import { hasTokenIds, mapRequestTexts } from "./texts.js";
 
-export interface GuardrailsOptions {
+interface GuardrailsOptions {
   /** From the first to look to the last. */
   readonly guards: readonly Guard[];
   /** The model that a client's name stands for. */
@@ -58,9 +58,7 @@ export class Guardrails implements Policy {
   ): Promise<Ending> {
     const cancellation = request.cancellation.child();
     const guard = new AnswerGuard(sink, request, guards, findings, () => cancellation.cancel());
-    // A compressed answer could not be searched.
-    const headers = { ...request.headers, "accept-encoding": "identity" };
-    const ending = await next({ ...request, headers, cancellation }, guard);
+    const ending = await next({ ...request, cancellation }, guard);
     await guard.settled();
     const { error } = guard;
     if (error === undefined || request.cancellation.isCancelled) return ending;

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 
-export interface LangfuseQueueOptions {
+interface LangfuseQueueOptions {
   /** Base URL. */
   readonly url: string;
   readonly publicKey: string;

@@ -11,7 +11,7 @@ import { streamedTexts } from "./guarded-events.js";
 import type { LangfuseEvent } from "./langfuse-queue.js";
 import type { Json } from "./texts.js";
 
-export interface LangfuseOptions {
+interface LangfuseOptions {
   readonly queue: { push(event: LangfuseEvent): void; close(): Promise<void> };
   readonly appliesTo: (model: string) => boolean;
   /** Whether prompts and answers are sent. */

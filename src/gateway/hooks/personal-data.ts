@@ -3,7 +3,7 @@ import { isIPv6 } from "node:net";
 import type { PatternSource } from "./pattern-set.js";
 
 export const PERSONAL_DATA = ["email", "phone", "iban", "credit-card", "ip"] as const;
-export type PersonalData = (typeof PERSONAL_DATA)[number];
+type PersonalData = (typeof PERSONAL_DATA)[number];
 
 const digitsOf = (text: string): string => text.replace(/\D/g, "");
 

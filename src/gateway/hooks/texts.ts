@@ -74,7 +74,7 @@ const SPELLED: ReadonlySet<string> = new Set(["logprobs", "prompt_logprobs", "to
 const MAX_DEPTH = 64;
 
 /** Gets each text in turn. @returns the text to put in its place */
-export type VisitText = (text: string) => string;
+type VisitText = (text: string) => string;
 
 /** @returns the same object if no text has changed */
 export function mapRequestTexts(body: Json, visit: VisitText): Json {

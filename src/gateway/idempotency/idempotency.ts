@@ -14,22 +14,22 @@ import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { GatewayRequest } from "../request.js";
 import { type RunAnswer, SharedRun } from "../shared-run.js";
 
-export const IDEMPOTENCY_HEADER = "idempotency-key";
+const IDEMPOTENCY_HEADER = "idempotency-key";
 /** Marks an answer that was given before. */
-export const REPLAYED_HEADER = "idempotent-replayed";
+const REPLAYED_HEADER = "idempotent-replayed";
 
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 /** Runs of others that failed before a request under the same key goes on alone. */
 const MAX_FAILED_RUNS = 2;
 
-export interface IdempotencySettings {
+interface IdempotencySettings {
   readonly ttlMs: number;
   /** Time that an answer is made on without a client. */
   readonly graceMs: number;
   readonly maxAnswerBytes: number;
 }
 
-export interface IdempotencyOptions {
+interface IdempotencyOptions {
   /** Opened at the first use. */
   store(): Promise<AnswerStore>;
   settings(): IdempotencySettings;
@@ -39,7 +39,7 @@ export interface IdempotencyOptions {
 }
 
 /** A request as this policy sees it, whoever answers it. */
-export interface KeyedRequest {
+interface KeyedRequest {
   /** As the client wrote it. */
   readonly key: string;
   /** Whose it is, and what it asks for: the same key means another request elsewhere. */
@@ -51,7 +51,7 @@ export interface KeyedRequest {
 }
 
 /** Makes the answer. Its cancellation follows all requests that wait for it, and not one of them. */
-export type Answering = (sink: AnswerSink, cancellation: Cancellation) => Promise<Ending>;
+type Answering = (sink: AnswerSink, cancellation: Cancellation) => Promise<Ending>;
 
 interface Running {
   readonly bodyHash: string;

@@ -2,7 +2,7 @@
 import type { MillraceError } from "../../core/errors.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 
-export const COST_HEADER = "x-millrace-cost";
+const COST_HEADER = "x-millrace-cost";
 
 /** A larger answer goes on without the header. */
 const MAX_HELD_BYTES = 1024 * 1024;

@@ -28,7 +28,11 @@ const groupBy = z
 
 const requestsQuery = z.strictObject({
   ...period,
-  ...{ id: name, tenant: name, team: name, key: name, model: name },
+  id: name,
+  tenant: name,
+  team: name,
+  key: name,
+  model: name,
   outcome: z.enum(["answered", "broken", "cancelled", "refused", "lost"]).optional(),
   status: z.coerce.number().int().min(0).max(599).optional(),
   cursor: z.coerce.number().int().min(0).default(Number.MAX_SAFE_INTEGER),
@@ -37,7 +41,11 @@ const requestsQuery = z.strictObject({
 
 const spendQuery = z.strictObject({
   ...period,
-  ...{ group_by: groupBy, tenant: name, team: name, key: name, model: name },
+  group_by: groupBy,
+  tenant: name,
+  team: name,
+  key: name,
+  model: name,
 });
 const exportQuery = z.strictObject({ ...period, format: z.enum(EXPORT_FORMATS).default("csv") });
 const ownQuery = z.strictObject({ ...period, group_by: groupBy });

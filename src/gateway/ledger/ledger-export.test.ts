@@ -20,33 +20,37 @@ function filled(numRows: number) {
 }
 
 const row = (seq: number): RequestRow => ({
-  ...{
-    seq,
-    id: `=cmd|${seq}`,
-    beganMs: seq * 1000,
-    tenant: 'a "b", c',
-    team: "",
-    key: "k",
-    path: "/v1/completions",
-    asked: "m",
-  },
-  ...{ isStream: true, served: "m", outcome: "answered", status: 200, error: "", firstByteMs: 1.5, totalMs: 2.5 },
-  ...{ saved: 0n, savedBy: "", notes: "" },
+  seq,
+  id: `=cmd|${seq}`,
+  beganMs: seq * 1000,
+  tenant: 'a "b", c',
+  team: "",
+  key: "k",
+  path: "/v1/completions",
+  asked: "m",
+  isStream: true,
+  served: "m",
+  outcome: "answered",
+  status: 200,
+  error: "",
+  firstByteMs: 1.5,
+  totalMs: 2.5,
+  saved: 0n,
+  savedBy: "",
+  notes: "",
   attempts:
     seq % 5 === 0
       ? []
       : [
           {
-            ...{
-              instance: "i",
-              engine: "vllm",
-              model: "m",
-              startMs: 0,
-              firstByteMs: 1,
-              totalMs: 2,
-              status: 200,
-              outcome: "answered",
-            },
+            instance: "i",
+            engine: "vllm",
+            model: "m",
+            startMs: 0,
+            firstByteMs: 1,
+            totalMs: 2,
+            status: 200,
+            outcome: "answered",
             counts: { fresh: seq, cacheRead: 0, cacheWrite: 0, output: 3, reasoning: 1 },
             cost: (seq === 4321 ? 2n ** 53n : 0n) + BigInt(seq),
             price: "p",
@@ -66,15 +70,15 @@ test("Parquet has every row, over several groups, with whole nano-dollars", asyn
   const rows = await parquetReadObjects({ file });
   expect(rows).toHaveLength(4321);
   expect(rows[4320]).toMatchObject({
-    ...{
-      id: "=cmd|4321",
-      began: new Date(4_321_000),
-      tenant: 'a "b", c',
-      is_stream: true,
-      status: 200n,
-      total_ms: 2.5,
-    },
-    ...{ attempt_fresh: 4321n, attempt_cost_nano_dollars: 2n ** 53n + 4321n, attempt_drafted: null },
+    id: "=cmd|4321",
+    began: new Date(4_321_000),
+    tenant: 'a "b", c',
+    is_stream: true,
+    status: 200n,
+    total_ms: 2.5,
+    attempt_fresh: 4321n,
+    attempt_cost_nano_dollars: 2n ** 53n + 4321n,
+    attempt_drafted: null,
   });
   expect(rows[4]).toMatchObject({ id: "=cmd|5", attempt_number: null, attempt_cost_nano_dollars: null });
 });

@@ -16,15 +16,42 @@ type Kind = "text" | "time" | "integer" | "money" | "milliseconds" | "flag";
 
 /** Columns of a file, in order. */
 const COLUMNS: Readonly<Record<string, Kind>> = {
-  ...{ id: "text", began: "time", tenant: "text", team: "text", key: "text", path: "text", model_asked: "text" },
-  ...{ model_served: "text", is_stream: "flag", outcome: "text", status: "integer", error: "text" },
-  ...{ first_byte_ms: "milliseconds", total_ms: "milliseconds", saved: "money", saved_by: "text", notes: "text" },
-  ...{ attempt_number: "integer", attempt_instance: "text", attempt_engine: "text", attempt_model: "text" },
-  ...{ attempt_start_ms: "milliseconds", attempt_first_byte_ms: "milliseconds", attempt_total_ms: "milliseconds" },
-  ...{ attempt_status: "integer", attempt_outcome: "text", attempt_fresh: "integer", attempt_cache_read: "integer" },
-  ...{ attempt_cache_write: "integer", attempt_output: "integer", attempt_reasoning: "integer" },
-  ...{ attempt_drafted: "integer", attempt_accepted: "integer", attempt_is_estimated: "flag" },
-  ...{ attempt_cost: "money", attempt_price: "text" },
+  id: "text",
+  began: "time",
+  tenant: "text",
+  team: "text",
+  key: "text",
+  path: "text",
+  model_asked: "text",
+  model_served: "text",
+  is_stream: "flag",
+  outcome: "text",
+  status: "integer",
+  error: "text",
+  first_byte_ms: "milliseconds",
+  total_ms: "milliseconds",
+  saved: "money",
+  saved_by: "text",
+  notes: "text",
+  attempt_number: "integer",
+  attempt_instance: "text",
+  attempt_engine: "text",
+  attempt_model: "text",
+  attempt_start_ms: "milliseconds",
+  attempt_first_byte_ms: "milliseconds",
+  attempt_total_ms: "milliseconds",
+  attempt_status: "integer",
+  attempt_outcome: "text",
+  attempt_fresh: "integer",
+  attempt_cache_read: "integer",
+  attempt_cache_write: "integer",
+  attempt_output: "integer",
+  attempt_reasoning: "integer",
+  attempt_drafted: "integer",
+  attempt_accepted: "integer",
+  attempt_is_estimated: "flag",
+  attempt_cost: "money",
+  attempt_price: "text",
 };
 const NAMES = Object.keys(COLUMNS);
 
@@ -87,7 +114,12 @@ function shownValue(row: Row, name: string): string | number | boolean | null {
 /** Rows of a group, which stand together in memory and in the file. */
 const GROUP_ROWS = 2000;
 const PARQUET_TYPES: Readonly<Record<Kind, NonNullable<ColumnSource["type"]>>> = {
-  ...{ text: "STRING", time: "TIMESTAMP", integer: "INT64", money: "INT64", milliseconds: "DOUBLE", flag: "BOOLEAN" },
+  text: "STRING",
+  time: "TIMESTAMP",
+  integer: "INT64",
+  money: "INT64",
+  milliseconds: "DOUBLE",
+  flag: "BOOLEAN",
 };
 
 async function* parquet(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<Buffer> {

@@ -13,12 +13,12 @@ import { CostHeaderSink } from "./cost-header.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";
 
-export interface LedgerPrices {
+interface LedgerPrices {
   /** @param model its name in the configuration */
   priceOf(model: string, isBatch: boolean): TieredPrice | undefined;
 }
 
-export interface LedgerOptions {
+interface LedgerOptions {
   readonly store: LedgerStore;
   readonly prices: LedgerPrices;
   readonly meter: HardwareMeter;
@@ -178,7 +178,11 @@ function resultOf(ending: Ending, seen: SeenAnswer, cancelled: MillraceError | u
 function attemptRow(attempt: AttemptRecord, startMs: number): AttemptRow {
   const { instance, engine, model, firstByteMs, endMs, status = 0, outcome = "cancelled", usage, charge } = attempt;
   return {
-    ...{ instance, engine, model, status, outcome },
+    instance,
+    engine,
+    model,
+    status,
+    outcome,
     startMs: attempt.startMs - startMs,
     firstByteMs: firstByteMs === undefined ? undefined : firstByteMs - startMs,
     totalMs: (endMs ?? attempt.startMs) - attempt.startMs,

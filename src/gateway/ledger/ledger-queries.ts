@@ -7,18 +7,18 @@ import { ATTEMPT_COLUMNS, SUMS } from "./ledger-tables.js";
 export type Row = Readonly<Record<string, unknown>>;
 
 /** Milliseconds since 1970; `to` is not included. */
-export interface Period {
+interface Period {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
 /** A period that may be open at its ends. */
-export interface OpenPeriod {
+interface OpenPeriod {
   readonly fromMs?: number | undefined;
   readonly toMs?: number | undefined;
 }
 
-export interface RequestFilter extends OpenPeriod {
+interface RequestFilter extends OpenPeriod {
   readonly id?: string | undefined;
   readonly tenant?: string | undefined;
   readonly team?: string | undefined;
@@ -28,7 +28,7 @@ export interface RequestFilter extends OpenPeriod {
   readonly status?: number | undefined;
 }
 
-export interface RequestPage {
+interface RequestPage {
   /** From the newest to the oldest. */
   readonly data: readonly Row[];
   /** For the next page; null: there is none. A page may be shorter than its limit and yet have a next one. */
@@ -98,27 +98,39 @@ function shownRequest(row: Row): Row {
   return {
     id: row.id,
     began: timeOf(row.began_ms),
-    ...{ tenant: row.tenant, team: row.team, key: row.key, path: row.path },
-    ...{ model: row.asked, served: row.served, stream: Number(row.is_stream) === 1 },
-    ...{ outcome: row.outcome, status: Number(row.status), error: row.error },
-    ...{ first_byte_ms: row.first_byte_ms, total_ms: row.total_ms },
-    ...{ cost: formatCost(row.cost as bigint), saved: formatCost(row.saved as bigint), saved_by: row.saved_by },
+    tenant: row.tenant,
+    team: row.team,
+    key: row.key,
+    path: row.path,
+    model: row.asked,
+    served: row.served,
+    stream: Number(row.is_stream) === 1,
+    outcome: row.outcome,
+    status: Number(row.status),
+    error: row.error,
+    first_byte_ms: row.first_byte_ms,
+    total_ms: row.total_ms,
+    cost: formatCost(row.cost as bigint),
+    saved: formatCost(row.saved as bigint),
+    saved_by: row.saved_by,
     notes: row.notes === "" ? {} : JSON.parse(row.notes as string),
   };
 }
 
 function shownAttempt(row: Row): Row {
   return {
-    ...{
-      instance: row.instance,
-      engine: row.engine,
-      model: row.model,
-      outcome: row.outcome,
-      status: Number(row.status),
-    },
-    ...{ start_ms: row.start_ms, first_byte_ms: row.first_byte_ms, total_ms: row.total_ms },
+    instance: row.instance,
+    engine: row.engine,
+    model: row.model,
+    outcome: row.outcome,
+    status: Number(row.status),
+    start_ms: row.start_ms,
+    first_byte_ms: row.first_byte_ms,
+    total_ms: row.total_ms,
     ...Object.fromEntries(TOKENS.map((name) => [name, numberOf(row[name])])),
-    ...{ estimated: Number(row.is_estimated) === 1, cost: costOrNull(row.cost), price: row.price },
+    estimated: Number(row.is_estimated) === 1,
+    cost: costOrNull(row.cost),
+    price: row.price,
   };
 }
 
@@ -139,7 +151,7 @@ const GROUPS = {
 export type SpendGroup = keyof typeof GROUPS;
 export const SPEND_GROUPS = Object.keys(GROUPS) as readonly SpendGroup[];
 
-export interface SpendFilter extends OpenPeriod {
+interface SpendFilter extends OpenPeriod {
   readonly tenant?: string | undefined;
   readonly team?: string | undefined;
   readonly key?: string | undefined;
@@ -182,7 +194,7 @@ function shownSums(row: Row, groups: readonly SpendGroup[]): Row {
 const EXPORT_PAGE = 500;
 
 /** Columns of an export, in order: a row for each attempt, with its request's columns; a request without attempts has one row. */
-export const EXPORT_SQL = `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, r.key, r.path, r.asked AS model_asked,
+const EXPORT_SQL = `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, r.key, r.path, r.asked AS model_asked,
   r.served AS model_served, r.is_stream, r.outcome, r.status, r.error, r.first_byte_ms, r.total_ms, r.saved, r.saved_by,
   r.notes, ${ATTEMPT_COLUMNS.slice(1)
     .map((name) => `a.${name} AS attempt_${name.replace(/^attempt$/, "number")}`)

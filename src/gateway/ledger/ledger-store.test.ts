@@ -20,26 +20,30 @@ const name = (prefix: string) => fc.constantFrom(`${prefix}1`, `${prefix}2`);
 const tokens = fc.nat(1000);
 const counts = fc.record({ fresh: tokens, cacheRead: tokens, cacheWrite: tokens, output: tokens, reasoning: tokens });
 const attempt: fc.Arbitrary<AttemptRow> = fc.record({
-  ...{
-    instance: name("i"),
-    engine: name("e"),
-    model: name("m"),
-    startMs: tokens,
-    firstByteMs: tokens,
-    totalMs: tokens,
-  },
-  ...{ status: fc.constantFrom(0, 200, 503), outcome: name("o"), price: name("p") },
+  instance: name("i"),
+  engine: name("e"),
+  model: name("m"),
+  startMs: tokens,
+  firstByteMs: tokens,
+  totalMs: tokens,
+  status: fc.constantFrom(0, 200, 503),
+  outcome: name("o"),
+  price: name("p"),
   counts: fc.option(counts, { nil: undefined }),
   cost: fc.option(fc.bigInt(0n, 10n ** 15n), { nil: undefined }),
 });
 const row = fc.record({
-  ...{ id: name("r"), beganMs: fc.nat(20 * DAY_MS), tenant: name("t"), team: name("g"), key: name("k") },
-  ...{ asked: name("m"), served: fc.constantFrom("", "m1"), isStream: fc.boolean() },
-  ...{
-    status: fc.constantFrom(200, 429, 499),
-    saved: fc.bigInt(0n, 10n ** 12n),
-    savedBy: fc.constantFrom("", "cache"),
-  },
+  id: name("r"),
+  beganMs: fc.nat(20 * DAY_MS),
+  tenant: name("t"),
+  team: name("g"),
+  key: name("k"),
+  asked: name("m"),
+  served: fc.constantFrom("", "m1"),
+  isStream: fc.boolean(),
+  status: fc.constantFrom(200, 429, 499),
+  saved: fc.bigInt(0n, 10n ** 12n),
+  savedBy: fc.constantFrom("", "cache"),
   attempts: fc.array(attempt, { maxLength: 3 }),
 });
 
@@ -91,8 +95,20 @@ test("sums are exact, whatever is deleted and rolled up", () => {
 
 const plain = (seq: number, change: Partial<RequestRow> = {}): RequestRow =>
   ({
-    ...{ ...REST, seq, id: `r${seq}`, beganMs: seq * 1000, tenant: "t", team: "", key: "", asked: "m", served: "m" },
-    ...{ isStream: false, status: 200, saved: 0n, savedBy: "", attempts: [] },
+    ...REST,
+    seq,
+    id: `r${seq}`,
+    beganMs: seq * 1000,
+    tenant: "t",
+    team: "",
+    key: "",
+    asked: "m",
+    served: "m",
+    isStream: false,
+    status: 200,
+    saved: 0n,
+    savedBy: "",
+    attempts: [],
     ...change,
   }) as RequestRow;
 

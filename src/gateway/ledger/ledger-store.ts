@@ -13,7 +13,6 @@ import {
   REQUEST_COLUMNS,
 } from "./ledger-tables.js";
 
-export { HOUR_MS };
 export const DAY_MS = 24 * HOUR_MS;
 
 /** Rows that wait while the database refuses them, as on a full disk. */
@@ -94,9 +93,25 @@ export class LedgerStore {
       const cost = chargeOf(id);
       const lost: AttemptRow = { ...LOST_ATTEMPT, model: asked, cost };
       const row: RequestRow = {
-        ...{ seq, id, beganMs, tenant, team, key, path, asked, isStream: Boolean(is_stream), served: "" },
-        ...{ outcome: "lost", status: 0, error: "", firstByteMs: undefined, totalMs: Math.max(0, nowMs - beganMs) },
-        ...{ saved: 0n, savedBy: "", notes: "", attempts: cost === undefined ? [] : [lost] },
+        seq,
+        id,
+        beganMs,
+        tenant,
+        team,
+        key,
+        path,
+        asked,
+        isStream: Boolean(is_stream),
+        served: "",
+        outcome: "lost",
+        status: 0,
+        error: "",
+        firstByteMs: undefined,
+        totalMs: Math.max(0, nowMs - beganMs),
+        saved: 0n,
+        savedBy: "",
+        notes: "",
+        attempts: cost === undefined ? [] : [lost],
       };
       this.close(row);
     }
@@ -208,9 +223,26 @@ export class LedgerStore {
     const { seq, attempts } = row;
     const cost = attempts.reduce((sum, attempt) => sum + (attempt.cost ?? 0n), 0n);
     this.#request.run([
-      ...[seq, row.id, row.beganMs, row.tenant, row.team, row.key, row.path, row.asked, Number(row.isStream)],
-      ...[row.served, row.outcome, row.status, row.error, row.firstByteMs ?? null, row.totalMs],
-      ...[row.saved, row.savedBy, row.notes, cost, attempts.length],
+      seq,
+      row.id,
+      row.beganMs,
+      row.tenant,
+      row.team,
+      row.key,
+      row.path,
+      row.asked,
+      Number(row.isStream),
+      row.served,
+      row.outcome,
+      row.status,
+      row.error,
+      row.firstByteMs ?? null,
+      row.totalMs,
+      row.saved,
+      row.savedBy,
+      row.notes,
+      cost,
+      attempts.length,
     ]);
     for (const [i, attempt] of attempts.entries()) {
       this.#attempt.run(attemptValues(seq, i, attempt));
@@ -259,18 +291,42 @@ interface OpenColumns {
 }
 
 const LOST_ATTEMPT: AttemptRow = {
-  ...{ instance: "", engine: "", model: "", startMs: 0, firstByteMs: undefined, totalMs: 0, status: 0 },
-  ...{ outcome: "lost", counts: undefined, cost: undefined, price: "charged as it was reserved" },
+  instance: "",
+  engine: "",
+  model: "",
+  startMs: 0,
+  firstByteMs: undefined,
+  totalMs: 0,
+  status: 0,
+  outcome: "lost",
+  counts: undefined,
+  cost: undefined,
+  price: "charged as it was reserved",
 };
 
 function attemptValues(seq: number, index: number, attempt: AttemptRow): unknown[] {
   const { counts } = attempt;
   return [
-    ...[seq, index, attempt.instance, attempt.engine, attempt.model, attempt.startMs, attempt.firstByteMs ?? null],
-    ...[attempt.totalMs, attempt.status, attempt.outcome],
-    ...[counts?.fresh ?? null, counts?.cacheRead ?? null, counts?.cacheWrite ?? null, counts?.output ?? null],
-    ...[counts?.reasoning ?? null, counts?.drafted ?? null, counts?.accepted ?? null],
-    ...[Number(counts?.isEstimated === true), attempt.cost ?? null, attempt.price],
+    seq,
+    index,
+    attempt.instance,
+    attempt.engine,
+    attempt.model,
+    attempt.startMs,
+    attempt.firstByteMs ?? null,
+    attempt.totalMs,
+    attempt.status,
+    attempt.outcome,
+    counts?.fresh ?? null,
+    counts?.cacheRead ?? null,
+    counts?.cacheWrite ?? null,
+    counts?.output ?? null,
+    counts?.reasoning ?? null,
+    counts?.drafted ?? null,
+    counts?.accepted ?? null,
+    Number(counts?.isEstimated === true),
+    attempt.cost ?? null,
+    attempt.price,
   ];
 }
 

@@ -6,24 +6,72 @@ import type { Database } from "../store/database.js";
 
 /** Every sum of an hour. */
 export const SUMS = [
-  ...["requests", "attempts", "fresh", "cache_read", "cache_write", "output", "reasoning", "drafted", "accepted"],
-  ...["cost", "saved", "unpriced", "estimated", "hits", "total_ms"],
+  "requests",
+  "attempts",
+  "fresh",
+  "cache_read",
+  "cache_write",
+  "output",
+  "reasoning",
+  "drafted",
+  "accepted",
+  "cost",
+  "saved",
+  "unpriced",
+  "estimated",
+  "hits",
+  "total_ms",
 ] as const;
 
 /** What the sums are by. An hour is its first millisecond since 1970; older ones become whole days. */
-export const DIMENSIONS = ["hour", "tenant", "team", "key", "model", "engine", "status"] as const;
+const DIMENSIONS = ["hour", "tenant", "team", "key", "model", "engine", "status"] as const;
 
 /** Columns of `ledger_requests`, in the order of the table. */
 export const REQUEST_COLUMNS = [
-  ...["seq", "id", "began_ms", "tenant", "team", "key", "path", "asked", "is_stream", "served", "outcome", "status"],
-  ...["error", "first_byte_ms", "total_ms", "saved", "saved_by", "notes", "cost", "attempts"],
+  "seq",
+  "id",
+  "began_ms",
+  "tenant",
+  "team",
+  "key",
+  "path",
+  "asked",
+  "is_stream",
+  "served",
+  "outcome",
+  "status",
+  "error",
+  "first_byte_ms",
+  "total_ms",
+  "saved",
+  "saved_by",
+  "notes",
+  "cost",
+  "attempts",
 ] as const;
 
 /** Columns of `ledger_attempts`, in the order of the table. */
 export const ATTEMPT_COLUMNS = [
-  ...["seq", "attempt", "instance", "engine", "model", "start_ms", "first_byte_ms", "total_ms", "status", "outcome"],
-  ...["fresh", "cache_read", "cache_write", "output", "reasoning", "drafted", "accepted", "is_estimated"],
-  ...["cost", "price"],
+  "seq",
+  "attempt",
+  "instance",
+  "engine",
+  "model",
+  "start_ms",
+  "first_byte_ms",
+  "total_ms",
+  "status",
+  "outcome",
+  "fresh",
+  "cache_read",
+  "cache_write",
+  "output",
+  "reasoning",
+  "drafted",
+  "accepted",
+  "is_estimated",
+  "cost",
+  "price",
 ] as const;
 
 export function createLedgerTables(database: Database.Database): void {

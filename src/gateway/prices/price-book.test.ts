@@ -82,7 +82,10 @@ test("the row of the day counts", () => {
   const list = parsePriceList({
     lists: [
       {
-        ...{ provider: "p", source: "s", seen: "2026-01", batchThousandths: 500 },
+        provider: "p",
+        source: "s",
+        seen: "2026-01",
+        batchThousandths: 500,
         prices: [row(undefined, "3"), row("2026-03-01", "1"), row("2026-02-01", "2")],
       },
     ],

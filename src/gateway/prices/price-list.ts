@@ -43,7 +43,7 @@ const file = z.strictObject({
   ),
 });
 
-export interface ListedPrice {
+interface ListedPrice {
   readonly price: TieredPrice;
   readonly batchThousandths: bigint;
   readonly fromMs: number;

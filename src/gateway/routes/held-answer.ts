@@ -6,7 +6,7 @@ import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 const MAX_HELD_BYTES = 1024 * 1024;
 
 /** A whole answer of which the client has nothing. */
-export interface HeldAnswer {
+interface HeldAnswer {
   readonly head: AnswerHead;
   readonly body: Buffer;
   /** Set if the answer broke off. */

@@ -18,9 +18,9 @@ import { choiceOf, Turns, type Weighted } from "./weighted-choice.js";
 /** Name of the header that says which model has answered. */
 export const MODEL_HEADER = "x-millrace-model";
 /** Name of the header that says which models were asked, and how each failed. */
-export const ROUTE_HEADER = "x-millrace-route";
+const ROUTE_HEADER = "x-millrace-route";
 
-export interface RouteOptions {
+interface RouteOptions {
   /** Routes by each of their names. Read for every request, so that a reload counts at once. */
   readonly routes: () => ReadonlyMap<string, ModelRoute>;
   /** Whether a target resolves further, and so names the model that answers itself. */

@@ -4,13 +4,13 @@ import type { Language, Script } from "./language.js";
 import type { RequestFacts, ResponseFormat } from "./request-facts.js";
 import type { Weighted } from "./weighted-choice.js";
 
-export interface Range {
+interface Range {
   readonly min?: number | undefined;
   readonly max?: number | undefined;
 }
 
 /** All conditions that are given must hold; a list holds if one of its values does. */
-export interface Condition {
+interface Condition {
   /** The name that the client sent: the route's own, or an alias. */
   readonly model?: readonly string[] | undefined;
   readonly tenant?: readonly string[] | undefined;
@@ -52,7 +52,7 @@ const isOneOf = <T>(values: readonly T[] | undefined, value: T | undefined): boo
   values === undefined || (value !== undefined && values.includes(value));
 
 /** Facts that cost time come last. */
-export function holds(condition: Condition, facts: RequestFacts): boolean {
+function holds(condition: Condition, facts: RequestFacts): boolean {
   const { caller } = facts;
   const { teamId } = caller as { readonly teamId?: string };
   return (

@@ -10,7 +10,7 @@ export const PRIORITY_HEADER = "x-millrace-priority";
 export const TIMEOUT_HEADER = "x-millrace-timeout";
 
 /** Priority classes; a lower number goes first. */
-export const PRIORITY_CLASSES: Readonly<Record<string, number>> = { high: -10, normal: 0, low: 10, batch: 100 };
+const PRIORITY_CLASSES: Readonly<Record<string, number>> = { high: -10, normal: 0, low: 10, batch: 100 };
 
 const MAX_PRIORITY = 2 ** 31 - 1;
 const MAX_TIMEOUT_S = 86_400;

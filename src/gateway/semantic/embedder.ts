@@ -2,7 +2,7 @@
 import { unitVector } from "./index/vector-index.js";
 
 /** @returns one vector per text, in their order, of any norm */
-export type Embed = (texts: readonly string[]) => Promise<readonly ArrayLike<number>[]>;
+type Embed = (texts: readonly string[]) => Promise<readonly ArrayLike<number>[]>;
 
 interface Waiting {
   readonly text: string;

@@ -10,7 +10,7 @@ import { questionOf } from "./text/question.js";
 import type { Strictness } from "./vetoes/veto.js";
 import { objectionsTo } from "./vetoes/vetoes.js";
 
-export interface SemanticSettings {
+interface SemanticSettings {
   readonly mode: "shadow" | "serve";
   readonly strictness: Strictness;
   /** Cosine below which a stored question is no candidate. */
@@ -26,7 +26,7 @@ export interface SemanticSettings {
   readonly embedTimeoutMs: number;
 }
 
-export interface ModelCacheParts {
+interface ModelCacheParts {
   readonly model: string;
   readonly settings: SemanticSettings;
   readonly embedder: Embedder;

@@ -27,7 +27,7 @@ export interface CachedModel {
   readonly embedder: string;
 }
 
-export interface SemanticCacheOptions {
+interface SemanticCacheOptions {
   /** The cache of the model that a client's name stands for; undefined: it has none. */
   readonly cacheOf: (name: string) => CachedModel | undefined;
   readonly all: () => readonly ModelCache[];
@@ -39,10 +39,10 @@ export interface SemanticCacheOptions {
   readonly close?: () => Promise<void>;
 }
 
-export const CACHE_HEADER = "x-millrace-cache";
-export const KIND_HEADER = "x-millrace-cache-kind";
-export const SIMILARITY_HEADER = "x-millrace-cache-similarity";
-export const ID_HEADER = "x-millrace-cache-id";
+const CACHE_HEADER = "x-millrace-cache";
+const KIND_HEADER = "x-millrace-cache-kind";
+const SIMILARITY_HEADER = "x-millrace-cache-similarity";
+const ID_HEADER = "x-millrace-cache-id";
 /** The tenant of requests that the cache makes itself; they pass it unseen. */
 export const OWN_TENANT = "(semantic-cache)";
 

@@ -1,5 +1,5 @@
 /** The gateway's embedded database: one SQLite file per gateway, through libsql, in write-ahead mode. */
-import { chmodSync, mkdirSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import Database from "libsql";
 import { MillraceError } from "../../core/errors.js";
@@ -8,6 +8,7 @@ export type { Database };
 export type Statement = ReturnType<Database.Database["prepare"]>;
 
 const FILE = "gateway.db";
+const CACHE_FILE = "cache.db";
 
 /**
  * Opens the database of a folder, and makes both where they are missing. A committed transaction survives the end of the process at once (it is in the
@@ -30,4 +31,49 @@ export function openDatabase(folder: string | undefined): Database.Database {
     const message = `expected a folder for the gateway's database at ${folder}, got ${(cause as Error).message}`;
     throw new MillraceError("file_unreadable", message, { hint: "check the folder's permissions and space", cause });
   }
+}
+
+/**
+ * Opens the database of what can be made again: it is never synced, since that holds up the event loop for as long as the disk takes. The end of the process
+ * loses nothing. A power cut may damage it, and a damaged one is made anew; what lies in it needs a checksum of its own.
+ *
+ * @param folder undefined: in memory, for tests
+ */
+export function openCacheDatabase(folder: string | undefined): Database.Database {
+  try {
+    if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const path = folder === undefined ? ":memory:" : join(folder, CACHE_FILE);
+    try {
+      return unsynced(path);
+    } catch (thrown) {
+      if (folder === undefined || !isDamage(thrown)) throw thrown;
+      for (const end of ["", "-wal", "-shm"]) rmSync(path + end, { force: true });
+      return unsynced(path);
+    }
+  } catch (cause) {
+    const message = `expected a folder for kept answers at ${folder}, got ${(cause as Error).message}`;
+    throw new MillraceError("file_unreadable", message, { hint: "check the folder's permissions and space", cause });
+  }
+}
+
+function unsynced(path: string): Database.Database {
+  const database = new Database(path);
+  try {
+    database.pragma("journal_mode = WAL");
+    database.pragma("synchronous = OFF");
+    database.pragma("busy_timeout = 1000");
+    // Reads the schema, which finds a file that is no database.
+    database.prepare("SELECT count(*) AS n FROM sqlite_master").get([]);
+    if (path !== ":memory:") chmodSync(path, 0o600);
+    return database;
+  } catch (thrown) {
+    database.close();
+    throw thrown;
+  }
+}
+
+/** SQLite says so by its code, SQLITE_CORRUPT or SQLITE_NOTADB; libsql sometimes only by its words. */
+function isDamage(thrown: unknown): boolean {
+  const { code = "", message = "" } = thrown as { readonly code?: string; readonly message?: string };
+  return /CORRUPT|NOTADB/.test(code) || /malformed|not a database/.test(message);
 }

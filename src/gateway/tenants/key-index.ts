@@ -17,7 +17,7 @@ interface KeyEntry {
 }
 
 /** Groups of callers who share nothing: names of tenants in the configuration have no such prefix. */
-export const ORG_TENANT_PREFIX = "org:";
+const ORG_TENANT_PREFIX = "org:";
 
 export class KeyIndex {
   readonly #orgs = new Map<string, ScopeRecord>();
@@ -163,6 +163,7 @@ function callerWithin(records: readonly ScopeRecord[], org: ScopeRecord): Caller
   return {
     tenant: `${ORG_TENANT_PREFIX}${org.id}`,
     cacheScope: org.cacheScope,
+    isKeyHidden: true,
     scopes: records.map(({ kind, id, settings }): Scope => ({ kind, id, limits: limitsOf(settings) })),
     allowsModel: modelFilter(records.map(({ settings }) => settings.models)),
   };

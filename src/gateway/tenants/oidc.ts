@@ -15,7 +15,7 @@ import {
 import { MillraceError } from "../../core/errors.js";
 
 /** Signatures by a key pair only: with a shared secret or none, whoever can check a token could make one. */
-export const TOKEN_ALGORITHMS = [
+const TOKEN_ALGORITHMS = [
   "RS256",
   "RS384",
   "RS512",
@@ -48,7 +48,7 @@ export interface TokenClaims {
   readonly models: readonly string[] | undefined;
 }
 
-export interface OidcDependencies {
+interface OidcDependencies {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly onFailure: (what: string, thrown: unknown) => void;

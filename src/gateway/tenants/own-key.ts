@@ -15,7 +15,7 @@ export interface ScopeUsage {
   readonly budgets: readonly BudgetUsage[];
 }
 
-export interface BudgetUsage {
+interface BudgetUsage {
   readonly window: BudgetWindow;
   /** In nano-dollars, settled. */
   readonly spent: bigint;

@@ -32,7 +32,7 @@ const REFRESH_MS = 1000;
 const FLUSH_USES_MS = 30_000;
 const VERSION = "version";
 
-export interface TenantStoreOptions {
+interface TenantStoreOptions {
   readonly database: Database.Database;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -318,7 +318,7 @@ function notFound(kind: ScopeKind, id: string): MillraceError {
 const NAMES: Readonly<Record<ScopeKind, string>> = { org: "an organisation", team: "a team", key: "a key" };
 
 /** Anything but an error of the client's is one of the database. */
-export function unavailable(cause: unknown): MillraceError {
+function unavailable(cause: unknown): MillraceError {
   if (cause instanceof MillraceError) return cause;
   return new MillraceError("key_store_unavailable", "expected a working store of keys, got a failure", {
     hint: "the server's log has the reason",

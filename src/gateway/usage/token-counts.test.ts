@@ -71,9 +71,18 @@ test("Gemini's thoughts are an addend, and its prompt includes what was cached",
 });
 
 const FIELDS = [
-  ...["prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens", "promptTokenCount"],
-  ...["cachedContentTokenCount", "thoughtsTokenCount", "candidatesTokenCount", "prompt_cache_hit_tokens"],
-  ...["cache_read_input_tokens", "cache_creation_input_tokens"],
+  "prompt_tokens",
+  "completion_tokens",
+  "total_tokens",
+  "input_tokens",
+  "output_tokens",
+  "promptTokenCount",
+  "cachedContentTokenCount",
+  "thoughtsTokenCount",
+  "candidatesTokenCount",
+  "prompt_cache_hit_tokens",
+  "cache_read_input_tokens",
+  "cache_creation_input_tokens",
 ];
 const DETAILS = ["prompt_tokens_details", "completion_tokens_details", "input_tokens_details", "output_tokens_details"];
 const hostile = fc.oneof(fc.integer(), fc.double(), fc.string(), fc.constant(null), fc.boolean(), tokens);
@@ -109,7 +118,11 @@ test("no report, however hostile, gives counts that are negative, broken, or les
 test("contradictions are clamped and marked", () => {
   const cachedBeyondPrompt = { prompt_tokens: 5, completion_tokens: 2, prompt_tokens_details: { cached_tokens: 9 } };
   expect(countsOf(cachedBeyondPrompt)).toEqual({
-    ...{ fresh: 0, cacheRead: 5, cacheWrite: 0, output: 2, reasoning: 0 },
+    fresh: 0,
+    cacheRead: 5,
+    cacheWrite: 0,
+    output: 2,
+    reasoning: 0,
     isDoubtful: true,
   });
   expect(countsOf({ prompt_tokens: 5, completion_tokens: -2 })).toMatchObject({ output: 0, isDoubtful: true });

@@ -105,7 +105,7 @@ export const messagesFields = {
 const request = z.strictObject({ model: z.string(), ...messagesFields, stream: z.boolean().optional() });
 type MessagesBody = Omit<z.output<typeof request>, "model">;
 
-export const anthropicError = (status: number, type: string, message: string, headers = {}): Reply => ({
+const anthropicError = (status: number, type: string, message: string, headers = {}): Reply => ({
   status,
   headers: { "request-id": "req_011CSH", ...headers },
   body: { type: "error", error: { type, message }, request_id: "req_011CSH" },
@@ -114,7 +114,7 @@ const invalid = (message: string) => new Refusal(anthropicError(400, "invalid_re
 
 const VERSIONS: readonly string[] = ["2023-06-01", "2026-10-21"];
 
-export interface AnthropicServerOptions {
+interface AnthropicServerOptions {
   readonly keys: readonly string[];
   readonly headers?: (asked: ProviderAsked) => Readonly<Record<string, string>>;
 }

@@ -101,7 +101,7 @@ const exception = (status: number, type: string, message: string): Reply => ({
   body: { message },
 });
 
-export interface BedrockCredentials {
+interface BedrockCredentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly region: string;

@@ -90,7 +90,7 @@ export const googleLimited = (seconds: number): Reply =>
     { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${seconds}s` },
   ]);
 
-export const SIGNATURE = "CiQBVKhc7hSm4vJ0";
+const SIGNATURE = "CiQBVKhc7hSm4vJ0";
 const UNSIGNED = "skip_thought_signature_validator";
 
 export function startGoogleServer({ keys }: { readonly keys: readonly string[] }): Promise<ProviderServer> {

@@ -116,7 +116,7 @@ const refusal = (
   body: { error: { message, type, param, code } },
 });
 
-export interface OpenaiServerOptions {
+interface OpenaiServerOptions {
   readonly keys: readonly string[];
   /** Version of Azure's API that is known; absent: it is OpenAI itself. */
   readonly azureVersion?: string;

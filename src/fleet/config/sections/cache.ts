@@ -3,7 +3,7 @@ import { z } from "zod";
 import { byteSize, duration, secret, section, text, timeLimit } from "../../../core/config-values.js";
 
 const PACES = ["none", "original"] as const;
-export const CACHE_STORES = ["embedded", "memory", "redis"] as const;
+const CACHE_STORES = ["embedded", "memory", "redis"] as const;
 
 const MiB = 1024 * 1024;
 

@@ -97,5 +97,5 @@ export const hooks = (environment: NodeJS.ProcessEnv) =>
     langfuse: langfuse(environment).optional().describe("sends a record of each request to Langfuse"),
   });
 
-export type HooksConfig = z.output<ReturnType<typeof hooks>>;
+type HooksConfig = z.output<ReturnType<typeof hooks>>;
 export type GuardrailConfig = HooksConfig["guardrails"][number];

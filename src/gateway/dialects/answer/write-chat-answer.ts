@@ -14,7 +14,7 @@ const REASONS: Readonly<Record<StopReason, string>> = {
   refusal: "content_filter",
 };
 
-export interface ChatFacts {
+interface ChatFacts {
   /** The name that the client gave the model, for answers that name none. */
   readonly model: string;
   /** The client asked for counts at the end of its stream. */
@@ -23,7 +23,7 @@ export interface ChatFacts {
   readonly created: number;
 }
 
-export function chatUsage({ fresh, cacheRead, cacheWrite, output, reasoning }: TokenCounts): object {
+function chatUsage({ fresh, cacheRead, cacheWrite, output, reasoning }: TokenCounts): object {
   const prompt = fresh + cacheRead + cacheWrite;
   return {
     prompt_tokens: prompt,

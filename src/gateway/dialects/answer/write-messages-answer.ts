@@ -15,7 +15,7 @@ const REASONS: Readonly<Record<StopReason, string>> = {
   refusal: "refusal",
 };
 
-export interface MessagesFacts {
+interface MessagesFacts {
   /** The name that the client gave the model, for answers that name none. */
   readonly model: string;
 }

@@ -16,7 +16,7 @@ export type Block =
       json: string;
     };
 
-export interface Collected {
+interface Collected {
   readonly id: string | undefined;
   readonly model: string | undefined;
   readonly blocks: readonly Block[];

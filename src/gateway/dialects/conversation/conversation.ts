@@ -4,9 +4,6 @@
  */
 import type { JsonObject } from "../../../core/json-body.js";
 
-/** The dialects of providers. Azure and OpenAI-compatible hosts speak `openai`; Claude on Bedrock also speaks `anthropic`. */
-export type ProviderDialect = "openai" | "anthropic" | "google" | "bedrock";
-
 export interface TextPart {
   readonly kind: "text";
   readonly text: string;
@@ -47,7 +44,7 @@ export interface ThoughtPart {
 }
 
 /** Thoughts that the provider has encrypted. */
-export interface HiddenThoughtPart {
+interface HiddenThoughtPart {
   readonly kind: "hidden-thought";
   readonly data: string;
 }

@@ -6,7 +6,7 @@ import { crc32 } from "node:zlib";
 import { MillraceError } from "../../../core/errors.js";
 import { ByteList } from "./byte-list.js";
 
-export interface AwsFrame {
+interface AwsFrame {
   /** Of type string; headers of other types are skipped. */
   readonly headers: ReadonlyMap<string, string>;
   /** Valid until the reader gets more bytes. */

@@ -8,7 +8,7 @@ export interface AwsCredentials {
   readonly sessionToken?: string | undefined;
 }
 
-export interface SignedRequest {
+interface SignedRequest {
   readonly method: string;
   /** As it is sent: each segment is encoded once. */
   readonly path: string;

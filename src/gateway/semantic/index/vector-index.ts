@@ -11,8 +11,8 @@ interface Place {
   readonly vector: Float32Array;
 }
 
-/** Products per piece of a scan: about half a millisecond. */
-const PRODUCTS_PER_PIECE = 400_000;
+/** Products per piece of a scan: about a third of a millisecond. */
+const PRODUCTS_PER_PIECE = 200_000;
 
 export class VectorIndex {
   /** In the order of their arrival. */
@@ -83,10 +83,19 @@ function consider(best: Match[], match: Match, limit: number, atLeast: number): 
   if (best.length > limit) best.pop();
 }
 
+/** Four sums, since one would wait for each addition. */
 export function dot(a: Float32Array, b: Float32Array): number {
-  let sum = 0;
-  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
-  return sum;
+  const { length } = a;
+  let [s, t, u, v] = [0, 0, 0, 0];
+  let i = 0;
+  for (; i + 3 < length; i += 4) {
+    s += a[i]! * b[i]!;
+    t += a[i + 1]! * b[i + 1]!;
+    u += a[i + 2]! * b[i + 2]!;
+    v += a[i + 3]! * b[i + 3]!;
+  }
+  for (; i < length; i++) s += a[i]! * b[i]!;
+  return s + t + u + v;
 }
 
 /** @returns undefined for a vector without a direction: empty, zero, or with a number that is none */

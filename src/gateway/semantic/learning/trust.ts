@@ -14,7 +14,7 @@ export interface Judgement extends Sample {
   readonly judgedIn: JudgedIn;
 }
 
-export interface TrustRules {
+interface TrustRules {
   /** Share of wrong answers among hits that the operator accepts. */
   readonly maxError: number;
   /** Judged hits before the first one is served. */

@@ -84,7 +84,7 @@ test("the oldest go where the bounds are passed, from the database too", async (
   const ids = [];
   for (let i = 0; i < 5; i++) ids.push(await add(`q${i}`, [1, i]));
   expect(ids.map((id) => entries.get(id, "a") !== undefined)).toEqual([false, false, true, true, true]);
-  expect(database.prepare("SELECT count(*) AS n FROM cache_semantic").get([])).toEqual({ n: 3 });
+  expect(database.prepare("SELECT count(*) AS n FROM cache_semantic").get([])).toMatchObject({ n: 3 });
   const small = opened(undefined, { maxBytes: 3000 });
   for (let i = 0; i < 5; i++) await small.add(`q${i}`, [1, i], { body: Buffer.alloc(1000) });
   expect(small.entries.size).toBe(1);

@@ -13,13 +13,13 @@ export interface Entry {
   readonly answer: StoredAnswer;
 }
 
-export interface NewEntry extends Entry {
+interface NewEntry extends Entry {
   readonly namespace: string;
   /** A unit vector. */
   readonly vector: Float32Array;
 }
 
-export interface EntryLimits {
+interface EntryLimits {
   readonly maxEntries: number;
   readonly maxBytes: number;
 }

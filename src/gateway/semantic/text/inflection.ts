@@ -1,7 +1,7 @@
 /** Whether two English words are forms of one: a plural, a third person, or a form in -ing. Participles are not: they tell who acts on whom. */
 import { NO_INFLECTION } from "../words/english.js";
 
-export type Inflection = "s" | "ing";
+type Inflection = "s" | "ing";
 
 /** @example inflectionOf("reset", "resetting") // "ing" @returns undefined if the longer word is no form of the shorter one */
 export function inflectionOf(one: string, other: string): Inflection | undefined {

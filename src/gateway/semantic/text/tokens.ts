@@ -1,6 +1,6 @@
 /** Cuts a prompt into words, numbers, quotations, code and symbols. Nothing that can carry meaning is lost: only spaces and the marks of prose are. */
 
-export type TokenKind =
+type TokenKind =
   | "word"
   /** Digits with what belongs to them: a currency, separators, an ordinal's ending, a percent sign, a unit that is written without a space. */
   | "number"
@@ -25,7 +25,7 @@ export interface Token {
 }
 
 /** One form for the characters that keyboards and word processors write in several. */
-export function plainText(text: string): string {
+function plainText(text: string): string {
   return text
     .normalize("NFC")
     .replace(/[‘’‚‛′ʼ`´](?=\p{L})|(?<=\p{L})[’ʼ´](?=\s|$|\p{P})/gu, (mark) => (mark === "`" ? mark : "'"))

@@ -51,6 +51,7 @@ const OBJECTED: readonly Case[] = [
   [NEGATION, "Why does it work?", "Why doesn't it work?"],
   [NEGATION, "How to install it", "How to uninstall it"],
   [NEGATION, "Ist das legal?", "Ist das nicht legal?"],
+  [NEGATION, "Was Caesar killed?", "Was not Caesar killed?"],
   [OPPOSITE, "How do I turn it on?", "How do I turn it off?"],
   [OPPOSITE, "How to buy gold", "How to sell gold"],
   [OPPOSITE, "The largest lake", "The smallest lake"],
@@ -70,6 +71,7 @@ const OBJECTED: readonly Case[] = [
   [CONTENT, "Can dogs eat grapes?", "Can dogs eat apples?"],
   [CONTENT, "Do I need milk and eggs?", "Do I need milk or eggs?"],
   [CONTENT, "Who is the king?", "Who was the king?"],
+  [CONTENT, "Do birds fly?", "Do just birds fly?"],
   [CONTENT, "Can I take it?", "Should I take it?"],
   [CONTENT, "Give me a tip for sleep", "Give me tips for sleep"],
 ];

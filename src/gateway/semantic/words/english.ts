@@ -3,7 +3,7 @@
 const set = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 
 /** Words that carry no meaning that another word does not carry too. */
-export const EMPTY_WORDS = set("a an the of exactly actually basically really please just");
+export const EMPTY_WORDS = set("a an the of exactly actually basically really please");
 
 /** Words of emphasis, which may stand anywhere. */
 export const FILLERS = set("exactly actually basically really kindly");

@@ -98,7 +98,7 @@ where => WHERE
 how about => WHATABOUT
 what about => WHATABOUT
 how => HOW
-is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must|shall not? => YESNO $cues
+is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must|shall => YESNO $cues
 `;
 
 /** Removed where a prompt ends with them. */

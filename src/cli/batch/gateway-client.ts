@@ -1,0 +1,61 @@
+/** Asks a gateway for files and batches. */
+import { openAsBlob } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { basename } from "node:path";
+import { MillraceError } from "../../core/errors.js";
+import type { Json } from "../output/format.js";
+import { baseOf } from "./senders.js";
+
+export interface GatewayFlags {
+  readonly url: string;
+  readonly apiKey?: string;
+  readonly json?: boolean;
+}
+
+export class GatewayClient {
+  readonly #base: string;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor({ url, apiKey }: GatewayFlags) {
+    this.#base = baseOf(url);
+    this.#headers = apiKey === undefined || apiKey === "" ? {} : { authorization: `Bearer ${apiKey}` };
+  }
+
+  /** Throws the gateway's own error where it refuses. */
+  async ask(method: "GET" | "POST", path: string, body?: object | FormData): Promise<Json> {
+    const answer = await this.#fetch(method, path, body);
+    const value = (await answer.json().catch(() => undefined)) as Json | undefined;
+    if (value !== undefined && typeof value === "object") return value;
+    throw new MillraceError("upstream_failed", `expected JSON from ${this.#base}${path}, got something else`);
+  }
+
+  /** Uploads a file for a batch. The file is read as it is sent. */
+  async upload(path: string): Promise<Json> {
+    const form = new FormData();
+    form.set("purpose", "batch");
+    const blob = await openAsBlob(path).catch((cause: unknown) => {
+      throw new MillraceError("file_unreadable", `expected a file at ${path}, got none`, { cause });
+    });
+    form.set("file", blob, basename(path));
+    return await this.ask("POST", "/v1/files", form);
+  }
+
+  /** Writes the content of a file of the gateway to the disk. */
+  async download(fileId: string, path: string): Promise<void> {
+    const answer = await this.#fetch("GET", `/v1/files/${encodeURIComponent(fileId)}/content`);
+    await writeFile(path, answer.body ?? "");
+  }
+
+  async #fetch(method: string, path: string, body?: object | FormData): Promise<Response> {
+    const sent = body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) };
+    const answer = await fetch(`${this.#base}${path}`, { method, headers: this.#headers, ...sent }).catch((cause) => {
+      const message = `expected a gateway at ${this.#base}, got no answer`;
+      throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
+    });
+    if (answer.ok) return answer;
+    const refusal = (await answer.json().catch(() => undefined)) as { error?: { message?: unknown } } | undefined;
+    const message = refusal?.error?.message;
+    const said = typeof message === "string" ? message : `expected an answer of ${path}, got status ${answer.status}`;
+    throw new MillraceError("upstream_failed", said);
+  }
+}

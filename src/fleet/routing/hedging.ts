@@ -1,0 +1,80 @@
+/**
+ * Decides when a request goes to a second instance too: after the time within which 95 % of requests of its size have begun to answer, within a budget of
+ * extra requests, and not while the instances are busy. A backend that turns slow would otherwise get twice its load.
+ */
+
+/** Share of requests that may be sent twice. */
+const BUDGET = 0.05;
+/** Extra requests that may come at once, before the share counts. */
+const BURST = 10;
+/** Share of the seats in use above which nothing is sent twice. */
+const MAX_UTILISATION = 0.7;
+/** Times that a size class must have before its percentile counts. */
+const MIN_SAMPLES = 40;
+const NUM_SAMPLES = 200;
+/** The percentile is computed anew after this many times. */
+const REFRESH = 10;
+const PERCENTILE = 0.95;
+/** A delay below this would hedge what is fast anyway. */
+const MIN_DELAY_MS = 5;
+
+interface SizeClass {
+  readonly samplesMs: number[];
+  numSeen: number;
+  delayMs: number | undefined;
+}
+
+interface ModelState {
+  credit: number;
+  readonly classes: Map<number, SizeClass>;
+}
+
+export class Hedging {
+  readonly #models = new Map<string, ModelState>();
+
+  /** To call once for each request. */
+  requested(model: string): void {
+    const state = this.#of(model);
+    state.credit = Math.min(BURST, state.credit + BUDGET);
+  }
+
+  /** Time to wait for the first byte of a prompt of this size; undefined: too little is known. */
+  delayMs(model: string, promptTokens: number): number | undefined {
+    return this.#of(model).classes.get(classOf(promptTokens))?.delayMs;
+  }
+
+  /** @param ms time from sending the request to the first byte, or to the moment at which nobody waited for it any more */
+  observe(model: string, promptTokens: number, ms: number): void {
+    const { classes } = this.#of(model);
+    const key = classOf(promptTokens);
+    const known = classes.get(key) ?? { samplesMs: [], numSeen: 0, delayMs: undefined };
+    classes.set(key, known);
+    known.samplesMs[known.numSeen % NUM_SAMPLES] = ms;
+    known.numSeen++;
+    if (known.numSeen < MIN_SAMPLES || known.numSeen % REFRESH !== 0) return;
+    const sorted = [...known.samplesMs].sort((a, b) => a - b);
+    known.delayMs = Math.max(MIN_DELAY_MS, sorted[Math.ceil(PERCENTILE * sorted.length) - 1]!);
+  }
+
+  /** Whether the budget has room for one more. @param utilisation share of the model's seats in use */
+  mayHedge(model: string, utilisation: number): boolean {
+    return utilisation <= MAX_UTILISATION && this.#of(model).credit >= 1;
+  }
+
+  /** To call when a request has been sent twice. */
+  hedged(model: string): void {
+    this.#of(model).credit -= 1;
+  }
+
+  #of(model: string): ModelState {
+    let state = this.#models.get(model);
+    if (state === undefined) {
+      state = { credit: BURST, classes: new Map() };
+      this.#models.set(model, state);
+    }
+    return state;
+  }
+}
+
+/** Prompts within a factor of four of each other. */
+const classOf = (promptTokens: number): number => Math.floor(Math.log2(Math.max(1, promptTokens)) / 2);

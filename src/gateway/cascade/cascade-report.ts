@@ -1,0 +1,19 @@
+/** What administrators and metrics see of virtual models. */
+import type { ErrorClass } from "../routes/error-class.js";
+import type { Decision } from "./cascade-policy.js";
+import type { GuardReport } from "./guard.js";
+
+/** Counts for metrics. */
+export interface RouteCounts {
+  routed(route: string, model: string): void;
+  fellBack(route: string, from: string, errorClass: ErrorClass): void;
+  decided(cascade: string, decision: Decision): void;
+}
+
+/** A cascade as administrators see it. */
+export interface CascadeReport extends GuardReport {
+  readonly name: string;
+  readonly small: string;
+  readonly large: string;
+  readonly maxLoss: number;
+}

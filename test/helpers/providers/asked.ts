@@ -1,0 +1,43 @@
+/** What a provider is asked for a client's request. */
+import {
+  type ClientRequest,
+  type Provider,
+  type ProviderEngine,
+  providerRequest,
+} from "../../../src/gateway/dialects/provider.js";
+
+export const CHAT = "/v1/chat/completions";
+export const MESSAGES = "/v1/messages";
+/** The beginning of a PNG file. */
+export const PNG = "iVBORw0KGgo=";
+export const parameters = { type: "object", properties: { q: { type: "string" } } };
+
+export function asked(
+  engine: ProviderEngine,
+  path: string,
+  body: object,
+  more: Partial<Provider> = {},
+  model = "us.anthropic.claude:1",
+) {
+  const provider: Provider = {
+    engine,
+    basePath: "",
+    maxTokensName: "max_completion_tokens",
+    apiKey: "a-secret",
+    aws: undefined,
+    bedrockApi: "converse",
+    apiVersion: undefined,
+    thinking: "effort",
+    dropsParams: false,
+    defaultMaxTokens: 4096,
+    ...more,
+  };
+  const request: ClientRequest = { path, body: { model: "m", ...body }, bytes: Buffer.alloc(0), headers: {} };
+  const made = providerRequest(provider, "https://host", model, request, new Date(0));
+  return {
+    path: made.path,
+    headers: made.headers,
+    body: JSON.parse(made.body.toString()) as Record<string, unknown>,
+    dropped: made.translation.head().headers,
+  };
+}
