@@ -137,3 +137,10 @@ test("a stream waits for what others hold, and is cut when it does not come back
   await vi.advanceTimersByTimeAsync(500);
   expect(cut.client.answer()).toMatchObject({ error: { code: "budget_exceeded" } });
 });
+
+test("the last token that is paid for is passed on, and not the one after it", () => {
+  const { client, sink } = metered({ money: 210, resize: () => new Promise<ResizeResult>(() => {}) });
+  expect(sink.write(event(200))).toBe(true);
+  expect(sink.write(event(201))).toBe(false);
+  expect(client.numBytes).toBe(event(200).length);
+});
