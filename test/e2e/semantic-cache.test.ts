@@ -1,5 +1,7 @@
 /** The semantic cache with a real embedding model of the fleet: two wordings of a question meet, and the evaluator prints what the vetoes decide. */
 import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -9,9 +11,12 @@ import { miniLmFolder } from "../helpers/minilm.js";
 const folder = miniLmFolder();
 
 describe.skipIf(folder === undefined)("the semantic cache (needs MILLRACE_MINILM, or test:long)", () => {
+  let dataFolder: string;
   let fleet: FleetProcess;
   beforeAll(async () => {
+    dataFolder = mkdtempSync(join(tmpdir(), "millrace-semantic-"));
     fleet = await FleetProcess.start({
+      "data-folder": dataFolder,
       models: [
         {
           name: "chat",
@@ -22,7 +27,10 @@ describe.skipIf(folder === undefined)("the semantic cache (needs MILLRACE_MINILM
       ],
     });
   });
-  afterAll(() => fleet[Symbol.asyncDispose]());
+  afterAll(async () => {
+    await fleet[Symbol.asyncDispose]();
+    rmSync(dataFolder, { recursive: true });
+  });
 
   const ask = async (content: string) => {
     const response = await fetch(`${fleet.url}/v1/chat/completions`, {

@@ -23,17 +23,15 @@ export type BatchKind = "openai" | "anthropic";
  * validating → in_progress → finalizing → completed | expired; validating → failed, and later ones too if the gateway has lost the batch's input; either of
  * the first two → cancelling → cancelled.
  */
-const BATCH_STATES = [
-  "validating",
-  "in_progress",
-  "finalizing",
-  "completed",
-  "failed",
-  "expired",
-  "cancelling",
-  "cancelled",
-] as const;
-export type BatchState = (typeof BATCH_STATES)[number];
+export type BatchState =
+  | "validating"
+  | "in_progress"
+  | "finalizing"
+  | "completed"
+  | "failed"
+  | "expired"
+  | "cancelling"
+  | "cancelled";
 
 const NEXT_STATES: Readonly<Record<BatchState, readonly BatchState[]>> = {
   validating: ["in_progress", "failed", "cancelling"],

@@ -112,6 +112,6 @@ class Watched {
   }
 
   #report(): void {
-    for (const { name } of this.#scan.take(this.#scan.settledUntil)) this.found(name);
+    for (const { name, isContinued } of this.#scan.take(this.#scan.settledUntil)) if (!isContinued) this.found(name);
   }
 }

@@ -13,6 +13,8 @@ interface Match {
   readonly end: number;
   /** Of the match that begins first. */
   readonly name: string;
+  /** The rest of a match whose beginning was taken before. */
+  readonly isContinued: boolean;
 }
 
 /** A match that counts unless the next character belongs to the same word. */
@@ -22,12 +24,16 @@ interface Candidate {
   readonly pattern: number;
 }
 
-const isWordUnit = (unit: number): boolean =>
-  (unit >= 0x30 && unit <= 0x39) ||
-  (unit >= 0x41 && unit <= 0x5a) ||
-  (unit >= 0x61 && unit <= 0x7a) ||
-  unit === 0x5f ||
-  (unit >= 0x80 && /[\p{L}\p{N}]/u.test(String.fromCharCode(unit)));
+/** Whether a UTF-16 unit is a letter, a digit or _: 1 no, 2 yes, 0 not known yet. */
+const WORD_UNITS = new Uint8Array(0x10000);
+
+function isWordUnit(unit: number): boolean {
+  const known = WORD_UNITS[unit]!;
+  if (known !== 0) return known === 2;
+  const isWord = /[\p{L}\p{N}_]/u.test(String.fromCharCode(unit));
+  WORD_UNITS[unit] = isWord ? 2 : 1;
+  return isWord;
+}
 
 export class PatternScan {
   /** The text from `#keptFrom` on, as far back as a match may reach. */
@@ -88,7 +94,7 @@ export class PatternScan {
     const taken = this.#matches.splice(0, count < 0 ? this.#matches.length : count);
     const last = taken.at(-1);
     if (last === undefined || last.end <= until) return taken;
-    this.#matches.unshift({ ...last, start: until });
+    this.#matches.unshift({ ...last, start: until, isContinued: true });
     taken[taken.length - 1] = { ...last, end: until };
     return taken;
   }
@@ -104,21 +110,25 @@ export class PatternScan {
       return;
     }
     const oldest = at + 1 - MAX_MATCH_LENGTH;
-    for (const from of this.#active) {
+    // Loops over indexes: they are what a text costs.
+    for (let i = 0; i < this.#active.length; i++) {
+      const from = this.#active[i]!;
       const start = Math.max(this.#starts[from]!, oldest);
       const { follow } = positions[from]!;
       this.#numSteps += follow.length;
-      for (const to of follow) this.#enter(to, start, unit);
+      for (let k = 0; k < follow.length; k++) this.#enter(follow[k]!, start, unit);
       this.#starts[from] = -1;
     }
-    for (const position of beginnings) {
-      const { isWholeWord = false } = this.patterns.sources[positions[position]!.pattern]!;
-      if (!(isWholeWord && isWord && this.#isWordBefore)) this.#enter(position, at, unit);
+    const isWithinWord = isWord && this.#isWordBefore;
+    for (let i = 0; i < beginnings.length; i++) {
+      const position = beginnings[i]!;
+      if (!(isWithinWord && positions[position]!.isWholeWord)) this.#enter(position, at, unit);
     }
     [this.#active, this.#next] = [this.#next, this.#active];
     [this.#starts, this.#nextStarts] = [this.#nextStarts, this.#starts];
     this.#next.length = 0;
-    for (const position of this.#active) {
+    for (let i = 0; i < this.#active.length; i++) {
+      const position = this.#active[i]!;
       const { isLast, pattern } = positions[position]!;
       if (isLast) this.#candidates.push({ start: this.#starts[position]!, end: at + 1, pattern });
     }
@@ -153,15 +163,11 @@ export class PatternScan {
 
   /** Ends only grow, so what overlaps is at the end of the list. */
   #add(start: number, end: number, name: string): void {
-    let merged = { start, end, name };
+    let merged: Match = { start, end, name, isContinued: false };
     for (let last = this.#matches.at(-1); last !== undefined && last.end > start; last = this.#matches.at(-1)) {
       this.#matches.pop();
-      const isEarlier = last.start <= merged.start;
-      merged = {
-        start: Math.min(last.start, merged.start),
-        end: Math.max(last.end, merged.end),
-        name: isEarlier ? last.name : merged.name,
-      };
+      const first = last.start <= merged.start || last.isContinued ? last : merged;
+      merged = { ...first, start: Math.min(last.start, merged.start), end: Math.max(last.end, merged.end) };
     }
     this.#matches.push(merged);
   }

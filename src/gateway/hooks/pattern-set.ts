@@ -29,6 +29,7 @@ interface Position {
   readonly ascii: Uint8Array;
   readonly pattern: number;
   readonly ignoresCase: boolean;
+  readonly isWholeWord: boolean;
   /** Positions that may come next. */
   follow: Int32Array;
   isLast: boolean;
@@ -48,7 +49,7 @@ export function compilePatterns(sources: readonly PatternSource[]): PatternSet {
   const builder = new Builder();
   const first: number[] = [];
   for (const [index, source] of sources.entries()) {
-    const part = builder.build(regexTree(source.regex), index, source.ignoresCase === true);
+    const part = builder.build(regexTree(source.regex), { index, source });
     if (part.isNullable)
       throw new RegexError(`expected a pattern that matches some text, got ${source.name}, which matches none`);
     for (const position of part.first) first.push(position);
@@ -79,24 +80,26 @@ interface Part {
 
 const EMPTY: Part = { isNullable: true, first: [], last: [] };
 
+interface Indexed {
+  readonly index: number;
+  readonly source: PatternSource;
+}
+
 class Builder {
   readonly positions: Position[] = [];
   readonly #follow: Set<number>[] = [];
   #numEdges = 0;
 
-  build(tree: RegexTree, pattern: number, ignoresCase: boolean): Part {
+  build(tree: RegexTree, pattern: Indexed): Part {
     switch (tree.kind) {
       case "set":
-        return this.#position(tree.set, pattern, ignoresCase);
+        return this.#position(tree.set, pattern);
       case "sequence":
-        return tree.parts.reduce<Part>(
-          (before, part) => this.#join(before, this.build(part, pattern, ignoresCase)),
-          EMPTY,
-        );
+        return tree.parts.reduce<Part>((before, part) => this.#join(before, this.build(part, pattern)), EMPTY);
       case "alternatives":
-        return either(tree.parts.map((part) => this.build(part, pattern, ignoresCase)));
+        return either(tree.parts.map((part) => this.build(part, pattern)));
       case "repeat":
-        return this.#repeat(tree, pattern, ignoresCase);
+        return this.#repeat(tree, pattern);
       case "ahead":
         throw new RegexError(`expected no look-ahead in a pattern, got one at character ${tree.at}`);
       default:
@@ -109,17 +112,25 @@ class Builder {
     return this.positions;
   }
 
-  #position(set: CharacterSet, pattern: number, ignoresCase: boolean): Part {
-    const index = this.positions.length;
-    if (index >= MAX_POSITIONS)
+  #position(set: CharacterSet, { index, source: { ignoresCase = false, isWholeWord = false } }: Indexed): Part {
+    const position = this.positions.length;
+    if (position >= MAX_POSITIONS)
       throw new RegexError(`expected patterns of at most ${MAX_POSITIONS} characters with their repetitions, got more`);
     const ascii = Uint8Array.from({ length: NUM_ASCII }, (_, code) => {
       const other = ignoresCase ? swappedCase(code) : code;
       return includes(set, code) || includes(set, other) ? 1 : 0;
     });
-    this.positions.push({ set, ascii, pattern, ignoresCase, follow: new Int32Array(0), isLast: false });
+    this.positions.push({
+      set,
+      ascii,
+      pattern: index,
+      ignoresCase,
+      isWholeWord,
+      follow: new Int32Array(0),
+      isLast: false,
+    });
     this.#follow.push(new Set());
-    return { isNullable: false, first: [index], last: [index] };
+    return { isNullable: false, first: [position], last: [position] };
   }
 
   #join(before: Part, after: Part): Part {
@@ -131,9 +142,9 @@ class Builder {
     };
   }
 
-  #repeat({ part, min, max }: RegexTree & { readonly kind: "repeat" }, pattern: number, ignoresCase: boolean): Part {
+  #repeat({ part, min, max }: RegexTree & { readonly kind: "repeat" }, pattern: Indexed): Part {
     let all = EMPTY;
-    const copy = () => this.build(part, pattern, ignoresCase);
+    const copy = () => this.build(part, pattern);
     const numCopies = max ?? Math.max(min, 1);
     for (let i = 0; i < numCopies; i++) {
       let next = copy();

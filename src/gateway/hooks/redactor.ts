@@ -59,11 +59,11 @@ export class TextRedactor {
     const until = this.#scan.settledUntil;
     let text = "";
     let from = this.#heldFrom;
-    for (const { start, end, name } of this.#scan.take(until)) {
+    for (const { start, end, name, isContinued } of this.#scan.take(until)) {
       // Part of a chain of matches may be gone already.
-      text += `${this.#held.slice(from - this.#heldFrom, Math.max(start, from) - this.#heldFrom)}${labelOf(name)}`;
+      text += `${this.#held.slice(from - this.#heldFrom, Math.max(start, from) - this.#heldFrom)}${isContinued ? "" : labelOf(name)}`;
       from = Math.max(end, from);
-      this.found(name);
+      if (!isContinued) this.found(name);
     }
     text += this.#held.slice(from - this.#heldFrom, until - this.#heldFrom);
     this.#held = this.#held.slice(until - this.#heldFrom);
