@@ -96,12 +96,17 @@ export interface Throughput {
   readonly memoryBytes: readonly number[];
 }
 
-/** Small requests without streaming: each of `concurrency` clients sends its next request after the answer. */
+/**
+ * Small requests without streaming: each of `concurrency` clients sends its next request after the answer.
+ *
+ * @param bodyOf the JSON of each request, by its number; absent: all are the same
+ */
 export async function throughput(
   url: string,
   pid: number,
   concurrency: number,
   numRequests: number,
+  bodyOf: (index: number) => string = () => SMALL_REQUEST,
 ): Promise<Throughput> {
   const pool = new Pool(url, { connections: concurrency, pipelining: 1 });
   const memoryBytes: number[] = [];
@@ -109,8 +114,9 @@ export async function throughput(
   let numSent = 0;
   const client = async () => {
     while (numSent < numRequests) {
-      if (numSent++ % every === 0) memoryBytes.push(snapshotOf(pid)?.memoryBytes ?? 0);
-      await send(pool, SMALL_REQUEST);
+      const index = numSent++;
+      if (index % every === 0) memoryBytes.push(snapshotOf(pid)?.memoryBytes ?? 0);
+      await send(pool, bodyOf(index));
     }
   };
   const before = snapshotOf(pid);

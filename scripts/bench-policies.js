@@ -1,8 +1,9 @@
 /**
- * What the exact cache costs and saves: the time to the first token of streams that miss, beside a gateway without a cache and the server itself, in
- * turns; then the time of a hit, whole and streamed. All in front of a mock server, with the build of dist/. The machine should be idle.
+ * What the gateway's policies cost: the time to the first token of streams and small requests per second, without policies, with the exact cache (which
+ * misses), and with ledger, limits, budget and cache together, beside the server itself, in turns; then the time of a cache's hit. All in front of a mock
+ * server, with the build of dist/. The machine should be idle.
  *
- *   node scripts/bench-cache.js [--rounds 5] [--streams 64] [--stream-requests 640] [--hits 3000] [--redis redis://127.0.0.1:6379]
+ *   node scripts/bench-policies.js [--rounds 5] [--streams 64] [--stream-requests 640] [--requests 5000] [--hits 3000] [--redis URL] [--postgresql URL]
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +11,7 @@ import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { firstByte, STREAM_TIMINGS } from "../dist/src/bench/gateway/measure.js";
+import { firstByte, STREAM_TIMINGS, throughput } from "../dist/src/bench/gateway/measure.js";
 import { LoadGenerator } from "../dist/src/bench/load/generator.js";
 import { MOCK_FACTS } from "../dist/src/bench/mock/self-test.js";
 import { startMock } from "../dist/src/bench/mock/start-mock.js";
@@ -20,13 +21,19 @@ const { values: args } = parseArgs({
     rounds: { type: "string", default: "5" },
     streams: { type: "string", default: "64" },
     "stream-requests": { type: "string", default: "640" },
+    requests: { type: "string", default: "5000" },
     hits: { type: "string", default: "3000" },
     redis: { type: "string" },
+    postgresql: { type: "string" },
   },
 });
-const [rounds, streams, streamRequests, numHits] = [args.rounds, args.streams, args["stream-requests"], args.hits].map(
-  Number,
-);
+const [rounds, streams, streamRequests, numRequests, numHits] = [
+  args.rounds,
+  args.streams,
+  args["stream-requests"],
+  args.requests,
+  args.hits,
+].map(Number);
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-bench-cache-"));
 const mock = await startMock(STREAM_TIMINGS);
@@ -38,14 +45,14 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
   });
 }
 
-/** @param cache the gateway's `cache`; undefined: none */
-async function startGateway(name, cache) {
+/** @param more keys of the configuration @param ofModel keys of its model */
+async function startGateway(name, more = {}, ofModel = {}) {
   const config = {
     port: 0,
     "log-level": "warn",
     "data-folder": join(folder, name),
-    ...(cache === undefined ? {} : { cache }),
-    models: [{ name: MOCK_FACTS.model, engine: "openai", attach: [{ url: mock.url }] }],
+    ...more,
+    models: [{ name: MOCK_FACTS.model, engine: "openai", attach: [{ url: mock.url }], ...ofModel }],
   };
   const file = join(folder, `${name}.yaml`);
   writeFileSync(file, JSON.stringify(config));
@@ -62,7 +69,7 @@ async function startGateway(name, cache) {
     });
     child.once("exit", () => reject(new Error(`expected a gateway, got:\n${text}`)));
   });
-  return { name, url };
+  return { name, url, pid: child.pid };
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -86,14 +93,32 @@ function ask(url, body) {
 const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)];
 const shown = (ms) => `${ms.toFixed(3)} ms`.padStart(10);
 
+let numAsked = 0;
+/** A request that no cache holds. */
+const newRequest = () =>
+  JSON.stringify({ model: MOCK_FACTS.model, prompt: `Say word ${numAsked++}.`, max_tokens: 1, stream: false });
+
 const sampled = { sampled: true };
+/** A budget and limits that are never reached: every request reserves and settles. */
+const limited = {
+  price: { input: 1, output: 2 },
+  limits: { budget: { day: 1_000_000 }, "requests-per-minute": 100_000_000, "concurrent-requests": 10_000 },
+};
+const all = { ledger: {}, cache: sampled };
+const withRedis = { cache: { ...sampled, store: "redis", "redis-url": args.redis } };
 const gateways = [
-  await startGateway("no cache"),
-  await startGateway("embedded", sampled),
-  ...(args.redis === undefined
-    ? []
-    : [await startGateway("redis", { ...sampled, store: "redis", "redis-url": args.redis })]),
+  await startGateway("no policy"),
+  await startGateway("cache", { cache: sampled }),
+  await startGateway("all, embedded", all, limited),
 ];
+if (args.redis !== undefined) {
+  gateways.push(await startGateway("cache, redis", withRedis));
+  gateways.push(await startGateway("all, redis", { ...all, budgets: { store: "redis", url: args.redis } }, limited));
+}
+if (args.postgresql !== undefined) {
+  const budgets = { store: "postgresql", url: args.postgresql };
+  gateways.push(await startGateway("all, postgresql", { ...all, budgets }, limited));
+}
 const servers = [{ name: "the server itself", url: mock.url }, ...gateways];
 const generator = await LoadGenerator.start(1);
 try {
@@ -106,7 +131,7 @@ try {
     }
   }
   console.log(
-    `time to the first token, ${streams} streams, misses; medians of ${rounds} rounds in turns, added to the server's own`,
+    `time to the first token, ${streams} streams; medians of ${rounds} rounds in turns, added to the server's own`,
   );
   for (const [i, { name }] of servers.entries()) {
     const added = (key) =>
@@ -116,8 +141,24 @@ try {
       );
     console.log(`  ${name.padEnd(20)} p50 ${shown(added("p50Ms"))}  p99 ${shown(added("p99Ms"))}`);
   }
+  console.log(
+    `small requests, none like another, ${streams} at once (${numRequests}); medians of ${rounds} rounds in turns`,
+  );
+  const rates = gateways.map(() => []);
+  for (let round = 0; round <= rounds; round++) {
+    for (const [i, { url, pid }] of gateways.entries()) {
+      const { requestsPerSecond } = await throughput(url, pid, streams, numRequests, newRequest);
+      if (round > 0) rates[i].push(requestsPerSecond);
+    }
+  }
+  for (const [i, { name }] of gateways.entries()) {
+    const rate = quantile(rates[i], 0.5);
+    console.log(
+      `  ${name.padEnd(20)} ${Math.round(rate)} requests/s, ${(rate / quantile(rates[0], 0.5)).toFixed(2)} of none`,
+    );
+  }
   console.log(`hits, one after another (${numHits})`);
-  for (const { name, url } of gateways.slice(1)) {
+  for (const { name, url } of gateways.filter((gateway) => gateway.name.startsWith("cache"))) {
     for (const stream of [false, true]) {
       const body = {
         model: MOCK_FACTS.model,
