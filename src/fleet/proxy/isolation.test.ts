@@ -131,7 +131,8 @@ describe("a refusal", () => {
   it("also applies when a message to an instance is built", () => {
     const lease = { upstream: { engine: "tgi" }, target: {} } as never;
     const path = "/v1/completions";
-    const request = { headers: {}, route: routeOf(path), path, bytes: Buffer.from("{}"), body: {} };
+    const caller = { tenant: "one" };
+    const request = { headers: {}, route: routeOf(path), path, bytes: Buffer.from("{}"), body: {}, caller };
     const sendable = { request, cacheScope: () => SCOPES.one } as never;
     expect(() => messageTo(lease, sendable, undefined, undefined)).toThrow(
       expect.objectContaining({ code: "isolation_unsupported" }),

@@ -42,11 +42,11 @@ export function messageTo(
 
 /** Nothing of the client's headers goes to a third party, apart from those of its API. */
 function toProvider(target: UpstreamTarget, provider: Provider, { request, cacheScope }: Sendable): Message {
-  const { route, path, body } = request;
+  const { route, path } = request;
   if (cacheScope() !== "") assertApart(provider.engine, path);
   if (route.method === "GET")
     throw new MillraceError("not_found", `expected a path of a paid API, got ${path.slice(0, 80)}`);
-  const model = target.modelName ?? String(body.model ?? "");
+  const model = target.modelName ?? request.model;
   const asked = providerRequest(provider, target.url, model, request, new Date());
   const headers = ["user-agent", "millrace", "content-type", "application/json", "accept-encoding", "identity"];
   for (const name in asked.headers) headers.push(name, asked.headers[name]!);
