@@ -2,13 +2,14 @@
  * Measures the semantic cache's decisions on pairs of questions: precision and recall with the vetoes, beside similarity alone, and by class, each with
  * an exact 95 % interval.
  *
- *   node scripts/evaluate-semantic-cache.js PAIRS.jsonl [--embeddings URL --model NAME] [--strictness strict] [--similarity 0.7] [--errors]
+ *   node scripts/evaluate-semantic-cache.js PAIRS.jsonl[.gz] [--embeddings URL --model NAME] [--strictness strict] [--similarity 0.7] [--errors]
  *
  * A line is {"a", "b", "same", "class"}: two questions, or two bodies of /v1/chat/completions, whether the answer to one answers the other, and what was
  * changed. Without --embeddings, every pair counts as similar.
  */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { gunzipSync } from "node:zlib";
 import { routeOf } from "../dist/src/gateway/api/routes.js";
 import { dot, unitVector } from "../dist/src/gateway/semantic/index/vector-index.js";
 import { lowerBound, upperBound } from "../dist/src/gateway/semantic/learning/clopper-pearson.js";
@@ -26,7 +27,9 @@ const { values, positionals } = parseArgs({
     errors: { type: "boolean", default: false },
   },
 });
-const pairs = readFileSync(positionals[0], "utf8")
+const file = readFileSync(positionals[0]);
+const pairs = (positionals[0].endsWith(".gz") ? gunzipSync(file) : file)
+  .toString("utf8")
   .split("\n")
   .filter((line) => line.trim() !== "")
   .map((line) => JSON.parse(line));
