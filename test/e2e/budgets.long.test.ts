@@ -192,9 +192,10 @@ async function ask(
       tally.answered++;
       return;
     }
-    for await (const chunk of response.body.setEncoding("utf8") as AsyncIterable<string>) {
-      numTokens += chunk.split('"delta"').length - 1;
-      if (chunk.includes("budget_exceeded")) tally.cut++;
+    for await (const chunk of response.body as AsyncIterable<Buffer>) {
+      const text = chunk.toString("latin1");
+      numTokens += text.split('"delta"').length - 1;
+      if (text.includes("budget_exceeded")) tally.cut++;
       if (numTokens >= leavesAfter) break;
     }
     tally.answered++;

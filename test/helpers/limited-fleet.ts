@@ -1,5 +1,5 @@
 /** A proxy with limits in front of a server that writes as many tokens as a test says. */
-import type { LimitedScope } from "../../src/gateway/budget/claims.js";
+import { claimsOf, type LimitedScope } from "../../src/gateway/budget/claims.js";
 import { EmbeddedStore } from "../../src/gateway/budget/embedded-store.js";
 import { type LimitsOptions, LimitsPolicy } from "../../src/gateway/budget/limits-policy.js";
 import type { BudgetStore } from "../../src/gateway/budget/store.js";
@@ -36,6 +36,15 @@ export interface LimitedOptions extends FleetOptions {
 export function embeddedStore(folder?: string): BudgetStore {
   const database = openDatabase(folder);
   return new EmbeddedStore({ database, commits: groupCommitOf(database), now: () => Date.now() });
+}
+
+/** Waits until nothing is reserved. */
+export async function whenSettled(store: BudgetStore): Promise<void> {
+  const deadlineMs = performance.now() + 10_000;
+  while ((await store.numOpen()) > 0) {
+    if (performance.now() > deadlineMs) throw new Error("expected every reservation to be settled within 10 s");
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }
 
 export async function startLimitedFleet(
@@ -76,12 +85,8 @@ export async function startLimitedFleet(
     softLimits,
     unreserved,
     async spent(scope) {
-      const { claimsOf } = await import("../../src/gateway/budget/claims.js");
-      for (;;) {
-        const [level] = (await store.read(claimsOf([scope]))).money;
-        if (level!.held === 0 && (await store.numOpen()) === 0) return level!.used;
-        await new Promise((resolve) => setImmediate(resolve));
-      }
+      await whenSettled(store);
+      return (await store.read(claimsOf([scope]))).money[0]!.used;
     },
     async stop() {
       await fleet.stop();

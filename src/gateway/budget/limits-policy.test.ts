@@ -1,9 +1,15 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
-import { type LimitedFleet, type LimitedOptions, startLimitedFleet } from "../../../test/helpers/limited-fleet.js";
+import {
+  type LimitedFleet,
+  type LimitedOptions,
+  startLimitedFleet,
+  whenSettled,
+} from "../../../test/helpers/limited-fleet.js";
 import { answerJson, type Behaviour, beginStream, sse, until } from "../../../test/helpers/stand-in.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Scope } from "../scope.js";
+import { claimsOf } from "./claims.js";
 
 let fleet: LimitedFleet;
 afterEach(() => fleet.stop());
@@ -223,6 +229,61 @@ describe("a stream", () => {
     expect(used).toBeLessThan(100_000);
   });
 
+  test("gives back early what its prompt did not take", async () => {
+    const budget = dayBudget(100_000);
+    let goOn = () => {};
+    const behaviour: Behaviour = (received, outgoing) => {
+      const end = tokens(3, 10, () => {
+        goOn = () => outgoing.end(sse("[DONE]"));
+      });
+      goOn = () => end(received, outgoing);
+    };
+    const { post, store, standIns } = await start(behaviour, { scopes: [budget] });
+    const held = async () => (await store.read(claimsOf([budget]))).money[0]!.held;
+    const answer = post(CHAT, { ...streamed, messages: [{ role: "user", content: "x".repeat(5_000) }] });
+    await until(() => standIns[0]!.received.length === 1);
+    expect(await held()).toBeGreaterThan(5_000);
+    goOn();
+    const response = await answer;
+    const deadlineMs = performance.now() + 5_000;
+    while ((await held()) > 300 && performance.now() < deadlineMs)
+      await new Promise((resolve) => setImmediate(resolve));
+    expect(await held()).toBeLessThan(300);
+    goOn();
+    await response.text();
+  });
+
+  test("whose client leaves before anything has come costs the prompt, and nothing that was never sent does", async () => {
+    const budget = dayBudget(100_000);
+    const { post, spent, standIns } = await start(() => {}, { scopes: [budget] });
+    const leaving = new AbortController();
+    const content = "x".repeat(1_000);
+    const body = { ...streamed, messages: [{ role: "user", content }] };
+    const asked = post(CHAT, body, { signal: leaving.signal });
+    await until(() => standIns[0]!.received.length === 1);
+    leaving.abort();
+    await expect(asked).rejects.toThrow();
+    // At the tokens per byte that are assumed at first.
+    expect(await spent(budget)).toBe(Math.ceil(0.3 * JSON.stringify(body).length));
+  });
+
+  test("that its server breaks off while events are held costs what was passed on", async () => {
+    const budget = dayBudget(1_000);
+    const { post, spent, store } = await start(
+      tokens(100_000, 10, (outgoing) => outgoing.destroy()),
+      { scopes: [budget] },
+    );
+    const other = { ...claimsOf([budget]) };
+    // Another request holds all the rest, so the stream waits with what it may not pass on.
+    await store.reserve({ id: "other", claims: other, wantMoney: 450, leastMoney: 450, tokens: 0 });
+    const events = eventsOf(await (await post(CHAT, streamed)).text());
+    await store.settle("other", 0, 0);
+    expect(events.at(-1)).toMatchObject({ error: {} });
+    const used = await spent(budget);
+    expect(used).toBe(10 + events.length - 1);
+    expect(used).toBeLessThanOrEqual(550);
+  });
+
   test("that its server breaks off costs what came", async () => {
     const budget = dayBudget(100_000);
     const dying = tokens(7, 10, (outgoing) => outgoing.destroy());
@@ -310,7 +371,7 @@ describe("rates", () => {
       const response = await post(CHAT, ask);
       expect(response.status).toBe(200);
       await response.text();
-      while ((await store.numOpen()) > 0);
+      await whenSettled(store);
     }
   });
 
@@ -327,7 +388,7 @@ describe("rates", () => {
     expect(await errorOf(await post(CHAT, ask))).toMatchObject({ code: "rate_limit_exceeded" });
     leaving.abort();
     await expect(first).rejects.toThrow();
-    while ((await store.numOpen()) > 0);
+    await whenSettled(store);
     const second = post(CHAT, ask);
     await until(() => standIns[0]!.received.length === 2);
     release();
