@@ -473,7 +473,7 @@ describe("scheduler and KV manager", () => {
       reservedTokens: 0,
     });
     const options = { maxNumSeqs: 8, maxNumBatchedTokens: 128, maxExtraLogitRows: 4, numForks: 0 };
-    const advice = { promptTokensBeside: (_: number, most: number) => most };
+    const advice = { promptTokensBeside: (_: number, most: number) => most, backgroundTokens: (most: number) => most };
     const scheduler = new Scheduler(
       { ...options, isChunkedPrefillEnabled: true, isBatchingStatic: false },
       kv,
