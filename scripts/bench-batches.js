@@ -38,18 +38,50 @@ function drawer(seed) {
   };
 }
 
-const WORDS = "the fox went over a small hill and saw seven boats on the quiet lake before it was dark again".split(
-  " ",
-);
-const prompt = (draw) => Array.from({ length: 40 }, () => WORDS[Math.floor(draw() * WORDS.length)]).join(" ");
-const bodyOf = (text, more) => ({
-  model: args.model,
-  prompt: text,
-  max_tokens: numTokens,
-  min_tokens: numTokens,
-  temperature: 0,
-  ...more,
-});
+const KINDS = [
+  "fox",
+  "boat",
+  "clock",
+  "river",
+  "baker",
+  "robot",
+  "teacher",
+  "mountain",
+  "letter",
+  "garden",
+  "storm",
+  "thief",
+];
+const MOODS = [
+  "old",
+  "tired",
+  "curious",
+  "brave",
+  "lonely",
+  "clever",
+  "angry",
+  "kind",
+  "slow",
+  "proud",
+  "young",
+  "silent",
+];
+const pick = (draw, from) => from[Math.floor(draw() * from.length)];
+
+/** Sampled, so that drafts from earlier answers rarely come true: they make steps of repeated texts unlike those of others. */
+function bodyOf(draw, more) {
+  const [a, b, c] = [pick(draw, MOODS), pick(draw, KINDS), pick(draw, KINDS)];
+  const content = `Number ${Math.floor(draw() * 1e6)}: tell me a story about the ${a} ${b} who met a ${pick(draw, MOODS)} ${c}, and say what each of them learnt from the other on that day.`;
+  return {
+    model: args.model,
+    messages: [{ role: "user", content }],
+    max_tokens: numTokens,
+    min_tokens: numTokens,
+    temperature: 1,
+    seed: Math.floor(draw() * 2 ** 31),
+    ...more,
+  };
+}
 
 async function call(path, body, method = "POST") {
   const sent = body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) };
@@ -59,10 +91,10 @@ async function call(path, body, method = "POST") {
 }
 
 /** One streamed request: when it began, had its first token, and ended. */
-async function ask(text) {
+async function ask(draw) {
   const startMs = performance.now();
-  const body = JSON.stringify(bodyOf(text, { stream: true }));
-  const response = await fetch(`${args.url}/v1/completions`, { method: "POST", body });
+  const body = JSON.stringify(bodyOf(draw, { stream: true }));
+  const response = await fetch(`${args.url}/v1/chat/completions`, { method: "POST", body });
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
   let firstMs;
   let lastMs = startMs;
@@ -80,7 +112,7 @@ async function interactive(ratePerMs, seed) {
   const asked = [];
   for (let atMs = -Math.log(1 - draw()) / ratePerMs; atMs < windowMs; atMs += -Math.log(1 - draw()) / ratePerMs) {
     await wait(Math.max(0, beganMs + atMs - performance.now()));
-    asked.push(ask(prompt(draw)));
+    asked.push(ask(draw));
   }
   await wait(Math.max(0, beganMs + windowMs - performance.now()));
   return await Promise.all(asked);
@@ -101,12 +133,12 @@ let numBatches = 0;
 async function startBatch() {
   const draw = drawer(++numBatches * 7919);
   const line = (i) =>
-    JSON.stringify({ custom_id: `${i}`, method: "POST", url: "/v1/completions", body: bodyOf(prompt(draw)) });
+    JSON.stringify({ custom_id: `${i}`, method: "POST", url: "/v1/chat/completions", body: bodyOf(draw) });
   const form = new FormData();
   form.set("purpose", "batch");
   form.set("file", new Blob([Array.from({ length: LINES }, (_, i) => line(i)).join("\n")]), "in.jsonl");
   const { id: fileId } = await call("/v1/files", form);
-  const batch = { input_file_id: fileId, endpoint: "/v1/completions", completion_window: "24h" };
+  const batch = { input_file_id: fileId, endpoint: "/v1/chat/completions", completion_window: "24h" };
   const { id } = await call("/v1/batches", batch);
   while ((await call(`/v1/batches/${id}`, undefined, "GET")).request_counts.completed === 0) await wait(50);
   return id;
@@ -146,9 +178,9 @@ function ratioInterval(a, b, q) {
 }
 
 const warm = drawer(3);
-for (let i = 0; i < 10; i++) await ask(prompt(warm));
+for (let i = 0; i < 10; i++) await ask(warm);
 const alone = [];
-for (let i = 0; i < 30; i++) alone.push(await ask(prompt(warm)));
+for (let i = 0; i < 30; i++) alone.push(await ask(warm));
 const requestMs = quantile(
   alone.map(({ startMs, endMs }) => endMs - startMs),
   0.5,

@@ -8,6 +8,7 @@ import type { EngineOutput } from "./api/output.js";
 import type { EngineRequest } from "./api/request.js";
 import type { EngineInfo, EngineStats } from "./api/stats.js";
 import { NO_DISK_TIER, NO_SPECULATION_STATS } from "./api/stats.js";
+import { BackgroundPace } from "./background-pace.js";
 import { optionsFor } from "./check-options.js";
 import { Collector } from "./collector.js";
 import type { Constraints, FailedSequence } from "./constraint/constraints.js";
@@ -105,7 +106,8 @@ export class EngineCore {
     this.#cost = cost;
     this.#speculator = speculator;
     if (cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(cost, options.maxStepMs);
-    this.#meter = new StepMeter(cost, this.#pace);
+    const background = new BackgroundPace();
+    this.#meter = new StepMeter(cost, this.#pace, background);
     this.#collector = new Collector(parts, speculator);
     this.#scheduler = new Scheduler(
       {
@@ -118,7 +120,10 @@ export class EngineCore {
       },
       parts.kv,
       createPolicy(options.schedulingPolicy),
-      { promptTokensBeside: (numDecoding, most) => this.#pace?.promptTokensBeside(numDecoding, most) ?? most },
+      {
+        promptTokensBeside: (numDecoding, most) => this.#pace?.promptTokensBeside(numDecoding, most) ?? most,
+        backgroundTokens: (most) => background.tokens(most),
+      },
     );
   }
 

@@ -68,7 +68,10 @@ class Simulation {
       { ...world, maxExtraLogitRows: MAX_EXTRA_LOGIT_ROWS, numForks: 0, isChunkedPrefillEnabled: true },
       this.kv,
       createPolicy(world.policy),
-      { promptTokensBeside: (_, most) => Math.min(most, world.promptTokensBeside) },
+      {
+        promptTokensBeside: (_, most) => Math.min(most, world.promptTokensBeside),
+        backgroundTokens: (most) => Math.min(most, 5),
+      },
     );
     this.#memory = numBlocks.map((count) => new Array<string>(count * blockSize).fill("never written"));
   }
@@ -122,7 +125,7 @@ class Simulation {
     const kinds = new Set(scheduled.map(({ sequence }) => sequence.isBackground));
     const isOtherRunning = this.scheduler.running.some(({ isBackground }) => !isBackground);
     expect([...kinds]).toEqual([!isOtherRunning]);
-    if (kinds.has(true)) expect(numTokens).toBeLessThanOrEqual(32);
+    if (kinds.has(true)) expect(numTokens).toBeLessThanOrEqual(5);
   }
 
   #compute({ sequence, numNewTokens }: ScheduledSequence): void {
@@ -470,7 +473,7 @@ describe("scheduler and KV manager", () => {
       reservedTokens: 0,
     });
     const options = { maxNumSeqs: 8, maxNumBatchedTokens: 128, maxExtraLogitRows: 4, numForks: 0 };
-    const advice = { promptTokensBeside: (_: number, most: number) => most };
+    const advice = { promptTokensBeside: (_: number, most: number) => most, backgroundTokens: (most: number) => most };
     const scheduler = new Scheduler(
       { ...options, isChunkedPrefillEnabled: true, isBatchingStatic: false },
       kv,

@@ -25,6 +25,8 @@ interface SchedulerOptions {
 interface StepAdvice {
   /** Prompt tokens, at most `most`, that a step with `numDecodingRows` may compute without delaying those rows too long. Not asked while requests wait for a seat. */
   promptTokensBeside(numDecodingRows: number, most: number): number;
+  /** Tokens, at most `most`, of a step of background sequences: whoever arrives meanwhile waits for its end. */
+  backgroundTokens(most: number): number;
 }
 
 /** Decoding sequences that may get drafts: `numRows` rows are planned, and `maxDraftRows` more fit. */
@@ -33,12 +35,6 @@ interface DraftRoom {
   readonly numRows: number;
   readonly maxDraftRows: number;
 }
-
-/**
- * Most tokens of a step of background sequences. Whoever arrives meanwhile waits for its end, so it is short; with so many rows the kernels are about as
- * fast per row as with more.
- */
-const BACKGROUND_TOKENS = 32;
 
 export class Scheduler {
   readonly running: Sequence[] = [];
@@ -143,7 +139,7 @@ export class Scheduler {
   }
 
   #backgroundTokens(most: number): number {
-    return this.options.isChunkedPrefillEnabled ? Math.min(most, BACKGROUND_TOKENS) : most;
+    return this.options.isChunkedPrefillEnabled ? this.advice.backgroundTokens(most) : most;
   }
 
   /** Prompts of running sequences and admissions, in order. The first sequence that cannot be admitted ends admission: smaller ones would overtake it for ever. */

@@ -1,4 +1,5 @@
 /** The clocks of the engine's steps. They count, and feed the cost model and the pace of prompts. */
+import type { BackgroundPace } from "./background-pace.js";
 import type { StepCost } from "./step/step-cost.js";
 import type { StepLayout } from "./step-layout.js";
 import type { StepPace } from "./step-pace.js";
@@ -19,6 +20,7 @@ export class StepMeter {
   constructor(
     private readonly cost: StepCost | undefined,
     private readonly pace: StepPace | undefined,
+    private readonly background: BackgroundPace,
   ) {}
 
   /** The first request arrives at an idle engine. */
@@ -49,6 +51,7 @@ export class StepMeter {
   learn({ numDecodingRows, numPromptRows }: StepLayout): void {
     const ms = this.#postingMs + performance.now() - this.#startMs;
     if (numPromptRows === 0 && !this.#isCold) this.cost?.observe(numDecodingRows, ms);
+    this.background.observe(numDecodingRows + numPromptRows, ms);
     if (numPromptRows > 0 && numDecodingRows > 0) this.pace?.observe(numDecodingRows, numPromptRows, ms);
     this.#isCold = numPromptRows > 0;
   }

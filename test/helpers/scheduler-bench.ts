@@ -74,6 +74,7 @@ export function createBench(options: Partial<typeof DEFAULTS> = {}, policy?: Sch
       advised.push([numDecodingRows, most]);
       return Math.min(most, world.promptTokensBeside);
     },
+    backgroundTokens: (most) => Math.min(most, 32),
   });
   let numSequences = 0;
   return {

@@ -63,7 +63,7 @@ describe("a store", () => {
       },
       kv,
       createPolicy("fcfs"),
-      { promptTokensBeside: (_, most) => most },
+      { promptTokensBeside: (_, most) => most, backgroundTokens: (most) => most },
     );
     const sequence = new Sequence(1, request(IDS), 1, 0);
     scheduler.add(sequence);

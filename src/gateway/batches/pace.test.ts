@@ -15,7 +15,8 @@ const advise = (change: Partial<ModelLoad>, numLines = 0) => new Pace().advise(l
 describe("lines that may be under way", () => {
   test.each([
     ["an idle model: all seats but the headroom", {}, 0, 14],
-    ["beside 4 other requests", { numInFlight: 4 }, 0, 10],
+    ["beside 4 other requests: no new ones", { numInFlight: 4 }, 0, 0],
+    ["beside one, which one of four instances has", { numReady: 4, seats: 64, numInFlight: 1 }, 0, 48],
     ["own lines are no other requests", { numInFlight: 14 }, 14, 14],
     [
       "beside other requests, where each line makes their steps longer",
@@ -38,11 +39,12 @@ describe("lines that may be under way", () => {
     // What waits may wait for something else, and a line that waits is no other request.
     expect(advise({ numInFlight: 4, numWaiting: 1 }, 4).toStop).toBe(0);
     expect(advise({ numInFlight: 3, numWaiting: 1 }, 4)).toEqual({ most: 14, toStop: 0 });
+    expect(advise({ numInFlight: 5 }, 4)).toEqual({ most: 0, toStop: 0 });
   });
 
   test("seats of a peak stay free for a while", () => {
     const pace = new Pace();
-    expect(pace.advise(load({ numInFlight: 8 }), 0, 0).most).toBe(6);
+    expect(pace.advise(load({ numInFlight: 8 }), 0, 0).most).toBe(0);
     expect(pace.advise(load(), 0, 1000).most).toBe(7);
     expect(pace.advise(load(), 0, 60_000).most).toBe(14);
   });

@@ -54,7 +54,9 @@ export class Pace {
     const headroom = all === 1 ? 0 : Math.max(1, Math.ceil(all * HEADROOM));
     const free = all - Math.ceil(this.#peak - 0.5) - headroom;
     const isAlone = numOthers === 0;
-    const beside = isAlone || yieldsToOthers ? free : Math.min(free, Math.floor(all * SHARE_BESIDE));
+    // Lines under way stand still beside others, and cost nothing. New ones would: their texts are read, rendered and tokenized at once.
+    const share = yieldsToOthers ? Math.max(0, numReady - numOthers) / numReady : SHARE_BESIDE;
+    const beside = isAlone ? free : Math.min(free, Math.floor(all * share));
     return { most: Math.max(isAlone ? 1 : 0, beside), toStop: 0 };
   }
 }
