@@ -128,7 +128,7 @@ export class MeteredSink extends PassingSink {
       this.#isShrunk = true;
       const enough = cost.of(usage.promptTokens, Math.max(outputTokens, usage.mostOutputTokens + 2 * MARGIN_TOKENS));
       // A small excess is not worth an operation.
-      if (enough < 0.75 * this.#money) void this.#resize(enough, enough);
+      if (enough < 0.75 * this.#money) void this.#resize(enough, enough).then(() => this.#catchUp());
     }
     const prompt = usage.promptTokens ?? promptTokens;
     if (cost.of(prompt, usage.mostOutputTokens + MARGIN_TOKENS) > this.#money) this.#grow(0, used);
@@ -145,6 +145,11 @@ export class MeteredSink extends PassingSink {
       if (result?.kind === "resized" || this.#used() <= this.#money) this.#goOn(attempt);
       else if (this.#held.length > 0) this.#wait(attempt, result);
     });
+  }
+
+  /** Events that came while the reservation changed could not ask for more. */
+  #catchUp(): void {
+    if (!this.#isOver && this.#held.length > 0) this.#goOn(0);
   }
 
   #goOn(attempt: number): void {
