@@ -108,7 +108,11 @@ describe("refused", () => {
     ["engine flags beside a file", ["--config", "f.yaml", "--max-num-seqs", "1"], /got --max-num-seqs/],
     ["a missing file", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*ENOENT/],
     ["no instances", ["--instances", "0"], /--instances to be an integer in \[1, 256\]/],
-    ["a server with a user", ["--attach", "http://u:p@127.0.0.1:1", "--served-model-name", "m"], /expected valid flags/],
+    [
+      "a server with a user",
+      ["--attach", "http://u:p@127.0.0.1:1", "--served-model-name", "m"],
+      /expected valid flags/,
+    ],
     [
       "an engine's flag for attached servers",
       ["--attach", "http://h:1", "--max-num-seqs", "3"],

@@ -50,7 +50,9 @@ test("mistakes are told with their place", () => {
     "api-keys[0].team config_conflict: expected a team of teams, or of an organisation of orgs, got acme/web",
   ]);
   const [problem] = wrong("orgs: { acme: { budget: { day: -1 } } }\n");
-  expect(problem).toMatch(/^orgs\.acme\.budget\.day config_value: expected .* to be dollars with at most nine decimals/);
+  expect(problem).toMatch(
+    /^orgs\.acme\.budget\.day config_value: expected .* to be dollars with at most nine decimals/,
+  );
 });
 
 const price = (fresh: bigint, output: bigint) => ({ version: "1", fresh, cacheRead: fresh, cacheWrite: fresh, output });

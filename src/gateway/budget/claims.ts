@@ -36,7 +36,7 @@ export interface Claims {
   readonly concurrent: readonly CountClaim[];
 }
 
-export const NO_CLAIMS: Claims = { money: [], requests: [], tokens: [], concurrent: [] };
+const NO_CLAIMS: Claims = { money: [], requests: [], tokens: [], concurrent: [] };
 
 /** @param scopes from the widest to the narrowest */
 export function claimsOf(scopes: readonly LimitedScope[]): Claims {

@@ -134,7 +134,11 @@ test("any text is read, and only spaces and the marks of prose are lost", () => 
   fc.assert(
     fc.property(hostile, (text) => {
       // A possessor's apostrophe gets an s, and a text of capitals is read in small letters.
-      const letters = (all: string) => all.normalize("NFC").toLowerCase().replace(/[^\p{L}\p{N}]|s/gu, "");
+      const letters = (all: string) =>
+        all
+          .normalize("NFC")
+          .toLowerCase()
+          .replace(/[^\p{L}\p{N}]|s/gu, "");
       expect(
         letters(
           questionOf(text)
