@@ -36,8 +36,6 @@ export interface Claims {
   readonly concurrent: readonly CountClaim[];
 }
 
-const NO_CLAIMS: Claims = { money: [], requests: [], tokens: [], concurrent: [] };
-
 /** @param scopes from the widest to the narrowest */
 export function claimsOf(scopes: readonly LimitedScope[]): Claims {
   const money: MoneyClaim[] = [];
