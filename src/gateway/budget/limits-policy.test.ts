@@ -1,3 +1,8 @@
+/**
+ * The policy of limits and budgets behind the real proxy.
+ *
+ * size: every kind of answer is charged in a test of its own, on one small fleet that all of them share
+ */
 import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import {
