@@ -125,7 +125,7 @@ try {
   const figures = servers.map(() => []);
   for (let round = 0; round <= rounds; round++) {
     for (const [i, { url }] of servers.entries()) {
-      const figure = await firstByte(generator, url, streams, streamRequests);
+      const figure = await firstByte(generator, url, streams, streamRequests, round + 1);
       // The first round warms up.
       if (round > 0) figures[i].push(figure);
     }

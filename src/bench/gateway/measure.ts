@@ -64,6 +64,7 @@ export async function firstByte(
   url: string,
   concurrency: number,
   numRequests: number,
+  seed = 1,
 ): Promise<FirstByte> {
   const { ttftMs, tpotMs } = STREAM_TIMINGS;
   const lengths = { promptTokens: 128, sharedTokens: 0, outputTokens: OUTPUT_TOKENS };
@@ -72,7 +73,7 @@ export async function firstByte(
     headers: {},
     timeoutMs: 30_000,
     durationMs: Number.POSITIVE_INFINITY,
-    traffic: { workload: { kind: "random", ...lengths }, server: MOCK_FACTS, seed: 1 },
+    traffic: { workload: { kind: "random", ...lengths }, server: MOCK_FACTS, seed },
     load: { kind: "closed", concurrency, rampMs: ttftMs + OUTPUT_TOKENS * tpotMs },
     numSessions: numRequests + concurrency,
   });
