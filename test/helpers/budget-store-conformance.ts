@@ -362,8 +362,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
           try {
             for (const { operations, passes } of turns) {
               at += passes;
-              const affordable = operations.map((each) => within(each, model));
-              // Operations of one turn see each other, so a settlement's share is of what the model has before the turn.
+              const affordable = operations.map((each, i) => within(each, operations.slice(0, i), model));
               const expected = applyTurn(model, affordable, "model", at);
               expect(await Promise.all(affordable.map((each) => submit(tested, each)))).toEqual(expected);
               for (const { key, hard } of claimsOf(scopes).money) {
@@ -403,11 +402,20 @@ const resizeOf = ([id, want, least]: readonly [string, number, number]): Operati
   least,
 });
 
-/** A settlement of at most what the model has reserved before the turn, since larger ones may overspend. */
-function within(operation: Operation, model: ModelState): Operation {
+/**
+ * A settlement of at most what is reserved, since larger ones may overspend: of nothing if an earlier operation of the turn changes that reservation, or makes
+ * another of its name.
+ */
+function within(operation: Operation, earlier: readonly Operation[], model: ModelState): Operation {
   if (operation.op !== "settle") return operation;
-  const reserved = model.reservation(operation.id)?.money ?? 0;
+  const isChanged = earlier.some((each) => idOf(each) === operation.id);
+  const reserved = isChanged ? 0 : (model.reservation(operation.id)?.money ?? 0);
   return { ...operation, money: Math.floor((reserved * operation.money) / 100) };
+}
+
+function idOf(operation: Operation): string | undefined {
+  if (operation.op === "reserve") return operation.reservation.id;
+  return operation.op === "settle" || operation.op === "resize" ? operation.id : undefined;
 }
 
 function submit(store: BudgetStore, operation: Operation): Promise<Result> {
