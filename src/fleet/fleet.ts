@@ -1,36 +1,14 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
-import type { IncomingHttpHeaders } from "node:http";
-import { isDeepStrictEqual } from "node:util";
-import type { Hono } from "hono";
-import type Database from "libsql";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
-import type { BatchService } from "../gateway/batches/service.js";
-import { LimitsPolicy } from "../gateway/budget/limits-policy.js";
-import { ExactCache } from "../gateway/cache/exact-cache.js";
-import type { Policy } from "../gateway/pipeline.js";
-import type { Scope } from "../gateway/scope.js";
-import { createSemanticApp } from "../gateway/semantic/admin-app.js";
-import { SemanticCache } from "../gateway/semantic/policy.js";
-import { openCacheDatabase, openDatabase } from "../gateway/store/database.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
-import { cacheOf } from "./config/sections/cache.js";
 import { needsKeys, tenantsApart } from "./gateway/authorize.js";
-import { fleetBatches } from "./gateway/batches.js";
-import { lostCharges } from "./gateway/budget-policy.js";
-import { createCacheApp } from "./gateway/cache-admin.js";
-import { cachePathsHandler } from "./gateway/cache-paths.js";
-import { fixedCacheKeys } from "./gateway/cache-policies.js";
-import { createCascadeApp } from "./gateway/cascade-app.js";
-import { defaultDataFolder } from "./gateway/data-folder.js";
-import { Ledger } from "./gateway/ledger.js";
+import { versionWords } from "./gateway/cache-policies.js";
+import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
-import { createPolicies } from "./gateway/policies.js";
-import { Tenants } from "./gateway/tenants.js";
-import { VirtualModels } from "./gateway/virtual-models.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
@@ -40,6 +18,7 @@ import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
+import { changesOf, type Reload } from "./reload.js";
 import type { KeySource } from "./routing/key-source.js";
 import { type LoadPromptReader, PromptKeys } from "./routing/prompt-keys.js";
 import { Keeper } from "./scaling/keeper.js";
@@ -61,16 +40,6 @@ export interface FleetOptions {
   readonly reportFile?: string;
 }
 
-/** Result of a reload, as names of models and keys. */
-export interface Reload {
-  readonly added: readonly string[];
-  readonly removed: readonly string[];
-  /** Models whose instances are replaced by new processes. */
-  readonly replaced: readonly string[];
-  /** Changed keys that take effect only at the next start. */
-  readonly needRestart: readonly string[];
-}
-
 export interface FleetStatus extends InstanceStatus {
   readonly inFlight: number;
 }
@@ -78,39 +47,18 @@ export interface FleetStatus extends InstanceStatus {
 /** Time between two evaluations of the scaling policies. */
 const TICK_MS = 1000;
 
-/** Settings that a reload cannot change: key in the file, by property. */
-const FIXED_AT_START = {
-  host: "host",
-  port: "port",
-  dataFolder: "data-folder",
-  telemetry: "telemetry",
-  logLevel: "log-level",
-  logFormat: "log-format",
-  managedKeys: "managed-keys",
-  oidc: "oidc",
-  ledger: "ledger",
-  alerts: "alerts",
-  hooks: "hooks",
-} as const;
-
 export class Fleet {
   readonly #supervisor: Supervisor;
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
-  readonly #virtual: VirtualModels;
   readonly #metrics: FleetMetrics;
   readonly #promptKeys: PromptKeys;
   readonly #versions: ModelVersions;
+  readonly #gateway: GatewayParts;
   #config: FleetConfig;
-  #tenants: Tenants | undefined;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
-  #policies: readonly Policy[] = [];
-  #ledger: Ledger | undefined;
-  #database: Database.Database | undefined;
-  #cacheDatabase: Database.Database | undefined;
-  #batches: BatchService | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -140,12 +88,21 @@ export class Fleet {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
-      cacheStats: async () => await this.#exactCache()?.stats(),
-      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#virtual.has(name) ? name : undefined),
+      cacheStats: async () => await this.#gateway.exactCache()?.stats(),
+      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#gateway.virtual.has(name) ? name : undefined),
     });
-    createSemanticMetrics(this.#metrics.registry, () => this.#semanticCache()?.status() ?? []);
-    const counts = createRouteMetrics(this.#metrics.registry, () => this.#virtual.reports());
-    this.#virtual = new VirtualModels({ logger, database: () => this.#openDatabase(), counts });
+    createSemanticMetrics(this.#metrics.registry, () => this.#gateway.semanticCache()?.status() ?? []);
+    const counts = createRouteMetrics(this.#metrics.registry, () => this.#gateway.virtual.reports());
+    this.#gateway = new GatewayParts({
+      config: () => this.#config,
+      pool: this.#pool,
+      engineOf: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
+      versions: this.#versions,
+      counts,
+      metrics: this.#metrics,
+      proxy: () => this.#running(),
+      logger,
+    });
   }
 
   /** Listens immediately; instances start in the background. */
@@ -200,7 +157,7 @@ export class Fleet {
   /** Refuses new requests, waits for the running ones, then closes. */
   async drain(): Promise<void> {
     clearInterval(this.#timer);
-    this.#batches?.leave();
+    this.#gateway.leave();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -208,16 +165,10 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#batches?.close();
+    await this.#gateway.closeBatches();
     await this.#proxy?.close();
-    await Promise.all(this.#policies.map((policy) => policy.close?.()));
     this.#versions.close();
-    await this.#ledger?.close();
-    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#tenants?.close()]);
-    this.#database?.close();
-    this.#database = undefined;
-    this.#cacheDatabase?.close();
-    this.#cacheDatabase = undefined;
+    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close(), this.#gateway.close()]);
   }
 
   #isStarted({ name, instances }: ModelSpec): boolean {
@@ -232,37 +183,14 @@ export class Fleet {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
-    const database = () => this.#openDatabase();
-    const usageOf = async (scope: Scope) => await this.#limits().usageOf(scope);
-    const modelOf = (name: string) => this.#pool.modelOf(name) ?? name;
-    const tenants = new Tenants({ config, database, logger, usageOf });
-    this.#tenants = tenants;
-    const authorize = (headers: IncomingHttpHeaders) => tenants.authorize(headers);
-    const lostCharge = lostCharges(config, database);
-    const ledger = new Ledger({ config: () => this.#config, database, logger, modelOf, authorize, lostCharge });
-    this.#ledger = ledger;
-    this.#policies = await createPolicies({
-      config: () => this.#config,
-      database,
-      cacheDatabase: () => this.#openCacheDatabase(),
-      models: {
-        resolve: (name) => this.#pool.modelOf(name),
-        engine: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
-        version: (model) => this.#versions.of(model),
-      },
-      metrics: this.#metrics,
-      ledger,
-      submit: (request, sink) => this.#running().submit(request, sink),
-      virtual: this.#virtual,
-      logger,
-    });
-    const batches = this.#createBatches(tenants);
-    this.#batches = batches;
+    const policies = await this.#gateway.start();
+    const administration = adminHandler(this.#adminTarget());
+    const handlePath = this.#gateway.pathHandler();
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
-      authorize,
+      authorize: (headers) => this.#gateway.authorize(headers),
       pages: () => {
         const { allowedOrigins, host } = this.#config;
         return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
@@ -270,10 +198,10 @@ export class Fleet {
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
-      policies: this.#policies,
-      virtualModels: () => this.#virtual.names(),
+      policies,
+      virtualModels: () => this.#gateway.virtual.names(),
       schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
-      modelOf,
+      modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
@@ -281,73 +209,14 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
-      handleOther: this.#otherPaths({ tenants, ledger, batches }),
+      handleOther: (...request) => administration(...request) || handlePath(...request),
       host: config.host,
       port: config.port,
       logger,
     });
     await this.#apply(config, machine);
-    batches.start();
+    this.#gateway.startBatches();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
-  }
-
-  #otherPaths({ tenants, ledger, batches }: { tenants: Tenants; ledger: Ledger; batches: BatchService }) {
-    const semanticCache = () => this.#semanticCache();
-    const admin = adminHandler(this.#adminTarget(tenants, ledger));
-    const cache = cachePathsHandler({ authorize: (headers) => tenants.authorize(headers), semanticCache });
-    const handlers = [admin, cache, ...[tenants, ledger, batches].map((part) => part.handle.bind(part))];
-    return (...request: Parameters<typeof admin>) => handlers.some((handle) => handle(...request));
-  }
-
-  #adminParts(tenants: Tenants, ledger: Ledger): readonly Hono[] {
-    const semanticCache = this.#semanticCache();
-    const parts = [
-      createCascadeApp(this.#virtual),
-      createCacheApp(this.#exactCache(), (name) => this.#pool.modelOf(name) ?? name),
-      tenants.adminApp(),
-      ledger.adminApp(),
-      semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
-    ];
-    return parts.filter((part) => part !== undefined);
-  }
-
-  #limits(): LimitsPolicy {
-    const limits = this.#policies.find((policy) => policy instanceof LimitsPolicy);
-    if (limits === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
-    return limits;
-  }
-
-  #semanticCache(): SemanticCache | undefined {
-    return this.#policies.find((policy) => policy instanceof SemanticCache);
-  }
-
-  #openCacheDatabase(): Database.Database {
-    this.#cacheDatabase ??= openCacheDatabase(this.#dataFolder);
-    return this.#cacheDatabase;
-  }
-
-  get #dataFolder(): string {
-    const { dataFolder, port } = this.options.config;
-    return dataFolder ?? defaultDataFolder(port);
-  }
-
-  #openDatabase(): Database.Database {
-    this.#database ??= openDatabase(this.#dataFolder);
-    return this.#database;
-  }
-
-  #createBatches(tenants: Tenants): BatchService {
-    return fleetBatches({
-      dataFolder: this.#dataFolder,
-      database: () => this.#openDatabase(),
-      config: () => this.#config,
-      authorize: (headers) => tenants.authorize(headers),
-      pool: this.#pool,
-      nameOf: (name) => this.#pool.modelOf(name) ?? name,
-      virtualModels: () => this.#virtual.names(),
-      proxy: () => this.#running(),
-      logger: this.options.logger,
-    });
   }
 
   async #startTelemetry(): Promise<void> {
@@ -360,18 +229,15 @@ export class Fleet {
   }
 
   async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
-    this.#virtual.configure(config);
+    // Throws before anything changes, if a router's file cannot be read.
+    this.#gateway.virtual.configure(config);
     const planned = planModels(config, machine);
-    const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
-    const added = planned.filter(({ spec }) => !before.has(spec.name));
-    const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
-    const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const changed = Object.entries(FIXED_AT_START)
-      .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
-      .map(([, key]) => key);
-    const needRestart = [...changed, ...fixedCacheKeys(config, this.#config)];
+    const { added, removed, replaced, turned, needRestart } = changesOf(
+      { config: this.#config, planned: this.#planned },
+      { config, planned },
+    );
     this.#config = config;
-    this.#tenants?.configure(config);
+    this.#gateway.configureTenants(config);
     this.#planned = planned;
     this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
@@ -386,12 +252,7 @@ export class Fleet {
     this.#warnOfMemory();
     for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) this.#promptKeys.forget(name);
     for (const { spec } of added) this.#supervisor.addModel(spec);
-    // A model that became attached-only loses its own instances; one that no longer is gets them back.
-    const isTurned = ({ spec, kept }: PlannedModel) =>
-      (before.get(spec.name)?.kept === undefined) !== (kept === undefined);
-    for (const { spec } of planned.filter(
-      (each) => !added.includes(each) && !replaced.includes(each) && isTurned(each),
-    )) {
+    for (const { spec } of turned) {
       const count = this.#keeper.target(spec.name) ?? 0;
       this.#inBackground(`scaling ${spec.name}`, this.#supervisor.setInstances(spec.name, count));
     }
@@ -474,7 +335,7 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget(tenants: Tenants, ledger: Ledger) {
+  #adminTarget() {
     return {
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
@@ -483,7 +344,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
-      parts: this.#adminParts(tenants, ledger),
+      parts: this.#gateway.adminParts(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }
@@ -503,10 +364,6 @@ export class Fleet {
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
   }
 
-  #exactCache(): ExactCache | undefined {
-    return this.#policies.find((policy) => policy instanceof ExactCache);
-  }
-
   #inBackground(what: string, task: Promise<void>): void {
     task.catch((thrown: unknown) => this.options.logger.error({ err: thrown }, `${what} failed`));
   }
@@ -515,17 +372,4 @@ export class Fleet {
     if (this.#proxy === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
     return this.#proxy;
   }
-}
-
-/** What the operator calls the present version of each model. */
-function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
-  const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
-  return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));
-}
-
-/** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */
-function isReplaced(before: PlannedModel | undefined, after: PlannedModel): boolean {
-  if (before === undefined) return false;
-  const ofProcesses = ({ instances, drainTimeoutMs, ...rest }: PlannedModel["spec"]) => rest;
-  return !isDeepStrictEqual(ofProcesses(before.spec), ofProcesses(after.spec));
 }

@@ -1,4 +1,5 @@
 /** What a cascade costs and how good its answers are, beside each model alone and beside random mixing at the same cost. */
+import { uniform } from "../core/random.js";
 import { featuresOf } from "../gateway/cascade/features.js";
 import { judge } from "../gateway/cascade/judges.js";
 import type { RouterFile } from "../gateway/cascade/router-file.js";
@@ -77,7 +78,7 @@ export function figuresOf(
     return { isKept, quality: qualities[index]!, cost };
   });
   const point = measures(items, auditShare);
-  const random = randomOf(pairs.length);
+  const random = uniform(pairs.length);
   const resampled = Array.from({ length: NUM_RESAMPLES }, () =>
     measures(
       items.map(() => items[Math.floor(random() * items.length)]!),
@@ -134,17 +135,6 @@ function measures(items: readonly Item[], auditShare: number) {
     cascadeCost,
     mixingQuality: toSmall * quality.small + (1 - toSmall) * quality.large,
     loss: mean(({ isKept, quality: each }) => Number(isKept && each.small < each.large)),
-  };
-}
-
-/** Mulberry32: the same resamples for the same number of items. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
 }
 

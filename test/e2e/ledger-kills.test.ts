@@ -1,9 +1,11 @@
 /** A gateway that is killed again and again: every answer that a client got is in the ledger once, and what ran is said to be lost. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { FleetProcess, until } from "../helpers/fleet-process.js";
+import type { Json } from "../helpers/json.js";
 import { beginStream, sse, startStandIn } from "../helpers/stand-in.js";
 
 const ROUNDS = 3;
@@ -13,9 +15,6 @@ const ROUND_ANSWERS = 100;
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-ledger-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-// biome-ignore lint/suspicious/noExplicitAny: answers are compared, not computed with
-type Json = any;
 
 test("kill -9 loses no answered request, and counts none twice", { timeout: 120_000 }, async () => {
   const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };

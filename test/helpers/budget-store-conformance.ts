@@ -5,6 +5,7 @@ import { type Claims, claimsOf, type LimitedScope, MAX_MONEY } from "../../src/g
 import type { Operation, Result } from "../../src/gateway/budget/operations.js";
 import type { BudgetStore, ReserveResult } from "../../src/gateway/budget/store.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "../../src/gateway/budget/turn.js";
+import type { DatabaseServer } from "./database-servers.js";
 
 interface StoreBench extends AsyncDisposable {
   /** Another gateway on the same data, with a lease of 30 s. */
@@ -378,6 +379,24 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
         { numRuns: 15 },
       );
     });
+  });
+}
+
+/** What a store in a server of its own does when that server is gone. */
+export function goneServerConformance(server: () => DatabaseServer, open: (url: string) => BudgetStore): void {
+  test("a server that is gone is told at once, and one that is back is used", async () => {
+    const store = open(server().url);
+    const claims = claimsOf([budgetOf("a", 100)]);
+    const reserve = (id: string) => store.reserve({ id, claims, wantMoney: 60, leastMoney: 60, tokens: 0 });
+    expect(await reserve("1")).toMatchObject({ kind: "reserved" });
+    await server().kill();
+    await expect(reserve("2")).rejects.toMatchObject({ code: "budget_store_failed" });
+    await expect(store.settle("1", 60, 0)).rejects.toMatchObject({ code: "budget_store_failed" });
+    await server().restart();
+    const settle = async (): Promise<boolean> => store.settle("1", 60, 0).catch(settle);
+    expect(await settle()).toBe(true);
+    expect(await reserve("3")).toMatchObject({ kind: "refused" });
+    await store.close();
   });
 }
 

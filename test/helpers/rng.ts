@@ -1,17 +1,12 @@
-/** A small seeded generator for tests (mulberry32). */
+/** A small seeded generator for tests. */
+import { uniform } from "../../src/core/random.js";
+
 export class TestRng {
-  #state: number;
+  /** In [0, 1). */
+  readonly next: () => number;
 
   constructor(seed: number) {
-    this.#state = seed >>> 0;
-  }
-
-  /** In [0, 1). */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 0x100000000;
+    this.next = uniform(seed);
   }
 
   /** An integer in [min, max]. */

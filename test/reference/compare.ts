@@ -1,9 +1,11 @@
 /** What the kernel tests share: devices to test, seeded data, a bench to record operations on, and comparison within a stated tolerance. */
+
 import { expect } from "vitest";
 import type { Isa, KernelDevice, KernelLibrary } from "../../src/backend/cpu/library/kernels.js";
 import { loadKernels } from "../../src/backend/cpu/library/load.js";
 import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { Program } from "../../src/backend/program.js";
+import { uniform } from "../../src/core/random.js";
 import { BLOCK_LAYOUT, numberToF16, rowByteLength, type WeightType } from "../../src/formats/dequantize.js";
 import { F16_SCALE_OFFSETS } from "../helpers/tensor-bytes.js";
 import { createReferenceDevice } from "./device.js";
@@ -35,20 +37,9 @@ export function once<T>(compute: () => T): () => T {
   };
 }
 
-/** Uniform numbers in [0, 1): mulberry32. */
-function seededRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let z = Math.imul(state ^ (state >>> 15), state | 1);
-    z = (z + Math.imul(z ^ (z >>> 7), z | 61)) ^ z;
-    return ((z ^ (z >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Standard normal f32 values (Box–Muller). */
 export function normals(count: number, seed: number): Float32Array {
-  const random = seededRandom(seed);
+  const random = uniform(seed);
   return Float32Array.from(
     { length: count },
     () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random()),
@@ -58,7 +49,7 @@ export function normals(count: number, seed: number): Float32Array {
 /** Normal values salted with zeros of both signs, denormals and magnitudes up to `largest`. */
 export function extremes(count: number, seed: number, largest = 1e30): Float32Array {
   const salt = [0, -0, 1e-40, -1e-40, 1e-30, largest, -largest, 1];
-  const random = seededRandom(seed ^ 0x5a17);
+  const random = uniform(seed ^ 0x5a17);
   return normals(count, seed).map((value) => (random() < 0.3 ? salt[Math.floor(random() * salt.length)]! : value));
 }
 
@@ -73,13 +64,13 @@ export function joined(rows: readonly Float32Array[]): Float32Array {
 }
 
 export function integersBelow(limit: number, count: number, seed: number): number[] {
-  const random = seededRandom(seed);
+  const random = uniform(seed);
   return Array.from({ length: count }, () => Math.floor(random() * limit));
 }
 
 /** 0 … count − 1 in a seeded order. */
 export function shuffled(count: number, seed: number): number[] {
-  const random = seededRandom(seed);
+  const random = uniform(seed);
   const order = Array.from({ length: count }, (_, i) => i);
   for (let i = count - 1; i > 0; i--) {
     const j = Math.floor(random() * (i + 1));

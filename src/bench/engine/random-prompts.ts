@@ -1,6 +1,6 @@
 /** Prompts of random token ids, which no cache contains; the same seed gives the same prompts. */
 
-import { generator } from "../workload/random.js";
+import { generator } from "../../core/random.js";
 
 interface PromptShape {
   readonly batch: number;

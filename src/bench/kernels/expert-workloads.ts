@@ -1,8 +1,8 @@
 /** The products of a mixture of experts, for each weight type and number of token rows. */
 
 import type { BufferHandle, WeightStackHandle } from "../../backend/handles.js";
+import { generator } from "../../core/random.js";
 import { BLOCK_LAYOUT, type WeightType } from "../../formats/dequantize.js";
-import { generator } from "../workload/random.js";
 import { inputOf, type MatrixShape, matrixBytes, mixOf, WEIGHT_BYTES, weightsOf } from "./linear-workloads.js";
 import type { KernelWorkload, Recording } from "./workload.js";
 

@@ -1,15 +1,5 @@
 /** Reproducible randomness, so that a benchmark sends the same requests to every server in every run. */
-
-/** A generator of 32-bit values (mulberry32). */
-export function generator(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return (t ^ (t >>> 14)) >>> 0;
-  };
-}
+import { generator } from "../../core/random.js";
 
 /** Combines several numbers into one seed; other numbers or another order give another seed. */
 export function seedFrom(...parts: readonly number[]): number {

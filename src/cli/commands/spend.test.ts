@@ -1,4 +1,5 @@
 /** The command against the ledger of a gateway without instances. */
+
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
@@ -7,8 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { adminTarget } from "../../../test/helpers/admin-target.js";
 import { runMain } from "../../../test/helpers/run-main.js";
-import { Secret } from "../../core/config-values.js";
 import { adminHandler } from "../../fleet/admin.js";
 import { createLedgerApp } from "../../gateway/ledger/ledger-app.js";
 import type { AttemptRow, RequestRow } from "../../gateway/ledger/ledger-rows.js";
@@ -64,16 +65,7 @@ beforeAll(async () => {
   store.close(row(2, "shop", "large", 1n));
   store.close(row(3, "shop", "small", undefined));
   commits.flush();
-  const handle = adminHandler({
-    instances: () => [],
-    drain: async () => {},
-    restart: async () => {},
-    scale: () => ({ instances: 1, limitedBy: undefined }),
-    metrics: async () => ({ text: "", contentType: "text/plain" }),
-    adminKey: () => new Secret("boss"),
-    inBackground: () => {},
-    parts: [createLedgerApp(database)],
-  });
+  const handle = adminHandler(adminTarget([createLedgerApp(database)]));
   server = createServer((incoming, outgoing) => void handle(incoming, outgoing, "r"));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -1,10 +1,11 @@
 /** The commands against the admin API of a gateway without instances. */
+
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { adminTarget } from "../../../test/helpers/admin-target.js";
 import { runMain } from "../../../test/helpers/run-main.js";
-import { Secret } from "../../core/config-values.js";
 import { adminHandler } from "../../fleet/admin.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { createTenantsApp } from "../../gateway/tenants/admin-app.js";
@@ -15,16 +16,7 @@ let url: string;
 let store: TenantStore;
 beforeAll(async () => {
   store = new TenantStore({ database: openDatabase(undefined), now: () => Date.now(), onFailure: () => {} });
-  const handle = adminHandler({
-    instances: () => [],
-    drain: async () => {},
-    restart: async () => {},
-    scale: () => ({ instances: 1, limitedBy: undefined }),
-    metrics: async () => ({ text: "", contentType: "text/plain" }),
-    adminKey: () => new Secret("boss"),
-    inBackground: () => {},
-    parts: [createTenantsApp(() => store)],
-  });
+  const handle = adminHandler(adminTarget([createTenantsApp(() => store)]));
   const missing = getRequestListener(() => new Response(null, { status: 404 }));
   server = createServer((incoming, outgoing) => {
     if (!handle(incoming, outgoing, "r")) void missing(incoming, outgoing);

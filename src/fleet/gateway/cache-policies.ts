@@ -117,3 +117,9 @@ function remembered(
     return known.get(name);
   };
 }
+
+/** What the operator calls the present version of each model. */
+export function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
+  const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
+  return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));
+}

@@ -1,9 +1,11 @@
 /** Guardrails through the real proxy, on every API, whole and streamed. */
+
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import fc from "fast-check";
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
+import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, type Behaviour, beginStream, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
 import { parseConfig } from "../config/read-config.js";
 import { createGuardrails } from "./hook-policies.js";
@@ -12,9 +14,6 @@ const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
-
-// biome-ignore lint/suspicious/noExplicitAny: answers are compared, not computed with
-type Json = any;
 
 async function start(guardrails: string, behaviour: Behaviour = answerJson({})): Promise<TestFleet> {
   const file = `models:\n  - {name: m, attach: [{url: "http://127.0.0.1:1"}]}\nhooks:\n  guardrails:\n${guardrails}`;

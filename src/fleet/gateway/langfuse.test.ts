@@ -1,8 +1,10 @@
 /** Records for Langfuse, through the real proxy and to a server in its place. */
+
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
+import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, beginStream, sse, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
 import { LangfuseQueue } from "../../gateway/hooks/langfuse-queue.js";
 import { parseConfig } from "../config/read-config.js";
@@ -12,9 +14,6 @@ const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
-
-// biome-ignore lint/suspicious/noExplicitAny: answers are compared, not computed with
-type Json = any;
 
 interface Collector {
   readonly url: string;

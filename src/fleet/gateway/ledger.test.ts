@@ -1,6 +1,9 @@
 /** The ledger through the real proxy: what a request leaves behind, and who may read it. */
+
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
+import { adminTarget } from "../../../test/helpers/admin-target.js";
+import type { Json } from "../../../test/helpers/json.js";
 import {
   answerJson,
   type Behaviour,
@@ -33,9 +36,6 @@ models:
   - {name: m, price: {input: "1", cache-read: "0.1", output: 4}, attach: [{url: "http://127.0.0.1:1"}]}
 `;
 
-// biome-ignore lint/suspicious/noExplicitAny: answers are compared, not computed with
-type Json = any;
-
 interface Gateway {
   readonly fleet: TestFleet;
   readonly ledger: Ledger;
@@ -60,16 +60,7 @@ async function start(
   const authorize = authorizeBy(config.apiKeys);
   const modelOf = (name: string) => name;
   const ledger = new Ledger({ config: () => config, database: () => opened, logger, modelOf, authorize });
-  const admin = adminHandler({
-    instances: () => [],
-    drain: async () => {},
-    restart: async () => {},
-    scale: () => ({ instances: 1, limitedBy: undefined }),
-    metrics: async () => ({ text: "", contentType: "text/plain" }),
-    adminKey: () => config.adminKey,
-    inBackground: () => {},
-    parts: [ledger.adminApp()!],
-  });
+  const admin = adminHandler(adminTarget([ledger.adminApp()], () => config.adminKey));
   const fleet = await startFleet(behaviours, {
     proxy: {
       authorize,

@@ -1,9 +1,11 @@
 /** The semantic cache in a whole fleet: configuration, vectors of a model of the fleet, shadow, service, reports and the administrator's page. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
+import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, type Behaviour, beginStream, sse, startStandIn } from "../../../test/helpers/stand-in.js";
 import type { SemanticStatus } from "../../gateway/semantic/counters.js";
 import { parseConfig } from "../config/read-config.js";
@@ -55,9 +57,6 @@ function talker(answerOf: (question: string) => string): Behaviour {
 }
 
 const numbersIn = (question: string) => `It is ${question.match(/\d+/g)?.join(" and ") ?? "unknown"}.`;
-
-// biome-ignore lint/suspicious/noExplicitAny: answers of the administrator's pages, checked by the tests
-type Json = any;
 
 interface Options {
   readonly keys?: string;

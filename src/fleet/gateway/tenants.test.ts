@@ -1,9 +1,12 @@
 /** Managed keys through the real proxy: what an administrator does, and what a key may then do. */
+
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
+import { adminTarget } from "../../../test/helpers/admin-target.js";
+import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { ModelAccess } from "../../gateway/tenants/model-access.js";
@@ -33,9 +36,6 @@ interface Gateway {
   chat(key: string | undefined, body?: object): Promise<readonly [number, unknown]>;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: answers are compared, not computed with
-type Json = any;
-
 async function start(file = FILE, database = openDatabase(undefined)): Promise<Gateway> {
   const config = parseConfig(file, "millrace.yaml", {});
   const logger = pino({ level: "silent" });
@@ -46,16 +46,7 @@ async function start(file = FILE, database = openDatabase(undefined)): Promise<G
     budgets: [{ window: "day", spent: 250_000_000n, reserved: 1n, endsMs: 86_400_000 }],
   };
   const tenants = new Tenants({ config, database: () => database, logger, usageOf: () => usage });
-  const admin = adminHandler({
-    instances: () => [],
-    drain: async () => {},
-    restart: async () => {},
-    scale: () => ({ instances: 1, limitedBy: undefined }),
-    metrics: async () => ({ text: "", contentType: "text/plain" }),
-    adminKey: () => config.adminKey,
-    inBackground: () => {},
-    parts: [tenants.adminApp() ?? []].flat(),
-  });
+  const admin = adminHandler(adminTarget([tenants.adminApp()], () => config.adminKey));
   const fleet = await startFleet([answerJson({ id: "c" })], {
     proxy: {
       authorize: (headers) => tenants.authorize(headers),

@@ -4,14 +4,13 @@ import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { bodyJson, readIncoming } from "../../core/json-body.js";
 import type { OpenTurn } from "../../core/response-state.js";
 import { Cancellation } from "../../gateway/cancellation.js";
-import { DEAF_OBSERVER, type Outcome, type RequestObserver } from "../../gateway/observer.js";
+import type { Outcome, RequestObserver } from "../../gateway/observer.js";
 import type { Ending } from "../../gateway/pipeline.js";
 import type { GatewayRequest, RequestBody } from "../../gateway/request.js";
-import { RequestRecord } from "../../gateway/usage/record.js";
 import type { Arrival, ExchangeContext } from "./arrival.js";
 import { ClientSink } from "./client-sink.js";
+import { gatewayRequest } from "./gateway-request.js";
 import { KeeperSink } from "./keeper-sink.js";
-import { modelOf } from "./request-terms.js";
 import { logFailure, respondWithError } from "./respond.js";
 
 export class Exchange {
@@ -51,28 +50,10 @@ export class Exchange {
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
-    const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
-    const isStream = body.stream === true;
-    const start = { requestId: id, path, model, tenant, isStream, headers };
-    const observer = (options.observer ?? DEAF_OBSERVER).started(start);
-    this.#observer = observer;
-    const record = new RequestRecord();
     const cancellation = this.#cancellation;
-    const request = {
-      id,
-      url,
-      path,
-      route,
-      headers,
-      bytes,
-      body,
-      model,
-      caller,
-      isStream,
-      cancellation,
-      observer,
-      record,
-    };
+    const parts = { id, url, path, route, headers, bytes, body, caller, cancellation };
+    const request = gatewayRequest(options, parts);
+    this.#observer = request.observer;
     return { request, turn };
   }
 

@@ -5,12 +5,12 @@ import { bodyJson } from "../../core/json-body.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import { routeOf } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";
-import { DEAF_OBSERVER, DEAF_REQUEST } from "../../gateway/observer.js";
+import { DEAF_REQUEST } from "../../gateway/observer.js";
 import type { Ending } from "../../gateway/pipeline.js";
 import type { Caller, RequestBody } from "../../gateway/request.js";
-import { RequestRecord } from "../../gateway/usage/record.js";
+import type { RequestRecord } from "../../gateway/usage/record.js";
 import type { ExchangeContext } from "./arrival.js";
-import { modelOf } from "./request-terms.js";
+import { gatewayRequest } from "./gateway-request.js";
 
 export interface OwnRequest {
   readonly id: string;
@@ -23,8 +23,6 @@ export interface OwnRequest {
   /** On whose behalf. */
   readonly caller: Caller;
   readonly cancellation: Cancellation;
-  /** Absent: the request is not counted among the clients'. */
-  readonly isObserved?: boolean;
   readonly record?: RequestRecord;
 }
 
@@ -33,29 +31,12 @@ export async function submitOwn(
   own: OwnRequest,
   sink: AnswerSink,
 ): Promise<Ending> {
-  const { id, path, body, caller, cancellation, headers = {}, isObserved = false } = own;
+  const { id, path, body, caller, cancellation, headers = {} } = own;
   const route = routeOf(path);
   if (route === undefined) throw new MillraceError("not_found", `expected a path of the API, got ${path.slice(0, 80)}`);
-  const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
-  const isStream = body.stream === true;
-  const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };
-  const observer = isObserved ? (options.observer ?? DEAF_OBSERVER).started(start) : DEAF_REQUEST;
-  const record = own.record ?? new RequestRecord();
   const bytes = own.bytes ?? Buffer.from(bodyJson(body));
-  const request = {
-    id,
-    url: path,
-    path,
-    route,
-    headers,
-    bytes,
-    body,
-    model,
-    caller,
-    isStream,
-    cancellation,
-    observer,
-    record,
-  };
-  return await handle(request, sink);
+  // Metrics and traces count the requests of clients only.
+  const terms = { caller, cancellation, observer: DEAF_REQUEST, record: own.record };
+  const parts = { id, url: path, path, route, headers, bytes, body, ...terms };
+  return await handle(gatewayRequest(options, parts), sink);
 }

@@ -1,20 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { uniform } from "../../core/random.js";
 import { addToAlarm, addToMean, evidenceOf, meanOf, newAlarm, newMean } from "./confidence.js";
-
-/** Mulberry32: the same numbers in every run. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 describe("the confidence sequence", () => {
   test.each([0.005, 0.05, 0.5])("a mean of %d is missed at some time in at most 5 % of runs", (mean) => {
-    const random = randomOf(7);
+    const random = uniform(7);
     let numMissed = 0;
     for (let run = 0; run < 400; run++) {
       const state = newMean();
@@ -30,7 +20,7 @@ describe("the confidence sequence", () => {
   });
 
   test("it narrows around the plain mean", () => {
-    const random = randomOf(3);
+    const random = uniform(3);
     const state = newMean();
     for (let i = 0; i < 5000; i++) addToMean(state, Number(random() < 0.02), 0.05);
     const { mean, low, high } = meanOf(state, 0.05);
@@ -53,7 +43,7 @@ describe("the alarm", () => {
   };
 
   test("at the bound it comes once in at least a thousand values", () => {
-    const random = randomOf(11);
+    const random = uniform(11);
     const runs = Array.from({ length: 200 }, () => Math.min(5000, firstAlarm(random, 0.05, 0.05, 5000)));
     // Runs that were cut count as 5,000, so the true mean is greater still.
     expect(runs.reduce((sum, each) => sum + each, 0) / runs.length).toBeGreaterThan(1000);
@@ -64,7 +54,7 @@ describe("the alarm", () => {
     [0.2, 110],
     [1, 8],
   ])("a loss of %d is noticed within %d values on average, even after a good year", (mean, within) => {
-    const random = randomOf(5);
+    const random = uniform(5);
     const delays = Array.from({ length: 200 }, () => firstAlarm(random, mean, 0.05, 10_000, 3000));
     expect(delays.reduce((sum, each) => sum + each, 0) / delays.length).toBeLessThan(within);
   });

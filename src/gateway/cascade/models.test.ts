@@ -1,21 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { uniform } from "../../core/random.js";
 import { calibrated, fitIsotonic } from "./isotonic.js";
 import { fitLogistic, logisticScore } from "./logistic.js";
 
-/** Mulberry32: the same numbers in every run. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 test("logistic regression finds the weights that made the labels", () => {
-  const random = randomOf(1);
+  const random = uniform(1);
   const rows = Array.from({ length: 20_000 }, () => [random() * 2 - 1, random() * 2 - 1, random() * 2 - 1]);
   const labels = rows.map(([a, b]) => Number(random() < 1 / (1 + Math.exp(-(2 * a! - b! + 0.5)))));
   const fitted = fitLogistic(rows, labels, 1);
@@ -60,7 +50,7 @@ test("calibrated probabilities rise with the score, and stay inside 0 and 1", ()
 });
 
 test("calibration maps a skewed score to the rates it stands for", () => {
-  const random = randomOf(2);
+  const random = uniform(2);
   const scores = Array.from({ length: 20_000 }, () => random());
   const labels = scores.map((score) => Number(random() < score ** 3));
   const isotonic = fitIsotonic(scores, labels);

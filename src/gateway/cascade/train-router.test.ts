@@ -1,23 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { uniform } from "../../core/random.js";
 import { FEATURE_NAMES, featuresOf } from "./features.js";
 import { parseRouter, ROUTER_VERSION, routerScore } from "./router-file.js";
 import { binomialCdf, chooseFloor, type Example, trainRouter } from "./train-router.js";
 
-/** Mulberry32: the same numbers in every run. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Answers whose mean log-probability says how often they are right. */
 function examplesOf(seed: number, count: number): Example[] {
-  const random = randomOf(seed);
+  const random = uniform(seed);
   return Array.from({ length: count }, () => {
     const logprob = -2 * random() ** 2;
     const tokens = Array.from({ length: 10 }, () => logprob);
@@ -68,7 +58,7 @@ describe("a trained router", () => {
 });
 
 test("labels that nothing explains keep nothing", () => {
-  const random = randomOf(3);
+  const random = uniform(3);
   const noise = examplesOf(4, 600).map(({ features }) => ({ features, isAsGood: Number(random() < 0.5) }));
   expect(trainRouter(noise, 0.02).keptShare).toBeLessThan(0.05);
 });

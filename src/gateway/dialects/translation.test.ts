@@ -29,14 +29,16 @@ interface Course {
   readonly path: string;
 }
 
-const COURSES: readonly Course[] = [CHAT, MESSAGES].flatMap((path) => [
-  ...(["openai", "anthropic", "google", "bedrock"] as const).map((engine) => ({
-    name: `${engine} for ${path}`,
-    provider: provider(engine),
-    path,
-  })),
-  { name: `invoke for ${path}`, provider: provider("bedrock", "invoke"), path },
-]);
+const PROVIDERS: Readonly<Record<string, Provider>> = {
+  openai: provider("openai"),
+  anthropic: provider("anthropic"),
+  google: provider("google"),
+  bedrock: provider("bedrock"),
+  invoke: provider("bedrock", "invoke"),
+};
+const COURSES = [CHAT, MESSAGES].flatMap((path) =>
+  Object.entries(PROVIDERS).map(([name, each]): Course => ({ name: `${name} for ${path}`, provider: each, path })),
+);
 
 function translationOf({ provider: asked, path }: Course, isStream: boolean): Translation {
   const body = {

@@ -1,0 +1,190 @@
+/** The gateway of a running fleet: its policies with their databases, its tenants, ledger and batches, and the paths that they serve. */
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { Hono } from "hono";
+import type Database from "libsql";
+import type { Logger } from "pino";
+import { MillraceError } from "../../core/errors.js";
+import type { BatchService } from "../../gateway/batches/service.js";
+import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
+import { ExactCache } from "../../gateway/cache/exact-cache.js";
+import type { RouteCounts } from "../../gateway/cascade/cascade-report.js";
+import type { Policy } from "../../gateway/pipeline.js";
+import type { Caller } from "../../gateway/request.js";
+import { createSemanticApp } from "../../gateway/semantic/admin-app.js";
+import { SemanticCache } from "../../gateway/semantic/policy.js";
+import { openCacheDatabase, openDatabase } from "../../gateway/store/database.js";
+import type { FleetConfig } from "../config/schema.js";
+import type { RunningProxy } from "../proxy/proxy.js";
+import type { EngineName } from "../upstream/engine.js";
+import type { NamedPool } from "../upstream/named-pool.js";
+import { fleetBatches } from "./batches.js";
+import { lostCharges } from "./budget-policy.js";
+import { createCacheApp } from "./cache-admin.js";
+import { cachePathsHandler } from "./cache-paths.js";
+import { createCascadeApp } from "./cascade-app.js";
+import { defaultDataFolder } from "./data-folder.js";
+import { Ledger } from "./ledger.js";
+import type { ModelVersions } from "./model-versions.js";
+import { createPolicies } from "./policies.js";
+import type { PolicyContext } from "./policy-context.js";
+import { Tenants } from "./tenants.js";
+import { VirtualModels } from "./virtual-models.js";
+
+interface GatewayOptions {
+  /** The configuration now: a reload replaces it. */
+  readonly config: () => FleetConfig;
+  readonly pool: NamedPool;
+  /** Engine of a model, by the model's own name. */
+  readonly engineOf: (model: string) => EngineName | undefined;
+  readonly versions: ModelVersions;
+  readonly counts: RouteCounts;
+  readonly metrics: PolicyContext["metrics"];
+  readonly proxy: () => RunningProxy;
+  readonly logger: Logger;
+}
+
+/** @returns whether the request's path is one of theirs */
+type HandlePath = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
+
+export class GatewayParts {
+  readonly virtual: VirtualModels;
+  readonly #tenants: Tenants;
+  readonly #ledger: Ledger;
+  readonly #batches: BatchService;
+  readonly #dataFolder: string;
+  readonly #modelOf: (name: string) => string;
+  #policies: readonly Policy[] = [];
+  #database: Database.Database | undefined;
+  #cacheDatabase: Database.Database | undefined;
+
+  constructor(private readonly options: GatewayOptions) {
+    const { config, pool, counts, proxy, logger } = options;
+    const atStart = config();
+    const database = () => this.#openDatabase();
+    const modelOf = (name: string) => pool.modelOf(name) ?? name;
+    const authorize = (headers: IncomingHttpHeaders) => this.authorize(headers);
+    this.#dataFolder = atStart.dataFolder ?? defaultDataFolder(atStart.port);
+    this.#modelOf = modelOf;
+    this.virtual = new VirtualModels({ logger, database, counts });
+    this.#tenants = new Tenants({
+      config: atStart,
+      database,
+      logger,
+      usageOf: async (scope) => await this.#limits().usageOf(scope),
+    });
+    const lostCharge = lostCharges(atStart, database);
+    this.#ledger = new Ledger({ config, database, logger, modelOf, authorize, lostCharge });
+    this.#batches = fleetBatches({
+      dataFolder: this.#dataFolder,
+      database,
+      config,
+      authorize,
+      pool,
+      nameOf: modelOf,
+      virtualModels: () => this.virtual.names(),
+      proxy,
+      logger,
+    });
+  }
+
+  /** Makes the policies. @returns them, from the first to see a request to the last */
+  async start(): Promise<readonly Policy[]> {
+    const { config, pool, engineOf, versions, metrics, proxy, logger } = this.options;
+    this.#policies = await createPolicies({
+      config,
+      database: () => this.#openDatabase(),
+      cacheDatabase: () => this.#openCacheDatabase(),
+      models: {
+        resolve: (name) => pool.modelOf(name),
+        engine: engineOf,
+        version: (model) => versions.of(model),
+      },
+      metrics,
+      ledger: this.#ledger,
+      submit: (request, sink) => proxy().submit(request, sink),
+      virtual: this.virtual,
+      logger,
+    });
+    return this.#policies;
+  }
+
+  /** Goes on with the batches. To call when requests can be answered. */
+  startBatches(): void {
+    this.#batches.start();
+  }
+
+  authorize(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
+    return this.#tenants.authorize(headers);
+  }
+
+  /** Takes over the keys of a configuration that was read again. */
+  configureTenants(config: FleetConfig): void {
+    this.#tenants.configure(config);
+  }
+
+  exactCache(): ExactCache | undefined {
+    return this.#policies.find((policy) => policy instanceof ExactCache);
+  }
+
+  semanticCache(): SemanticCache | undefined {
+    return this.#policies.find((policy) => policy instanceof SemanticCache);
+  }
+
+  /** Handles the paths of clients that no instance serves. */
+  pathHandler(): HandlePath {
+    const authorize = (headers: IncomingHttpHeaders) => this.authorize(headers);
+    const cache = cachePathsHandler({ authorize, semanticCache: () => this.semanticCache() });
+    const parts = [this.#tenants, this.#ledger, this.#batches];
+    return (...request) => cache(...request) || parts.some((part) => part.handle(...request));
+  }
+
+  /** Paths under /admin. To call after `start`. */
+  adminParts(): readonly Hono[] {
+    const semanticCache = this.semanticCache();
+    const parts = [
+      createCascadeApp(this.virtual),
+      createCacheApp(this.exactCache(), this.#modelOf),
+      this.#tenants.adminApp(),
+      this.#ledger.adminApp(),
+      semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
+    ];
+    return parts.filter((part) => part !== undefined);
+  }
+
+  /** Begins no further lines of batches. */
+  leave(): void {
+    this.#batches.leave();
+  }
+
+  /** Stops what makes requests of its own. To call before the proxy closes. */
+  async closeBatches(): Promise<void> {
+    await this.#batches.close();
+  }
+
+  /** To call when no request runs any more. */
+  async close(): Promise<void> {
+    await Promise.all(this.#policies.map((policy) => policy.close?.()));
+    await this.#ledger.close();
+    await this.#tenants.close();
+    this.#database?.close();
+    this.#database = undefined;
+    this.#cacheDatabase?.close();
+    this.#cacheDatabase = undefined;
+  }
+
+  #limits(): LimitsPolicy {
+    const limits = this.#policies.find((policy) => policy instanceof LimitsPolicy);
+    if (limits === undefined) throw new MillraceError("internal_error", "expected a started gateway, got none");
+    return limits;
+  }
+
+  #openDatabase(): Database.Database {
+    this.#database ??= openDatabase(this.#dataFolder);
+    return this.#database;
+  }
+
+  #openCacheDatabase(): Database.Database {
+    this.#cacheDatabase ??= openCacheDatabase(this.#dataFolder);
+    return this.#cacheDatabase;
+  }
+}

@@ -1,0 +1,35 @@
+/** Makes the request that policies see, whoever asks: a client, or the gateway itself. */
+import type { IncomingHttpHeaders } from "node:http";
+import type { Route } from "../../gateway/api/routes.js";
+import type { Cancellation } from "../../gateway/cancellation.js";
+import { DEAF_OBSERVER, type RequestObserver } from "../../gateway/observer.js";
+import type { Caller, GatewayRequest, RequestBody } from "../../gateway/request.js";
+import { RequestRecord } from "../../gateway/usage/record.js";
+import type { ProxyOptions } from "./options.js";
+import { modelOf } from "./request-terms.js";
+
+interface RequestParts {
+  readonly id: string;
+  readonly url: string;
+  readonly path: string;
+  readonly route: Route;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
+  readonly body: RequestBody;
+  readonly caller: Caller;
+  readonly cancellation: Cancellation;
+  /** Absent: the proxy's observer is told of the request. */
+  readonly observer?: RequestObserver | undefined;
+  /** Absent: a new one. */
+  readonly record?: RequestRecord | undefined;
+}
+
+/** Throws model_not_found if the request names no model of the fleet. */
+export function gatewayRequest(options: ProxyOptions, parts: RequestParts): GatewayRequest {
+  const { id, path, headers, body, caller } = parts;
+  const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
+  const isStream = body.stream === true;
+  const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };
+  const observer = parts.observer ?? (options.observer ?? DEAF_OBSERVER).started(start);
+  return { ...parts, model, isStream, observer, record: parts.record ?? new RequestRecord() };
+}

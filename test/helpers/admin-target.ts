@@ -1,0 +1,20 @@
+/** The administrator's view of a fleet without instances, for tests of single parts of the gateway. */
+import type { Hono } from "hono";
+import { Secret } from "../../src/core/config-values.js";
+import type { AdminTarget } from "../../src/fleet/admin.js";
+
+export function adminTarget(
+  parts: readonly (Hono | undefined)[],
+  adminKey: AdminTarget["adminKey"] = () => new Secret("boss"),
+): AdminTarget {
+  return {
+    instances: () => [],
+    drain: async () => {},
+    restart: async () => {},
+    scale: () => ({ instances: 1, limitedBy: undefined }),
+    metrics: async () => ({ text: "", contentType: "text/plain" }),
+    adminKey,
+    inBackground: () => {},
+    parts: parts.filter((part) => part !== undefined),
+  };
+}
