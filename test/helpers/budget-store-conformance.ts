@@ -1,4 +1,8 @@
-/** What every store of limits must do, whatever keeps its numbers. */
+/**
+ * What every store of limits must do, whatever keeps its numbers.
+ *
+ * size: one list of demands, which three stores run
+ */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Claims, claimsOf, type LimitedScope, MAX_MONEY } from "../../src/gateway/budget/claims.js";
