@@ -24,6 +24,8 @@ export interface Caller {
   readonly scopes?: readonly Scope[] | undefined;
   /** The caller's key or token is the gateway's business only, and is not sent to instances. */
   readonly isKeyHidden?: boolean | undefined;
+  /** Patterns of the models that the caller's token allows, of which `allowsModel` takes account. Absent: there is no token, or it allows all. */
+  readonly tokenModels?: readonly string[] | undefined;
   /** Whether the caller may use the model of a name. Absent: any. */
   readonly allowsModel?: ((model: string) => boolean) | undefined;
 }

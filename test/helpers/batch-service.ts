@@ -1,4 +1,5 @@
 /** Files and batches behind a port, with lines that a test answers, in a folder that a test can copy as a killed process would leave it. */
+
 import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,8 +10,10 @@ import type { AnswerSink } from "../../src/gateway/answer.js";
 import type { ModelLoad } from "../../src/gateway/batches/pace.js";
 import type { LineSubmission, SubmitLine } from "../../src/gateway/batches/run-line.js";
 import { BatchService, type BatchSettings } from "../../src/gateway/batches/service.js";
+import type { CallerOf } from "../../src/gateway/caller-identity.js";
 import type { Caller } from "../../src/gateway/request.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
+import { assertMayUse } from "../../src/gateway/tenants/model-access.js";
 import { recordingLogger } from "./fake-server.js";
 
 const BATCH_SETTINGS: BatchSettings = {
@@ -42,6 +45,8 @@ interface Options {
   readonly load?: () => ModelLoad;
   readonly nowMs?: () => number;
   readonly authorize?: (headers: IncomingHttpHeaders) => Caller;
+  /** By default every caller goes on as it is, with all rights. */
+  readonly callerOf?: CallerOf;
 }
 
 /** An answer as an engine gives it. */
@@ -72,7 +77,9 @@ export async function startBatchService(options: Options = {}): Promise<BatchSer
     settings: () => ({ ...BATCH_SETTINGS, ...settings() }),
     authorize: options.authorize ?? (() => ({ tenant: "t" })),
     submit,
-    modelOf: ({ model }) => {
+    callerOf: options.callerOf ?? (({ tenant }) => ({ tenant })),
+    modelOf: ({ model }, caller) => {
+      assertMayUse(caller, String(model), (name) => name);
       if (typeof model === "string" && model.startsWith("m")) return model;
       throw new MillraceError("model_not_found", "expected the model to be m, got another");
     },
@@ -106,4 +113,61 @@ export async function startBatchService(options: Options = {}): Promise<BatchSer
       if (existsSync(folder)) rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** A line for chats, with its id as `user`. */
+export const batchLine = (id: string, body: object = {}): string =>
+  JSON.stringify({
+    custom_id: id,
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: { model: "m", user: id, ...body },
+  });
+
+export const errorOf = ({ json }: { json: Json }): unknown => (json.error as Json | undefined)?.code;
+
+/** Calls of the service that runs at the time of the call. */
+export function batchClient(service: () => BatchServiceTest) {
+  async function call(method: string, path: string, body?: object | FormData, headers: Record<string, string> = {}) {
+    const sent = body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) };
+    const answer = await fetch(service().url + path, { method, headers, ...sent });
+    const text = await answer.text();
+    const isJson = answer.headers.get("content-type")?.startsWith("application/json") === true;
+    return {
+      status: answer.status,
+      headers: answer.headers,
+      text,
+      json: (isJson ? JSON.parse(text) : {}) as Json,
+    };
+  }
+
+  /** A file to upload, whose name is hostile. */
+  const form = (content: string | Buffer, fields: Record<string, string> = { purpose: "batch" }): FormData => {
+    const data = new FormData();
+    for (const [name, value] of Object.entries(fields)) data.set(name, value);
+    data.set("file", new Blob([new Uint8Array(Buffer.from(content as string))]), "a\u0000/../b.jsonl");
+    return data;
+  };
+
+  /** @returns the new batch's id */
+  async function start(lines: readonly string[], headers: Record<string, string> = {}): Promise<string> {
+    const file = await call("POST", "/v1/files", form(lines.join("\n")), headers);
+    const body = { input_file_id: file.json.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
+    const created = await call("POST", "/v1/batches", body, headers);
+    if (created.json.object !== "batch") throw new Error(`expected a batch, got ${created.text}`);
+    return String(created.json.id);
+  }
+
+  async function ended(id: string, headers: Record<string, string> = {}): Promise<Json> {
+    for (let i = 0; i < 2000; i++) {
+      const { json } = await call("GET", `/v1/batches/${id}`, undefined, headers);
+      if (["completed", "failed", "expired", "cancelled"].includes(String(json.status))) return json;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    throw new Error("the batch did not end in 10 s");
+  }
+
+  return { call, form, start, ended };
 }

@@ -175,7 +175,7 @@ class FileRun {
 async function readRequest(bytes: Buffer | undefined): Promise<{ readonly line: LineRequest; readonly path: string }> {
   if (bytes === undefined) throw new LineError("line_too_long", `expected at most ${MAX_LINE_BYTES} bytes, got more`);
   const path = urlOf(bytes) ?? "";
-  const line = await readLine(bytes, { kind: "openai", endpoint: path, tenant: "", modelOf: () => "" });
+  const line = await readLine(bytes, { kind: "openai", endpoint: path, caller: { tenant: "" }, modelOf: () => "" });
   if (BATCH_ENDPOINTS.includes(path)) return { line, path };
   const got = JSON.stringify(path.slice(0, 80));
   throw new LineError("url_mismatch", `expected a url out of ${BATCH_ENDPOINTS.join(", ")}, got ${got}`, "url");

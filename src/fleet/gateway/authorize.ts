@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { createKeyCheck, givenKeys, noValidKey } from "../../core/api-keys.js";
 import { keepsApart } from "../../core/cache-scope.js";
 import type { Secret } from "../../core/config-values.js";
+import type { CallerIdentity } from "../../gateway/caller-identity.js";
 import type { Caller } from "../../gateway/request.js";
 import type { Scope } from "../../gateway/scope.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -84,6 +85,21 @@ export function authorizeWith(
   };
 }
 
+/** Finds the callers of the file's keys by their identities; without any keys, everybody. @returns undefined if the key is no longer in the file */
+export function fileCallers(
+  config: Pick<FleetConfig, "apiKeys" | "isolateApiKeys" | "managedKeys" | "oidc">,
+): (identity: CallerIdentity) => Caller | undefined {
+  const own = authorizeBy(config.apiKeys, tenantsApart(config));
+  return ({ tenant, scopes = [] }) => {
+    if (tenant === "" && !needsKeys(config)) return own({});
+    const ids = scopes.join("\n");
+    const found = config.apiKeys.find((each) => {
+      return each.tenant === tenant && (each.scopes ?? []).map(({ id }) => id).join("\n") === ids;
+    });
+    return found === undefined ? undefined : own({ "x-api-key": found.key.reveal() });
+  };
+}
+
 function ownCaller(own: ReturnType<typeof authorizeBy>, text: string): Caller | undefined {
   try {
     return own({ "x-api-key": text });
@@ -93,7 +109,7 @@ function ownCaller(own: ReturnType<typeof authorizeBy>, text: string): Caller | 
 }
 
 /** The same caller, with the cached prefixes of everybody. */
-function shared(caller: Caller | Promise<Caller>): Caller | Promise<Caller> {
+export function shared(caller: Caller | Promise<Caller>): Caller | Promise<Caller> {
   if (caller instanceof Promise) return caller.then((each) => shared(each));
   return caller.cacheScope === undefined ? caller : { ...caller, cacheScope: undefined };
 }

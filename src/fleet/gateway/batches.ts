@@ -3,12 +3,13 @@ import { join } from "node:path";
 import { BACKGROUND_HEADER } from "../../core/background.js";
 import type { ModelLoad } from "../../gateway/batches/pace.js";
 import { BatchService, type BatchServiceOptions, type BatchSettings } from "../../gateway/batches/service.js";
+import { assertMayUse } from "../../gateway/tenants/model-access.js";
 import type { FleetConfig } from "../config/schema.js";
 import type { RunningProxy } from "../proxy/proxy.js";
 import { modelOf } from "../proxy/request-terms.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 
-interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "authorize" | "logger"> {
+interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "authorize" | "callerOf" | "logger"> {
   readonly dataFolder: string;
   readonly config: () => FleetConfig;
   readonly pool: UpstreamPool;
@@ -26,7 +27,11 @@ export function fleetBatches(options: FleetBatchesOptions): BatchService {
     folder: join(dataFolder, "batches"),
     settings: () => settingsOf(config()),
     submit: (line, sink) => proxy().submit({ ...line, headers: { ...line.headers, [BACKGROUND_HEADER]: "1" } }, sink),
-    modelOf: (body) => modelOf(body, pool.models(), nameOf, options.virtualModels()),
+    modelOf: (body, caller) => {
+      const model = modelOf(body, pool.models(), nameOf, options.virtualModels());
+      assertMayUse(caller, model, nameOf);
+      return model;
+    },
     loadOf: (model) => {
       // A line for a virtual model may go to any.
       const models = options.virtualModels().includes(model) ? pool.models() : [model];

@@ -79,6 +79,7 @@ export class GatewayParts {
       database,
       config,
       authorize,
+      callerOf: (identity) => this.#tenants.callerOf(identity),
       pool,
       nameOf: modelOf,
       virtualModels: () => this.virtual.names(),

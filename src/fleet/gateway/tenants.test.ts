@@ -8,6 +8,7 @@ import { afterEach, expect, test } from "vitest";
 import { adminTarget } from "../../../test/helpers/admin-target.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { type CallerIdentity, identityOf } from "../../gateway/caller-identity.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { ModelAccess } from "../../gateway/tenants/model-access.js";
 import type { ScopeUsage } from "../../gateway/tenants/own-key.js";
@@ -31,6 +32,7 @@ models:
 
 interface Gateway {
   readonly fleet: TestFleet;
+  readonly tenants: Tenants;
   admin(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly body: Json }>;
   /** Status of a chat request, and its error's code. */
   chat(key: string | undefined, body?: object): Promise<readonly [number, unknown]>;
@@ -60,6 +62,7 @@ async function start(file = FILE, database = openDatabase(undefined)): Promise<G
   });
   return {
     fleet,
+    tenants,
     admin: async (method, path, body) => {
       const answer = await fetch(`${fleet.proxy.url}/admin${path}`, {
         method,
@@ -113,6 +116,29 @@ test("models are allowed where the organisation, the team and the key allow them
   // A deleted team takes its keys along.
   await admin("DELETE", "/teams/acme/search");
   expect(await chat(made.key)).toEqual([401, "invalid_api_key"]);
+});
+
+test("work that goes on without its request has the rights that its caller has now", async () => {
+  const { admin, tenants } = await start();
+  await admin("POST", "/orgs", { id: "acme" });
+  const { body: made } = await admin("POST", "/keys", { name: "k", org: "acme", models: ["m"] });
+  const identify = async (key: string) => {
+    const identity = identityOf(await tenants.authorize({ "x-api-key": key }));
+    return JSON.parse(JSON.stringify(identity)) as CallerIdentity;
+  };
+  const [managed, ofFile] = [await identify(made.key), await identify("sk-search")];
+  for (const [identity, key] of [
+    [managed, made.key],
+    [ofFile, "sk-search"],
+  ] as const) {
+    expect(await tenants.callerOf(identity)).toEqual(await tenants.authorize({ "x-api-key": key }));
+  }
+  await admin("PATCH", `/keys/${made.id}`, { models: ["other"] });
+  expect((await tenants.callerOf(managed)).allowsModel?.("m")).toBe(false);
+  await admin("DELETE", `/keys/${made.id}`);
+  expect(() => tenants.callerOf(managed)).toThrow(/expected a key that is still valid/);
+  tenants.configure(parseConfig(FILE.replace("sk-search", "sk-other").replace("search", "find"), "millrace.yaml", {}));
+  expect(() => tenants.callerOf(ofFile)).toThrow(/expected a key that is still valid/);
 });
 
 test("a rotated key's old text is valid for the grace period only", async () => {
@@ -225,7 +251,7 @@ test("tokens of a provider are callers of the organisations that exist", async (
       .setAudience("gw")
       .setExpirationTime("1h")
       .sign(privateKey);
-  const { admin, chat, fleet } = await start(FILE + oidc);
+  const { admin, chat, fleet, tenants } = await start(FILE + oidc);
   const token = await sign({ org: "acme", team: "search" });
   expect(await chat(token)).toEqual([403, "forbidden"]);
   await admin("POST", "/orgs", { id: "acme" });
@@ -237,11 +263,15 @@ test("tokens of a provider are callers of the organisations that exist", async (
     [200, undefined],
   ]);
   expect(fleet.standIns[0]!.received.map(({ headers }) => headers.authorization)).toEqual([undefined, undefined]);
+  const ofTeam = await tenants.authorize({ "x-api-key": await sign({ org: "acme", team: "search" }) });
+  expect(await tenants.callerOf(identityOf(ofTeam))).toEqual(ofTeam);
   expect(await chat(`${token.slice(0, -4)}AAAA`)).toEqual([401, "invalid_api_key"]);
   expect(await chat("sk-search")).toEqual([200, undefined]);
   // Without managed organisations, each is a tenant of its own.
   const open = await start(FILE.replace("managed-keys: true\n", "") + oidc);
   expect(await open.chat(await sign({ org: "nobody" }))).toEqual([200, undefined]);
+  const outsider = await open.tenants.authorize({ "x-api-key": await sign({ org: "nobody" }) });
+  expect(await open.tenants.callerOf(identityOf(outsider))).toEqual(outsider);
   const shown = await fetch(`${open.fleet.proxy.url}/v1/key`, {
     headers: { authorization: `Bearer ${await sign({ org: "nobody" })}` },
   });

@@ -6,15 +6,17 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { OPENAI } from "../../gateway/api/dialect.js";
+import type { CallerIdentity } from "../../gateway/caller-identity.js";
 import type { Caller } from "../../gateway/request.js";
 import { createTenantsApp } from "../../gateway/tenants/admin-app.js";
+import { ORG_TENANT_PREFIX } from "../../gateway/tenants/key-index.js";
 import { modelFilter } from "../../gateway/tenants/model-globs.js";
 import { isToken, OidcTokens, type TokenClaims } from "../../gateway/tenants/oidc.js";
 import { OWN_KEY_PATH, ownKey, type UsageOf } from "../../gateway/tenants/own-key.js";
 import { TenantStore } from "../../gateway/tenants/tenant-store.js";
 import type { FleetConfig } from "../config/schema.js";
 import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
-import { authorizeWith, type CallerSources, hasTenants } from "./authorize.js";
+import { authorizeWith, type CallerSources, fileCallers, hasTenants, shared, tenantsApart } from "./authorize.js";
 
 interface TenantsOptions {
   /** As of the start: `managed-keys` and `oidc` do not change. */
@@ -26,6 +28,8 @@ interface TenantsOptions {
   readonly usageOf?: UsageOf | undefined;
 }
 
+/** Tenants that only tokens name: those of the configuration have no such prefix. */
+const TOKEN_TENANT_PREFIX = "oidc:";
 const TOKEN_SECRET = "token-cache-scope";
 
 export class Tenants {
@@ -34,6 +38,8 @@ export class Tenants {
   readonly #tokens: OidcTokens | undefined;
   readonly #tokenSecret: Promise<string> | undefined;
   #authorize: ReturnType<typeof authorizeWith>;
+  #fileCaller: ReturnType<typeof fileCallers>;
+  #isApart: boolean;
 
   constructor(private readonly options: TenantsOptions) {
     const { config, database, logger } = options;
@@ -54,11 +60,16 @@ export class Tenants {
       tokens: oidc === undefined ? undefined : (text) => this.#callerOfToken(text),
     };
     this.#authorize = authorizeWith(config, this.#sources);
+    this.#fileCaller = fileCallers(config);
+    this.#isApart = tenantsApart(config);
   }
 
   /** Takes over the keys of a file that was read again. */
   configure({ apiKeys, isolateApiKeys }: FleetConfig): void {
-    this.#authorize = authorizeWith({ ...this.options.config, apiKeys, isolateApiKeys }, this.#sources);
+    const config = { ...this.options.config, apiKeys, isolateApiKeys };
+    this.#authorize = authorizeWith(config, this.#sources);
+    this.#fileCaller = fileCallers(config);
+    this.#isApart = tenantsApart(config);
   }
 
   /** Throws, or rejects with, a MillraceError if the caller is not known. */
@@ -66,9 +77,15 @@ export class Tenants {
     return this.#authorize(headers);
   }
 
-  /** The caller that a managed key's id stands for now. @returns undefined if it is no longer valid */
-  callerOfKeyId(keyId: string): Caller | undefined {
-    return this.#store?.index.callerOfId(keyId);
+  /** See CallerOf. */
+  callerOf(identity: CallerIdentity): Caller | Promise<Caller> {
+    const caller = this.#managedCaller(identity) ?? this.#fileCaller(identity);
+    if (caller === undefined) {
+      throw new MillraceError("invalid_api_key", "expected a key that is still valid, got one that is gone", {
+        hint: "the key was revoked or has expired since the work began",
+      });
+    }
+    return this.#isApart ? caller : shared(caller);
   }
 
   /** Organisations, teams, keys and the audit for the administrator; undefined without managed keys. */
@@ -100,6 +117,23 @@ export class Tenants {
     await this.#store?.close();
   }
 
+  /** The caller of a managed key or of a token. @returns undefined if it is the file's, or gone */
+  #managedCaller({ tenant, keyId, scopes, tokenModels }: CallerIdentity): Caller | Promise<Caller> | undefined {
+    const index = this.#store?.index;
+    if (tenant.startsWith(TOKEN_TENANT_PREFIX) && this.#tokens !== undefined) {
+      return this.#outsider(tenant.slice(TOKEN_TENANT_PREFIX.length), tokenModels);
+    }
+    if (index === undefined) return undefined;
+    if (keyId !== undefined) {
+      const caller = index.callerOfId(keyId);
+      if (caller === undefined && index.isBroken) throw storeUnavailable();
+      return caller;
+    }
+    const [org, team] = scopes ?? [];
+    if (!tenant.startsWith(ORG_TENANT_PREFIX) || org === undefined) return undefined;
+    return withTokenModels(index.callerOfTeam(org, team?.slice(org.length + 1)), tokenModels);
+  }
+
   #callerOfToken(text: string): Caller | Promise<Caller> | undefined {
     if (this.#tokens === undefined || !isToken(text)) return undefined;
     const claims = this.#tokens.claimsOf(text);
@@ -107,8 +141,8 @@ export class Tenants {
   }
 
   #callerOf(claims: TokenClaims): Caller | Promise<Caller> {
-    if (!this.options.config.managedKeys) return this.#outsider(claims);
     const { tenant, team, models } = claims;
+    if (!this.options.config.managedKeys) return this.#outsider(tenant, models);
     const caller = this.#store?.index.callerOfTeam(tenant, team);
     if (caller === undefined) {
       const got = team === undefined ? tenant : `${tenant}/${team}`;
@@ -116,19 +150,33 @@ export class Tenants {
         hint: `the administrator makes them: millrace orgs create ${tenant}`,
       });
     }
-    const own = modelFilter([models]);
-    if (own === undefined) return caller;
-    const { allowsModel } = caller;
-    return { ...caller, allowsModel: (model) => own(model) && (allowsModel?.(model) ?? true) };
+    return withTokenModels(caller, models);
   }
 
   /** Without managed organisations, those of the provider's tokens are tenants as they are. */
-  async #outsider({ tenant, models }: TokenClaims): Promise<Caller> {
+  async #outsider(tenant: string, models: readonly string[] | undefined): Promise<Caller> {
     const secret = await this.#tokenSecret?.catch(() => undefined);
-    if (secret === undefined)
-      throw new MillraceError("key_store_unavailable", "expected a working database, got a failure");
+    if (secret === undefined) throw storeUnavailable();
     // Nobody without the secret can name the scope.
     const cacheScope = createHmac("sha256", secret).update(tenant).digest("hex").slice(0, 32);
-    return { tenant: `oidc:${tenant}`, cacheScope, isKeyHidden: true, allowsModel: modelFilter([models]) };
+    return withTokenModels({ tenant: `${TOKEN_TENANT_PREFIX}${tenant}`, cacheScope, isKeyHidden: true }, models);
   }
+}
+
+/** @param models patterns that the caller's token allows; undefined: all */
+function withTokenModels<T extends Caller | undefined>(caller: T, models: readonly string[] | undefined): T {
+  const own = modelFilter([models]);
+  if (caller === undefined || own === undefined) return caller;
+  const { allowsModel } = caller;
+  return {
+    ...caller,
+    tokenModels: models,
+    allowsModel: (model: string) => own(model) && (allowsModel?.(model) ?? true),
+  };
+}
+
+function storeUnavailable(): MillraceError {
+  return new MillraceError("key_store_unavailable", "expected a working database, got a failure", {
+    retryAfterSeconds: 5,
+  });
 }

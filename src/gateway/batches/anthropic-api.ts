@@ -7,6 +7,7 @@ import { finished } from "node:stream/promises";
 import type { Hono } from "hono";
 import { ANTHROPIC_ERRORS } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
+import { identityOf } from "../caller-identity.js";
 import type { Batches } from "./batches.js";
 import { checkInput, type InputLimits } from "./check-input.js";
 import type { FileShelf } from "./file-shelf.js";
@@ -99,7 +100,7 @@ async function create(c: OwnContext, api: OwnApi, parts: AnthropicParts): Promis
     const key = headerKey(c) === undefined ? undefined : keyOf(c, "messages", digest);
     const before = batches.before(key);
     if (before !== undefined) return before;
-    const terms = { kind: "anthropic", endpoint: ENDPOINT, tenant: caller.tenant, modelOf } as const;
+    const terms = { kind: "anthropic", endpoint: ENDPOINT, caller, modelOf } as const;
     const { faults, index, models } = await checkInput(folders.input(id), terms, limits);
     const [fault] = faults;
     if (fault !== undefined) {
@@ -115,7 +116,13 @@ async function create(c: OwnContext, api: OwnApi, parts: AnthropicParts): Promis
         return value === undefined ? [] : [[name, value]];
       }),
     );
-    const common = { kind: "anthropic", caller, endpoint: ENDPOINT, inputFileId: "", headers } as const;
+    const common = {
+      kind: "anthropic",
+      owner: identityOf(caller),
+      endpoint: ENDPOINT,
+      inputFileId: "",
+      headers,
+    } as const;
     const batch = { ...common, metadata: undefined, outputExpiresAfter: undefined };
     const record = await batches.createChecked(batch, id, { index, models }, key);
     isKept = record.id === id;

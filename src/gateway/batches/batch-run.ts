@@ -2,7 +2,9 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { CallerOf } from "../caller-identity.js";
 import type { Cancellation } from "../cancellation.js";
+import type { Caller } from "../request.js";
 import type { BatchTable } from "./batch-table.js";
 import { checkInput, type InputLimits } from "./check-input.js";
 import { writeBatchFiles } from "./finish.js";
@@ -10,7 +12,7 @@ import type { BatchFolders } from "./folders.js";
 import type { Lane, LineSource, SourceLine } from "./lane.js";
 import { LineIndex } from "./line-index.js";
 import { LineQueue } from "./line-queue.js";
-import { customIdOf, LineError, type LineTerms, readLine } from "./read-line.js";
+import { customIdOf, LineError, type LineFaultCode, type LineModelOf, type LineTerms, readLine } from "./read-line.js";
 import {
   type BatchRecord,
   type BatchState,
@@ -29,8 +31,8 @@ export interface RunContext {
   readonly folders: BatchFolders;
   readonly table: BatchTable;
   readonly submit: SubmitLine;
-  /** See LineTerms. */
-  readonly modelOf: LineTerms["modelOf"];
+  readonly modelOf: LineModelOf;
+  readonly callerOf: CallerOf;
   readonly laneOf: (model: string) => Lane;
   readonly limits: (batch: BatchRecord) => InputLimits;
   /** Life of output files, in seconds. */
@@ -116,8 +118,9 @@ export class BatchRun {
         await this.#advance();
       } catch (thrown) {
         if (signal.aborted) return;
-        if ((thrown as NodeJS.ErrnoException).code === "ENOENT") this.#fail();
-        else {
+        if ((thrown as NodeJS.ErrnoException).code === "ENOENT") {
+          this.#fail("file_unreadable", "expected the batch's input on the gateway's disk, got none");
+        } else {
           const error = toMillraceError(thrown);
           this.context.logger.warn({ batch: this.#record.id, code: error.code, err: thrown }, "a batch stands still");
           await wait(DISK_PAUSE_MS, undefined, { signal }).catch(() => {});
@@ -141,7 +144,9 @@ export class BatchRun {
   async #validate(): Promise<void> {
     const { folders, limits } = this.context;
     const path = folders.input(this.#record.id);
-    const check = checkInput(path, this.#terms(), limits(this.#record), this.#checking.signal);
+    const caller = await this.#caller();
+    if (caller instanceof MillraceError) return this.#fail("invalid_api_key", caller.message);
+    const check = checkInput(path, this.#terms(caller), limits(this.#record), this.#checking.signal);
     const checked = await check.catch((thrown: unknown) => {
       if (this.#checking.signal.aborted) return undefined;
       throw thrown;
@@ -241,7 +246,7 @@ export class BatchRun {
   }
 
   #enterLanes(queue: LineQueue): void {
-    const { tenant } = this.#record.caller;
+    const { tenant } = this.#record.owner;
     for (const [model, name] of this.#record.models.entries()) {
       const lane = this.context.laneOf(name);
       const source: LineSource = {
@@ -293,21 +298,19 @@ export class BatchRun {
 
   async #ask(index: number, cancellation: Cancellation): Promise<LineEnd> {
     const bytes = await this.#read(index);
+    const refusedWith = (error: MillraceError) => refused(this.#idOf(index, customIdOf(bytes) ?? ""), error);
+    const caller = await this.#caller();
+    if (caller instanceof MillraceError) return refusedWith(caller);
     try {
-      const request = await readLine(bytes, this.#terms());
-      return await runLine(
-        this.context.submit,
-        this.#record,
-        this.#idOf(index, request.customId),
-        request,
-        cancellation,
-      );
+      const request = await readLine(bytes, this.#terms(caller));
+      const id = this.#idOf(index, request.customId);
+      return await runLine(this.context.submit, { ...this.#record, caller }, id, request, cancellation);
     } catch (thrown) {
       if (!(thrown instanceof LineError)) throw thrown;
-      // The line was well when it was checked: a model has gone since.
-      const code = thrown.code === "model_not_found" ? "model_not_found" : "invalid_request";
-      const id = this.#idOf(index, customIdOf(bytes) ?? "");
-      return refused(id, new MillraceError(code, thrown.message));
+      // The line was well when it was checked: the model has gone since, or the key may not use it any more.
+      const { code, message } = thrown;
+      const isOfModel = code === "model_not_found" || code === "model_not_allowed";
+      return refusedWith(new MillraceError(isOfModel ? code : "invalid_request", message));
     }
   }
 
@@ -368,9 +371,20 @@ export class BatchRun {
     return { kind, requestId, customId };
   }
 
-  #terms(): LineTerms {
-    const { kind, endpoint, caller } = this.#record;
-    return { kind, endpoint, tenant: caller.tenant, modelOf: this.context.modelOf };
+  /** On whose behalf lines run, with the rights of now. @returns the error where the key or its owner is gone */
+  async #caller(): Promise<Caller | MillraceError> {
+    try {
+      return await this.context.callerOf(this.#record.owner);
+    } catch (thrown) {
+      const error = toMillraceError(thrown);
+      if (error.code === "invalid_api_key") return error;
+      throw error;
+    }
+  }
+
+  #terms(caller: Caller): LineTerms {
+    const { kind, endpoint } = this.#record;
+    return { kind, endpoint, caller, modelOf: this.context.modelOf };
   }
 
   #count(outcome: Outcome, usage: BatchUsage): void {
@@ -382,10 +396,9 @@ export class BatchRun {
     };
   }
 
-  /** The gateway has lost a file of the batch. */
-  #fail(): void {
-    const message = "expected the batch's input on the gateway's disk, got none";
-    this.#record = { ...this.#record, faults: [{ code: "file_unreadable", line: null, message, param: null }] };
+  /** The whole batch cannot run. */
+  #fail(code: LineFaultCode, message: string): void {
+    this.#record = { ...this.#record, faults: [{ code, line: null, message, param: null }] };
     this.#enter("failed");
   }
 

@@ -101,7 +101,7 @@ export class BatchTable {
     this.#inTransaction(() => {
       this.#run("INSERT INTO batches (id, tenant, kind, state, is_over, record) VALUES (?, ?, ?, ?, 0, ?)", [
         batch.id,
-        batch.caller.tenant,
+        batch.owner.tenant,
         batch.kind,
         batch.state,
         JSON.stringify(batch),

@@ -1,8 +1,8 @@
 /** All batches of a gateway: made, resumed after a restart, cancelled, listed, and deleted when their time is over. */
 import { randomBytes } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
+import type { CallerIdentity } from "../caller-identity.js";
 import { Cancellation } from "../cancellation.js";
-import type { Caller } from "../request.js";
 import { BatchRun, type RunContext } from "./batch-run.js";
 import type { KeyedResource, Page, PageQuery } from "./batch-table.js";
 import { assertSame, type FileShelf } from "./file-shelf.js";
@@ -27,7 +27,7 @@ interface BatchesOptions extends Omit<RunContext, "laneOf"> {
 /** What a new batch is made of. */
 interface NewBatch {
   readonly kind: BatchKind;
-  readonly caller: Caller;
+  readonly owner: CallerIdentity;
   readonly endpoint: string;
   readonly inputFileId: string;
   readonly metadata: Readonly<Record<string, string>> | undefined;
@@ -68,7 +68,7 @@ export class Batches {
     const before = this.before(key);
     if (before !== undefined) return before;
     const record = this.#recordOf(batch, `batch_${randomBytes(16).toString("hex")}`);
-    this.assertFew(batch.caller.tenant);
+    this.assertFew(batch.owner.tenant);
     await this.options.folders.adoptInput(record.id, batch.inputFileId);
     return this.#add(record, key);
   }

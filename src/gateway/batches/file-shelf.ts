@@ -85,8 +85,8 @@ export class FileShelf {
   }
 
   /** The results of one of Anthropic's batches; undefined if it had none, or if their time is over. */
-  results({ caller, outputFileId }: BatchRecord): FileRecord | undefined {
-    return outputFileId === undefined ? undefined : this.options.table.file(caller.tenant, outputFileId);
+  results({ owner, outputFileId }: BatchRecord): FileRecord | undefined {
+    return outputFileId === undefined ? undefined : this.options.table.file(owner.tenant, outputFileId);
   }
 
   list(tenant: string, query: PageQuery, purpose: string | undefined): Page<FileRecord> {

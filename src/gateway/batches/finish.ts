@@ -42,7 +42,7 @@ export async function writeBatchFiles(
     });
     const recordOf = (file: PartFile, what: string): FileRecord => ({
       id: file.id,
-      tenant: batch.caller.tenant,
+      tenant: batch.owner.tenant,
       filename: `${batch.id}_${what}.jsonl`,
       purpose: batch.kind === "openai" ? "batch_output" : "message_results",
       bytes: file.numBytes,

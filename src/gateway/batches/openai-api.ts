@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import { OPENAI_ERRORS } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
+import { identityOf } from "../caller-identity.js";
 import type { Batches } from "./batches.js";
 import type { FileShelf } from "./file-shelf.js";
 import {
@@ -80,7 +81,7 @@ function addBatches(app: Hono<OwnEnv>, api: OwnApi, shelf: FileShelf, batches: B
     if (file.purpose !== "batch") {
       throw invalidParameter("input_file_id", "a file of purpose batch", `one of purpose ${file.purpose}`);
     }
-    const common = { kind: "openai", caller, endpoint, inputFileId: fileId, headers: {} } as const;
+    const common = { kind: "openai", owner: identityOf(caller), endpoint, inputFileId: fileId, headers: {} } as const;
     return c.json(batchView(await batches.create({ ...common, metadata, outputExpiresAfter }, key)));
   });
   app.get("/v1/batches", (c) => {

@@ -7,7 +7,7 @@ import { LineError, type LineTerms, readLine } from "./read-line.js";
 const terms = (kind: LineTerms["kind"] = "openai"): LineTerms => ({
   kind,
   endpoint: "/v1/chat/completions",
-  tenant: "t",
+  caller: { tenant: "t" },
   modelOf: ({ model }) => {
     if (model === "m") return "m";
     throw new MillraceError("model_not_found", "expected the model to be m, got another");

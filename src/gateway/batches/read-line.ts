@@ -1,6 +1,7 @@
 /** Reads one line of a batch's input: who it is (custom_id), and the body that is sent. The endpoint checks the body's fields when the line runs. */
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import type { Caller, RequestBody } from "../request.js";
 import { membersOf, parsed } from "./json-members.js";
 import { MAX_CUSTOM_ID_CHARS } from "./limits.js";
 import type { BatchKind } from "./record.js";
@@ -18,6 +19,8 @@ export type LineFaultCode =
   | "invalid_body"
   | "stream_unsupported"
   | "model_not_found"
+  | "model_not_allowed"
+  | "invalid_api_key"
   | "too_many_tasks"
   | "too_many_inputs"
   | "empty_file"
@@ -35,13 +38,16 @@ export class LineError extends Error {
   }
 }
 
+/** @returns the model that a body's `model` stands for. Throws model_not_found, and model_not_allowed where the caller may not use it */
+export type LineModelOf = (body: RequestBody, caller: Caller) => string;
+
 export interface LineTerms {
   readonly kind: BatchKind;
   /** The path of every line. */
   readonly endpoint: string;
-  readonly tenant: string;
-  /** @returns the model that the line's `model` stands for; throws if there is none */
-  readonly modelOf: (body: Readonly<Record<string, unknown>>) => string;
+  /** On whose behalf the line is sent. */
+  readonly caller: Caller;
+  readonly modelOf: LineModelOf;
 }
 
 export interface LineRequest {
@@ -58,12 +64,14 @@ const MAX_SMALL_BYTES = 8 * 1024;
 /** Throws LineError. @param bytes a line, or an element of Anthropic's `requests` */
 export async function readLine(bytes: Buffer, terms: LineTerms): Promise<LineRequest> {
   const { customId, at } = readEnvelope(bytes, terms);
-  const { endpoint, tenant } = terms;
+  const { endpoint, caller } = terms;
   // A body of its own: the thread that reads large ones takes its memory.
   const sent = Buffer.from(bytes.subarray(at.start, at.end));
-  const read = await readBody(sent, { path: endpoint, tenant, onWait: () => {} }).catch((thrown: unknown) => {
-    throw ofBody(toMillraceError(thrown));
-  });
+  const read = await readBody(sent, { path: endpoint, tenant: caller.tenant, onWait: () => {} }).catch(
+    (thrown: unknown) => {
+      throw ofBody(toMillraceError(thrown));
+    },
+  );
   const field = bodyField(terms.kind);
   if (read.body.stream !== undefined && read.body.stream !== false && read.body.stream !== null) {
     throw new LineError("stream_unsupported", "expected no stream in a batch, got one", `${field}.stream`);
@@ -72,9 +80,11 @@ export async function readLine(bytes: Buffer, terms: LineTerms): Promise<LineReq
     throw new LineError("invalid_body", "expected max_tokens of at least 1 in a batch, got 0", `${field}.max_tokens`);
   }
   try {
-    return { customId, ...read, model: terms.modelOf(read.body) };
+    return { customId, ...read, model: terms.modelOf(read.body, caller) };
   } catch (thrown) {
-    throw new LineError("model_not_found", toMillraceError(thrown).message, `${field}.model`);
+    const error = toMillraceError(thrown);
+    const code = error.code === "model_not_allowed" ? error.code : "model_not_found";
+    throw new LineError(code, error.message, `${field}.model`);
   }
 }
 

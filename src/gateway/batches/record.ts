@@ -1,5 +1,5 @@
 /** Files and batches as the gateway keeps them, and the states that a batch goes through. Times are whole seconds since 1970. */
-import type { Caller } from "../request.js";
+import type { CallerIdentity } from "../caller-identity.js";
 
 export const FILE_PURPOSES = ["batch", "fine-tune", "assistants", "vision", "user_data", "evals"] as const;
 /** message_results: of Anthropic's batches, which have no files that clients see. */
@@ -96,7 +96,7 @@ export interface BatchRecord {
   readonly id: string;
   readonly kind: BatchKind;
   /** On whose behalf the lines are sent. */
-  readonly caller: Caller;
+  readonly owner: CallerIdentity;
   /** The path that every line is sent to. */
   readonly endpoint: string;
   /** Empty for Anthropic's, whose requests come with the batch. */

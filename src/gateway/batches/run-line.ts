@@ -72,7 +72,7 @@ class LineSink extends BufferSink {
   }
 }
 
-type LineBatch = Pick<BatchRecord, "id" | "endpoint" | "caller" | "headers">;
+type LineBatch = Pick<BatchRecord, "id" | "endpoint" | "headers"> & { readonly caller: Caller };
 
 /** Never rejects. */
 export async function runLine(

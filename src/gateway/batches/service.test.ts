@@ -5,7 +5,10 @@ import { afterEach, describe, expect, test } from "vitest";
 import {
   answerLine,
   type BatchServiceTest,
+  batchClient,
+  errorOf,
   IDLE,
+  batchLine as line,
   startBatchService,
   userOf,
 } from "../../../test/helpers/batch-service.js";
@@ -16,54 +19,7 @@ import type { BatchSettings } from "./service.js";
 let service: BatchServiceTest;
 afterEach(() => service[Symbol.asyncDispose]());
 
-type Json = Readonly<Record<string, unknown>>;
-
-async function call(method: string, path: string, body?: object | FormData, headers: Record<string, string> = {}) {
-  const sent = body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) };
-  const answer = await fetch(service.url + path, { method, headers, ...sent });
-  const text = await answer.text();
-  const isJson = answer.headers.get("content-type")?.startsWith("application/json") === true;
-  return {
-    status: answer.status,
-    headers: answer.headers,
-    text,
-    json: (isJson ? JSON.parse(text) : {}) as Json,
-  };
-}
-
-const form = (content: string | Buffer, fields: Record<string, string> = { purpose: "batch" }): FormData => {
-  const data = new FormData();
-  for (const [name, value] of Object.entries(fields)) data.set(name, value);
-  data.set("file", new Blob([new Uint8Array(Buffer.from(content as string))]), "a\u0000/../b.jsonl");
-  return data;
-};
-
-const line = (id: string, body: object = {}) =>
-  JSON.stringify({
-    custom_id: id,
-    method: "POST",
-    url: "/v1/chat/completions",
-    body: { model: "m", user: id, ...body },
-  });
-
-async function start(lines: readonly string[], headers: Record<string, string> = {}): Promise<string> {
-  const file = await call("POST", "/v1/files", form(lines.join("\n")), headers);
-  const body = { input_file_id: file.json.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
-  const created = await call("POST", "/v1/batches", body, headers);
-  expect(created.json).toMatchObject({ object: "batch" });
-  return String(created.json.id);
-}
-
-async function ended(id: string, headers: Record<string, string> = {}): Promise<Json> {
-  for (let i = 0; i < 2000; i++) {
-    const { json } = await call("GET", `/v1/batches/${id}`, undefined, headers);
-    if (["completed", "failed", "expired", "cancelled"].includes(String(json.status))) return json;
-    await wait(5);
-  }
-  throw new Error("the batch did not end in 10 s");
-}
-
-const errorOf = ({ json }: { json: Json }) => (json.error as Json | undefined)?.code;
+const { call, ended, form, start } = batchClient(() => service);
 
 describe("uploads", () => {
   test("a file is stored, shown, read and deleted; its name is no path", async () => {
@@ -415,7 +371,7 @@ describe("batches", () => {
     const second = await startBatchService({ folder: service.folder });
     const answer = await fetch(`${second.url}/v1/files`);
     expect(answer.status).toBe(503);
-    expect(((await answer.json()) as { error: Json }).error.code).toBe("storage_locked");
+    expect(await answer.json()).toMatchObject({ error: { code: "storage_locked" } });
     await second.service.close();
   }, 20_000);
 

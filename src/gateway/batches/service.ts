@@ -9,6 +9,7 @@ import { getRequestListener } from "@hono/node-server";
 import { ANTHROPIC_ERRORS, OPENAI_ERRORS } from "../../core/error-body.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { acquireFileLock } from "../../core/file-lock.js";
+import type { CallerOf } from "../caller-identity.js";
 import type { Caller } from "../request.js";
 import type { Database } from "../store/database.js";
 import { createAnthropicApp } from "./anthropic-api.js";
@@ -25,7 +26,7 @@ import {
 import { createOpenAiApp } from "./openai-api.js";
 import type { OwnApi } from "./own-api.js";
 import type { ModelLoad } from "./pace.js";
-import type { LineTerms } from "./read-line.js";
+import type { LineModelOf } from "./read-line.js";
 import type { SubmitLine } from "./run-line.js";
 
 /** Read at each use: a reload may change them. */
@@ -47,8 +48,8 @@ export interface BatchServiceOptions {
   readonly settings: () => BatchSettings;
   readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
   readonly submit: SubmitLine;
-  /** The model that a body asks for, by the name that clients send; throws model_not_found. */
-  readonly modelOf: LineTerms["modelOf"];
+  readonly modelOf: LineModelOf;
+  readonly callerOf: CallerOf;
   /** One name for all names of a model. */
   readonly nameOf: (model: string) => string;
   readonly loadOf: (model: string) => ModelLoad;

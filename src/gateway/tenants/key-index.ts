@@ -17,7 +17,7 @@ interface KeyEntry {
 }
 
 /** Groups of callers who share nothing: names of tenants in the configuration have no such prefix. */
-const ORG_TENANT_PREFIX = "org:";
+export const ORG_TENANT_PREFIX = "org:";
 
 export class KeyIndex {
   readonly #orgs = new Map<string, ScopeRecord>();

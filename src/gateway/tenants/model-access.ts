@@ -9,18 +9,23 @@ export function mayUse({ allowsModel }: Caller, model: string, modelOf: (name: s
   return allowsModel === undefined || allowsModel(model) || allowsModel(modelOf(model));
 }
 
+/** Throws model_not_allowed. */
+export function assertMayUse(caller: Caller, model: string, modelOf: (name: string) => string): void {
+  if (mayUse(caller, model, modelOf)) return;
+  const shown = JSON.stringify(model.slice(0, 80));
+  throw new MillraceError("model_not_allowed", `expected a model that the key may use, got ${shown}`, {
+    param: "model",
+    hint: "/v1/models lists those of the key",
+  });
+}
+
 export class ModelAccess implements Policy {
   readonly name = "model-access";
 
   constructor(private readonly modelOf: (name: string) => string) {}
 
   async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
-    const { caller, model } = request;
-    if (mayUse(caller, model, this.modelOf)) return await next(request, sink);
-    const shown = JSON.stringify(model.slice(0, 80));
-    throw new MillraceError("model_not_allowed", `expected a model that the key may use, got ${shown}`, {
-      param: "model",
-      hint: "/v1/models lists those of the key",
-    });
+    assertMayUse(request.caller, request.model, this.modelOf);
+    return await next(request, sink);
   }
 }
