@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
 import { BufferSink } from "../../gateway/answer.js";
-import { credentialsOf } from "../../gateway/cache/answer-key.js";
+import { tenantScope } from "../../gateway/cache/answer-key.js";
 import { Cancellation } from "../../gateway/cancellation.js";
 import { answerText } from "../../gateway/semantic/answer-text.js";
 import { Embedder } from "../../gateway/semantic/embedder.js";
@@ -12,8 +12,9 @@ import { type CachedModel, OWN_TENANT, SemanticCache } from "../../gateway/seman
 import { Entries } from "../../gateway/semantic/store/entries.js";
 import { Judgements } from "../../gateway/semantic/store/judgements.js";
 import { RULES_VERSION } from "../../gateway/semantic/subject.js";
-import { GroupCommit } from "../../gateway/store/group-commit.js";
+import { groupCommitOf } from "../../gateway/store/group-commit.js";
 import type { ModelEntry } from "../config/schema.js";
+import { needsKeys } from "./authorize.js";
 import type { PolicyContext } from "./policy-context.js";
 
 type Settings = NonNullable<ModelEntry["semanticCache"]>;
@@ -26,10 +27,7 @@ export function createSemanticCache(context: PolicyContext): SemanticCache | und
   return new SemanticCache({
     cacheOf: (name) => caches.of(name),
     all: () => caches.all(),
-    scopeOf: ({ caller, headers }) => {
-      const credentials = config().apiKeys.length > 0 ? "" : credentialsOf(headers);
-      return { kind: "tenant", name: caller.tenant, credentials };
-    },
+    scopeOf: (request) => tenantScope(request, needsKeys(config())),
     onFailure: (err, model) => logger.warn({ err, model }, "the semantic cache could not learn from an answer"),
   });
 }
@@ -42,7 +40,6 @@ interface Known {
 
 class ModelCaches {
   readonly #known = new Map<string, Known>();
-  #commits: GroupCommit | undefined;
 
   constructor(private readonly context: PolicyContext) {}
 
@@ -77,8 +74,9 @@ class ModelCaches {
   }
 
   #create(model: string, embedderName: string, settings: Settings): ModelCache {
-    const { database, logger } = this.context;
-    this.#commits ??= new GroupCommit(database());
+    const { cacheDatabase, database, logger } = this.context;
+    // Questions and answers can be made again; what was learned of them cannot.
+    const [kept, learned] = [cacheDatabase(), database()];
     const { judge, strictness, maxEntries, maxBytes, ttl: ttlMs, multiTurn: isMultiTurn } = settings;
     const embedder = new Embedder((texts) => embed(this.context, settings.embeddings, texts));
     const judgeName = [judge?.model ?? null, judge?.url ?? null];
@@ -92,14 +90,14 @@ class ModelCaches {
       judgeName,
     );
     const onFailure = (err: unknown) => logger.warn({ err, model }, "the semantic cache's database failed");
-    const entries = new Entries(database(), this.#commits, model, { maxEntries, maxBytes });
+    const entries = new Entries(kept, groupCommitOf(kept), model, { maxEntries, maxBytes });
     entries.opened.catch(onFailure);
     return new ModelCache({
       model,
       settings: { ...settings, ttlMs, isMultiTurn, embedTimeoutMs: settings.embedTimeout },
       embedder,
       entries,
-      judgements: new Judgements(database(), this.#commits, scope),
+      judgements: new Judgements(learned, groupCommitOf(learned), scope),
       judge: judgeOf(this.context, judge, embedder),
       onDisabled: ({ trust }) =>
         logger.error({ model, trust }, "audits have contradicted max-error, so the semantic cache serves nothing more"),

@@ -109,6 +109,12 @@ export function answerKey(
   return { id, flight: `${id} ${body.terms}` };
 }
 
+/** The caller's own scope. @param hasOwnKeys whether the gateway checks clients' credentials: else their upstream does, and they are part of the scope */
+export function tenantScope({ caller, headers }: Pick<GatewayRequest, "caller" | "headers">, hasOwnKeys: boolean) {
+  const credentials = hasOwnKeys ? "" : credentialsOf(headers);
+  return { kind: "tenant", name: caller.tenant, credentials } satisfies CacheScope;
+}
+
 /** The client's credentials as the upstream would see them. */
 export function credentialsOf(headers: IncomingHttpHeaders): string {
   const { authorization } = headers;

@@ -1,7 +1,7 @@
 /** Kept answers in the gateway's database, with those used last in memory too. They outlast the process. */
 import type Database from "libsql";
 import type { Statement } from "../store/database.js";
-import { GroupCommit } from "../store/group-commit.js";
+import { type GroupCommit, groupCommitOf } from "../store/group-commit.js";
 import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
 import { MemoryStore } from "./memory-store.js";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
@@ -48,7 +48,7 @@ export class EmbeddedStore implements AnswerStore {
   ) {
     this.#memory = new MemoryStore(options.maxMemoryBytes, now);
     for (const sql of tablesOf(options.table)) database.exec(sql);
-    this.#commits = new GroupCommit(database);
+    this.#commits = groupCommitOf(database);
     const statements = Object.entries(statementsOf(options.table)).map(([name, sql]) => [name, database.prepare(sql)]);
     this.#statements = Object.fromEntries(statements);
     this.#count();
@@ -109,10 +109,10 @@ export class EmbeddedStore implements AnswerStore {
   #insert(id: string, answer: StoredAnswer): void {
     const { insert, insertTag } = this.#statements;
     const key = keyOf(id);
-    this.#deleteAll("key = ?", [key]);
+    const before = this.#statements.size.get([key]) as { readonly bytes: number } | undefined;
+    if (before !== undefined) this.#deleteRow({ id, bytes: before.bytes });
     const numBytes = bytesOf(answer);
     if (numBytes > this.options.maxBytes) return;
-    this.#memory.put(id, answer);
     const { model, tenant, tags, expiresMs } = answer;
     insert.run([key, numBytes, this.now(), expiresMs, Buffer.from(model), Buffer.from(tenant), encodeAnswer(answer)]);
     for (const tag of tags) insertTag.run([Buffer.from(tag), key]);
@@ -139,10 +139,14 @@ export class EmbeddedStore implements AnswerStore {
     return rows.length;
   }
 
-  #delete({ id, bytes }: Row): void {
+  #delete(row: Row): void {
+    this.#deleteRow(row);
+    this.#memory.delete(row.id);
+  }
+
+  #deleteRow({ id, bytes }: Row): void {
     this.#statements.delete.run([keyOf(id)]);
     this.#statements.deleteTags.run([keyOf(id)]);
-    this.#memory.delete(id);
     this.#numBytes -= bytes;
     this.#numEntries--;
   }
@@ -182,6 +186,7 @@ function statementsOf(table: string) {
   return {
     sum: `SELECT coalesce(sum(bytes), 0) AS bytes, count(*) AS entries FROM ${table}`,
     get: `SELECT answer, expires_ms FROM ${table} WHERE key = ?`,
+    size: `SELECT bytes FROM ${table} WHERE key = ?`,
     oldest: `SELECT ${ROW} FROM ${table} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
     insert: `INSERT INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
     insertTag: `INSERT INTO ${table}_tag (tag, key) VALUES (?, ?)`,

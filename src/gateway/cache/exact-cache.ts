@@ -17,7 +17,7 @@ import {
   CACHEABLE_PATHS,
   type CacheScope,
   canonicalBody,
-  credentialsOf,
+  tenantScope,
 } from "./answer-key.js";
 import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
 import { type Directives, directivesOf, tagsOf } from "./directives.js";
@@ -140,12 +140,8 @@ export class ExactCache implements Policy {
     const reason = ineligible(request, rules, body.kept);
     if (reason !== undefined) return reason;
     const { sharedAs, headers } = settings;
-    const { tenant } = request.caller;
-    const scope: CacheScope = {
-      kind: sharedAs === undefined ? "tenant" : "shared",
-      name: sharedAs ?? tenant,
-      credentials: this.options.hasOwnKeys() ? "" : credentialsOf(request.headers),
-    };
+    const own = tenantScope(request, this.options.hasOwnKeys());
+    const scope: CacheScope = sharedAs === undefined ? own : { ...own, kind: "shared", name: sharedAs };
     const key = answerKey(request, body, { scope, model: model.name, version, headers });
     return { key, model, version, tags: tagsOf(request.headers) };
   }

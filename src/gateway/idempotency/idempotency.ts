@@ -4,7 +4,7 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
-import { credentialsOf, sha256 } from "../cache/answer-key.js";
+import { sha256, tenantScope } from "../cache/answer-key.js";
 import type { AnswerStore } from "../cache/answer-store.js";
 import { canonicalJson } from "../cache/canonical-json.js";
 import { replay } from "../cache/replay.js";
@@ -71,11 +71,11 @@ export class Idempotency implements Policy {
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const key = request.headers[IDEMPOTENCY_HEADER];
     if (key === undefined || request.route.method === "GET") return next(request, sink);
-    const { caller, path, url, headers, body, bytes, cancellation } = request;
-    const credentials = this.options.hasOwnKeys() ? "" : credentialsOf(headers);
+    const { caller, path, url, body, bytes, cancellation } = request;
+    const { name, credentials } = tenantScope(request, this.options.hasOwnKeys());
     const keyed: KeyedRequest = {
       key: String(key),
-      scope: [caller.tenant, credentials, path],
+      scope: [name, credentials, path],
       // Clients may write the same body anew; only where its numbers cannot be told apart do its bytes count.
       bodyHash: sha256(JSON.stringify([url, canonicalJson(body).text ?? bytes.toString("latin1")])),
       tenant: caller.tenant,

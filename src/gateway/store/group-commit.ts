@@ -14,7 +14,7 @@ export class GroupCommit {
   readonly #commit;
   readonly #rollback;
 
-  constructor(database: Database.Database) {
+  constructor(private readonly database: Database.Database) {
     this.#begin = database.prepare("BEGIN IMMEDIATE");
     this.#commit = database.prepare("COMMIT");
     this.#rollback = database.prepare("ROLLBACK");
@@ -47,6 +47,8 @@ export class GroupCommit {
           const value = write();
           done.push(() => resolve(value));
         } catch (thrown) {
+          // SQLite has undone everything by itself, as on a full disk: what followed would be committed alone.
+          if (!this.database.inTransaction) throw thrown;
           done.push(() => reject(thrown));
         }
       }
