@@ -1,8 +1,8 @@
 /** Sends one line of a batch through the gateway, as a client's request, and says what has come of it. */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
-import { BufferSink } from "../answer.js";
 import type { Cancellation } from "../cancellation.js";
+import { BoundedSink } from "../held-sinks.js";
 import type { Ending } from "../pipeline.js";
 import type { Caller, RequestBody } from "../request.js";
 import { NOTE, RequestRecord } from "../usage/record.js";
@@ -55,23 +55,6 @@ const BUSY: readonly number[] = [429, 503];
 /** An engine or the gateway failed; perhaps because of the line. */
 const FAILED: readonly number[] = [408, 500, 502, 504];
 
-class LineSink extends BufferSink {
-  constructor(private readonly cancellation: Cancellation) {
-    super();
-  }
-
-  override write(bytes: Buffer): boolean {
-    if (this.isTooLong) return true;
-    super.write(bytes);
-    if (this.isTooLong) this.cancellation.cancel();
-    return true;
-  }
-
-  get isTooLong(): boolean {
-    return this.numBytes > MAX_ANSWER_BYTES;
-  }
-}
-
 type LineBatch = Pick<BatchRecord, "id" | "endpoint" | "headers"> & { readonly caller: Caller };
 
 /** Never rejects. */
@@ -83,7 +66,7 @@ export async function runLine(
   cancellation: Cancellation,
 ): Promise<LineEnd> {
   const own = cancellation.child();
-  const sink = new LineSink(own);
+  const sink = new BoundedSink(MAX_ANSWER_BYTES, own);
   try {
     const ending = await submit(submissionOf(batch, line, request, own), sink);
     if (sink.isTooLong) return refused(line, tooLong());

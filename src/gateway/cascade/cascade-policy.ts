@@ -3,9 +3,10 @@
  * share of requests goes to both models, which tells what the cascade loses.
  */
 import { MillraceError } from "../../core/errors.js";
-import { type AnswerSink, BufferSink, HeaderSink, PassingSink, type WholeAnswer } from "../answer.js";
+import { type AnswerSink, HeaderSink, type WholeAnswer } from "../answer.js";
 import { routeOf } from "../api/routes.js";
 import { Cancellation } from "../cancellation.js";
+import { BoundedSink, CopyingSink } from "../held-sinks.js";
 import { DEAF_REQUEST } from "../observer.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { type GatewayRequest, withBody, withModel } from "../request.js";
@@ -132,15 +133,15 @@ export class CascadePolicy implements Policy {
     const cancellation = new Cancellation();
     // A client leaves after its whole answer too, and then the comparison goes on.
     const leave = request.cancellation.onCancel(() => cancellation.cancel());
-    const tee = new TeeSink(markedSink(sink, cascade.large, "audited"), leave);
+    const copy = new CopyingSink(markedSink(sink, cascade.large, "audited"), MAX_HELD_BYTES, leave);
     const side = { ...request, cancellation, observer: DEAF_REQUEST };
     const small = askSmall(cascade, side, next).catch((thrown: unknown) => {
       this.options.onError?.(cascade.name, thrown);
       return undefined;
     });
     try {
-      const ending = await next(withModel(request, cascade.large), tee);
-      const large = tee.answer();
+      const ending = await next(withModel(request, cascade.large), copy);
+      const large = copy.whole();
       // Without the large model's answer there is nothing to compare with.
       if (ending.kind === "answered" && ending.status === 200 && large !== undefined) {
         await this.#compare(cascade, side, await small, large, next).catch((thrown: unknown) =>
@@ -223,7 +224,7 @@ async function askSmall(
 /** An answer that the client does not see. @returns undefined for an error of any kind */
 async function askHidden(request: GatewayRequest, next: Handler): Promise<WholeAnswer | undefined> {
   const cancellation = request.cancellation.child();
-  const sink = new BoundedBuffer(cancellation);
+  const sink = new BoundedSink(MAX_HELD_BYTES, cancellation);
   try {
     const ending = await next({ ...request, cancellation, observer: hidden(request) }, sink);
     const answer = sink.answer();
@@ -271,55 +272,4 @@ function replay(
   sink.begin(head);
   sink.end(body);
   return { kind: "answered", status: head.status };
-}
-
-class BoundedBuffer extends BufferSink {
-  constructor(private readonly cancellation: Cancellation) {
-    super();
-  }
-
-  override write(bytes: Buffer): boolean {
-    if (this.numBytes + bytes.length > MAX_HELD_BYTES) this.cancellation.cancel();
-    return super.write(bytes);
-  }
-}
-
-/** Passes an answer on and keeps it, as long as it is of a usual size. */
-class TeeSink extends PassingSink {
-  #copy: BufferSink | undefined = new BufferSink();
-
-  /** @param onEnd called before the client gets the end */
-  constructor(
-    next: AnswerSink,
-    private readonly onEnd: () => void,
-  ) {
-    super(next);
-  }
-
-  answer(): WholeAnswer | undefined {
-    return this.#copy?.answer();
-  }
-
-  override begin(head: Parameters<AnswerSink["begin"]>[0]): void {
-    this.#copy?.begin(head);
-    super.begin(head);
-  }
-
-  override write(bytes: Buffer): boolean {
-    this.#copy?.write(bytes);
-    if ((this.#copy?.numBytes ?? 0) > MAX_HELD_BYTES) this.#copy = undefined;
-    return super.write(bytes);
-  }
-
-  override end(last?: Buffer): void {
-    if (last !== undefined) this.#copy?.write(last);
-    this.#copy?.end();
-    this.onEnd();
-    super.end(last);
-  }
-
-  override breakOff(error: MillraceError): void {
-    this.#copy = undefined;
-    super.breakOff(error);
-  }
 }

@@ -3,12 +3,13 @@
  * answer that was generated. Where the judged hits have earned it and the operator wants it, hits are served, and a share of them is generated all the
  * same for ever.
  */
-import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import type { AnswerSink } from "../answer.js";
 import type { CacheScope } from "../cache/answer-key.js";
 import { type Directives, directivesOf } from "../cache/directives.js";
 import { CACHE_NOTE, usageOf } from "../cache/exact-cache.js";
 import { FreshIds } from "../cache/fresh-ids.js";
 import { replay } from "../cache/replay.js";
+import { type CopiedAnswer, CopyingSink } from "../held-sinks.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { GatewayRequest } from "../request.js";
 import { answerText } from "./answer-text.js";
@@ -167,7 +168,11 @@ export class SemanticCache implements Policy {
     return ending;
   }
 
-  async #learn(request: GatewayRequest, { cached, subject, lookup, isAudit }: Generation, kept: Kept): Promise<void> {
+  async #learn(
+    request: GatewayRequest,
+    { cached, subject, lookup, isAudit }: Generation,
+    kept: CopiedAnswer,
+  ): Promise<void> {
     const { cache, model } = cached;
     const { head, body, marks } = kept;
     const text = answerText(request.path, head.isEventStream, body);
@@ -216,63 +221,4 @@ interface Generation {
   readonly subject: Subject;
   readonly lookup: Lookup | undefined;
   readonly isAudit: boolean;
-}
-
-interface Kept {
-  readonly head: AnswerHead;
-  readonly body: Buffer;
-  readonly marks: readonly number[];
-}
-
-/** Passes an answer on and keeps a copy, up to a size. */
-class CopyingSink extends PassingSink {
-  readonly #chunks: Buffer[] = [];
-  readonly #marks: number[] = [];
-  readonly #beganMs = performance.now();
-  #head: AnswerHead | undefined;
-  #numBytes = 0;
-  #isKept = true;
-  #isEnded = false;
-
-  constructor(
-    next: AnswerSink,
-    private readonly maxBytes: number,
-  ) {
-    super(next);
-  }
-
-  override begin(head: AnswerHead): void {
-    this.#head = head;
-    super.begin(head);
-  }
-
-  override write(bytes: Buffer): boolean {
-    this.#keep(bytes);
-    return super.write(bytes);
-  }
-
-  override end(last?: Buffer): void {
-    if (last !== undefined && last.length > 0) this.#keep(last);
-    this.#isEnded = true;
-    super.end(last);
-  }
-
-  /** @returns undefined if the answer is too long, or did not end */
-  whole(): Kept | undefined {
-    if (!this.#isKept || !this.#isEnded || this.#head === undefined) return undefined;
-    const marks = this.#head.isEventStream ? this.#marks : [];
-    return { head: this.#head, body: Buffer.concat(this.#chunks), marks };
-  }
-
-  #keep(bytes: Buffer): void {
-    this.#numBytes += bytes.length;
-    if (!this.#isKept) return;
-    if (this.#numBytes > this.maxBytes) {
-      this.#isKept = false;
-      this.#chunks.length = 0;
-      return;
-    }
-    this.#chunks.push(bytes);
-    this.#marks.push(this.#numBytes, Math.round(performance.now() - this.#beganMs));
-  }
 }
