@@ -37,6 +37,8 @@ function errorType(status: number): string {
 
 const ANTHROPIC_TYPE_BY_STATUS: ReadonlyMap<number, string> = new Map([
   [401, "authentication_error"],
+  [402, "billing_error"],
+  [403, "permission_error"],
   [404, "not_found_error"],
   [413, "request_too_large"],
   [429, "rate_limit_error"],

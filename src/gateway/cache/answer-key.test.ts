@@ -8,6 +8,7 @@ import {
   canonicalBody,
   credentialsOf,
   type KeyParts,
+  tenantScope,
 } from "./answer-key.js";
 import { canonicalJson } from "./canonical-json.js";
 
@@ -233,10 +234,17 @@ describe("an answer's key", () => {
     for (const path of CACHEABLE_PATHS) expect(routeOf(path)?.runsPrompt).toBe(true);
   });
 
+  test("credentials are part of a tenant's scope where the upstream checks them", () => {
+    const request = { caller: { tenant: "a" }, headers: { authorization: "Bearer k" } };
+    expect(tenantScope(request, true)).toEqual({ kind: "tenant", name: "a", credentials: "" });
+    expect(tenantScope(request, false).credentials).toBe(credentialsOf(request.headers));
+  });
+
   test("credentials are hashed, each header for itself", () => {
     expect(credentialsOf({})).toBe("");
     const all = [{ authorization: "k" }, { "x-api-key": "k" }, { authorization: "k", "x-api-key": "k" }].map(
       credentialsOf,
+      tenantScope,
     );
     expect(new Set(all).size).toBe(3);
     expect(all[0]).not.toContain("k");
