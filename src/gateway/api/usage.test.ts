@@ -64,7 +64,10 @@ test.each([
 
 test.each([
   ["a schema that the answer repeats", { text: { schema: { usage: forged() } }, output: [], usage: reported() }],
-  ["a call's input", { type: "message", content: [{ type: "tool_use", input: { usage: forged() } }], usage: reported() }],
+  [
+    "a call's input",
+    { type: "message", content: [{ type: "tool_use", input: { usage: forged() } }], usage: reported() },
+  ],
 ])("%s does not change the counts", (_, answer) => {
   const bodies = [JSON.stringify(answer), event({ type: "response.created", response: answer }).repeat(2)];
   for (const body of bodies) {

@@ -77,7 +77,8 @@ export class UsageReader {
    */
   #reported(): ReportedUsage | undefined {
     const last = usagesIn(this.#tail).at(-1);
-    const first = last === undefined || MESSAGE_START.test(this.#head.toString("latin1")) ? usagesIn(this.#head)[0] : {};
+    const first =
+      last === undefined || MESSAGE_START.test(this.#head.toString("latin1")) ? usagesIn(this.#head)[0] : {};
     return last === undefined ? first : { ...first, ...present(last) };
   }
 }
