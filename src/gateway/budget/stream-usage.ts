@@ -59,8 +59,11 @@ export class StreamUsage {
   /** @param bytes whole events, or parts of one that is too long to be held */
   push(bytes: Buffer): void {
     // Raw carriage returns end lines: within JSON they are escaped.
-    if (bytes.includes(CR))
-      return this.push(Buffer.from(bytes.toString("latin1").replaceAll(/\r\n?/g, "\n"), "latin1"));
+    const hasReturns = bytes.includes(CR);
+    this.#events(hasReturns ? Buffer.from(bytes.toString("latin1").replaceAll(/\r\n?/g, "\n"), "latin1") : bytes);
+  }
+
+  #events(bytes: Buffer): void {
     let start = 0;
     while (start < bytes.length) {
       const found = bytes.indexOf(EVENT_END, start);
