@@ -47,10 +47,22 @@ export function sizeOf(
   return { promptTokens, numAnswers: numAnswersOf(body), maxTokens: maxTokensOf(path, body) };
 }
 
-/** The field that bounds an answer, as the request has it. @param own the upstream's, if the request has none */
-export function maxTokensField(path: string, body: RequestBody, own: string): string {
+/**
+ * The fields that bound an answer, lowered to what it may have. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
+ * @param own the upstream's field of chats
+ */
+export function boundedFields(path: string, body: RequestBody, own: string, most: number): Record<string, number> {
   const names = maxTokensFields(path);
-  return names.find((name) => isCount(body[name])) ?? (path === CHATS ? own : names[0]!);
+  const given = names.filter((name) => isCount(body[name]));
+  const bounded = Object.fromEntries(given.map((name) => [name, Math.min(body[name] as number, most)]));
+  const added = path === CHATS ? own : names[0]!;
+  if (given.length === 0 || (added === "max_tokens" && bounded[added] === undefined)) bounded[added] = most;
+  return bounded;
+}
+
+/** Whether the request itself has the field that its upstream surely heeds. */
+export function isBounded(path: string, body: RequestBody, own: string): boolean {
+  return path !== CHATS || own !== "max_tokens" || isCount(body.max_tokens);
 }
 
 const CHATS = "/v1/chat/completions";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { ANTHROPIC, OPENAI } from "../api/dialect.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { claimsOf } from "./claims.js";
-import { maxTokensField, sizeOf } from "./estimate.js";
+import { boundedFields, sizeOf } from "./estimate.js";
 import { durationText, rateHeaders } from "./rate-headers.js";
 import { windowEnd, windowStart } from "./windows.js";
 import { WorstCost } from "./worst-cost.js";
@@ -121,10 +121,20 @@ describe("the size of a request", () => {
   });
 
   test("is bounded in the field that the request or its API has", () => {
-    expect(maxTokensField("/v1/responses", {}, "x")).toBe("max_output_tokens");
-    expect(maxTokensField("/v1/messages", {}, "x")).toBe("max_tokens");
-    expect(maxTokensField("/v1/chat/completions", {}, "x")).toBe("x");
-    expect(maxTokensField("/v1/chat/completions", { max_completion_tokens: 1 }, "x")).toBe("max_completion_tokens");
+    const bounded = (path: string, body: object, own = "max_completion_tokens") =>
+      boundedFields(path, { ...body }, own, 50);
+    expect(bounded("/v1/responses", {})).toEqual({ max_output_tokens: 50 });
+    expect(bounded("/v1/messages", {})).toEqual({ max_tokens: 50 });
+    expect(bounded(CHAT, {})).toEqual({ max_completion_tokens: 50 });
+    expect(bounded(CHAT, { max_tokens: 90 })).toEqual({ max_tokens: 50 });
+    expect(bounded(CHAT, { max_completion_tokens: 9, max_tokens: 90 })).toEqual({
+      max_completion_tokens: 9,
+      max_tokens: 50,
+    });
+    expect(bounded(CHAT, { max_completion_tokens: 90 }, "max_tokens")).toEqual({
+      max_completion_tokens: 50,
+      max_tokens: 50,
+    });
   });
 });
 
