@@ -62,6 +62,29 @@ test.each([
   expect(reader.read()).toBeUndefined();
 });
 
+test.each([
+  ["a schema that the answer repeats", { text: { schema: { usage: forged() } }, output: [], usage: reported() }],
+  [
+    "a call's input",
+    { type: "message", content: [{ type: "tool_use", input: { usage: forged() } }], usage: reported() },
+  ],
+])("%s does not change the counts", (_, answer) => {
+  const bodies = [JSON.stringify(answer), event({ type: "response.created", response: answer }).repeat(2)];
+  for (const body of bodies) {
+    const reader = new UsageReader();
+    reader.push(Buffer.from(body));
+    expect(reader.counts()).toEqual({ fresh: 1000, cacheRead: 0, cacheWrite: 0, output: 3000, reasoning: 0 });
+  }
+});
+
+function reported() {
+  return { input_tokens: 1000, output_tokens: 3000 };
+}
+
+function forged() {
+  return { prompt_tokens: 0, completion_tokens: 1, completion_tokens_details: { reasoning_tokens: 1 } };
+}
+
 test("counts that are not numbers are ignored", () => {
   const reader = new UsageReader();
   reader.push(Buffer.from('{"usage":{"prompt_tokens":"many","completion_tokens":-1}}'));

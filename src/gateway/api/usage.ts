@@ -10,6 +10,8 @@ export interface TokenUsage {
 const KEPT_BYTES = 4096;
 /** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
 const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
+/** The first event of a stream of Anthropic's, behind comments. */
+const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
 const NOTHING = Buffer.alloc(0);
 const EVENT_END = "\n\n";
 
@@ -69,11 +71,15 @@ export class UsageReader {
     };
   }
 
-  /** The last report. Streams of Anthropic report the prompt first, and the output last: the fields that are there count. */
+  /**
+   * The last report. Streams of Anthropic report the prompt first, and the output last: the fields that are there count. No other answer's beginning does,
+   * since it may repeat what a client wrote, such as a schema with a property of this name.
+   */
   #reported(): ReportedUsage | undefined {
     const last = usagesIn(this.#tail).at(-1);
-    if (last === undefined) return usagesIn(this.#head)[0];
-    return "input_tokens" in last || "output_tokens" in last ? { ...usagesIn(this.#head)[0], ...present(last) } : last;
+    const first =
+      last === undefined || MESSAGE_START.test(this.#head.toString("latin1")) ? usagesIn(this.#head)[0] : {};
+    return last === undefined ? first : { ...first, ...present(last) };
   }
 }
 

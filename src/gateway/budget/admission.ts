@@ -55,9 +55,9 @@ interface AdmissionTerms {
 /** Throws price_missing if a budget applies to a request whose cost cannot be known. */
 export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission {
   const { model, statistics, countedTokens } = terms;
-  const { route, body, bytes, caller, isStream } = request;
+  const { path, route, body, bytes, caller, isStream } = request;
   const priced = pricedOf(request, terms);
-  const size = sizeOf(body, bytes.length, route.isGeneration, countedTokens);
+  const size = sizeOf(path, body, bytes.length, route.isGeneration, countedTokens);
   const usual = statistics.outputTokens(subjectOf(caller), model, terms.defaultOutputTokens);
   const outputTokens = Math.min(usual, size.maxTokens ?? usual);
   const most = isStream ? outputTokens : (size.maxTokens ?? wholeTokens(outputTokens));

@@ -15,7 +15,8 @@ const MEDIA = new Set([
   "document",
   "video_url",
 ]);
-const MAX_ANSWERS = 1024;
+/** More are a number that no engine takes: the bound keeps products of it exact. */
+const MAX_ANSWERS = 1_000_000;
 const MAX_DEPTH = 6;
 
 export interface RequestSize {
@@ -28,34 +29,62 @@ export interface RequestSize {
 }
 
 /**
+ * @param path of the request, which decides by which fields the upstream bounds an answer: it may pass over others
  * @param numBytes of the body
  * @param counted tokens of the prompt, if somebody has counted them
  */
-export function sizeOf(body: RequestBody, numBytes: number, isGeneration: boolean, counted?: number): RequestSize {
+export function sizeOf(
+  path: string,
+  body: RequestBody,
+  numBytes: number,
+  isGeneration: boolean,
+  counted?: number,
+): RequestSize {
   // A token has at least one byte, whatever the tokenizer; JSON has more bytes than its text.
   const promptTokens =
     counted ?? numBytes + TEMPLATE_TOKENS + MEDIA_TOKENS * countMedia(body.messages ?? body.input, 0);
   if (!isGeneration) return { promptTokens, numAnswers: 0, maxTokens: 0 };
-  return { promptTokens, numAnswers: numAnswersOf(body), maxTokens: maxTokensOf(body) };
+  return { promptTokens, numAnswers: numAnswersOf(body), maxTokens: maxTokensOf(path, body) };
 }
 
-/** The field that bounds an answer, as the request has it. @param own the upstream's, if the request has none */
-export function maxTokensField(path: string, body: RequestBody, own: string): string {
-  if (path === "/v1/responses") return "max_output_tokens";
-  if (path !== "/v1/chat/completions") return "max_tokens";
-  return ["max_completion_tokens", "max_tokens"].find((name) => isCount(body[name])) ?? own;
+/**
+ * The fields that bound an answer, lowered to what it may have. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
+ * @param own the upstream's field of chats
+ */
+export function boundedFields(path: string, body: RequestBody, own: string, most: number): Record<string, number> {
+  const names = maxTokensFields(path);
+  const given = names.filter((name) => isCount(body[name]));
+  const bounded = Object.fromEntries(given.map((name) => [name, Math.min(body[name] as number, most)]));
+  const added = path === CHATS ? own : names[0]!;
+  if (given.length === 0 || (added === "max_tokens" && bounded[added] === undefined)) bounded[added] = most;
+  return bounded;
 }
 
-function maxTokensOf(body: RequestBody): number | undefined {
-  const { max_completion_tokens, max_tokens, max_output_tokens } = body;
-  const given = [max_completion_tokens, max_tokens, max_output_tokens].filter(isCount);
+/** Whether the request itself has the field that its upstream surely heeds. */
+export function isBounded(path: string, body: RequestBody, own: string): boolean {
+  return path !== CHATS || own !== "max_tokens" || isCount(body.max_tokens);
+}
+
+const CHATS = "/v1/chat/completions";
+
+function maxTokensFields(path: string): readonly string[] {
+  if (path === "/v1/responses") return ["max_output_tokens"];
+  return path === CHATS ? ["max_completion_tokens", "max_tokens"] : ["max_tokens"];
+}
+
+function maxTokensOf(path: string, body: RequestBody): number | undefined {
+  const given = maxTokensFields(path)
+    .map((name) => body[name])
+    .filter(isCount);
   return given.length === 0 ? undefined : Math.max(...given);
 }
 
 const isCount = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;
 
 function numAnswersOf({ n, best_of: bestOf, prompt }: RequestBody): number {
-  const choices = Math.max(1, ...[n, bestOf].filter(isCount));
+  // Some engines read a number from a text.
+  const given = [n, bestOf].map((value) => (typeof value === "string" ? Number(value) : value));
+  const choices = Math.max(1, ...given.filter(isCount));
   const prompts = Array.isArray(prompt) && typeof prompt[0] !== "number" ? Math.max(1, prompt.length) : 1;
   return Math.min(MAX_ANSWERS, Math.ceil(choices)) * prompts;
 }

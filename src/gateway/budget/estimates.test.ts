@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { ANTHROPIC, OPENAI } from "../api/dialect.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { claimsOf } from "./claims.js";
-import { maxTokensField, sizeOf } from "./estimate.js";
+import { boundedFields, sizeOf } from "./estimate.js";
 import { durationText, rateHeaders } from "./rate-headers.js";
 import { windowEnd, windowStart } from "./windows.js";
 import { WorstCost } from "./worst-cost.js";
@@ -66,27 +66,46 @@ describe("how long answers are", () => {
 });
 
 describe("the size of a request", () => {
+  const CHAT = "/v1/chat/completions";
   const text = { messages: [{ role: "user", content: "hello" }] };
 
   test("has no fewer prompt tokens than bytes, and none of its own where they are counted", () => {
-    expect(sizeOf(text, 100, true)).toEqual({ promptTokens: 356, numAnswers: 1, maxTokens: undefined });
-    expect(sizeOf(text, 100, true, 12).promptTokens).toBe(12);
-    expect(sizeOf({ input: "x" }, 100, false)).toMatchObject({ numAnswers: 0, maxTokens: 0 });
+    expect(sizeOf(CHAT, text, 100, true)).toEqual({ promptTokens: 356, numAnswers: 1, maxTokens: undefined });
+    expect(sizeOf(CHAT, text, 100, true, 12).promptTokens).toBe(12);
+    expect(sizeOf("/v1/embeddings", { input: "x" }, 100, false)).toMatchObject({ numAnswers: 0, maxTokens: 0 });
   });
 
   test("counts every choice of every prompt", () => {
-    const answersOf = (body: object) => sizeOf(body as Record<string, unknown>, 1, true).numAnswers;
+    const answersOf = (body: object) => sizeOf(CHAT, body as Record<string, unknown>, 1, true).numAnswers;
     expect(answersOf({ n: 3, prompt: ["a", "b"] })).toBe(6);
     expect(answersOf({ prompt: [1, 2, 3] })).toBe(1);
     expect(answersOf({ best_of: 4, n: 2 })).toBe(4);
     expect(answersOf({ n: -1 })).toBe(1);
-    expect(answersOf({ n: "9", best_of: null })).toBe(1);
+    expect(answersOf({ n: "nine", best_of: null })).toBe(1);
+  });
+
+  test("counts as many choices as an engine may make of it", () => {
+    const answersOf = (n: unknown) => sizeOf(CHAT, { n }, 1, true).numAnswers;
+    expect(answersOf("9")).toBe(9);
+    expect(answersOf(5000)).toBe(5000);
+    expect(answersOf(1e300)).toBe(1e6);
+  });
+
+  test("takes the length of an answer only from the fields that bound it on its path", () => {
+    const all = { max_tokens: 30, max_completion_tokens: 20, max_output_tokens: 10 };
+    const lengthOf = (path: string, body: object) => sizeOf(path, { ...body }, 1, true).maxTokens;
+    expect(lengthOf(CHAT, all)).toBe(30);
+    expect(lengthOf(CHAT, { max_output_tokens: 1 })).toBeUndefined();
+    expect(lengthOf("/v1/completions", { max_completion_tokens: 1 })).toBeUndefined();
+    expect(lengthOf("/v1/messages", { max_output_tokens: 1 })).toBeUndefined();
+    expect(lengthOf("/v1/responses", { max_tokens: 1 })).toBeUndefined();
+    expect(lengthOf("/v1/responses", all)).toBe(10);
   });
 
   test("counts images that are only named", () => {
     const image = { type: "image_url", image_url: { url: "https://x" } };
     const body = { messages: [{ role: "user", content: [image, image, { type: "text", text: "?" }] }] };
-    expect(sizeOf(body, 100, true).promptTokens).toBe(356 + 2 * 4096);
+    expect(sizeOf(CHAT, body, 100, true).promptTokens).toBe(356 + 2 * 4096);
   });
 
   test("is read from any body without an exception", () => {
@@ -94,7 +113,7 @@ describe("the size of a request", () => {
       fc.property(
         fc.dictionary(fc.constantFrom("messages", "input", "n", "prompt", "max_tokens"), fc.jsonValue()),
         (body) => {
-          const { promptTokens, numAnswers, maxTokens = 0 } = sizeOf(body, 10, true);
+          const { promptTokens, numAnswers, maxTokens = 0 } = sizeOf(CHAT, body, 10, true);
           for (const each of [promptTokens, numAnswers, maxTokens]) expect(each).toBeGreaterThanOrEqual(0);
         },
       ),
@@ -102,10 +121,20 @@ describe("the size of a request", () => {
   });
 
   test("is bounded in the field that the request or its API has", () => {
-    expect(maxTokensField("/v1/responses", {}, "x")).toBe("max_output_tokens");
-    expect(maxTokensField("/v1/messages", {}, "x")).toBe("max_tokens");
-    expect(maxTokensField("/v1/chat/completions", {}, "x")).toBe("x");
-    expect(maxTokensField("/v1/chat/completions", { max_completion_tokens: 1 }, "x")).toBe("max_completion_tokens");
+    const bounded = (path: string, body: object, own = "max_completion_tokens") =>
+      boundedFields(path, { ...body }, own, 50);
+    expect(bounded("/v1/responses", {})).toEqual({ max_output_tokens: 50 });
+    expect(bounded("/v1/messages", {})).toEqual({ max_tokens: 50 });
+    expect(bounded(CHAT, {})).toEqual({ max_completion_tokens: 50 });
+    expect(bounded(CHAT, { max_tokens: 90 })).toEqual({ max_tokens: 50 });
+    expect(bounded(CHAT, { max_completion_tokens: 9, max_tokens: 90 })).toEqual({
+      max_completion_tokens: 9,
+      max_tokens: 50,
+    });
+    expect(bounded(CHAT, { max_completion_tokens: 90 }, "max_tokens")).toEqual({
+      max_completion_tokens: 50,
+      max_tokens: 50,
+    });
   });
 });
 

@@ -110,6 +110,15 @@ describe("a budget", () => {
     expect(sent[2]![0]).toBeLessThan(2_000);
   });
 
+  test("bounds an engine that passes over a field", async () => {
+    const { post, standIns } = await start(whole(30, 12), { scopes: [dayBudget(2_000)] });
+    await post(CHAT, { ...ask, max_completion_tokens: 1 });
+    await post(CHAT, { ...ask, max_output_tokens: 1 });
+    const [one, other] = standIns[0]!.received.map(({ body }) => body.max_tokens as number);
+    expect(one).toBe(1);
+    expect(other).toBeLessThan(2_000);
+  });
+
   test("that is used up refuses, and says so once and for all", async () => {
     const budget = dayBudget(500);
     const { post, spent } = await start(whole(300, 150), { scopes: [budget] });

@@ -16,7 +16,7 @@ import { type Admission, admit, chargeOf, noteCut, subjectOf, tokensOf, wholeTok
 import { AnswerStatistics } from "./answer-statistics.js";
 import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim } from "./claims.js";
 import { askContinuousUsage } from "./continuous-usage.js";
-import { maxTokensField } from "./estimate.js";
+import { boundedFields, isBounded } from "./estimate.js";
 import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
 import { cutStream, nameOf, refusal } from "./refusals.js";
@@ -213,11 +213,11 @@ export class LimitsPolicy implements Policy {
     // What a paid upstream thinks, and does not show, is bounded by all that is left.
     const payable = isStream ? money + leastLeft(claims, levels) : money;
     const bound = Math.floor(priced.worst.outputFor(payable, promptTokens) / numAnswers);
-    if (maxTokens !== undefined && maxTokens <= bound) return request;
+    if (maxTokens !== undefined && maxTokens <= bound && isBounded(path, body, own)) return request;
     // A budget that pays for any answer bounds none.
     if (isStream && maxTokens === undefined && bound > MAX_USUAL_TOKENS) return request;
     const most = isStream ? bound : (maxTokens ?? wholeTokens(outputTokens));
-    return withBody(request, { [maxTokensField(path, body, own)]: Math.min(bound, most) });
+    return withBody(request, boundedFields(path, body, own, Math.min(bound, most)));
   }
 
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {

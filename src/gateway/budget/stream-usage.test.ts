@@ -153,3 +153,40 @@ describe("usage that is not reported", () => {
     );
   });
 });
+
+describe("a stream without reports is counted by its texts", () => {
+  const delta = (more: object) => JSON.stringify({ choices: [{ delta: more }] });
+  const long = "x".repeat(1000);
+  const streams: readonly (readonly [string, string])[] = [
+    ["with other ends of lines", `data: ${delta({ content: "a" })}\r\n\r\n`.repeat(1000)],
+    ["with carriage returns alone", `data: ${delta({ content: "a" })}\r\r`.repeat(1000)],
+    ["with data in several lines", `data: {"choices":\ndata: [{"delta":{"content":"${long}"}}]}\n\n`],
+    ["of calls in the old form", sse(delta({ function_call: { name: "f", arguments: long } }))],
+    ["of parts", sse(delta({ content: [{ type: "text", text: long }] }))],
+    ["of thoughts in two members", sse(delta({ reasoning: "", reasoning_content: long }))],
+    ["of messages", sse({ choices: [{ message: { content: long } }] })],
+    ["of an event that is cut", sse(delta({ content: long })).slice(0, -4)],
+    ["of the rest of a cut event", `${long}"}}]}\n\n`],
+    [
+      "that reports early",
+      sse({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 0 } }) + sse(delta({ long })),
+    ],
+  ];
+
+  test.each(streams)("%s", (_, events) => {
+    const usage = new StreamUsage(1);
+    usage.push(Buffer.from(events));
+    expect(usage.mostOutputTokens).toBeGreaterThanOrEqual(1000);
+    expect(usage.counts(1).output).toBeGreaterThanOrEqual(250);
+  });
+
+  test("and a report at its end replaces them", () => {
+    const usage = new StreamUsage(1);
+    usage.push(Buffer.from(sse(delta({ content: long }))));
+    usage.push(
+      Buffer.from(`${sse({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 9 } })}data: [DONE]\n\n`),
+    );
+    expect(usage.mostOutputTokens).toBe(9);
+    expect(usage.counts(1)).toEqual({ fresh: 7, cacheRead: 0, cacheWrite: 0, output: 9, reasoning: 0 });
+  });
+});

@@ -3,7 +3,11 @@ import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
 const EVENT_END = Buffer.from("\n\n");
-const DATA = "data:";
+const CR = 0x0d;
+/** Fields of an event that are no data, and comments. */
+const OTHER_LINE = /^(?:event|id|retry)?:/;
+/** Members of a delta that are no text of the model's. */
+const NO_TEXTS: readonly string[] = ["id", "type", "role", "signature", "data"];
 /** At the end of an event's JSON, where engines write it. Quotes inside texts are escaped, so no text looks like this. */
 const LAST_USAGE = /,"usage":(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|null)\}\s*$/;
 const USAGE_BYTES = 512;
@@ -18,6 +22,9 @@ export class StreamUsage {
   #final: TokenCounts | undefined;
   #numTexts = 0;
   #textBytes = 0;
+  /** Of the texts, those before the last report of the whole answer: some upstreams report early. */
+  #reportedTexts = 0;
+  #reportedBytes = 0;
   /** Whether every event with a choice has had a report. */
   #isReported = true;
 
@@ -31,21 +38,32 @@ export class StreamUsage {
 
   /** Tokens of the answers so far, at most. */
   get mostOutputTokens(): number {
-    if (this.#final !== undefined) return this.#final.output;
+    if (this.#final !== undefined) {
+      return this.#final.output + (this.#textBytes - this.#reportedBytes) / this.bytesPerToken;
+    }
     return this.#isReported ? this.#reported() : Math.max(this.#reported(), this.#textBytes / this.bytesPerToken);
   }
 
   /** The counts so far. @param promptTokens where none are reported */
   counts(promptTokens: number): TokenCounts {
-    if (this.#final !== undefined) return this.#final;
-    const texts = Math.max(this.#numTexts, Math.ceil(this.#textBytes / BYTES_PER_TOKEN));
+    const bytes = this.#textBytes - this.#reportedBytes;
+    const texts = Math.max(this.#numTexts - this.#reportedTexts, Math.ceil(bytes / BYTES_PER_TOKEN));
+    if (this.#final !== undefined) {
+      return texts === 0 ? this.#final : { ...this.#final, output: this.#final.output + texts, isEstimated: true };
+    }
     const output = this.#isReported ? this.#reported() : Math.max(this.#reported(), texts);
     const counts = { fresh: this.#promptTokens ?? promptTokens, cacheRead: 0, cacheWrite: 0, output, reasoning: 0 };
     return this.#isReported && this.#promptTokens !== undefined ? counts : { ...counts, isEstimated: true };
   }
 
-  /** @param bytes whole events */
+  /** @param bytes whole events, or parts of one that is too long to be held */
   push(bytes: Buffer): void {
+    // Raw carriage returns end lines: within JSON they are escaped.
+    const hasReturns = bytes.includes(CR);
+    this.#events(hasReturns ? Buffer.from(bytes.toString("latin1").replaceAll(/\r\n?/g, "\n"), "latin1") : bytes);
+  }
+
+  #events(bytes: Buffer): void {
     let start = 0;
     while (start < bytes.length) {
       const found = bytes.indexOf(EVENT_END, start);
@@ -59,15 +77,18 @@ export class StreamUsage {
     const tail = bytes.toString("latin1", Math.max(start, end - USAGE_BYTES), end);
     const reported = LAST_USAGE.exec(tail)?.[1];
     if (reported !== undefined && reported !== "null" && this.#chunk(bytes, start, end, reported)) return;
-    const data = dataOf(bytes.toString("utf8", start, end));
-    if (data === undefined) return;
-    const usage = usageOf(data);
-    if (usage !== undefined) this.#report(usage, data);
-    const text = textOf(data);
-    if (text === "") return;
-    this.#isReported = false;
-    this.#numTexts++;
-    this.#textBytes += Buffer.byteLength(text);
+    const json = jsonOf(bytes.toString("utf8", start, end));
+    if (json === "" || json === "[DONE]") return;
+    const data = parse(json);
+    // What cannot be read may be text.
+    const textBytes = data === undefined ? Buffer.byteLength(json) : textBytesOf(data);
+    if (textBytes > 0) {
+      this.#isReported = false;
+      this.#numTexts++;
+      this.#textBytes += textBytes;
+    }
+    const usage = data === undefined ? undefined : usageOf(data);
+    if (usage !== undefined) this.#report(usage, data!);
   }
 
   /** A chunk with the usage of its choice so far. @returns false: it is the usage of all, at the end */
@@ -94,6 +115,8 @@ export class StreamUsage {
     if (type === "message_start") return;
     this.#final = counts;
     this.#isReported = true;
+    this.#reportedTexts = this.#numTexts;
+    this.#reportedBytes = this.#textBytes;
   }
 
   #partial: ReportedUsage = {};
@@ -107,12 +130,19 @@ export class StreamUsage {
 
 type Json = Readonly<Record<string, unknown>>;
 
-function dataOf(event: string): Json | undefined {
-  const line = event.split("\n").find((each) => each.startsWith(DATA));
-  if (line === undefined) return undefined;
+/** The data of an event, which may have several lines. */
+function jsonOf(event: string): string {
+  const lines = event.split("\n").filter((line) => !OTHER_LINE.test(line));
+  return lines
+    .map((line) => line.replace(/^data:/, ""))
+    .join("\n")
+    .trim();
+}
+
+function parse(json: string): Json | undefined {
   try {
-    const value: unknown = JSON.parse(line.slice(DATA.length));
-    return typeof value === "object" && value !== null ? (value as Json) : undefined;
+    const value: unknown = JSON.parse(json);
+    return typeof value === "object" && value !== null ? (value as Json) : {};
   } catch {
     return undefined;
   }
@@ -123,26 +153,27 @@ function usageOf({ usage, message, response }: Json): ReportedUsage | undefined 
   return typeof found === "object" && found !== null ? (found as ReportedUsage) : undefined;
 }
 
-/** All text of an event, whichever API's. */
-function textOf({ choices, delta }: Json): string {
-  if (typeof delta === "string") return delta;
-  const parts = Array.isArray(choices) ? choices.flatMap(partsOfChoice) : partsOfDelta(delta);
-  return parts.filter((part) => typeof part === "string").join("");
+/** Size of all text of an event, whichever API's. */
+function textBytesOf({ choices, delta }: Json): number {
+  const parts = Array.isArray(choices) ? choices.map(partsOfChoice) : [delta];
+  return parts.reduce((sum: number, part) => {
+    // Some hosts have a thought in several members.
+    const texts = new Set<string>();
+    collect(part, texts, 0);
+    return [...texts].reduce((bytes, text) => bytes + Buffer.byteLength(text), sum);
+  }, 0);
 }
 
-const partsOfChoice = (choice: unknown): unknown[] => {
-  const { text, delta } = (choice ?? {}) as Json;
-  return [text, ...partsOfDelta(delta)];
+const partsOfChoice = (choice: unknown): unknown => {
+  const { text, delta, message } = (choice ?? {}) as Json;
+  return [text, delta, message];
 };
 
-function partsOfDelta(delta: unknown): unknown[] {
-  const { content, reasoning, reasoning_content, refusal, tool_calls, text, thinking, partial_json } = (delta ??
-    {}) as Json;
-  const calls = Array.isArray(tool_calls) ? tool_calls.flatMap(partsOfCall) : [];
-  return [content, reasoning ?? reasoning_content, refusal, text, thinking, partial_json, ...calls];
-}
+const MAX_DEPTH = 8;
 
-function partsOfCall(call: unknown): unknown[] {
-  const { name, arguments: args } = ((call as Json | null)?.function ?? {}) as Json;
-  return [name, args];
+function collect(value: unknown, texts: Set<string>, depth: number): void {
+  if (typeof value === "string") texts.add(value);
+  else if (typeof value === "object" && value !== null && depth < MAX_DEPTH) {
+    for (const [name, each] of Object.entries(value)) if (!NO_TEXTS.includes(name)) collect(each, texts, depth + 1);
+  }
 }

@@ -138,7 +138,7 @@ describe("an answer's key", () => {
   });
 
   test.each(CACHEABLE_PATHS)("of %s is the same however the request is written, and only then", (path) => {
-    const different = (a: unknown, b: unknown) => canonicalJson(a).text !== canonicalJson(b).text;
+    const different = (a: unknown, b: unknown) => canonicalJson(a, true).text !== canonicalJson(b, true).text;
     fc.assert(
       fc.property(body, body, (a, b) => {
         const [one, other] = [a, b].map((each) => JSON.parse(JSON.stringify(each)) as Record<string, unknown>);
@@ -152,6 +152,13 @@ describe("an answer's key", () => {
         }
       }),
     );
+  });
+
+  test.each(["tools", "response_format", "chat_template_kwargs"])("follows the order of members within %s", (name) => {
+    const fields = (...names: string[]) => ({
+      [name]: [{ properties: Object.fromEntries(names.map((n) => [n, {}])) }],
+    });
+    expect(id(fields("a", "b"))).not.toBe(id(fields("b", "a")));
   });
 
   test("tenants, namespaces, credentials, models, versions, queries and headers never share", () => {

@@ -11,7 +11,7 @@ import type { GatewayRequest } from "../request.js";
 import { canonicalJson } from "./canonical-json.js";
 
 /** Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is found. */
-const KEY_VERSION = 1;
+const KEY_VERSION = 2;
 
 /** Fields that say how urgent a request is: they decide whether and when an answer comes, never what it says. */
 const TERMS = ["priority", "timeout"] as const;
@@ -86,7 +86,8 @@ export function canonicalBody({ path, body, bytes }: Pick<GatewayRequest, "path"
   const terms: string[] = [];
   let numMarks = Math.max(names.length, 1) + names.length;
   for (const name of names) {
-    const value = canonicalJson(body[name]);
+    // The order of members within a field is seen by the model: in tools, and in the schema that its answer follows.
+    const value = canonicalJson(body[name], true);
     if (value.text === undefined) return undefined;
     numMarks += value.numMarks;
     const member = `${JSON.stringify(name)}:${value.text}`;

@@ -1,4 +1,4 @@
-/** One text for each JSON value, however it was written: members sorted, no white space. Equal texts mean equal values. */
+/** One text for each JSON value, without white space. Equal texts mean equal values. */
 
 interface Canonical {
   /** Undefined if the value's bytes may say more than the value: then equal texts need not mean equal requests. */
@@ -12,10 +12,11 @@ const MAX_DEPTH = 128;
 
 /**
  * @param value parsed JSON; long lists of ids may be Int32Arrays
+ * @param keepsOrder members stay in their order, as where a schema's decides what a model writes first; else they are sorted
  * @returns no text where a number was rounded when it was parsed: an integer beyond 2⁵³, or one that became infinite
  */
-export function canonicalJson(value: unknown): Canonical {
-  const writer = new Writer();
+export function canonicalJson(value: unknown, keepsOrder = false): Canonical {
+  const writer = new Writer(keepsOrder);
   const text = writer.write(value, 0);
   return { text: writer.isExact ? text : undefined, numMarks: writer.numMarks };
 }
@@ -23,6 +24,8 @@ export function canonicalJson(value: unknown): Canonical {
 class Writer {
   isExact = true;
   numMarks = 0;
+
+  constructor(private readonly keepsOrder: boolean) {}
 
   write(value: unknown, depth: number): string {
     if (depth > MAX_DEPTH) this.isExact = false;
@@ -47,7 +50,8 @@ class Writer {
   }
 
   #object(value: Readonly<Record<string, unknown>>, depth: number): string {
-    const names = Object.keys(value).sort();
+    const names = Object.keys(value);
+    if (!this.keepsOrder) names.sort();
     const members: string[] = [];
     for (const name of names) {
       const each = value[name];
