@@ -8,6 +8,7 @@ import { createKeyCheck } from "../core/api-keys.js";
 import type { Secret } from "../core/config-values.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import { requestIdIn } from "../gateway/api/request-id.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
@@ -54,7 +55,7 @@ function createAdminApp(target: AdminTarget): Hono {
   };
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
-    return c.json(errorBody(error, c.req.header("x-request-id") ?? ""), error.status as 400);
+    return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
   app.notFound(() => {
     throw new MillraceError("not_found", "expected one of the paths in docs/guides/fleet.md, got another");
@@ -115,6 +116,7 @@ export function adminHandler(target: AdminTarget): HandleOther {
     const isReport = path === "/report" && target.reportFile !== undefined;
     if (path !== "/metrics" && !isReport && !path.startsWith("/admin/")) return false;
     incoming.headers["x-request-id"] = requestId;
+    outgoing.setHeader("X-Request-Id", requestId);
     void listener(incoming, outgoing);
     return true;
   };

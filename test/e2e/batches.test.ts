@@ -298,6 +298,24 @@ describe("the command line", () => {
     expect(idsIn("out.jsonl")).toEqual(["a", "b", "d"]);
   });
 
+  test("samples as the model's files say, as a server does, unless a flag says otherwise", async () => {
+    const story = { custom_id: "s", method: "POST", url: "/v1/completions", body: { prompt: "Once", max_tokens: 12 } };
+    writeFileSync(path("story.jsonl"), jsonl([story]));
+    const textWith = async (output: string, ...flags: string[]) => {
+      await runCli("batch", "run", path("story.jsonl"), path(output), ...flags);
+      const [line] = readFileSync(path(output), "utf8").split("\n");
+      return (JSON.parse(line!) as { response: { body: OpenAI.Completion } }).response.body.choices[0]!.text;
+    };
+    const served = await openai.completions.create({ model: "mill-base", prompt: "Once", max_tokens: 12 });
+    expect(await textWith("own.jsonl")).toBe(served.choices[0]!.text);
+    const hot = '{"temperature":2}';
+    const texts = [
+      await textWith("hot-1.jsonl", "--override-generation-config", hot),
+      await textWith("hot-2.jsonl", "--override-generation-config", hot),
+    ];
+    expect(texts[0]).not.toBe(texts[1]);
+  });
+
   test("makes, lists, shows and cancels batches of a gateway", async () => {
     writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b", { max_tokens: -1 })]));
     const at = ["--url", fleet.url];

@@ -5,6 +5,7 @@ import { silentStages } from "../../core/stages.js";
 import { GatewayClient, type GatewayFlags } from "../batch/gateway-client.js";
 import type { RunCounts } from "../batch/run-file.js";
 import { addEngineOptions, type EngineFlags } from "../flags/engine-options.js";
+import { addGenerationConfigOptions } from "../flags/generation-config.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn } from "../flags/option-values.js";
 import { formatTable, type Json, jsonText } from "../output/format.js";
@@ -76,7 +77,7 @@ function runCommand(): Command {
       integerIn("--concurrency", 1, MAX_CONCURRENCY),
     )
     .option("--json", "print one JSON object with the counts");
-  return addEngineOptions(command).action(runRun);
+  return addGenerationConfigOptions(addEngineOptions(command), "Sampling:").action(runRun);
 }
 
 function gatewayCommand(name: string, description: string): Command {

@@ -17,6 +17,13 @@ test("a valid file is reported with its models", async () => {
   expect(stdout).toMatch(/is valid\nmodel +engine +from\nm +vllm +m\.gguf/);
 });
 
+test("a paid API without a url of its own is shown with the provider's", async () => {
+  const attach = "[{ api-key: sk-a, model-name: gpt-5.2 }, { api-key: sk-b, model-name: gpt-5.2 }]";
+  const path = file(`models:\n  - { name: gpt, engine: openai, attach: ${attach} }\n`);
+  const { stdout } = await runMain("config", "check", path);
+  expect(stdout).toMatch(/\ngpt +openai +https:\/\/api\.openai\.com\n/);
+});
+
 test("every mistake is reported with its place and a hint", async () => {
   const path = file("port: x\nmodels:\n  - { name: m, modle: m.gguf }\n");
   const { stderr, exitCode } = await runMain("config", "check", path);

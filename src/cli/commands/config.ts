@@ -34,10 +34,10 @@ async function runCheck(file: string, { json = false }: { readonly json?: boolea
     process.stderr.write(`${kind}${formatProblem(file, problem)} [${problem.code}]\n  hint: ${problem.hint}\n`);
   }
   if (config === undefined) return;
-  const rows = config.models.map(({ name, engine, model, attach }) => [
-    name,
-    engine,
-    model ?? attach.map(({ url }) => url).join(", "),
-  ]);
+  const { targetOf } = await import("../../fleet/gateway/provider-targets.js");
+  const rows = config.models.map((entry) => {
+    const urls = new Set(entry.attach.map((each) => each.url ?? targetOf(entry, each).url));
+    return [entry.name, entry.engine, entry.model ?? [...urls].join(", ")];
+  });
   process.stdout.write(`${file} is valid\n${formatTable([["model", "engine", "from"], ...rows])}\n`);
 }

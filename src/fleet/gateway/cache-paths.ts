@@ -4,6 +4,7 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { errorBody } from "../../core/error-body.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { requestIdIn } from "../../gateway/api/request-id.js";
 import type { SemanticCache } from "../../gateway/semantic/policy.js";
 import type { Authorize } from "../proxy/options.js";
 
@@ -19,7 +20,7 @@ export function cachePathsHandler(target: CachePathsTarget) {
   const app = new Hono();
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
-    return c.json(errorBody(error, c.req.header("x-request-id") ?? ""), error.status as 400);
+    return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
   app.post("/v1/cache/:id/wrong", async (c) => {
     const { tenant } = await target.authorize(c.req.header());
@@ -36,6 +37,7 @@ export function cachePathsHandler(target: CachePathsTarget) {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
     if (incoming.method !== "POST" || !PATH.test(path)) return false;
     incoming.headers["x-request-id"] = requestId;
+    outgoing.setHeader("X-Request-Id", requestId);
     void listener(incoming, outgoing);
     return true;
   };

@@ -33,7 +33,11 @@ models:
 interface Gateway {
   readonly fleet: TestFleet;
   readonly tenants: Tenants;
-  admin(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly body: Json }>;
+  admin(
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<{ readonly status: number; readonly body: Json; readonly requestId: string | null }>;
   /** Status of a chat request, and its error's code. */
   chat(key: string | undefined, body?: object): Promise<readonly [number, unknown]>;
 }
@@ -69,7 +73,7 @@ async function start(file = FILE, database = openDatabase(undefined)): Promise<G
         headers: { authorization: "Bearer boss" },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
-      return { status: answer.status, body: await answer.json() };
+      return { status: answer.status, body: await answer.json(), requestId: answer.headers.get("x-request-id") };
     },
     chat: async (key, body = {}) => {
       const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
@@ -182,8 +186,8 @@ test("GET /v1/key shows a key its own limits and what it has used", async () => 
 
 test("every change is in the audit, without the texts of keys", async () => {
   const { admin } = await start();
-  await admin("POST", "/orgs", { id: "acme" });
-  const { body: made } = await admin("POST", "/keys", { name: "k", org: "acme" });
+  const { requestId: ofOrg } = await admin("POST", "/orgs", { id: "acme" });
+  const { body: made, requestId: ofKey } = await admin("POST", "/keys", { name: "k", org: "acme" });
   await admin("PATCH", `/keys/${made.id}`, { name: "renamed" });
   await admin("POST", `/keys/${made.id}/rotate`, {});
   await admin("DELETE", "/orgs/acme");
@@ -192,7 +196,10 @@ test("every change is in the audit, without the texts of keys", async () => {
   const rows = [...first.data, ...rest.data].map(({ action, kind }: Json) => `${action} ${kind}`);
   expect(rows).toEqual(["revoke key", "delete org", "rotate key", "update key", "create key", "create org"]);
   expect([first.has_more, rest.has_more]).toEqual([true, false]);
-  expect(first.data[0]).toMatchObject({ actor: "admin-key", id: made.id, request_id: expect.any(String) });
+  const [revoked, deleted] = first.data as Json[];
+  expect(revoked).toMatchObject({ actor: "admin-key", id: made.id, request_id: expect.stringMatching(/^.{36}$/) });
+  expect(deleted!.request_id).toBe(revoked!.request_id);
+  expect(rest.data.map(({ request_id }: Json) => request_id)).toEqual([ofKey, ofOrg]);
   expect(JSON.stringify([first, rest])).not.toContain(made.key);
 });
 

@@ -8,6 +8,7 @@ import { type Context, Hono } from "hono";
 import type { ErrorDialect } from "../../core/error-body.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { objectOf, readIncoming, textOf } from "../../core/json-body.js";
+import { requestIdIn } from "../api/request-id.js";
 import type { Caller, RequestBody } from "../request.js";
 import type { KeyedResource, PageQuery } from "./batch-table.js";
 import { MAX_IDEMPOTENCY_KEY_CHARS } from "./limits.js";
@@ -43,7 +44,7 @@ export function ownApp(api: OwnApi, dialect: ErrorDialect): Hono<OwnEnv> {
     return c.json(dialect.errorBody(error, requestId), error.status as 400);
   });
   app.use(async (c, next) => {
-    const requestId = String(c.env.incoming.headers["x-request-id"] ?? "");
+    const requestId = requestIdIn(c);
     c.set("requestId", requestId);
     c.header("X-Request-Id", requestId);
     c.header(dialect.requestIdHeader, requestId);

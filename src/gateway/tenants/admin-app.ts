@@ -2,6 +2,7 @@
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { requestIdIn } from "../api/request-id.js";
 import type { ScopeKind } from "../scope.js";
 import { type ScopeRecord, shownScope } from "./records.js";
 import { creationSchema, parseFields, type Settings } from "./settings.js";
@@ -74,7 +75,7 @@ function tooLarge(): MillraceError {
 
 /** The only role is the administrator, whose key has been checked. */
 function actorOf(c: Context): Actor {
-  return { name: "admin-key", requestId: c.req.header("x-request-id") ?? "" };
+  return { name: "admin-key", requestId: requestIdIn(c) };
 }
 
 function settingsFrom(fields: Readonly<Record<string, unknown>>, name: string): Settings {
