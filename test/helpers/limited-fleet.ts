@@ -1,8 +1,11 @@
 /** A proxy with limits in front of a server that writes as many tokens as a test says. */
+
+import { usageAsker } from "../../src/gateway/ask-usage.js";
 import { claimsOf, type LimitedScope } from "../../src/gateway/budget/claims.js";
 import { EmbeddedStore } from "../../src/gateway/budget/embedded-store.js";
 import { type LimitsOptions, LimitsPolicy } from "../../src/gateway/budget/limits-policy.js";
 import type { BudgetStore } from "../../src/gateway/budget/store.js";
+import type { Policy } from "../../src/gateway/pipeline.js";
 import type { Price } from "../../src/gateway/prices/price.js";
 import type { Caller } from "../../src/gateway/request.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
@@ -31,6 +34,8 @@ export interface LimitedOptions extends FleetOptions {
   readonly scopes?: Caller["scopes"];
   readonly policyOptions?: Partial<LimitsOptions>;
   readonly store?: BudgetStore;
+  /** Policies between those of limits, such as caches. */
+  readonly between?: readonly Policy[];
 }
 
 export function embeddedStore(folder?: string): BudgetStore {
@@ -49,7 +54,7 @@ export async function whenSettled(store: BudgetStore): Promise<void> {
 
 export async function startLimitedFleet(
   behaviours: readonly Behaviour[],
-  { scopes, policyOptions, store = embeddedStore(), ...options }: LimitedOptions,
+  { scopes, policyOptions, store = embeddedStore(), between = [], ...options }: LimitedOptions,
 ): Promise<LimitedFleet> {
   const softLimits: string[] = [];
   const unreserved: Error[] = [];
@@ -76,7 +81,7 @@ export async function startLimitedFleet(
   const authorize = () => ({ tenant: "t", scopes });
   const fleet = await startFleet(behaviours, {
     ...options,
-    proxy: { authorize, policies: [policy], ...options.proxy },
+    proxy: { authorize, policies: [policy, ...between, policy.upstream, usageAsker], ...options.proxy },
   });
   return {
     ...fleet,

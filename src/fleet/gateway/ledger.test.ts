@@ -13,6 +13,7 @@ import {
   type TestFleet,
   until,
 } from "../../../test/helpers/stand-in.js";
+import { usageAsker } from "../../gateway/ask-usage.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { NOTE } from "../../gateway/usage/record.js";
@@ -64,7 +65,7 @@ async function start(
   const fleet = await startFleet(behaviours, {
     proxy: {
       authorize,
-      policies: [...ledger.policies(), ...inner],
+      policies: [...ledger.policies(), ...inner, usageAsker],
       handleOther: (...request) => ledger.handle(...request) || admin(...request),
     },
   });
