@@ -8,6 +8,7 @@ import type { BudgetStore } from "../../src/gateway/budget/store.js";
 import type { Policy } from "../../src/gateway/pipeline.js";
 import type { Price } from "../../src/gateway/prices/price.js";
 import type { Caller } from "../../src/gateway/request.js";
+import type { Scope } from "../../src/gateway/scope.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
 import { groupCommitOf } from "../../src/gateway/store/group-commit.js";
 import { type Behaviour, type FleetOptions, startFleet, type TestFleet } from "./stand-in.js";
@@ -37,6 +38,16 @@ export interface LimitedOptions extends FleetOptions {
   /** Policies between those of limits, such as caches. */
   readonly between?: readonly Policy[];
 }
+
+export const keyScope = (limits: Partial<Scope["limits"]>, id = "a"): Scope => ({
+  kind: "key",
+  id,
+  limits: { budgets: [], ...limits },
+});
+
+/** Nano-dollars a day, which are tokens. */
+export const dayBudget = (hard: number, soft?: number): Scope =>
+  keyScope({ budgets: [{ window: "day", hard: BigInt(hard), soft: soft === undefined ? undefined : BigInt(soft) }] });
 
 export function embeddedStore(folder?: string): BudgetStore {
   const database = openDatabase(folder);
