@@ -84,6 +84,7 @@ export async function startLimitedFleet(
       recovered() {},
       failed() {},
       lost() {},
+      leftReserved() {},
     },
     epochMs: () => Date.now(),
     now: () => performance.now(),

@@ -55,6 +55,8 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
       failed: (err, waiting) =>
         say("failed", () => logger.warn({ err, waiting }, "what was spent could not be booked")),
       lost: (settlements) => say("lost", () => logger.error({ settlements }, "what was spent will not be booked")),
+      leftReserved: (reservations) =>
+        say("left", () => logger.error({ reservations }, "what may be reserved stays so until this gateway ends")),
       recovered(charges) {
         const nano = charges.reduce((sum, { money }) => sum + money, 0);
         const dollars = formatDollars(BigInt(nano));
