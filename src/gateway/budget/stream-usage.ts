@@ -1,13 +1,14 @@
 /** Counts the tokens of a stream from its whole events: as the engine reports them with each, or else from the texts. */
+
+import { eachEvent, findUsage } from "../api/event-usage.js";
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
-const EVENT_END = Buffer.from("\n\n");
 const DATA = "data:";
-/** At the end of an event's JSON, where engines write it. Quotes inside texts are escaped, so no text looks like this. */
-const LAST_USAGE = /,"usage":(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|null)\}\s*$/;
-const USAGE_BYTES = 512;
 const INDEX = /"choices":\s*\[\{"index":\s*(\d+)/;
+/** A delta that is a text and nothing else, as most are. */
+const DELTA = '"delta":{';
+const CONTENT = '"content":"';
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
 
@@ -46,24 +47,26 @@ export class StreamUsage {
 
   /** @param bytes whole events */
   push(bytes: Buffer): void {
-    let start = 0;
-    while (start < bytes.length) {
-      const found = bytes.indexOf(EVENT_END, start);
-      const end = found < 0 ? bytes.length : found;
-      if (end > start) this.#event(bytes, start, end);
-      start = end + EVENT_END.length;
-    }
+    eachEvent(bytes.toString(), (event) => this.#event(event));
   }
 
-  #event(bytes: Buffer, start: number, end: number): void {
-    const tail = bytes.toString("latin1", Math.max(start, end - USAGE_BYTES), end);
-    const reported = LAST_USAGE.exec(tail)?.[1];
-    if (reported !== undefined && reported !== "null" && this.#chunk(bytes, start, end, reported)) return;
-    const data = dataOf(bytes.toString("utf8", start, end));
+  #event(event: string): void {
+    const place = findUsage(event);
+    const isReported = place !== undefined && event[place.end - 1] === "}";
+    if (isReported && this.#chunk(event, event.slice(place.value, place.end))) return;
+    const plain = isReported ? undefined : plainText(event);
+    if (plain !== undefined) {
+      this.#addText(plain);
+      return;
+    }
+    const data = dataOf(event);
     if (data === undefined) return;
     const usage = usageOf(data);
     if (usage !== undefined) this.#report(usage, data);
-    const text = textOf(data);
+    this.#addText(textOf(data));
+  }
+
+  #addText(text: string): void {
     if (text === "") return;
     this.#isReported = false;
     this.#numTexts++;
@@ -71,18 +74,14 @@ export class StreamUsage {
   }
 
   /** A chunk with the usage of its choice so far. @returns false: it is the usage of all, at the end */
-  #chunk(bytes: Buffer, start: number, end: number, json: string): boolean {
-    const index = INDEX.exec(bytes.toString("latin1", start, Math.min(end, start + USAGE_BYTES)))?.[1];
-    if (index === undefined) return false;
-    try {
-      const counts = countsOf(JSON.parse(json) as ReportedUsage);
-      if (counts === undefined) return false;
-      this.#outputs.set(Number(index), counts.output);
-      this.#promptTokens = Math.max(this.#promptTokens ?? 0, promptTokensOf(counts));
-      return true;
-    } catch {
-      return false;
-    }
+  #chunk(event: string, json: string): boolean {
+    const index = INDEX.exec(event)?.[1];
+    const usage = index === undefined ? undefined : parse(json);
+    const counts = usage === undefined ? undefined : (plainCounts(usage) ?? countsOf(usage));
+    if (counts === undefined) return false;
+    this.#outputs.set(Number(index), counts.output);
+    this.#promptTokens = Math.max(this.#promptTokens ?? 0, promptTokensOf(counts));
+    return true;
   }
 
   /** A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, and its output in the end. */
@@ -107,16 +106,41 @@ export class StreamUsage {
 
 type Json = Readonly<Record<string, unknown>>;
 
-function dataOf(event: string): Json | undefined {
-  const line = event.split("\n").find((each) => each.startsWith(DATA));
-  if (line === undefined) return undefined;
+function parse(json: string): Json | undefined {
   try {
-    const value: unknown = JSON.parse(line.slice(DATA.length));
+    const value: unknown = JSON.parse(json);
     return typeof value === "object" && value !== null ? (value as Json) : undefined;
   } catch {
     return undefined;
   }
 }
+
+function dataOf(event: string): Json | undefined {
+  const start = event.startsWith(DATA) ? 0 : event.indexOf(`\n${DATA}`) + 1;
+  if (!event.startsWith(DATA, start)) return undefined;
+  const end = event.indexOf("\n", start);
+  return parse(event.slice(start + DATA.length, end < 0 ? event.length : end));
+}
+
+/** The text of an event that has one delta, with one field and no escapes. @returns undefined: the event has to be parsed */
+function plainText(event: string): string | undefined {
+  const delta = event.indexOf(DELTA);
+  const start = delta + DELTA.length + CONTENT.length;
+  if (delta < 0 || !event.startsWith(CONTENT, delta + DELTA.length)) return undefined;
+  const end = event.indexOf('"', start);
+  if (event[end + 1] !== "}" || event.indexOf(DELTA, end) >= 0) return undefined;
+  const text = event.slice(start, end);
+  return text.includes("\\") ? undefined : text;
+}
+
+/** Counts of an engine that reports with every event, where they say nothing but what is needed to go on. */
+function plainCounts(usage: Json): TokenCounts | undefined {
+  const { prompt_tokens: fresh, completion_tokens: output, total_tokens: total } = usage;
+  if (!isCount(fresh) || !isCount(output) || total !== fresh + output) return undefined;
+  return { fresh, cacheRead: 0, cacheWrite: 0, output, reasoning: 0 };
+}
+
+const isCount = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0;
 
 function usageOf({ usage, message, response }: Json): ReportedUsage | undefined {
   const found = usage ?? (message as Json | undefined)?.usage ?? (response as Json | undefined)?.usage;
