@@ -14,6 +14,7 @@ import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Price, PriceBook } from "../prices/price.js";
 import { type GatewayRequest, withBody } from "../request.js";
+import type { Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
 import type { RequestRecord } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
@@ -73,6 +74,7 @@ export interface LimitsOptions {
 const PAID_BYTES_PER_TOKEN = 3;
 /** No answer is longer than this. */
 const MAX_USUAL_TOKENS = 262_144;
+const NO_SCOPES: readonly Scope[] = [];
 const MAX_WARNED = 10_000;
 const WARNING_HEADER = "x-millrace-budget-warning";
 
@@ -100,6 +102,7 @@ export class LimitsPolicy implements Policy {
       return admitted === undefined ? next(request, sink) : this.#send(request, admitted, sink, next);
     },
   };
+  readonly #claims = new WeakMap<readonly Scope[], WeakMap<object, Claims>>();
   readonly #admitted = new WeakMap<RequestRecord, Admitted>();
   readonly #statistics = new AnswerStatistics();
   readonly #warned = new Set<string>();
@@ -111,9 +114,9 @@ export class LimitsPolicy implements Policy {
   async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const model = this.options.modelOf(request.model);
     const modelScope = this.options.modelScope(model);
-    const { scopes = [] } = request.caller;
+    const { scopes = NO_SCOPES } = request.caller;
     if (scopes.length === 0 && modelScope === undefined) return next(request, sink);
-    const claims = claimsOf(modelScope === undefined ? scopes : [...scopes, modelScope]);
+    const claims = this.#claimsOf(scopes, modelScope);
     if (isEmpty(claims)) return next(request, sink);
     const admission = admit(request, {
       model,
@@ -152,6 +155,19 @@ export class LimitsPolicy implements Policy {
   async close(): Promise<void> {
     await this.#settlements?.close();
     await this.#store?.close();
+  }
+
+  /** The same scopes come with every request of a key. */
+  #claimsOf(scopes: readonly Scope[], model: LimitedScope | undefined): Claims {
+    let known = this.#claims.get(scopes);
+    if (known === undefined) {
+      known = new WeakMap();
+      this.#claims.set(scopes, known);
+    }
+    const key = model ?? NO_SCOPES;
+    const claims = known.get(key) ?? claimsOf(model === undefined ? scopes : [...scopes, model]);
+    known.set(key, claims);
+    return claims;
   }
 
   #opened(): { readonly store: BudgetStore; readonly settlements: Settlements } {
