@@ -26,6 +26,15 @@ test.each([
   expect(body.stream_options).toMatchObject({ include_usage: true });
 });
 
+test("counts with every event are asked for in the bytes, too", () => {
+  const [first] = askUsage(requestOf('{"stream":true,"seed":12345678901234567890}'), new BufferSink(), true);
+  const both = '{"include_usage":true,"continuous_usage_stats":true}';
+  expect(first.bytes.toString()).toBe(`{"stream_options":${both},"stream":true,"seed":12345678901234567890}`);
+  const own = '{"seed":12345678901234567890, "stream_options" : { "include_usage": true }, "stream":true}';
+  const [second] = askUsage(requestOf(own), new BufferSink(), true);
+  expect(second.bytes.toString()).toBe(own.replace('{ "include_usage": true }', both));
+});
+
 test.each([
   ["/v1/chat/completions", '{"stream":false}'],
   ["/v1/chat/completions", '{"stream":true,"stream_options":{"include_usage":true}}'],
@@ -41,14 +50,23 @@ test.each([
 const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 const USAGE = event({ id: "c", choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } });
 
-test("only the event of counts is dropped, however events come together, and no text can look like it", () => {
-  const other = fc.oneof(
-    fc.string().map((content) => event({ choices: [{ delta: { content } }], usage: null })),
+test("what the client did not ask for is dropped, however events come together, and no text can look like it", () => {
+  const plain = fc.oneof(
     fc.constant(event({ choices: [{ delta: { content: USAGE } }] })),
     fc.constant(event({ choices: [] })),
+    fc.constant(event({ choices: [{ delta: {} }], usage: { prompt_tokens: 1 } })),
     fc.constant('data: {"choices":[],"usage":\n\n'),
     fc.constant("data: [DONE]\n\n"),
     fc.constant(": ping\n\n"),
+  );
+  const other = fc.oneof(
+    plain.map((text) => [text, text] as const),
+    fc
+      .tuple(fc.string(), fc.constantFrom({ usage: null }, { usage: null, obfuscation: "x" }))
+      .map(([content, more]) => {
+        const chunk = { choices: [{ delta: { content } }] };
+        return [event({ ...chunk, ...more }), event({ ...chunk, ...more, usage: undefined })] as const;
+      }),
   );
   fc.assert(
     fc.property(fc.array(fc.tuple(other, fc.boolean(), fc.boolean())), (events) => {
@@ -56,14 +74,14 @@ test("only the event of counts is dropped, however events come together, and no 
       const [, sink] = askUsage(requestOf('{"stream":true}'), inner);
       sink.begin({ status: 200, headers: {}, isEventStream: true });
       let held = "";
-      for (const [text, hasUsage, isTogether] of events) {
-        held += text + (hasUsage ? USAGE : "");
+      for (const [[sent], hasUsage, isTogether] of events) {
+        held += sent + (hasUsage ? USAGE : "");
         if (isTogether) continue;
         sink.write(Buffer.from(held));
         held = "";
       }
       sink.end(held === "" ? undefined : Buffer.from(held));
-      expect(inner.answer()!.body.toString()).toBe(events.map(([text]) => text).join(""));
+      expect(inner.answer()!.body.toString()).toBe(events.map(([[, shown]]) => shown).join(""));
     }),
   );
 });

@@ -1,44 +1,62 @@
 /**
- * Asks the upstream for the token counts of a stream whose client did not ask, and keeps their event from that client. OpenAI's chat and completions alone
- * need this: the streams of every other API have counts.
+ * Asks the upstream for token counts that the gateway needs and a stream's client did not ask for, and keeps from the client what it did not ask for.
+ * OpenAI's chat and completions alone need this: the streams of every other API have counts.
  */
 import { type AnswerHead, type AnswerSink, PassingSink } from "./answer.js";
+import { eachEvent, findUsage, type UsagePlace } from "./api/event-usage.js";
+import type { Policy } from "./pipeline.js";
 import { type GatewayRequest, type RequestBody, withBody } from "./request.js";
 
 const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const FIELD = '"stream_options":{"include_usage":true}';
-const EVENT_END = "\n\n";
-/** Every other event has a choice. Quotes inside texts are escaped, so no text looks like this. */
-const NO_CHOICES = '"choices":[]';
-const NO_CHOICES_SPACED = '"choices": []';
+const NO_CHOICES = /"choices":\s*\[\]/;
+const NULL = "null";
 
-/** @returns the request to send and the sink for its answer, which are the same where nothing has to be asked */
-export function askUsage(request: GatewayRequest, sink: AnswerSink): readonly [GatewayRequest, AnswerSink] {
+/** What a stream's client asked for, and what the upstream is asked for. */
+interface UsageTerms {
+  /** The client wants the counts of the whole answer, at its end. */
+  readonly wantsLast: boolean;
+  /** The upstream is asked for counts with every event, and the client has not asked for these. */
+  readonly hidesEach: boolean;
+}
+
+/** Stands behind the caches, so that they and retries know the client's own body. */
+export const usageAsker: Policy = {
+  name: "usage",
+  handle(request, sink, next) {
+    return request.record.wantsUsage ? next(...askUsage(request, sink)) : next(request, sink);
+  },
+};
+
+/**
+ * @param isContinuous asks for counts with every event, which not every engine knows
+ * @returns the request to send and the sink for its answer, which are the same where nothing has to be asked
+ */
+export function askUsage(
+  request: GatewayRequest,
+  sink: AnswerSink,
+  isContinuous = false,
+): readonly [GatewayRequest, AnswerSink] {
   if (!request.isStream || !PATHS.includes(request.path)) return [request, sink];
-  const { stream_options: options } = request.body;
-  const given = typeof options === "object" && options !== null ? (options as RequestBody) : undefined;
-  if (given?.include_usage === true) return [request, sink];
+  const options = request.body.stream_options ?? {};
   // Something else than an object is the engine's to refuse.
-  if (options !== undefined && options !== null && given === undefined) return [request, sink];
-  return [withUsage(request, given), new UsageStripper(sink)];
+  if (typeof options !== "object" || Array.isArray(options)) return [request, sink];
+  const given = options as RequestBody;
+  const wantsLast = given.include_usage === true;
+  const hidesEach = isContinuous && !(wantsLast && given.continuous_usage_stats === true);
+  if (wantsLast && !hidesEach) return [request, sink];
+  const asked = { ...given, include_usage: true, ...(isContinuous ? { continuous_usage_stats: true } : {}) };
+  return [withBody(request, { stream_options: asked }), new UsageStripper(sink, { wantsLast, hidesEach })];
 }
 
-function withUsage(request: GatewayRequest, given: RequestBody | undefined): GatewayRequest {
-  const body = { stream_options: { ...given, include_usage: true } };
-  if ("stream_options" in request.body) return withBody(request, body);
-  // The client's bytes remain: serialising the body would round large numbers and cost more.
-  const start = request.bytes.indexOf(OPEN_BRACE) + 1;
-  const rest = request.bytes.subarray(start);
-  const comma = rest[rest.findIndex((byte) => byte > 0x20)] === CLOSE_BRACE ? "" : ",";
-  const bytes = Buffer.concat([request.bytes.subarray(0, start), Buffer.from(FIELD + comma), rest]);
-  return { ...request, body: { ...request.body, ...body }, bytes };
-}
-
-/** Drops the event that has counts and no choice. */
 class UsageStripper extends PassingSink {
   #isEventStream = false;
+
+  constructor(
+    next: AnswerSink,
+    private readonly terms: UsageTerms,
+  ) {
+    super(next);
+  }
 
   override begin(head: AnswerHead): void {
     this.#isEventStream = head.isEventStream && head.status === 200;
@@ -46,29 +64,38 @@ class UsageStripper extends PassingSink {
   }
 
   override write(bytes: Buffer): boolean {
-    const kept = this.#stripped(bytes);
+    const kept = this.#isEventStream ? this.#stripped(bytes) : bytes;
     return kept.length === 0 ? true : super.write(kept);
   }
 
   override end(last?: Buffer): void {
-    super.end(last === undefined ? undefined : this.#stripped(last));
+    super.end(last !== undefined && this.#isEventStream ? this.#stripped(last) : last);
   }
 
   #stripped(bytes: Buffer): Buffer {
-    if (!this.#isEventStream || !(bytes.includes(NO_CHOICES) || bytes.includes(NO_CHOICES_SPACED))) return bytes;
-    const events = bytes.toString("utf8").split(EVENT_END);
-    const kept = events.filter((event) => !isUsageEvent(event));
-    return kept.length === events.length ? bytes : Buffer.from(kept.join(EVENT_END));
+    // One call reads the bytes and one writes them; what is between is cheap on strings.
+    const text = bytes.toString("latin1");
+    let kept = "";
+    eachEvent(text, (event) => {
+      const place = findUsage(event);
+      kept += place === undefined ? event : this.#shown(event, place);
+    });
+    return kept.length === text.length ? bytes : Buffer.from(kept, "latin1");
+  }
+
+  #shown(event: string, place: UsagePlace): string {
+    const { wantsLast, hidesEach } = this.terms;
+    const isNull = event.startsWith(NULL, place.end - NULL.length);
+    if (isNull) return wantsLast ? event : withoutMember(event, place);
+    if (NO_CHOICES.test(event)) return wantsLast ? event : "";
+    if (!hidesEach) return event;
+    return wantsLast ? event.slice(0, place.value) + NULL + event.slice(place.end) : withoutMember(event, place);
   }
 }
 
-function isUsageEvent(event: string): boolean {
-  const data = /^data: *(\{.*\})\s*$/.exec(event)?.[1];
-  if (data === undefined) return false;
-  try {
-    const { choices, usage } = JSON.parse(data) as { readonly choices?: unknown; readonly usage?: unknown };
-    return Array.isArray(choices) && choices.length === 0 && typeof usage === "object" && usage !== null;
-  } catch {
-    return false;
-  }
+/** The event without the member and its comma. */
+function withoutMember(event: string, { start, end }: UsagePlace): string {
+  const before = event.slice(0, start).trimEnd();
+  const after = event.slice(end);
+  return before.endsWith(",") ? before.slice(0, -1) + after : event.slice(0, start) + after.replace(/^\s*,/, "");
 }

@@ -1,8 +1,8 @@
 /** A request as policies see it: read, authorized and with its model, but without a socket. */
 import type { IncomingHttpHeaders } from "node:http";
-import { bodyJson } from "../core/json-body.js";
 import type { Route } from "./api/routes.js";
 import type { Cancellation } from "./cancellation.js";
+import { withFields } from "./edit-json.js";
 import type { RequestObserver } from "./observer.js";
 import type { Scope } from "./scope.js";
 import type { RequestRecord } from "./usage/record.js";
@@ -54,12 +54,12 @@ export interface GatewayRequest {
   readonly record: RequestRecord;
 }
 
-/** The request with other fields; the client's bytes remain as they are where nothing changes. */
+/** The request with other fields; the client's bytes remain as they are but for these. */
 export function withBody(request: GatewayRequest, fields: RequestBody): GatewayRequest {
   const body = { ...request.body, ...fields };
   const isStream = body.stream === true;
   const model = typeof fields.model === "string" ? fields.model : request.model;
-  return { ...request, model, body, bytes: Buffer.from(bodyJson(body)), isStream };
+  return { ...request, model, body, bytes: withFields(request.bytes, request.body, fields), isStream };
 }
 
 /** The request for another model. The client's bytes remain: the last stage writes the name into them. */

@@ -20,7 +20,7 @@ import {
 
 export const CHAT = "/v1/chat/completions";
 export const greedy = { model: "m", messages: [{ role: "user", content: "a" }], temperature: 0 };
-const settings: CacheSettings = {
+export const CACHE_SETTINGS: CacheSettings = {
   ttlMs: 60_000,
   maxAnswerBytes: 100_000,
   keepsSampled: false,
@@ -77,7 +77,7 @@ export async function startCachedFleet(behaviour: Behaviour, options: CachedFlee
     get version() {
       return options.version === undefined ? "v" : options.version();
     },
-    settings: { ...settings, ...options.cache },
+    settings: { ...CACHE_SETTINGS, ...options.cache },
     ...options.model,
   };
   const store = new MemoryStore(1 << 24, options.now);

@@ -1,10 +1,14 @@
 /** A proxy with limits in front of a server that writes as many tokens as a test says. */
+
+import { usageAsker } from "../../src/gateway/ask-usage.js";
 import { claimsOf, type LimitedScope } from "../../src/gateway/budget/claims.js";
 import { EmbeddedStore } from "../../src/gateway/budget/embedded-store.js";
 import { type LimitsOptions, LimitsPolicy } from "../../src/gateway/budget/limits-policy.js";
 import type { BudgetStore } from "../../src/gateway/budget/store.js";
+import type { Policy } from "../../src/gateway/pipeline.js";
 import type { Price } from "../../src/gateway/prices/price.js";
 import type { Caller } from "../../src/gateway/request.js";
+import type { Scope } from "../../src/gateway/scope.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
 import { groupCommitOf } from "../../src/gateway/store/group-commit.js";
 import { type Behaviour, type FleetOptions, startFleet, type TestFleet } from "./stand-in.js";
@@ -31,7 +35,19 @@ export interface LimitedOptions extends FleetOptions {
   readonly scopes?: Caller["scopes"];
   readonly policyOptions?: Partial<LimitsOptions>;
   readonly store?: BudgetStore;
+  /** Policies between those of limits, such as caches. */
+  readonly between?: readonly Policy[];
 }
+
+export const keyScope = (limits: Partial<Scope["limits"]>, id = "a"): Scope => ({
+  kind: "key",
+  id,
+  limits: { budgets: [], ...limits },
+});
+
+/** Nano-dollars a day, which are tokens. */
+export const dayBudget = (hard: number, soft?: number): Scope =>
+  keyScope({ budgets: [{ window: "day", hard: BigInt(hard), soft: soft === undefined ? undefined : BigInt(soft) }] });
 
 export function embeddedStore(folder?: string): BudgetStore {
   const database = openDatabase(folder);
@@ -49,7 +65,7 @@ export async function whenSettled(store: BudgetStore): Promise<void> {
 
 export async function startLimitedFleet(
   behaviours: readonly Behaviour[],
-  { scopes, policyOptions, store = embeddedStore(), ...options }: LimitedOptions,
+  { scopes, policyOptions, store = embeddedStore(), between = [], ...options }: LimitedOptions,
 ): Promise<LimitedFleet> {
   const softLimits: string[] = [];
   const unreserved: Error[] = [];
@@ -68,6 +84,7 @@ export async function startLimitedFleet(
       recovered() {},
       failed() {},
       lost() {},
+      leftReserved() {},
     },
     epochMs: () => Date.now(),
     now: () => performance.now(),
@@ -76,7 +93,7 @@ export async function startLimitedFleet(
   const authorize = () => ({ tenant: "t", scopes });
   const fleet = await startFleet(behaviours, {
     ...options,
-    proxy: { authorize, policies: [policy], ...options.proxy },
+    proxy: { authorize, policies: [policy, ...between, policy.upstream, usageAsker], ...options.proxy },
   });
   return {
     ...fleet,

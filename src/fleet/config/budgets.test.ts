@@ -60,6 +60,7 @@ const PRICES = new Map([
   ["a", price(1n, 10n)],
   ["b", price(3n, 5n)],
   ["c", price(100n, 100n)],
+  ["e", price(1_000n, 8_000n)],
 ]);
 const priceOf = (model: string) => PRICES.get(model);
 const VIRTUAL = checkConfig(
@@ -67,9 +68,11 @@ const VIRTUAL = checkConfig(
 routes:
   - { name: r, aliases: [s], rules: [{ to: [{ model: a }, { model: b }] }], fallback: { timeout: [k] } }
   - { name: unpriced, rules: [{ to: d }] }
-cascades: [{ name: k, small: a, large: b, agreement: { samples: 2 } }]
+cascades:
+  - { name: k, small: a, large: b, agreement: { samples: 2 } }
+  - { name: judged, small: a, large: b, min-logprob: -1, audit: { judge: e } }
 models:
-${["a", "b", "c", "d"].map((name) => `  - { name: ${name}, model: m.gguf }\n`).join("")}`,
+${["a", "b", "c", "d", "e"].map((name) => `  - { name: ${name}, model: m.gguf }\n`).join("")}`,
   {},
 ).config!;
 
@@ -80,6 +83,12 @@ test("a virtual model is reserved at what its models cost at most", () => {
   // Three answers of the small model, and one of the large.
   expect(highestPrice(VIRTUAL, "k", priceOf)).toMatchObject({ fresh: 6n, output: 35n });
   expect(highestPrice(VIRTUAL, "r", priceOf)).toMatchObject({ fresh: 6n, output: 35n });
+  // The judge reads prompt and both answers in both orders, and replies twice in a few tokens.
+  const judge = { fresh: 2_001n + 1_000n, output: 4_000n };
+  expect(highestPrice(VIRTUAL, "judged", priceOf)).toMatchObject({
+    fresh: 4n + judge.fresh,
+    output: 15n + judge.output,
+  });
   expect(highestPrice(VIRTUAL, "unpriced", priceOf)).toBeUndefined();
   const tiered = { ...price(1n, 9n), above: { promptTokens: 5, price: price(2n, 8n) } };
   expect(highestTier(tiered)).toMatchObject({ fresh: 2n, output: 9n });

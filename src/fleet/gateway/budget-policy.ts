@@ -10,16 +10,16 @@ import type { LostCharge } from "../../gateway/ledger/ledger-store.js";
 import { formatDollars } from "../../gateway/money.js";
 import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
+import { isProviderEngine } from "../config/provider-conflicts.js";
 import type { FleetConfig } from "../config/schema.js";
 import { limitsFrom } from "../config/sections/budgets.js";
 import type { EngineName } from "../upstream/engine.js";
+import { perConfig } from "./per-config.js";
 import type { PolicyContext } from "./policy-context.js";
 import { highestPrice, highestTier, modelsBehind } from "./virtual-price.js";
 
 /** Engines that report token counts with every event. */
 const CONTINUOUS: readonly (EngineName | undefined)[] = ["millrace", "vllm"];
-/** APIs whose every token is paid for. */
-const PAID: readonly (EngineName | undefined)[] = ["openai", "anthropic", "google", "azure", "bedrock"];
 /** Time between two lines of the log that say the same. */
 const QUIET_MS = 10_000;
 
@@ -28,22 +28,24 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
   const { config, models, logger } = context;
   const { prices } = context.ledger;
   const say = quietly();
+  const modelOf = (name: string) => models.resolve(name) ?? name;
+  const priceOf = (name: string) => highestTier(prices.priceOf(modelOf(name)));
+  const behind = perConfig(config, (name, now) => modelsBehind(now, name));
   const policy = new LimitsPolicy({
     openStore: () => openStore(context),
     prices,
-    highestPriceOf: (name) =>
-      highestPrice(config(), name, (model) => highestTier(prices.priceOf(models.resolve(model) ?? model))),
-    modelScope: remembered(config),
-    modelOf: (name) => models.resolve(name) ?? name,
-    traits(model) {
-      const engines = modelsBehind(config(), model).map((each) => models.engine(models.resolve(each) ?? each));
-      const isPaid = engines.some((engine) => PAID.includes(engine));
+    highestPriceOf: (name) => (behind(name)[0] === name ? priceOf(name) : highestPrice(config(), name, priceOf)),
+    modelScope: perConfig(config, (name, now) => scopeOf(name, now)),
+    modelOf,
+    traits: perConfig(config, (name) => {
+      const engines = behind(name).map((each) => models.engine(modelOf(each)));
+      const isPaid = engines.some((engine) => engine !== undefined && isProviderEngine(engine));
       return {
         isPaid,
         hasContinuousUsage: engines.every((engine) => CONTINUOUS.includes(engine)),
         maxTokensField: isPaid ? "max_completion_tokens" : "max_tokens",
       };
-    },
+    }),
     defaultOutputTokens: () => config().limits.defaultOutputTokens,
     isFailOpen: () => config().budgets.whenStoreDown === "fail-open",
     events: {
@@ -55,6 +57,8 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
       failed: (err, waiting) =>
         say("failed", () => logger.warn({ err, waiting }, "what was spent could not be booked")),
       lost: (settlements) => say("lost", () => logger.error({ settlements }, "what was spent will not be booked")),
+      leftReserved: (reservations) =>
+        say("left", () => logger.error({ reservations }, "what may be reserved stays so until this gateway ends")),
       recovered(charges) {
         const nano = charges.reduce((sum, { money }) => sum + money, 0);
         const dollars = formatDollars(BigInt(nano));
@@ -94,21 +98,9 @@ function openStore({ config, database }: PolicyContext): BudgetStore {
   return new EmbeddedStore({ database: opened, commits: groupCommitOf(opened), now: () => Date.now() });
 }
 
-/** The limits of each model, computed once for each configuration. */
-function remembered(config: () => FleetConfig): (model: string) => LimitedScope | undefined {
-  let of: FleetConfig | undefined;
-  let scopes = new Map<string, LimitedScope>();
-  return (model) => {
-    const now = config();
-    if (of !== now) {
-      of = now;
-      const limited = now.models.filter(({ limits }) => limits !== undefined);
-      scopes = new Map(
-        limited.map(({ name, limits }) => [name, { kind: "model", id: name, limits: limitsFrom(limits) }]),
-      );
-    }
-    return scopes.get(model);
-  };
+function scopeOf(model: string, { models }: FleetConfig): LimitedScope | undefined {
+  const limits = models.find(({ name }) => name === model)?.limits;
+  return limits === undefined ? undefined : { kind: "model", id: model, limits: limitsFrom(limits) };
 }
 
 /** Calls what is said under a name at most once in a while: a store that is down fails every request. */

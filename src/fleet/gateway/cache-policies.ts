@@ -1,7 +1,7 @@
 /** Makes the exact cache and the policy of Idempotency-Key from the configuration, with their store. */
 import type { AnswerStore } from "../../gateway/cache/answer-store.js";
 import { EmbeddedStore } from "../../gateway/cache/embedded-store.js";
-import { type CachedModel, ExactCache } from "../../gateway/cache/exact-cache.js";
+import { ExactCache } from "../../gateway/cache/exact-cache.js";
 import { MemoryStore } from "../../gateway/cache/memory-store.js";
 import { RedisStore } from "../../gateway/cache/redis-store.js";
 import { SafeStore } from "../../gateway/cache/safe-store.js";
@@ -9,6 +9,7 @@ import { Idempotency } from "../../gateway/idempotency/idempotency.js";
 import type { FleetConfig } from "../config/schema.js";
 import { cacheOf } from "../config/sections/cache.js";
 import { needsKeys } from "./authorize.js";
+import { perConfig } from "./per-config.js";
 import type { PolicyContext } from "./policy-context.js";
 
 /** @returns undefined if no model has a cache */
@@ -19,7 +20,7 @@ export async function createExactCache(context: PolicyContext): Promise<ExactCac
   const { maxBytes = DEFAULT_MAX_BYTES, memoryBytes = DEFAULT_MEMORY_BYTES } = cache ?? {};
   return new ExactCache({
     store: await openStore(context, "cache_exact", maxBytes, memoryBytes),
-    modelOf: remembered(config, (name, { cache: fleet, models: all }) => {
+    modelOf: perConfig(config, (name, { cache: fleet, models: all }) => {
       const model = models.resolve(name);
       const entry = all.find((each) => each.name === model);
       const settings = entry === undefined ? undefined : cacheOf(fleet, entry.cache);
@@ -98,24 +99,6 @@ async function openStore(
     return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes }, () => {});
   };
   return new SafeStore(await open(), onFailure);
-}
-
-/** Remembers what a name stands for as long as the configuration stays the same: it is asked for with every request. */
-function remembered(
-  config: () => FleetConfig,
-  find: (name: string, config: FleetConfig) => CachedModel | undefined,
-): (name: string) => CachedModel | undefined {
-  let known = new Map<string, CachedModel | undefined>();
-  let of: FleetConfig | undefined;
-  return (name) => {
-    const now = config();
-    if (of !== now) {
-      of = now;
-      known = new Map();
-    }
-    if (!known.has(name)) known.set(name, find(name, now));
-    return known.get(name);
-  };
 }
 
 /** What the operator calls the present version of each model. */

@@ -18,9 +18,9 @@ import { type Amounts, type PriceList, priceFrom, readPriceList } from "../../ga
 import type { Caller } from "../../gateway/request.js";
 import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
+import { isProviderEngine } from "../config/provider-conflicts.js";
 import type { FleetConfig } from "../config/schema.js";
 import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
-import type { EngineName } from "../upstream/engine.js";
 
 const OWN_USAGE_PATH = "/v1/usage";
 
@@ -180,12 +180,10 @@ function bookOf({ models, prices, hardwarePrice, batchPriceShare }: FleetConfig)
   };
 }
 
-/** Servers of unknown kind may be paid APIs, too: their hour costs nothing here. */
-const APIS: readonly EngineName[] = ["openai", "anthropic", "google", "azure", "bedrock"];
-
 function pricingOf(model: FleetConfig["models"][number], fleetsHour: bigint | undefined): ModelPricing {
   const { name, engine, attach, price, hardwarePrice } = model;
-  const isApi = APIS.includes(engine);
+  // The hour of an API costs nothing here.
+  const isApi = isProviderEngine(engine);
   return {
     price: price && ownPrice(price),
     nanoPerHour: hardwarePrice ?? (isApi ? undefined : fleetsHour),

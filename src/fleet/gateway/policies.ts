@@ -1,4 +1,5 @@
 /** The gateway's policies as the configuration asks for them, from the first to see a request to the last. */
+import { usageAsker } from "../../gateway/ask-usage.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import { ModelAccess } from "../../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
@@ -8,19 +9,25 @@ import { createGuardrails, createLangfuse } from "./hook-policies.js";
 import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
 
-/** A policy that the configuration does not ask for is left out, so that requests pay for nothing. */
+/**
+ * A policy that the configuration does not ask for is left out, so that requests pay for nothing. What changes a body for the upstream stands behind the
+ * caches: they, and retries, know the client's request.
+ */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
   const { config, models, ledger, virtual } = context;
   const langfuse = createLangfuse(context);
+  const limits = createLimits(context);
   const wanted = await Promise.all([
     hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
     langfuse?.outer,
     createGuardrails(context),
     langfuse?.inner,
-    createLimits(context),
+    limits,
     createIdempotency(context),
     createExactCache(context),
     createSemanticCache(context),
+    limits.upstream,
+    usageAsker,
   ]);
   return [...ledger.policies(), ...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
 }

@@ -7,6 +7,8 @@ type Virtual = Pick<FleetConfig, "routes" | "cascades">;
 
 /** Routes lead to cascades, and cascades to models. */
 const MAX_DEPTH = 3;
+/** Tokens that a prompt is taken to have at least, by those of a judge's reply. */
+const JUDGE_SHARE = 16n;
 
 const isNamed =
   (name: string) =>
@@ -36,15 +38,25 @@ export function highestPrice(
 ): Price | undefined {
   const cascade = config.cascades.find(isNamed(name));
   if (cascade !== undefined) {
-    const { small, large, agreement } = cascade;
+    const { small, large, agreement, audit } = cascade;
     // Every sample of the small model is an answer that is paid for.
-    const answers = [...Array<string>(1 + (agreement?.samples ?? 0)).fill(small), large];
-    return combined(answers.map(priceOf), (a, b) => a + b);
+    const answers = [...Array<string>(1 + (agreement?.samples ?? 0)).fill(small), large].map(priceOf);
+    const judge = audit.judge === undefined ? [] : [judgedTwice(priceOf(audit.judge))];
+    return combined([...answers, ...judge], (a, b) => a + b);
   }
   const route = config.routes.find(isNamed(name));
   if (route === undefined || depth >= MAX_DEPTH) return priceOf(name);
   const prices = targetsOf(route).map((each) => highestPrice(config, each, priceOf, depth + 1));
   return combined(prices, most);
+}
+
+/** What a judge's two replies cost, per token of the prompt and of one answer: it reads the prompt and both answers, in both orders. */
+function judgedTwice(price: Price | undefined): Price | undefined {
+  if (price === undefined) return undefined;
+  const read = [price.fresh, price.cacheRead, price.cacheWrite].reduce(most);
+  // A prompt is taken to have more tokens than the words around the answers, and than sixteen times a reply's.
+  const prompt = 2n * read + (2n * price.output) / JUDGE_SHARE + 1n;
+  return { version: price.version, fresh: prompt, cacheRead: prompt, cacheWrite: prompt, output: 4n * read };
 }
 
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);

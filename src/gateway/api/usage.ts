@@ -8,29 +8,37 @@ export interface TokenUsage {
 }
 
 const KEPT_BYTES = 4096;
+/** Chunks of the end are let go when there are so many bytes of them: each time costs more than a chunk. */
+const HELD_BYTES = 4 * KEPT_BYTES;
 /** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
 const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
 /** The first event of a stream of Anthropic's, behind comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
-const NOTHING = Buffer.alloc(0);
 const EVENT_END = "\n\n";
 
 export class UsageReader {
-  #head: Buffer = NOTHING;
-  #tail: Buffer = NOTHING;
+  /** Chunks of the beginning and of the end. */
+  readonly #head: Buffer[] = [];
+  readonly #tail: Buffer[] = [];
+  #headBytes = 0;
+  #tailBytes = 0;
   #numEvents = 0;
 
   push(chunk: Buffer): void {
-    if (this.#head.length < KEPT_BYTES) {
-      this.#head = Buffer.concat([this.#head, chunk.subarray(0, KEPT_BYTES - this.#head.length)]);
+    if (this.#headBytes < KEPT_BYTES) {
+      this.#head.push(chunk);
+      this.#headBytes += chunk.length;
     }
-    this.#tail = Buffer.concat([this.#tail, chunk.subarray(-KEPT_BYTES)]).subarray(-KEPT_BYTES);
+    this.#tail.push(chunk);
+    this.#tailBytes += chunk.length;
+    if (this.#tailBytes > HELD_BYTES) this.#letGo();
   }
 
   /** Counts the events of a stream's chunk, for an estimate. */
   pushEvents(chunk: Buffer): void {
     this.push(chunk);
-    for (let at = chunk.indexOf(EVENT_END); at >= 0; at = chunk.indexOf(EVENT_END, at + 2)) this.#numEvents++;
+    const text = chunk.toString("latin1");
+    for (let at = text.indexOf(EVENT_END); at >= 0; at = text.indexOf(EVENT_END, at + 2)) this.#numEvents++;
   }
 
   /** @returns undefined if the answer has no counts, as in a stream that was not asked for them */
@@ -76,10 +84,20 @@ export class UsageReader {
    * since it may repeat what a client wrote, such as a schema with a property of this name.
    */
   #reported(): ReportedUsage | undefined {
-    const last = usagesIn(this.#tail).at(-1);
-    const first =
-      last === undefined || MESSAGE_START.test(this.#head.toString("latin1")) ? usagesIn(this.#head)[0] : {};
-    return last === undefined ? first : { ...first, ...present(last) };
+    const last = usagesIn(Buffer.concat(this.#tail).subarray(-KEPT_BYTES)).at(-1);
+    const head = Buffer.concat(this.#head).subarray(0, KEPT_BYTES);
+    if (last === undefined) return usagesIn(head)[0];
+    return MESSAGE_START.test(head.toString("latin1")) ? { ...usagesIn(head)[0], ...present(last) } : last;
+  }
+
+  #letGo(): void {
+    let num = 0;
+    for (const { length } of this.#tail) {
+      if (this.#tailBytes - length < KEPT_BYTES) break;
+      this.#tailBytes -= length;
+      num++;
+    }
+    this.#tail.splice(0, num);
   }
 }
 

@@ -88,10 +88,18 @@ function pricedOf({ route, path }: GatewayRequest, terms: AdmissionTerms): Price
   if (claims.money.length === 0 || !route.runsPrompt) return undefined;
   const highest = highestPriceOf(model);
   if (highest === undefined) throw noPrice(model);
-  const worst = new WorstCost(highest);
+  const worst = worstOf(highest);
   if (worst.isFree) return undefined;
   if (!isOwnPath(path)) throw noCountedPath(path);
   return { worst, priceOf: (attempt) => priceOf(attempt.model) ?? highest };
+}
+
+const worstCosts = new WeakMap<Price, WorstCost>();
+
+function worstOf(price: Price): WorstCost {
+  const worst = worstCosts.get(price) ?? new WorstCost(price);
+  worstCosts.set(price, worst);
+  return worst;
 }
 
 /** Whose answers are alike. */

@@ -2,6 +2,10 @@
  * Limits and budgets: reserves what a request will probably cost in all of its scopes before it is sent, lets the reservation grow with a stream, and settles
  * it with what was used. A budget is never overspent: what a stream may cost is reserved before it is passed on, and what any other answer may cost before the
  * request is sent, with a max_tokens that the reservation pays.
+ *
+ * There are two policies. The one before the caches reserves and settles, so a hit counts as a request. The one behind them bounds the request and meters the
+ * stream, so they know the client's own body, and what costs nothing is never cut. A request that its budgets do not pay for is refused there, too: a kept
+ * answer needs no money.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
@@ -10,12 +14,13 @@ import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Price, PriceBook } from "../prices/price.js";
 import { type GatewayRequest, withBody } from "../request.js";
+import type { Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
+import type { RequestRecord } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import { type Admission, admit, chargeOf, noteCut, subjectOf, tokensOf, wholeTokens } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim } from "./claims.js";
-import { askContinuousUsage } from "./continuous-usage.js";
 import { boundedFields, isBounded } from "./estimate.js";
 import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
@@ -69,6 +74,7 @@ export interface LimitsOptions {
 const PAID_BYTES_PER_TOKEN = 3;
 /** No answer is longer than this. */
 const MAX_USUAL_TOKENS = 262_144;
+const NO_SCOPES: readonly Scope[] = [];
 const MAX_WARNED = 10_000;
 const WARNING_HEADER = "x-millrace-budget-warning";
 
@@ -77,10 +83,27 @@ interface Reserved {
   readonly levels: Levels | undefined;
   /** The store was down, and the request passes all the same. */
   readonly isDoubtful: boolean;
+  /** There is no money, or there are no tokens, for an upstream's answer. */
+  readonly unpaid?: MillraceError;
+}
+
+interface Admitted {
+  readonly admission: Admission;
+  readonly reserved: Reserved;
 }
 
 export class LimitsPolicy implements Policy {
   readonly name = "limits";
+  /** Stands behind the caches. */
+  readonly upstream: Policy = {
+    name: "budgets",
+    handle: (request, sink, next) => {
+      const admitted = this.#admitted.get(request.record);
+      return admitted === undefined ? next(request, sink) : this.#send(request, admitted, sink, next);
+    },
+  };
+  readonly #claims = new WeakMap<readonly Scope[], WeakMap<object, Claims>>();
+  readonly #admitted = new WeakMap<RequestRecord, Admitted>();
   readonly #statistics = new AnswerStatistics();
   readonly #warned = new Set<string>();
   #store: BudgetStore | undefined;
@@ -91,9 +114,9 @@ export class LimitsPolicy implements Policy {
   async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const model = this.options.modelOf(request.model);
     const modelScope = this.options.modelScope(model);
-    const { scopes = [] } = request.caller;
+    const { scopes = NO_SCOPES } = request.caller;
     if (scopes.length === 0 && modelScope === undefined) return next(request, sink);
-    const claims = claimsOf(modelScope === undefined ? scopes : [...scopes, modelScope]);
+    const claims = this.#claimsOf(scopes, modelScope);
     if (isEmpty(claims)) return next(request, sink);
     const admission = admit(request, {
       model,
@@ -104,6 +127,7 @@ export class LimitsPolicy implements Policy {
       defaultOutputTokens: this.options.defaultOutputTokens(),
       countedTokens: this.options.countPrompt?.(request),
     });
+    if (isEmpty(admission.claims)) return next(request, sink);
     return await this.#run(admission, await this.#reserve(admission), sink, next);
   }
 
@@ -133,6 +157,19 @@ export class LimitsPolicy implements Policy {
     await this.#store?.close();
   }
 
+  /** The same scopes come with every request of a key. */
+  #claimsOf(scopes: readonly Scope[], model: LimitedScope | undefined): Claims {
+    let known = this.#claims.get(scopes);
+    if (known === undefined) {
+      known = new WeakMap();
+      this.#claims.set(scopes, known);
+    }
+    const key = model ?? NO_SCOPES;
+    const claims = known.get(key) ?? claimsOf(model === undefined ? scopes : [...scopes, model]);
+    known.set(key, claims);
+    return claims;
+  }
+
   #opened(): { readonly store: BudgetStore; readonly settlements: Settlements } {
     this.#store ??= this.options.openStore();
     this.#settlements ??= new Settlements(this.#store, this.options.events, this.options.now);
@@ -147,7 +184,11 @@ export class LimitsPolicy implements Policy {
       const result = await this.#opened().store.reserve({ id, claims, wantMoney, leastMoney, tokens });
       if (result.kind === "reserved") return { ...result, isDoubtful: false };
       const headers = rateHeaders(claims, result.levels, request.route.dialect, epochMs());
-      throw refusal(result, claims, leastMoney, headers);
+      const error = refusal(result, claims, leastMoney, headers);
+      if (result.limit === "money" || result.limit === "tokens") {
+        return await this.#reserveUnpaid(admission, result.levels, error);
+      }
+      throw error;
     } catch (thrown) {
       const isStoreDown = thrown instanceof MillraceError && thrown.code === "budget_store_failed";
       if (!isStoreDown) throw thrown;
@@ -160,29 +201,55 @@ export class LimitsPolicy implements Policy {
     }
   }
 
+  /** A request that may have a kept answer, and no other. */
+  async #reserveUnpaid({ id, request, claims }: Admission, before: Levels, unpaid: MillraceError): Promise<Reserved> {
+    const rates: Claims = { ...claims, money: [], tokens: [] };
+    if (isEmpty(rates)) return { money: 0, levels: before, isDoubtful: false, unpaid };
+    const terms = { id, claims: rates, wantMoney: 0, leastMoney: 0, tokens: 0 };
+    const result = await this.#opened().store.reserve(terms);
+    const { requests, concurrent } = result.levels;
+    const levels = { ...before, requests, concurrent };
+    if (result.kind === "reserved") return { money: 0, levels, isDoubtful: false, unpaid };
+    throw refusal(result, rates, 0, rateHeaders(claims, levels, request.route.dialect, this.options.epochMs()));
+  }
+
   async #run(admission: Admission, reserved: Reserved, sink: AnswerSink, next: Handler): Promise<Ending> {
-    const { id, request, model, claims, priced, size, outputTokens } = admission;
-    const { store, settlements } = this.#opened();
-    request.record.wantsUsage = true;
+    const { id, request, claims } = admission;
+    const { record } = request;
+    const { settlements } = this.#opened();
+    record.wantsUsage = true;
+    this.#admitted.set(record, { admission, reserved });
+    try {
+      return await next(request, this.#withHeaders(admission, reserved, sink));
+    } finally {
+      // Not awaited, so that it is written together with the ledger's row.
+      settlements.settle(id, claims, chargeOf(record, admission), tokensOf(record), reserved.isDoubtful);
+      this.#learn(admission);
+    }
+  }
+
+  async #send(request: GatewayRequest, admitted: Admitted, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const { admission, reserved } = admitted;
+    const { id, model, priced, size, outputTokens } = admission;
+    if (reserved.unpaid !== undefined) throw reserved.unpaid;
     const cancellation = request.cancellation.child();
-    const answer = this.#withHeaders(admission, reserved, sink);
-    const sent = { ...this.#bounded(admission, reserved), cancellation };
+    const sent = { ...this.#bounded(request, admitted), cancellation };
     let metered: MeteredSink | undefined;
     let cut: MillraceError | undefined;
     const noteDelivered = () => noteCut(admission, metered?.delivered);
-    // Called before the attempt is cut, so that it is recorded with what the client got.
+    // Called before the attempt is cut, so that it is recorded with what was passed on.
     const endWatch = cancellation.onCancel(noteDelivered);
     try {
-      if (priced === undefined || !request.isStream || reserved.isDoubtful) return await next(sent, answer);
+      if (priced === undefined || !request.isStream || reserved.isDoubtful) return await next(sent, sink);
       const { isPaid, hasContinuousUsage } = this.options.traits(model);
-      const [asked, inner] = (hasContinuousUsage ? askContinuousUsage : askUsage)(sent, answer);
+      const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
       metered = new MeteredSink(inner, {
         usage: new StreamUsage(isPaid ? PAID_BYTES_PER_TOKEN : 1),
         cost: priced.worst,
         promptTokens: size.promptTokens,
         outputTokens: size.numAnswers * outputTokens,
         money: reserved.money,
-        resize: (want, least) => store.resize(id, want, least),
+        resize: (want, least) => this.#opened().store.resize(id, want, least),
         cut: () => {
           cut = cutStream();
           cancellation.cancel(cut);
@@ -195,15 +262,12 @@ export class LimitsPolicy implements Policy {
       return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
     } finally {
       endWatch();
-      const { record } = request;
-      // Not awaited, so that it is written together with the ledger's row.
-      settlements.settle(id, claims, chargeOf(record, admission), tokensOf(record), reserved.isDoubtful);
-      this.#learn(admission);
     }
   }
 
   /** The request with a max_tokens that its money pays, where the gateway cannot watch all of the answer grow. */
-  #bounded({ request, model, claims, size, priced, outputTokens }: Admission, reserved: Reserved): GatewayRequest {
+  #bounded(request: GatewayRequest, { admission, reserved }: Admitted): GatewayRequest {
+    const { model, claims, size, priced, outputTokens } = admission;
     const { numAnswers, promptTokens, maxTokens } = size;
     const { money, levels } = reserved;
     if (priced === undefined || numAnswers === 0 || levels === undefined) return request;

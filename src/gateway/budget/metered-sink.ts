@@ -34,6 +34,8 @@ const MAX_RETRIES = 20;
 export class MeteredSink extends PassingSink {
   #isMetered = false;
   #money: number;
+  /** Output tokens that so much money pays beside such a prompt; −1: not even that. */
+  #paid = { money: -1, prompt: -1, output: -1 };
   #isGrowing = false;
   #isShrunk = false;
   #held: Buffer[] = [];
@@ -74,14 +76,13 @@ export class MeteredSink extends PassingSink {
     if (this.#isOver) return true;
     const { usage } = this.budget;
     usage.push(bytes);
-    const used = this.#used();
-    if (this.#held.length > 0 || used > this.#money) {
+    if (this.#held.length > 0 || !this.#pays(0)) {
       this.#held.push(bytes);
       this.#grow(0);
       return false;
     }
     this.#delivered = usage.counts(this.budget.promptTokens);
-    this.#keepAhead(used);
+    this.#keepAhead();
     return super.write(bytes);
   }
 
@@ -103,7 +104,7 @@ export class MeteredSink extends PassingSink {
       this.#settle = resolve;
     });
     // The last event may have told that the answer costs less than was feared.
-    if (this.#used() <= this.#money) this.#release();
+    if (this.#pays(0)) this.#release();
   }
 
   override breakOff(error: MillraceError): void {
@@ -121,28 +122,37 @@ export class MeteredSink extends PassingSink {
     return cost.of(usage.promptTokens ?? promptTokens, usage.mostOutputTokens);
   }
 
+  /** Whether the reservation pays for what has come and so many more tokens. Compares tokens, since money is computed in big integers. */
+  #pays(numMore: number): boolean {
+    const { usage, cost, promptTokens } = this.budget;
+    const prompt = usage.promptTokens ?? promptTokens;
+    if (this.#paid.money !== this.#money || this.#paid.prompt !== prompt) {
+      const isPromptPaid = cost.of(prompt, 0) <= this.#money;
+      this.#paid = { money: this.#money, prompt, output: isPromptPaid ? cost.outputFor(this.#money, prompt) : -1 };
+    }
+    return Math.ceil(usage.mostOutputTokens) + numMore <= this.#paid.output;
+  }
+
   /** Asks for more before it is needed, and gives back what the prompt did not take. */
-  #keepAhead(used: number): void {
-    const { usage, cost, promptTokens, outputTokens } = this.budget;
+  #keepAhead(): void {
+    const { usage, cost, outputTokens } = this.budget;
     if (usage.promptTokens !== undefined && !this.#isShrunk) {
       this.#isShrunk = true;
       const enough = cost.of(usage.promptTokens, Math.max(outputTokens, usage.mostOutputTokens + 2 * MARGIN_TOKENS));
       // A small excess is not worth an operation.
       if (enough < 0.75 * this.#money) void this.#resize(enough, enough).then(() => this.#catchUp());
     }
-    const prompt = usage.promptTokens ?? promptTokens;
-    if (cost.of(prompt, usage.mostOutputTokens + MARGIN_TOKENS) > this.#money) this.#grow(0, used);
+    if (!this.#pays(MARGIN_TOKENS)) this.#grow(0);
   }
 
-  /** @param least nano-dollars without which it is not worth while */
-  #grow(attempt: number, least = this.#used()): void {
+  #grow(attempt: number): void {
     if (this.#isGrowing || this.#isOver) return;
     const { usage, cost, promptTokens } = this.budget;
     const output = usage.mostOutputTokens;
     const want = cost.of(usage.promptTokens ?? promptTokens, output + Math.max(2 * MARGIN_TOKENS, output / 2));
-    this.#resize(want, Math.max(least, this.#money + 1)).then((result) => {
+    this.#resize(want, Math.max(this.#used(), this.#money + 1)).then((result) => {
       if (this.#isOver) return;
-      if (result?.kind === "resized" || this.#used() <= this.#money) this.#goOn(attempt);
+      if (result?.kind === "resized" || this.#pays(0)) this.#goOn(attempt);
       else if (this.#held.length > 0) this.#wait(attempt, result);
     });
   }
@@ -153,7 +163,7 @@ export class MeteredSink extends PassingSink {
   }
 
   #goOn(attempt: number): void {
-    if (this.#used() <= this.#money) this.#release();
+    if (this.#pays(0)) this.#release();
     else if (this.#held.length > 0) this.#grow(attempt + 1);
   }
 

@@ -20,10 +20,19 @@ export interface SettlementEvents {
   failed(error: Error, numWaiting: number): void;
   /** So many settlements have been given up: the store was gone for too long. */
   lost(count: number): void;
+  /** So many reservations, if they were made, stay reserved until this gateway ends: the store was gone for too long. */
+  leftReserved(count: number): void;
 }
 
-/** More settlements than this do not wait. */
+/**
+ * More settlements than this do not wait. What was reserved then stays so until this gateway ends, and becomes a charge; a request that passed without a
+ * reservation is not charged.
+ */
 const MAX_WAITING = 100_000;
+/** More reservations than this are not kept in doubt. The first are, since the later met a store that was down before. */
+const MAX_DOUBTFUL = 10_000;
+/** Operations that are handed to the store at once, which does them in one turn. */
+const AT_ONCE = 500;
 /** A reservation that was in doubt may still arrive within this time, and is ended again. */
 const DOUBT_MS = 60_000;
 
@@ -59,7 +68,8 @@ export class Settlements {
 
   /** The reservation's request was refused, but the store may have made it. */
   doubt(id: string): void {
-    this.#doubtful.set(id, this.now());
+    if (this.#doubtful.size < MAX_DOUBTFUL) this.#doubtful.set(id, this.now());
+    else this.events.leftReserved(1);
   }
 
   async tend(): Promise<void> {
@@ -99,17 +109,40 @@ export class Settlements {
     if (!isSettled && isDoubtful) await this.store.charge(claims, money, tokens);
   }
 
+  /** Rejects if one of them fails, with the others booked. */
   async #retry(): Promise<void> {
     while (this.#waiting.length > 0) {
-      await this.#book(this.#waiting[0]!);
-      this.#waiting.shift();
+      // Further ones come behind them meanwhile.
+      const some = this.#waiting.slice(0, AT_ONCE);
+      const { failed, error } = await together(some, (each) => this.#book(each));
+      this.#waiting.splice(0, some.length, ...failed);
+      if (error !== undefined) throw error;
     }
   }
 
   async #endDoubts(): Promise<void> {
-    for (const [id, sinceMs] of [...this.#doubtful]) {
-      const isSettled = await this.store.settle(id, 0, 0);
-      if (isSettled || this.now() - sinceMs > DOUBT_MS) this.#doubtful.delete(id);
+    const doubts = [...this.#doubtful];
+    for (let i = 0; i < doubts.length; i += AT_ONCE) {
+      const { error } = await together(doubts.slice(i, i + AT_ONCE), async ([id, sinceMs]) => {
+        const isSettled = await this.store.settle(id, 0, 0);
+        if (isSettled || this.now() - sinceMs > DOUBT_MS) this.#doubtful.delete(id);
+      });
+      if (error !== undefined) throw error;
     }
   }
+}
+
+/** Does all at once. @returns those that failed, and the first's error */
+async function together<T>(all: readonly T[], run: (each: T) => Promise<void>) {
+  const failed: T[] = [];
+  let error: unknown;
+  await Promise.all(
+    all.map((each) =>
+      run(each).catch((thrown: unknown) => {
+        failed.push(each);
+        error ??= thrown;
+      }),
+    ),
+  );
+  return { failed, error };
 }

@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { BufferSink } from "../answer.js";
 import { routeOf } from "../api/routes.js";
+import { askUsage } from "../ask-usage.js";
 import { Cancellation } from "../cancellation.js";
 import { DEAF_REQUEST } from "../observer.js";
 import type { GatewayRequest } from "../request.js";
 import { RequestRecord } from "../usage/record.js";
-import { askContinuousUsage } from "./continuous-usage.js";
 import { StreamUsage } from "./stream-usage.js";
 
 const sse = (value: unknown): string => `data: ${typeof value === "string" ? value : JSON.stringify(value)}\n\n`;
@@ -77,7 +77,7 @@ describe("usage with every event", () => {
       fc.property(fc.array(choice), fc.nat(4), (choices, atOnce) => {
         const options = wanted === "none" ? {} : { stream_options: { include_usage: true } };
         const buffer = new BufferSink();
-        const [asked, sink] = askContinuousUsage(requestOf({ model: "m", stream: true, ...options }), buffer);
+        const [asked, sink] = askUsage(requestOf({ model: "m", stream: true, ...options }), buffer, true);
         expect(asked.body.stream_options).toEqual({ include_usage: true, continuous_usage_stats: true });
         expect(JSON.parse(asked.bytes.toString())).toEqual(asked.body);
         const { events, last } = stream(choices, "every");
@@ -96,7 +96,7 @@ describe("usage with every event", () => {
     for (const body of [{ stream_options: all }, { stream_options: 7 }, { stream_options: [] }]) {
       const request = requestOf({ model: "m", ...body });
       const sink = new BufferSink();
-      const [asked, own] = askContinuousUsage(request, sink);
+      const [asked, own] = askUsage(request, sink, true);
       expect([asked === request, own === sink]).toEqual([true, true]);
     }
   });

@@ -1,17 +1,20 @@
 /** Counts the tokens of a stream from its whole events: as the engine reports them with each, or else from the texts. */
+
+import { eachEvent, findUsage } from "../api/event-usage.js";
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
-const EVENT_END = Buffer.from("\n\n");
-const CR = 0x0d;
+const CR = "\r";
 /** Fields of an event that are no data, and comments. */
 const OTHER_LINE = /^(?:event|id|retry)?:/;
 /** Members of a delta that are no text of the model's. */
 const NO_TEXTS: readonly string[] = ["id", "type", "role", "signature", "data"];
-/** At the end of an event's JSON, where engines write it. Quotes inside texts are escaped, so no text looks like this. */
-const LAST_USAGE = /,"usage":(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|null)\}\s*$/;
-const USAGE_BYTES = 512;
+/** Behind a report that is the event's own: where engines write it, at the end. */
+const EVENT_TAIL = /^\}\s*$/;
 const INDEX = /"choices":\s*\[\{"index":\s*(\d+)/;
+/** A delta that is a text and nothing else, as most are. */
+const DELTA = '"delta":{';
+const CONTENT = '"content":"';
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
 
@@ -58,52 +61,48 @@ export class StreamUsage {
 
   /** @param bytes whole events, or parts of one that is too long to be held */
   push(bytes: Buffer): void {
+    const text = bytes.toString();
     // Raw carriage returns end lines: within JSON they are escaped.
-    const hasReturns = bytes.includes(CR);
-    this.#events(hasReturns ? Buffer.from(bytes.toString("latin1").replaceAll(/\r\n?/g, "\n"), "latin1") : bytes);
+    const lines = text.includes(CR) ? text.replaceAll(/\r\n?/g, "\n") : text;
+    eachEvent(lines, (event) => this.#event(event));
   }
 
-  #events(bytes: Buffer): void {
-    let start = 0;
-    while (start < bytes.length) {
-      const found = bytes.indexOf(EVENT_END, start);
-      const end = found < 0 ? bytes.length : found;
-      if (end > start) this.#event(bytes, start, end);
-      start = end + EVENT_END.length;
+  #event(event: string): void {
+    const place = findUsage(event);
+    const isReported = place !== undefined && event[place.end - 1] === "}";
+    if (isReported && EVENT_TAIL.test(event.slice(place.end))) {
+      if (this.#chunk(event, event.slice(place.value, place.end))) return;
     }
-  }
-
-  #event(bytes: Buffer, start: number, end: number): void {
-    const tail = bytes.toString("latin1", Math.max(start, end - USAGE_BYTES), end);
-    const reported = LAST_USAGE.exec(tail)?.[1];
-    if (reported !== undefined && reported !== "null" && this.#chunk(bytes, start, end, reported)) return;
-    const json = jsonOf(bytes.toString("utf8", start, end));
+    const plain = isReported ? undefined : plainTextBytes(event);
+    if (plain !== undefined) {
+      this.#addText(plain);
+      return;
+    }
+    const json = jsonOf(event);
     if (json === "" || json === "[DONE]") return;
     const data = parse(json);
     // What cannot be read may be text.
-    const textBytes = data === undefined ? Buffer.byteLength(json) : textBytesOf(data);
-    if (textBytes > 0) {
-      this.#isReported = false;
-      this.#numTexts++;
-      this.#textBytes += textBytes;
-    }
+    this.#addText(data === undefined ? Buffer.byteLength(json) : textBytesOf(data));
     const usage = data === undefined ? undefined : usageOf(data);
     if (usage !== undefined) this.#report(usage, data!);
   }
 
+  #addText(numBytes: number): void {
+    if (numBytes === 0) return;
+    this.#isReported = false;
+    this.#numTexts++;
+    this.#textBytes += numBytes;
+  }
+
   /** A chunk with the usage of its choice so far. @returns false: it is the usage of all, at the end */
-  #chunk(bytes: Buffer, start: number, end: number, json: string): boolean {
-    const index = INDEX.exec(bytes.toString("latin1", start, Math.min(end, start + USAGE_BYTES)))?.[1];
-    if (index === undefined) return false;
-    try {
-      const counts = countsOf(JSON.parse(json) as ReportedUsage);
-      if (counts === undefined) return false;
-      this.#outputs.set(Number(index), counts.output);
-      this.#promptTokens = Math.max(this.#promptTokens ?? 0, promptTokensOf(counts));
-      return true;
-    } catch {
-      return false;
-    }
+  #chunk(event: string, json: string): boolean {
+    const index = INDEX.exec(event)?.[1];
+    const usage = index === undefined ? undefined : parse(json);
+    const counts = usage === undefined ? undefined : (plainCounts(usage) ?? countsOf(usage));
+    if (counts === undefined) return false;
+    this.#outputs.set(Number(index), counts.output);
+    this.#promptTokens = Math.max(this.#promptTokens ?? 0, promptTokensOf(counts));
+    return true;
   }
 
   /** A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, and its output in the end. */
@@ -147,6 +146,26 @@ function parse(json: string): Json | undefined {
     return undefined;
   }
 }
+
+/** Size of the text of an event that has one line of data and one delta, with one field and no escapes. @returns undefined: the event has to be parsed */
+function plainTextBytes(event: string): number | undefined {
+  const delta = event.indexOf(DELTA);
+  const start = delta + DELTA.length + CONTENT.length;
+  if (delta < 0 || !event.startsWith(CONTENT, delta + DELTA.length)) return undefined;
+  const end = event.indexOf('"', start);
+  if (event[end + 1] !== "}" || event.indexOf(DELTA, end) >= 0 || event.indexOf("\ndata", start) >= 0) return undefined;
+  const text = event.slice(start, end);
+  return text.includes("\\") ? undefined : Buffer.byteLength(text);
+}
+
+/** Counts of an engine that reports with every event, where they say nothing but what is needed to go on. */
+function plainCounts(usage: Json): TokenCounts | undefined {
+  const { prompt_tokens: fresh, completion_tokens: output, total_tokens: total } = usage;
+  if (!isCount(fresh) || !isCount(output) || total !== fresh + output) return undefined;
+  return { fresh, cacheRead: 0, cacheWrite: 0, output, reasoning: 0 };
+}
+
+const isCount = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0;
 
 function usageOf({ usage, message, response }: Json): ReportedUsage | undefined {
   const found = usage ?? (message as Json | undefined)?.usage ?? (response as Json | undefined)?.usage;

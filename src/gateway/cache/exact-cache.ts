@@ -81,6 +81,8 @@ interface Candidate {
 export class ExactCache implements Policy {
   readonly name = CACHE_NOTE;
   readonly #runs = new Map<string, SharedRun>();
+  /** The request that a run answers first: its record has the counts. */
+  readonly #leaders = new WeakMap<SharedRun, GatewayRequest>();
   readonly #now: () => number;
   /** A run that began before a purge may be what the purge was for. */
   #numPurges = 0;
@@ -171,7 +173,8 @@ export class ExactCache implements Policy {
       if (run === undefined) return await this.#lead(request, sink, next, candidate, result);
       const ending = await run.read(joined(sink, request), request.cancellation);
       if (ending === undefined) continue;
-      const usage = ending.kind === "answered" ? usageOf((await run.result).answer, request) : undefined;
+      const usage =
+        ending.kind === "answered" ? usageOf((await run.result).answer, this.#leaders.get(run)!) : undefined;
       this.#save(request, model.name, "joined", usage);
       return ending;
     }
@@ -195,6 +198,7 @@ export class ExactCache implements Policy {
       () => this.#runs.get(key.flight) === run && this.#runs.delete(key.flight),
     );
     this.#runs.set(key.flight, run);
+    this.#leaders.set(run, request);
     void run.result.then((ended) => {
       if (numPurges === this.#numPurges) this.#keep(request, candidate, ended);
     });

@@ -14,6 +14,7 @@ const REGULAR_ENDS = new Set([
 /** Of a response that its own length limit ended. */
 const LENGTH_LIMIT = "max_output_tokens";
 
+const ERROR_EVENT = /^(?:event: ?error\r?$|data: ?\{"error":)/m;
 const LAST_EVENT_BYTES = 4 * 1024 * 1024;
 
 type Json = Readonly<Record<string, unknown>>;
@@ -47,13 +48,13 @@ export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer
 /** Strings in events are escaped, so what the model wrote cannot look like a member or an event. */
 function isWholeStream(path: string, body: Buffer): boolean {
   const text = body.toString();
-  if (/^event: ?error\r?$/m.test(text) || /^data: ?\{"error":/m.test(text)) return false;
-  const events = text.split(/\r?\n\r?\n/).filter((event) => event !== "" && !event.startsWith(":"));
-  const last = events.at(-1) ?? "";
+  // Looking for the word is cheap, and most answers do not have it.
+  if (text.includes("error") && ERROR_EVENT.test(text)) return false;
+  const last = lastEvent(text);
   switch (path) {
     case "/v1/chat/completions":
     case "/v1/completions":
-      return /^data: ?\[DONE\]$/.test(last) && hasRegularEnds(text, /"finish_reason": ?(?:"(\w+)"|null)/g);
+      return /^data: ?\[DONE\]$/.test(last) && hasRegularEnds(text, /"finish_reason": ?"(\w+)"/g);
     case "/v1/responses": {
       const data = dataOf(last);
       const { type, response } = data ?? {};
@@ -61,10 +62,23 @@ function isWholeStream(path: string, body: Buffer): boolean {
       return isEnd && typeof response === "object" && response !== null && isWholeResponse(response as Json);
     }
     case "/v1/messages":
-      return dataOf(last)?.type === "message_stop" && hasRegularEnds(text, /"stop_reason": ?(?:"(\w+)"|null)/g);
+      return dataOf(last)?.type === "message_stop" && hasRegularEnds(text, /"stop_reason": ?"(\w+)"/g);
     default:
       return false;
   }
+}
+
+/** The last event that is no comment. */
+function lastEvent(text: string): string {
+  let rest = text.trimEnd();
+  while (rest !== "") {
+    const [plain, withReturn] = [rest.lastIndexOf("\n\n"), rest.lastIndexOf("\n\r\n")];
+    const start = Math.max(plain < 0 ? 0 : plain + 2, withReturn < 0 ? 0 : withReturn + 3);
+    const event = rest.slice(start);
+    if (!event.startsWith(":")) return event;
+    rest = rest.slice(0, start).trimEnd();
+  }
+  return "";
 }
 
 function isWholeResponse({ status, incomplete_details: details }: Json): boolean {
@@ -72,7 +86,7 @@ function isWholeResponse({ status, incomplete_details: details }: Json): boolean
 }
 
 function hasRegularEnds(text: string, pattern: RegExp): boolean {
-  const ends = [...text.matchAll(pattern)].flatMap(([, end]) => end ?? []);
+  const ends = Array.from(text.matchAll(pattern), ([, end]) => end);
   return ends.length > 0 && ends.every(isRegular);
 }
 

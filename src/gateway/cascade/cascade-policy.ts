@@ -252,7 +252,16 @@ async function askJudge(
   const body = { model, messages: [{ role: "user", content: prompt }], temperature: 0, max_tokens: MAX_JUDGE_TOKENS };
   const path = "/v1/chat/completions";
   const route = routeOf(path)!;
-  const plain = { ...request, body: {}, path, url: path, route, isStream: false, observer: DEAF_REQUEST };
+  const plain = {
+    ...request,
+    body: {},
+    bytes: Buffer.from("{}"),
+    path,
+    url: path,
+    route,
+    isStream: false,
+    observer: DEAF_REQUEST,
+  };
   const answer = await askHidden(withBody(plain, body), next);
   const signals = answer === undefined ? undefined : signalsOf(answer);
   return signals === undefined ? undefined : preferenceOf(signals.text);

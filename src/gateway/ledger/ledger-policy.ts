@@ -2,7 +2,6 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
-import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { formatCost } from "../prices/cost-text.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
@@ -56,8 +55,7 @@ export class LedgerPolicy implements Policy {
     const cost = (): string => formatCost(costOf(record));
     const outer = hasCostHeader() && !request.isStream ? new CostHeaderSink(seen, cost) : seen;
     try {
-      const [asked, inner] = askUsage(request, outer);
-      const ending = await next(asked, inner);
+      const ending = await next(request, outer);
       this.#close(open, request, seen, startMs, resultOf(ending, seen, request.cancellation.error));
       return ending;
     } catch (thrown) {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { HardwareMeter } from "./hardware-meter.js";
 import { type BookSettings, ConfiguredPrices, type ModelPricing } from "./price-book.js";
-import { listedPrice, parsePriceList, priceFrom, readPriceList } from "./price-list.js";
+import { listedRows, parsePriceList, priceFrom, readPriceList, rowAt } from "./price-list.js";
 import { chargeOf, scaled } from "./tiered-price.js";
 
 const counts = (fresh: number, output = 0) => ({ fresh, cacheRead: 0, cacheWrite: 0, output, reasoning: 0 });
@@ -59,7 +59,7 @@ test.each([
   ["gpt-5.1", "openai gpt-5.1"],
   ["claude-3-5-haiku-latest", "anthropic claude-3-5-haiku"],
 ])("%s is %s", (name, version) => {
-  expect(listedPrice(readPriceList(), name, NOW)?.price.version).toContain(`${version} `);
+  expect(rowAt(listedRows(readPriceList(), name), NOW)?.price.version).toContain(`${version} `);
 });
 
 test("free is a price", () => {
@@ -90,7 +90,7 @@ test("the row of the day counts", () => {
       },
     ],
   });
-  const at = (day: string) => listedPrice(list, "x", Date.parse(day))?.price.fresh;
+  const at = (day: string) => rowAt(listedRows(list, "x"), Date.parse(day))?.price.fresh;
   expect(["2025-01-01", "2026-02-01", "2026-02-28", "2026-03-01", "2027-01-01"].map(at)).toEqual(
     [3n, 2n, 2n, 1n, 1n].map((dollars) => dollars * 1_000_000_000n),
   );

@@ -1,7 +1,7 @@
 /** The prices of the configured models: their own, those of hardware by the hour, and list prices of paid APIs. */
 import type { HardwareMeter } from "./hardware-meter.js";
 import type { Price, PriceBook } from "./price.js";
-import { listedPrice, type PriceList } from "./price-list.js";
+import { type ListedPrice, listedRows, type PriceList, rowAt } from "./price-list.js";
 import { scaled, type TieredPrice } from "./tiered-price.js";
 
 /** What the configuration says of a model's price. */
@@ -22,9 +22,18 @@ export interface BookSettings {
   readonly batchThousandths: bigint;
 }
 
+/** The price now. */
+type PriceSource = () => Pick<ListedPrice, "price" | "batchThousandths"> | undefined;
+
+const isThere = <T>(value: T | undefined): value is T => value !== undefined;
+
 export class ConfiguredPrices implements PriceBook {
   /** The price of batches, by the price of others. */
   readonly #ofBatches = new WeakMap<Price, TieredPrice>();
+
+  /** Where a model's price comes from, for the settings at hand. */
+  readonly #sources = new Map<string, PriceSource>();
+  #settings: BookSettings | undefined;
 
   constructor(
     private readonly settings: () => BookSettings,
@@ -34,24 +43,34 @@ export class ConfiguredPrices implements PriceBook {
   ) {}
 
   priceOf(model: string, isBatch = false): TieredPrice | undefined {
-    const { models, prices, batchThousandths } = this.settings();
-    const pricing = models.get(model);
-    const own = pricing?.price ?? this.#named(prices, model, pricing);
-    if (own !== undefined) return isBatch ? this.#batch(own, batchThousandths) : own;
-    if (pricing?.nanoPerHour !== undefined) {
-      const hardware = this.meter.priceOf(model, pricing.nanoPerHour);
-      return isBatch ? this.#batch(hardware, batchThousandths) : hardware;
+    const settings = this.settings();
+    if (this.#settings !== settings) {
+      this.#settings = settings;
+      this.#sources.clear();
     }
-    for (const name of pricing?.listNames ?? []) {
-      const listed = listedPrice(this.list(), name, this.epochMs());
-      if (listed !== undefined) return isBatch ? this.#batch(listed.price, listed.batchThousandths) : listed.price;
+    let source = this.#sources.get(model);
+    if (source === undefined) {
+      source = this.#sourceOf(model, settings);
+      this.#sources.set(model, source);
     }
-    return undefined;
+    const { price, batchThousandths } = source() ?? {};
+    return price !== undefined && isBatch ? this.#batch(price, batchThousandths!) : price;
   }
 
-  #named(prices: BookSettings["prices"], model: string, pricing: ModelPricing | undefined): Price | undefined {
-    const name = [model, ...(pricing?.listNames ?? [])].find((each) => prices.has(each));
-    return name === undefined ? undefined : prices.get(name);
+  #sourceOf(model: string, { models, prices, batchThousandths }: BookSettings): PriceSource {
+    const pricing = models.get(model);
+    const listNames = pricing?.listNames ?? [];
+    const price = pricing?.price ?? [model, ...listNames].map((name) => prices.get(name)).find(isThere);
+    if (price !== undefined) return () => ({ price, batchThousandths });
+    const nanoPerHour = pricing?.nanoPerHour;
+    if (nanoPerHour !== undefined) {
+      return () => ({ price: this.meter.priceOf(model, nanoPerHour), batchThousandths });
+    }
+    const lists = listNames.map((name) => listedRows(this.list(), name));
+    return () => {
+      const nowMs = this.epochMs();
+      return lists.map((rows) => rowAt(rows, nowMs)).find(isThere);
+    };
   }
 
   #batch(price: TieredPrice, thousandths: bigint): TieredPrice {

@@ -43,7 +43,7 @@ const file = z.strictObject({
   ),
 });
 
-interface ListedPrice {
+export interface ListedPrice {
   readonly price: TieredPrice;
   readonly batchThousandths: bigint;
   readonly fromMs: number;
@@ -94,10 +94,14 @@ export function readPriceList(): PriceList {
 const BEDROCK = /^(?:[a-z]+\.)?(?:anthropic|amazon|meta|mistral|cohere)\.(.+?)(?:-v\d+(?::\d+)?)?$/;
 const VERSION = /-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$/;
 
-/** The row of a model at a time. Names may carry a provider before a slash, and a version's date or `latest` behind. */
-export function listedPrice(list: PriceList, name: string, atMs: number): ListedPrice | undefined {
+/** The rows of a model. Names may carry a provider before a slash, and a version's date or `latest` behind. */
+export function listedRows(list: PriceList, name: string): readonly ListedPrice[] {
   const last = name.slice(name.lastIndexOf("/") + 1);
   const bare = BEDROCK.exec(last)?.[1] ?? last;
-  const rows = list.get(name) ?? list.get(bare) ?? list.get(bare.replace(VERSION, ""));
-  return rows?.find(({ fromMs }) => fromMs <= atMs);
+  return list.get(name) ?? list.get(bare) ?? list.get(bare.replace(VERSION, "")) ?? [];
+}
+
+/** The row that holds at a time. */
+export function rowAt(rows: readonly ListedPrice[], atMs: number): ListedPrice | undefined {
+  return rows.find(({ fromMs }) => fromMs <= atMs);
 }

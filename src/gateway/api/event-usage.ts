@@ -1,0 +1,35 @@
+/** Finds the `usage` of a stream's event in its text, without parsing the event. */
+
+export interface UsagePlace {
+  /** Of the member's name, its value, and the end of that. */
+  readonly start: number;
+  readonly value: number;
+  readonly end: number;
+}
+
+/** Quotes inside texts are escaped, so no text looks like this. */
+const MEMBER = '"usage":';
+/** An object that may contain flat objects. */
+const VALUE = /\s*(?:null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
+
+/** @param event bytes read as Latin-1, or text */
+export function findUsage(event: string): UsagePlace | undefined {
+  const start = event.lastIndexOf(MEMBER);
+  if (start < 0) return undefined;
+  const value = start + MEMBER.length;
+  VALUE.lastIndex = value;
+  return VALUE.test(event) ? { start, value, end: VALUE.lastIndex } : undefined;
+}
+
+/** Calls `use` with each event and the empty line behind it. @param text whole events */
+export function eachEvent(text: string, use: (event: string) => void): void {
+  let start = 0;
+  while (start < text.length) {
+    const found = text.indexOf(EVENT_END, start);
+    const end = found < 0 ? text.length : found + EVENT_END.length;
+    use(start === 0 && end === text.length ? text : text.slice(start, end));
+    start = end;
+  }
+}
+
+const EVENT_END = "\n\n";

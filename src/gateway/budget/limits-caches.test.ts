@@ -1,0 +1,116 @@
+/** Limits and budgets around idempotency and the exact cache: a kept answer is a request, and needs no money. */
+import { afterEach, expect, test } from "vitest";
+import { CACHE_SETTINGS } from "../../../test/helpers/cached-fleet.js";
+import { dayBudget, keyScope, type LimitedFleet, startLimitedFleet } from "../../../test/helpers/limited-fleet.js";
+import { answerJson, type Behaviour, beginStream, sse } from "../../../test/helpers/stand-in.js";
+import { ExactCache } from "../cache/exact-cache.js";
+import { MemoryStore } from "../cache/memory-store.js";
+import { Idempotency } from "../idempotency/idempotency.js";
+import type { Scope } from "../scope.js";
+
+const CHAT = "/v1/chat/completions";
+const ask = { model: "m", messages: [], temperature: 0 };
+
+let fleet: LimitedFleet;
+afterEach(() => fleet.stop());
+
+async function start(behaviour: Behaviour, scopes: readonly Scope[]) {
+  const cache = new ExactCache({
+    store: new MemoryStore(1 << 20),
+    modelOf: (name) => ({ name, version: "1", isOwnEngine: false, settings: CACHE_SETTINGS }),
+    hasOwnKeys: () => true,
+  });
+  const kept = new MemoryStore(1 << 20);
+  const idempotency = new Idempotency({
+    store: async () => kept,
+    settings: () => ({ ttlMs: 60_000, graceMs: 0, maxAnswerBytes: 100_000 }),
+    hasOwnKeys: () => true,
+  });
+  fleet = await startLimitedFleet([behaviour], { scopes, between: [idempotency, cache] });
+  const { post, standIns } = fleet;
+  return {
+    fleet,
+    numAsked: () => standIns[0]!.received.length,
+    ask: async (body: object, key?: string) => {
+      const response = await post(CHAT, body, key === undefined ? {} : { headers: { "idempotency-key": key } });
+      const { status, headers } = response;
+      return { status, headers, text: await response.text() };
+    },
+  };
+}
+
+const choice = (text: string) => ({ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" });
+const whole = (prompt: number, completion: number): Behaviour =>
+  answerJson({ choices: [choice("a")], usage: { prompt_tokens: prompt, completion_tokens: completion } });
+
+/** A stream of so many tokens whose upstream says what it was asked for. */
+function streamed(count: number): Behaviour {
+  return ({ body }, outgoing) => {
+    beginStream(outgoing);
+    const { continuous_usage_stats: isEach } = (body.stream_options ?? {}) as Record<string, unknown>;
+    for (let i = 1; i <= count; i++) {
+      const end = i === count ? "stop" : null;
+      const choices = [{ index: 0, delta: { content: "w" }, finish_reason: end }];
+      const usage = { prompt_tokens: 10, total_tokens: 10 + i, completion_tokens: i };
+      outgoing.write(sse(isEach === true ? { id: "c", choices, usage } : { id: "c", choices }));
+    }
+    outgoing.end(sse("[DONE]"));
+  };
+}
+
+test("a retry under its Idempotency-Key gets the first answer, though less money is left, or none", async () => {
+  const budget = dayBudget(1_200);
+  const { ask: send, fleet: limited, numAsked } = await start(whole(300, 150), [budget]);
+  const sampled = { ...ask, temperature: 1 };
+  const first = await send(sampled, "k");
+  expect(await limited.spent(budget)).toBe(450);
+  expect(await send(sampled, "k")).toMatchObject({ status: 200, text: first.text });
+  expect((await send({ ...sampled, user: "x" }, "l")).status).toBe(200);
+  expect(await limited.spent(budget)).toBe(900);
+  expect((await send(sampled, "m")).text).toContain("budget_exceeded");
+  const replayed = await send(sampled, "k");
+  expect([replayed.status, replayed.text, replayed.headers.get("idempotent-replayed")]).toEqual([
+    200,
+    first.text,
+    "true",
+  ]);
+  expect([await limited.spent(budget), numAsked()]).toEqual([900, 2]);
+});
+
+test("the upstream's bounds and the counts it is asked for are no part of a cache's key", async () => {
+  const budget = dayBudget(100_000);
+  const { ask: send, fleet: limited, numAsked } = await start(streamed(5), [budget]);
+  const first = await send({ ...ask, stream: true });
+  const spent = await limited.spent(budget);
+  expect(first.text).not.toContain("usage");
+  expect((await send({ ...ask, stream: true })).headers.get("x-millrace-cache")).toBe("hit");
+  const options = { include_usage: true, continuous_usage_stats: true };
+  const asked = await send({ ...ask, stream: true, stream_options: options });
+  expect([asked.headers.get("x-millrace-cache"), numAsked()]).toEqual(["miss", 2]);
+  expect(asked.text).toContain('"completion_tokens":5');
+  expect(await limited.spent(budget)).toBe(2 * spent);
+});
+
+test("a hit is never cut, and costs nothing but a request", async () => {
+  const budget = dayBudget(1_200);
+  const limits = keyScope({ requestsPerMinute: 100, tokensPerMinute: 1_000_000, budgets: budget.limits.budgets });
+  const { ask: send, fleet: limited, numAsked } = await start(streamed(1_000), [limits]);
+  const body = { ...ask, stream: true };
+  const first = await send(body);
+  expect(first.text).toContain("[DONE]");
+  expect(await limited.spent(budget)).toBe(1_010);
+  const hit = await send(body);
+  expect([hit.headers.get("x-millrace-cache"), hit.text.length]).toEqual(["hit", first.text.length]);
+  expect([await limited.spent(budget), numAsked()]).toEqual([1_010, 1]);
+  expect(hit.headers.get("x-ratelimit-remaining-requests")).toBe("98");
+});
+
+test("a request that is not paid for holds its place and is counted, unless that is refused", async () => {
+  const budget = dayBudget(0);
+  const limits = keyScope({ requestsPerMinute: 2, budgets: budget.limits.budgets });
+  const { ask: send, fleet: limited, numAsked } = await start(whole(1, 1), [limits]);
+  expect((await send(ask)).text).toContain("budget_exceeded");
+  expect((await send(ask)).text).toContain("budget_exceeded");
+  expect((await send(ask)).text).toContain("rate_limit_exceeded");
+  expect([await limited.spent(budget), numAsked()]).toEqual([0, 0]);
+});

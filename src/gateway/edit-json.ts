@@ -1,0 +1,100 @@
+/** Sets fields of a JSON object in its bytes: serialising the parsed object would round large numbers and cost more than the rest of the proxy. */
+import { bodyJson, type JsonObject } from "../core/json-body.js";
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Absent fields come before all others; the value of a field that is there is replaced.
+ * @param bytes the JSON that `body` was parsed from
+ * @returns the same bytes where nothing changes
+ */
+export function withFields(bytes: Buffer, body: JsonObject, fields: JsonObject): Buffer {
+  const names = Object.keys(fields).filter((name) => fields[name] !== body[name]);
+  if (names.length === 0) return bytes;
+  const there = names.filter((name) => Object.hasOwn(body, name));
+  const ranges = there.length === 0 ? [] : findValues(bytes, there);
+  // A name that has escapes or occurs twice, or a field to remove, is rare enough to serialise the whole object.
+  if (ranges === undefined || names.some((name) => fields[name] === undefined)) {
+    return Buffer.from(bodyJson({ ...body, ...fields }));
+  }
+  const added = names.filter((name) => !there.includes(name));
+  let start = bytes.indexOf(OPEN_BRACE) + 1;
+  const comma = added.length === 0 || bytes[skipSpace(bytes, start)] === CLOSE_BRACE ? "" : ",";
+  const member = (name: string): string => `${JSON.stringify(name)}:${valueJson(fields[name])}`;
+  const parts = [bytes.subarray(0, start), Buffer.from(added.map(member).join(",") + comma)];
+  for (const [name, range] of ranges) {
+    parts.push(bytes.subarray(start, range.start), Buffer.from(valueJson(fields[name])));
+    start = range.end;
+  }
+  return Buffer.concat([...parts, bytes.subarray(start)]);
+}
+
+/** Lists of token ids are Int32Arrays. */
+function valueJson(value: unknown): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  return bodyJson({ value }).slice('{"value":'.length, -1);
+}
+
+/** Ranges of values of the outermost object, in order; undefined unless each name occurs exactly once, and none has escapes. */
+function findValues(bytes: Buffer, names: readonly string[]): readonly (readonly [string, ByteRange])[] | undefined {
+  const found = new Map<string, ByteRange>();
+  let open: { readonly name: string; readonly start: number } | undefined;
+  let depth = 0;
+  const close = (end: number): void => {
+    if (open !== undefined) found.set(open.name, { start: open.start, end: skipSpaceBack(bytes, end) });
+    open = undefined;
+  };
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]!;
+    if (byte === QUOTE) {
+      const end = stringEnd(bytes, i);
+      const colon = skipSpace(bytes, end);
+      if (depth === 1 && bytes[colon] === COLON) {
+        const name = bytes.toString("utf8", i + 1, end - 1);
+        if (name.includes("\\") || found.has(name)) return undefined;
+        if (names.includes(name)) open = { name, start: skipSpace(bytes, colon + 1) };
+      }
+      i = end - 1;
+    }
+    // Setting bit 5 maps "[" to "{" and "]" to "}"; no other byte outside strings maps to them.
+    else if ((byte | 0x20) === OPEN_BRACE) depth++;
+    else if ((byte | 0x20) === CLOSE_BRACE) {
+      if (--depth === 0) close(i);
+    } else if (byte === COMMA && depth === 1) close(i);
+  }
+  return found.size === names.length ? [...found] : undefined;
+}
+
+/** Index after the closing quote of the string that begins at `start`. */
+function stringEnd(bytes: Buffer, start: number): number {
+  const first = bytes.indexOf(QUOTE, start + 1);
+  if (first < 0) return bytes.length;
+  if (bytes[first - 1] !== BACKSLASH) return first + 1;
+  // After one escaped quote there may be many, so reading every byte is faster than searching for each quote.
+  let end = start + 1;
+  while (end < bytes.length && bytes[end] !== QUOTE) end += bytes[end] === BACKSLASH ? 2 : 1;
+  return Math.min(end + 1, bytes.length);
+}
+
+/** All white space of JSON is below 0x21. */
+function skipSpace(bytes: Buffer, start: number): number {
+  let i = start;
+  while (i < bytes.length && bytes[i]! <= 0x20) i++;
+  return i;
+}
+
+function skipSpaceBack(bytes: Buffer, end: number): number {
+  let i = end;
+  while (i > 0 && bytes[i - 1]! <= 0x20) i--;
+  return i;
+}
