@@ -141,7 +141,7 @@ export class Ledger {
     const sweep = async (): Promise<void> => {
       const now = Date.now();
       while (!this.#isClosed && store.prune(now - keepDays * DAY_MS, maxRows, SWEPT_ROWS)) await sleep(PAUSE_MS);
-      while (!this.#isClosed && store.rollUpDay(now - hourlyDays * DAY_MS)) await sleep(PAUSE_MS);
+      while (!this.#isClosed && store.rollUp(now - hourlyDays * DAY_MS, SWEPT_ROWS)) await sleep(PAUSE_MS);
     };
     this.#sweeping ??= sweep()
       .catch((thrown: unknown) => this.context.logger.error({ err: thrown }, "the ledger could not delete old rows"))

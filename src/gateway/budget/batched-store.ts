@@ -26,6 +26,9 @@ export abstract class BatchedStore implements BudgetStore {
    */
   protected abstract turn(take: () => readonly Operation[]): Promise<readonly Result[]>;
 
+  /** Called after each operation for which somebody waits: all but settlements. */
+  protected hurry(): void {}
+
   abstract close(): Promise<void>;
 
   reserve(reservation: Reservation): Promise<ReserveResult> {
@@ -60,6 +63,7 @@ export abstract class BatchedStore implements BudgetStore {
     return new Promise((resolve, reject) => {
       this.#pending.push({ operation, resolve: resolve as (result: Result) => void, reject });
       this.#schedule();
+      if (operation.op !== "settle") this.hurry();
     });
   }
 

@@ -1,6 +1,6 @@
 /**
- * Limits of a single gateway. Meters are counted in memory, and every change is written to the gateway's database before its operation resolves: a process
- * that is killed loses nothing. The newest gateway that opens a database owns it. Whoever owned it before can no longer write, and so lets no request pass.
+ * Limits of a single gateway. Meters are counted in memory. Every change of money is written to the gateway's database before its operation resolves: a process
+ * that is killed loses nothing. Buckets of requests and tokens per minute are written every few seconds and at the end. The newest gateway that opens a database owns it. Whoever owned it before can no longer write, and so lets no request pass.
  */
 import { randomUUID } from "node:crypto";
 import type Database from "libsql";
@@ -48,7 +48,8 @@ export class EmbeddedStore extends BatchedStore {
 
   protected override async turn(take: () => readonly Operation[]): Promise<readonly Result[]> {
     try {
-      return await this.options.commits.run(() => this.#write(take()));
+      // A settlement alone waits for the next transaction.
+      return await this.options.commits.run(() => this.#write(take()), { canWait: true });
     } catch (cause) {
       this.#isStale = true;
       if (cause instanceof MillraceError) throw cause;
@@ -57,12 +58,18 @@ export class EmbeddedStore extends BatchedStore {
     }
   }
 
+  protected override hurry(): void {
+    this.options.commits.hurry();
+  }
+
   async close(): Promise<void> {
+    // Buckets refill within minutes: what cannot be written may be lost.
+    if (!this.#isClosed) await this.options.commits.run(() => this.#write([], true)).catch(() => {});
     this.#isClosed = true;
   }
 
-  #write(operations: readonly Operation[]): readonly Result[] {
-    if (this.#isClosed || (this.#readOwner.get() as { owner: string } | undefined)?.owner !== this.#owner) {
+  #write(operations: readonly Operation[], hasBuckets = operations.some(isTending)): readonly Result[] {
+    if (this.#isClosed || (this.#readOwner.get([]) as { owner: string } | undefined)?.owner !== this.#owner) {
       throw new MillraceError(
         "budget_store_failed",
         "expected a database of this gateway, got one that another gateway has opened",
@@ -73,17 +80,23 @@ export class EmbeddedStore extends BatchedStore {
     // Until all is written, an exception leaves memory ahead of the database.
     this.#isStale = true;
     const results = applyTurn(this.#state, operations, this.#owner, this.options.now());
-    this.#state.write();
+    this.#state.write(hasBuckets);
     this.#isStale = false;
     return results;
   }
 }
+
+const isTending = ({ op }: Operation): boolean => op === "recover";
+
+/** Whether a meter counts requests or tokens per minute. */
+const isBucket = (key: string): boolean => key.endsWith("/requests") || key.endsWith("/tokens");
 
 /** All meters and open reservations, and which of them are not written yet. */
 class MemoryState implements TurnState {
   readonly #meters = new Map<string, Meter>();
   readonly #reservations = new Map<string, Held>();
   readonly #changedMeters = new Set<string>();
+  readonly #changedBuckets = new Set<string>();
   readonly #changedReservations = new Set<string>();
   readonly #putMeter;
   readonly #putReservation;
@@ -98,11 +111,13 @@ class MemoryState implements TurnState {
     this.#removeReservation = database.prepare("DELETE FROM budget_reservations WHERE id = ?");
   }
 
+  /** Buckets that are known stay as they are: the database's are older. */
   load(): void {
-    for (const each of [this.#meters, this.#reservations, this.#changedMeters, this.#changedReservations]) each.clear();
+    for (const each of [this.#reservations, this.#changedMeters, this.#changedReservations]) each.clear();
+    for (const key of this.#meters.keys()) if (!isBucket(key)) this.#meters.delete(key);
     const meters = this.database.prepare("SELECT key, at, used FROM budget_meters").all();
     for (const { key, at, used } of meters as { key: string; at: number; used: number }[]) {
-      this.#meters.set(key, { at, used, held: 0 });
+      if (!this.#meters.has(key)) this.#meters.set(key, { at, used, held: 0 });
     }
     for (const row of this.database.prepare("SELECT held FROM budget_reservations").all()) {
       const held = JSON.parse((row as { held: string }).held) as Held;
@@ -118,18 +133,23 @@ class MemoryState implements TurnState {
   }
 
   /** Meters first: where the rest cannot be written, a charge counts twice rather than never. */
-  write(): void {
-    for (const key of this.#changedMeters) {
-      const { at, used } = this.meter(key);
-      this.#putMeter.run(key, at, used);
-    }
+  write(hasBuckets: boolean): void {
+    this.#writeMeters(this.#changedMeters);
+    if (hasBuckets) this.#writeMeters(this.#changedBuckets);
     for (const id of this.#changedReservations) {
       const held = this.#reservations.get(id);
-      if (held === undefined) this.#removeReservation.run(id);
-      else this.#putReservation.run(id, JSON.stringify(held));
+      if (held === undefined) this.#removeReservation.run([id]);
+      else this.#putReservation.run([id, JSON.stringify(held)]);
     }
-    this.#changedMeters.clear();
     this.#changedReservations.clear();
+  }
+
+  #writeMeters(keys: Set<string>): void {
+    for (const key of keys) {
+      const { at, used } = this.meter(key);
+      this.#putMeter.run([key, at, used]);
+    }
+    keys.clear();
   }
 
   meter(key: string): Meter {
@@ -140,7 +160,8 @@ class MemoryState implements TurnState {
   set(key: string, meter: Meter): void {
     const { at, used } = this.meter(key);
     this.#meters.set(key, meter);
-    if (meter.used !== used || (meter.at !== at && used !== 0)) this.#changedMeters.add(key);
+    if (meter.used === used && (meter.at === at || used === 0)) return;
+    (isBucket(key) ? this.#changedBuckets : this.#changedMeters).add(key);
   }
 
   reservation(id: string): Held | undefined {

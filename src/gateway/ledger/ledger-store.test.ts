@@ -65,7 +65,7 @@ test("sums are exact, whatever is deleted and rolled up", () => {
       const by = ["tenant", "team", "key", "model", "engine", "status", "day"] as const;
       const before = spend(database, {}, by);
       while (store.prune(cut, maxRows, 3));
-      while (store.rollUpDay(cut));
+      while (store.rollUp(cut, 2));
       expect(spend(database, {}, by)).toEqual(before);
       const kept = requestPage(database, {}, Number.MAX_SAFE_INTEGER, 100).data;
       expect(kept.length).toBeLessThanOrEqual(maxRows);

@@ -1,4 +1,7 @@
-/** Writes the ledger. A row is committed with the turn of the event loop in which its request ends; kill -9 leaves open requests, which become lost ones. */
+/**
+ * Writes the ledger. The note of an open request is committed with the turn in which it begins, its row with the next transaction, at most two milliseconds
+ * after its end. After kill -9 the requests without a row are those that still have a note: they become lost ones.
+ */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { Database, Statement } from "../store/database.js";
 import type { GroupCommit } from "../store/group-commit.js";
@@ -8,9 +11,11 @@ import {
   ADD_TO_HOUR,
   ATTEMPT_COLUMNS,
   createLedgerTables,
-  HOURS_OF_DAY,
+  DELETE_ROWS_OF_HOUR,
+  DIMENSIONS,
   marks,
   REQUEST_COLUMNS,
+  ROWS_OF_HOUR,
 } from "./ledger-tables.js";
 
 export const DAY_MS = 24 * HOUR_MS;
@@ -30,15 +35,24 @@ interface Unwritten {
 export type LostCharge = (requestId: string) => bigint | undefined;
 
 export class LedgerStore {
-  readonly #savepoint: Statement;
-  readonly #release: Statement;
   readonly #open: Statement;
   readonly #forgetOpen: Statement;
   readonly #request: Statement;
   readonly #attempt: Statement;
   readonly #hour: Statement;
+  readonly #hasRow: Statement;
+  readonly #oldest: Statement;
+  readonly #newest: Statement;
+  readonly #lastOld: Statement;
+  readonly #deleteRequests: Statement;
+  readonly #deleteAttempts: Statement;
+  readonly #hourAfter: Statement;
+  readonly #hourRows: Statement;
+  readonly #deleteHourRows: Statement;
+  /** No hour up to this one is left to be moved. */
+  #rolledMs = -1;
   #nextSeq: number;
-  /** What this turn of the event loop writes, in one transaction with what other policies write in it. */
+  /** What the next transaction writes, together with what other policies write. */
   #opened: OpenRequest[] = [];
   #closed: Unwritten[] = [];
   #isScheduled = false;
@@ -53,16 +67,26 @@ export class LedgerStore {
     private readonly logger: RequestLogger,
   ) {
     createLedgerTables(database);
-    this.#savepoint = database.prepare("SAVEPOINT ledger");
-    this.#release = database.prepare("RELEASE ledger");
     this.#open = database.prepare(`INSERT INTO ledger_open VALUES (${marks(9)})`);
-    this.#forgetOpen = database.prepare("DELETE FROM ledger_open WHERE seq IN (SELECT value FROM json_each(?))");
+    this.#forgetOpen = database.prepare("DELETE FROM ledger_open WHERE seq = ?");
     this.#request = database.prepare(`INSERT INTO ledger_requests VALUES (${marks(REQUEST_COLUMNS.length)})`);
     this.#attempt = database.prepare(`INSERT INTO ledger_attempts VALUES (${marks(ATTEMPT_COLUMNS.length)})`);
     this.#hour = database.prepare(ADD_TO_HOUR);
-    const tables = ["ledger_open", "ledger_requests"];
-    const last = tables.map((table) => Number(firstValue(database, `SELECT max(seq) AS value FROM ${table}`) ?? 0));
-    this.#nextSeq = Math.max(...last) + 1;
+    this.#hasRow = database.prepare("SELECT 1 FROM ledger_requests WHERE seq = ?");
+    this.#oldest = database.prepare("SELECT min(seq) AS value FROM ledger_requests");
+    this.#newest = database.prepare("SELECT max(seq) AS value FROM ledger_requests");
+    this.#lastOld = database.prepare(
+      "SELECT max(seq) AS value FROM ledger_requests WHERE seq >= ? AND seq <= ? AND began_ms < ?",
+    );
+    this.#deleteRequests = database.prepare("DELETE FROM ledger_requests WHERE seq <= ?");
+    this.#deleteAttempts = database.prepare("DELETE FROM ledger_attempts WHERE seq <= ?");
+    this.#hourAfter = database.prepare(
+      "SELECT hour FROM ledger_hours WHERE hour > ? AND hour < ? ORDER BY hour LIMIT 1",
+    );
+    this.#hourRows = database.prepare(ROWS_OF_HOUR).raw().safeIntegers(true);
+    this.#deleteHourRows = database.prepare(DELETE_ROWS_OF_HOUR);
+    const newestOpen = database.prepare("SELECT max(seq) AS value FROM ledger_open");
+    this.#nextSeq = Math.max(firstValue(newestOpen) ?? 0, firstValue(this.#newest) ?? 0) + 1;
   }
 
   /** Rows that could not be written and are gone. */
@@ -74,19 +98,24 @@ export class LedgerStore {
     return this.#nextSeq++;
   }
 
-  /** The marker is committed at the end of the turn, before any byte of an answer can come. */
+  /** The note is committed at the end of the turn, before any byte of an answer can come. */
   open(request: OpenRequest): void {
     this.#opened.push(request);
     this.#schedule();
+    this.commits.hurry();
   }
 
-  /** The row is committed at the end of the turn. */
+  /** The row is committed together with the settlement of its turn. */
   close(row: RequestRow): void {
     this.#closed.push({ row, tries: 0 });
     this.#schedule();
   }
 
-  /** Turns what an earlier process left open into lost requests. @returns their number */
+  /**
+   * Turns what an earlier process left open into lost requests.
+   *
+   * @returns their number
+   */
   recover(nowMs: number, chargeOf: LostCharge = () => undefined): number {
     const left = this.database.prepare("SELECT * FROM ledger_open").all() as OpenColumns[];
     for (const { seq, id, began_ms: beganMs, tenant, team, key, path, asked, is_stream } of left) {
@@ -121,41 +150,36 @@ export class LedgerStore {
 
   /** Deletes old rows, a few at a time. @returns whether there is more to delete */
   prune(beforeMs: number, maxRows: number, atMost: number): boolean {
-    const { lo, hi } = this.database.prepare("SELECT min(seq) AS lo, max(seq) AS hi FROM ledger_requests").get() as {
-      lo: number | null;
-      hi: number | null;
-    };
-    if (lo === null || hi === null) return false;
-    const last = this.database
-      .prepare("SELECT seq FROM ledger_requests WHERE began_ms < ? ORDER BY began_ms DESC LIMIT 1")
-      .get(beforeMs) as { seq: number } | undefined;
+    const [lo, hi] = [firstValue(this.#oldest), firstValue(this.#newest)];
+    if (lo === undefined || hi === undefined) return false;
+    const end = Math.min(lo + atMost - 1, hi);
+    const old = firstValue(this.#lastOld, [lo, end, beforeMs]) ?? 0;
     // Rows have gaps only where requests still run, so the distance of two rows is the number of rows between them.
-    const upTo = Math.min(Math.max(last?.seq ?? 0, hi - maxRows), lo + atMost - 1);
+    const upTo = Math.min(Math.max(old, hi - maxRows), end);
     if (upTo < lo) return false;
-    this.commits.flush();
-    this.#inTransaction(() => {
-      this.database.prepare("DELETE FROM ledger_requests WHERE seq <= ?").run(upTo);
-      this.database.prepare("DELETE FROM ledger_attempts WHERE seq <= ?").run(upTo);
+    this.commits.alone(() => {
+      this.#deleteRequests.run([upTo]);
+      this.#deleteAttempts.run([upTo]);
     });
     return true;
   }
 
-  /** Makes days of the hours of one old day. @returns whether there may be another */
-  rollUpDay(beforeMs: number): boolean {
-    const oldest = this.database
-      .prepare(`SELECT min(hour) AS hour FROM ledger_hours WHERE hour < ? AND hour % ${DAY_MS} <> 0`)
-      .get(beforeMs - (beforeMs % DAY_MS)) as { hour: number | null };
-    if (oldest.hour === null) return false;
-    const day = oldest.hour - (oldest.hour % DAY_MS);
-    this.commits.flush();
-    this.#inTransaction(() => {
-      const rows = this.database
-        .prepare(HOURS_OF_DAY)
-        .raw()
-        .safeIntegers(true)
-        .all(day, day, day + DAY_MS);
-      this.database.prepare("DELETE FROM ledger_hours WHERE hour >= ? AND hour < ?").run(day, day + DAY_MS);
-      for (const row of rows as unknown[][]) this.#hour.run(row);
+  /** Moves sums of an old hour to the first hour of its day, some at a time. @returns whether there may be more */
+  rollUp(beforeMs: number, atMost: number): boolean {
+    const before = beforeMs - (beforeMs % DAY_MS);
+    for (;;) {
+      const next = this.#hourAfter.get([this.#rolledMs, before]) as { readonly hour: number } | undefined;
+      if (next === undefined) return false;
+      if (next.hour % DAY_MS !== 0) return this.#rollUpHour(next.hour, atMost);
+      this.#rolledMs = next.hour;
+    }
+  }
+
+  #rollUpHour(hour: number, atMost: number): true {
+    this.commits.alone(() => {
+      const rows = this.#hourRows.all([hour, atMost]) as unknown[][];
+      for (const [, ...values] of rows) this.#hour.run([hour - (hour % DAY_MS), ...values]);
+      this.#deleteHourRows.run(rows.at(-1)!.slice(0, DIMENSIONS.length));
     });
     return true;
   }
@@ -186,36 +210,25 @@ export class LedgerStore {
       const { opened, closed } = take();
       this.#write(opened, closed);
     };
-    this.commits.run(write).catch((thrown: unknown) => {
+    this.commits.run(write, { canWait: true, isWhole: true }).catch((thrown: unknown) => {
       // A transaction that could not begin has taken nothing.
       for (const each of taken ?? take().closed) this.#keep(each, thrown);
     });
   }
 
-  /** All or nothing: a transaction goes on after a write that failed. */
   #write(opened: readonly OpenRequest[], closed: readonly Unwritten[]): void {
-    this.#savepoint.run([]);
-    try {
-      this.#writeAll(opened, closed);
-      this.#release.run([]);
-    } catch (thrown) {
-      this.database.exec("ROLLBACK TO ledger");
-      this.#release.run([]);
-      throw thrown;
-    }
-  }
-
-  #writeAll(opened: readonly OpenRequest[], closed: readonly Unwritten[]): void {
     const ends = new Set(closed.map(({ row }) => row.seq));
     const begins = new Set(opened.map(({ seq }) => seq));
     for (const { seq, id, beganMs, tenant, team, key, path, asked, isStream } of opened) {
-      // A request that ends in its turn needs no marker.
+      // A request that ends before the transaction needs no note.
       if (!ends.has(seq)) this.#open.run([seq, id, beganMs, tenant, team, key, path, asked, Number(isStream)]);
     }
-    const marked = [...ends].filter((seq) => !begins.has(seq));
-    if (marked.length > 0) this.#forgetOpen.run([JSON.stringify(marked)]);
+    for (const seq of ends) if (!begins.has(seq)) this.#forgetOpen.run([seq]);
     const hours = new HourSums();
-    for (const { row } of closed) this.#writeRow(row, hours);
+    for (const { row, tries } of closed) {
+      // A transaction that seemed to fail may have been committed.
+      if (tries === 0 || this.#hasRow.get([row.seq]) === undefined) this.#writeRow(row, hours);
+    }
     for (const values of hours.rows()) this.#hour.run(values as unknown[]);
   }
 
@@ -264,17 +277,6 @@ export class LedgerStore {
     this.logger.warn({ err: thrown }, "the ledger could not write, and tries again");
     this.#retry = setTimeout(() => this.flush(), RETRY_MS);
     this.#retry.unref();
-  }
-
-  #inTransaction(write: () => void): void {
-    this.database.exec("BEGIN IMMEDIATE");
-    try {
-      write();
-      this.database.exec("COMMIT");
-    } catch (thrown) {
-      this.database.exec("ROLLBACK");
-      throw thrown;
-    }
   }
 }
 
@@ -330,6 +332,6 @@ function attemptValues(seq: number, index: number, attempt: AttemptRow): unknown
   ];
 }
 
-function firstValue(database: Database.Database, sql: string): unknown {
-  return (database.prepare(sql).get() as { readonly value: unknown }).value;
+function firstValue(statement: Statement, values: readonly number[] = []): number | undefined {
+  return (statement.get(values) as { readonly value: number | null }).value ?? undefined;
 }

@@ -1,6 +1,7 @@
 /**
  * The ledger's tables. A request is a row of its own, with a row for each attempt. The same transaction adds them to the sums of their hour, so that sums need
- * no rows: rows are deleted when they are old, and the sums remain.
+ * no rows: rows are deleted when they are old, and the sums remain. Rows have no index but their position, which grows with time: an index costs every request, and
+ * a thread can search rows.
  */
 import type { Database } from "../store/database.js";
 
@@ -24,7 +25,7 @@ export const SUMS = [
 ] as const;
 
 /** What the sums are by. An hour is its first millisecond since 1970; older ones become whole days. */
-const DIMENSIONS = ["hour", "tenant", "team", "key", "model", "engine", "status"] as const;
+export const DIMENSIONS = ["hour", "tenant", "team", "key", "model", "engine", "status"] as const;
 
 /** Columns of `ledger_requests`, in the order of the table. */
 export const REQUEST_COLUMNS = [
@@ -83,8 +84,8 @@ export function createLedgerTables(database: Database.Database): void {
       seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT, key TEXT, path TEXT, asked TEXT,
       is_stream INTEGER, served TEXT, outcome TEXT, status INTEGER, error TEXT, first_byte_ms REAL, total_ms REAL,
       saved INTEGER, saved_by TEXT, notes TEXT, cost INTEGER, attempts INTEGER);
-    CREATE INDEX IF NOT EXISTS ledger_requests_began ON ledger_requests (began_ms);
-    CREATE INDEX IF NOT EXISTS ledger_requests_id ON ledger_requests (id);
+    DROP INDEX IF EXISTS ledger_requests_began;
+    DROP INDEX IF EXISTS ledger_requests_id;
     CREATE TABLE IF NOT EXISTS ledger_attempts (
       seq INTEGER, attempt INTEGER, instance TEXT, engine TEXT, model TEXT, start_ms REAL, first_byte_ms REAL,
       total_ms REAL, status INTEGER, outcome TEXT, fresh INTEGER, cache_read INTEGER, cache_write INTEGER,
@@ -102,7 +103,10 @@ export const marks = (count: number): string => Array(count).fill("?").join(", "
 export const ADD_TO_HOUR = `INSERT INTO ledger_hours VALUES (${marks(DIMENSIONS.length + SUMS.length)})
   ON CONFLICT DO UPDATE SET ${SUMS.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
 
-/** Adds the hours of a day to its first hour. The first hour takes part, so that its sums are added once. */
-export const HOURS_OF_DAY = `SELECT ? AS hour, tenant, team, key, model, engine, status,
-  ${SUMS.map((name) => `sum(${name})`).join(", ")} FROM ledger_hours WHERE hour >= ? AND hour < ?
-  GROUP BY tenant, team, key, model, engine, status`;
+/** Rows of one hour, at most so many, in the order of the table's key. */
+export const ROWS_OF_HOUR = `SELECT ${[...DIMENSIONS, ...SUMS].join(", ")} FROM ledger_hours WHERE hour = ?
+  ORDER BY ${DIMENSIONS.slice(1).join(", ")} LIMIT ?`;
+
+/** Deletes those rows; values: the dimensions of the last one. */
+export const DELETE_ROWS_OF_HOUR = `DELETE FROM ledger_hours WHERE hour = ?
+  AND (${DIMENSIONS.slice(1).join(", ")}) <= (${marks(DIMENSIONS.length - 1)})`;

@@ -3,13 +3,27 @@ import type Database from "libsql";
 
 interface Pending {
   readonly write: () => unknown;
+  readonly isWhole: boolean;
   readonly resolve: (value: unknown) => void;
   readonly reject: (thrown: unknown) => void;
 }
 
+interface WriteOptions {
+  /** The write may wait for the next transaction, at most SOON_MS: nothing happens outside that depends on it. */
+  readonly canWait?: boolean;
+  /** If the write throws, all of it is undone. Other writes must check before they change anything. */
+  readonly isWhole?: boolean;
+}
+
+/** Under load another request comes sooner, and its transaction takes the writes along. */
+const SOON_MS = 2;
+
+/** Made by `groupCommitOf`, one for each database. */
 export class GroupCommit {
   #pending: Pending[] = [];
-  #isScheduled = false;
+  #turn: NodeJS.Immediate | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isHeld = false;
   readonly #begin;
   readonly #commit;
   readonly #rollback;
@@ -21,38 +35,46 @@ export class GroupCommit {
   }
 
   /**
-   * Runs a synchronous write in the turn's transaction. Resolves with its result when the transaction is committed. A write that throws rejects alone, so it
-   * must check before it changes anything.
+   * Runs a synchronous write in the turn's transaction. Resolves with its result when the transaction is committed. A write that throws rejects alone, unless
+   * SQLite has ended the transaction (a full disk): then all writes of the turn reject, and none is in the database.
    */
-  run<T>(write: () => T): Promise<T> {
+  run<T>(write: () => T, { canWait = false, isWhole = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#pending.push({ write, resolve: resolve as (value: unknown) => void, reject });
-      if (this.#isScheduled) return;
-      this.#isScheduled = true;
-      setImmediate(() => this.flush());
+      this.#pending.push({ write, isWhole, resolve: resolve as (value: unknown) => void, reject });
+      if (!canWait) this.hurry();
+      else if (this.#turn === undefined) this.#timer ??= setTimeout(() => this.#endTurn(), SOON_MS);
     });
+  }
+
+  /** Commits what waits at the end of this turn. */
+  hurry(): void {
+    this.#turn ??= setImmediate(() => this.#endTurn());
+  }
+
+  /** Nothing is committed, but by `flush`, until `release`: the event loop must not wait while a thread has the database's lock. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  release(): void {
+    this.#isHeld = false;
+    if (this.#pending.length > 0) this.hurry();
   }
 
   /** Commits everything now. */
   flush(): void {
-    this.#isScheduled = false;
+    clearImmediate(this.#turn);
+    clearTimeout(this.#timer);
+    this.#turn = undefined;
+    this.#timer = undefined;
     const pending = this.#pending;
     if (pending.length === 0) return;
     this.#pending = [];
     const done: (() => void)[] = [];
     try {
-      this.#begin.run();
-      for (const { write, resolve, reject } of pending) {
-        try {
-          const value = write();
-          done.push(() => resolve(value));
-        } catch (thrown) {
-          // SQLite has undone everything by itself, as on a full disk: what followed would be committed alone.
-          if (!this.database.inTransaction) throw thrown;
-          done.push(() => reject(thrown));
-        }
-      }
-      this.#commit.run();
+      this.#begin.run([]);
+      for (const each of pending) this.#write(each, pending.length === 1, done);
+      this.#commit.run([]);
     } catch (thrown) {
       this.#rollBack();
       for (const { reject } of pending) reject(thrown);
@@ -61,11 +83,47 @@ export class GroupCommit {
     for (const settle of done) settle();
   }
 
+  /** Runs a synchronous write in a transaction of its own, now. Throws what it throws; then nothing is written. */
+  alone<T>(write: () => T): T {
+    this.flush();
+    this.#begin.run([]);
+    try {
+      const value = write();
+      this.#commit.run([]);
+      return value;
+    } catch (thrown) {
+      this.#rollBack();
+      throw thrown;
+    }
+  }
+
   #rollBack(): void {
     try {
-      this.#rollback.run();
+      if (this.database.inTransaction) this.#rollback.run([]);
     } catch {
-      // The transaction had not begun, or has ended by itself.
+      // The caller gets the failure that led here.
+    }
+  }
+
+  #endTurn(): void {
+    this.#turn = undefined;
+    this.#timer = undefined;
+    if (!this.#isHeld) this.flush();
+  }
+
+  /** Throws where the transaction cannot go on. */
+  #write({ write, isWhole, resolve, reject }: Pending, isAlone: boolean, done: (() => void)[]): void {
+    const hasSavepoint = isWhole && !isAlone;
+    if (hasSavepoint) this.database.exec("SAVEPOINT write");
+    try {
+      const value = write();
+      if (hasSavepoint) this.database.exec("RELEASE write");
+      done.push(() => resolve(value));
+    } catch (thrown) {
+      // SQLite ends the transaction by itself when the disk is full or fails: further writes would be committed one by one.
+      if (!this.database.inTransaction || (isWhole && isAlone)) throw thrown;
+      if (hasSavepoint) this.database.exec("ROLLBACK TO write; RELEASE write");
+      done.push(() => reject(thrown));
     }
   }
 }
