@@ -98,6 +98,15 @@ test.each([
   expect(done).toEqual([]);
 });
 
+test.each([
+  ["/admin/ledger/spend?group_by=day", "got GET /admin/ledger/spend; it needs ledger: {} in the gateway's file"],
+  ["/admin/keys", "got GET /admin/keys; it needs managed-keys: true in the gateway's file"],
+  ["/admin/constructor", "got GET /admin/constructor; docs/guides/fleet.md has all"],
+])("%s of a part that is off says what turns it on", async (path, message) => {
+  const { ask } = await start("boss");
+  expect(JSON.parse((await ask("GET", path, "boss")).text).error.message).toContain(message);
+});
+
 test("without a configured administrator's key all administration requests are refused", async () => {
   const { ask } = await start(undefined);
   expect((await ask("GET", "/admin/instances", "")).status).toBe(404);

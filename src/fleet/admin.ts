@@ -43,6 +43,14 @@ function shown({ target, logFile, ...status }: ReturnType<AdminTarget["instances
   return { ...status, url: target?.url ?? null, logFile: logFile ?? null };
 }
 
+/** Keys of the file without which the paths under one of /admin are not there. */
+const TURNED_ON_BY: ReadonlyMap<string | undefined, string> = new Map([
+  ...["orgs", "teams", "keys", "audit"].map((each) => [each, "managed-keys: true"] as const),
+  ["ledger", "ledger: {}"],
+  ["alerts", "ledger: {} and alerts"],
+  ["semantic-cache", "semantic-cache of a model"],
+]);
+
 function createAdminApp(target: AdminTarget): Hono {
   const app = new Hono();
   const known = (id: string): string => {
@@ -57,8 +65,11 @@ function createAdminApp(target: AdminTarget): Hono {
     const error = toMillraceError(thrown);
     return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
-  app.notFound(() => {
-    throw new MillraceError("not_found", "expected one of the paths in docs/guides/fleet.md, got another");
+  app.notFound((c) => {
+    const path = c.req.path.slice(0, 80);
+    const key = TURNED_ON_BY.get(path.split("/")[2]);
+    const hint = key === undefined ? "docs/guides/fleet.md has all" : `it needs ${key} in the gateway's file`;
+    throw new MillraceError("not_found", `expected a path of the administrator, got ${c.req.method} ${path}`, { hint });
   });
   app.get("/metrics", async (c) => {
     const { text, contentType } = await target.metrics();

@@ -75,7 +75,13 @@ function freePort(): Promise<number> {
 function runPage(blocks: readonly ShellBlock[], port: number): Promise<{ exitCode: number | null; output: string }> {
   const parts = blocks.map(({ page, line, text }) => `echo "== ${page}:${line}" >&2\n${text}`);
   const script = `${PRELUDE}\n${parts.join("\n")}\n`.replaceAll(/\b8000\b/g, String(port));
-  const env = { ...process.env, ROOT: root, PORT: String(port), MILLRACE_CACHE: join(folder, "cache") };
+  const env = {
+    ...process.env,
+    ROOT: root,
+    PORT: String(port),
+    MILLRACE_CACHE: join(folder, "cache"),
+    XDG_STATE_HOME: folder,
+  };
   const child = spawn("bash", ["-c", script], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"], timeout: 55_000 });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {

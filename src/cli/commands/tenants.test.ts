@@ -78,6 +78,12 @@ test("an organisation, a team and a key are made, shown, changed, rotated and en
   expect((await run("keys", "list", "--all")).stdout).toMatch(/desktop.*revoked 20/);
 });
 
+test("a revoked key shows no time until which its old text would be valid", async () => {
+  const { id } = await json("keys", "create", "k");
+  expect((await run("keys", "rotate", id)).stdout).toContain("old key until");
+  expect((await run("keys", "revoke", id)).stdout).not.toContain("old key until");
+});
+
 test("a list has all pages", async () => {
   for (let i = 0; i < 105; i++) {
     await store.createKey({ org: "default", team: undefined }, { name: `n${i}` }, undefined, {

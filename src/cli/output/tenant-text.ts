@@ -67,7 +67,7 @@ export function scopeText(scope: Json): string {
     ],
     ["created (UTC)", timeText(scope.created_at)],
     ["last used (UTC)", timeText(scope.last_used_at)],
-    ["old key until (UTC)", timeText(scope.previous_valid_until)],
+    ["old key until (UTC)", typeof scope.revoked_at === "number" ? "" : timeText(scope.previous_valid_until)],
     ["state", stateText(scope)],
   ];
   return formatTable(rows.filter(([, value]) => value !== ""));

@@ -235,6 +235,12 @@ test("tenants see their own spend and nobody else's", async () => {
   expect(JSON.parse(await gateway.text("/admin/ledger/spend", "sk-search")).error.code).toBe("invalid_api_key");
 });
 
+test("without a ledger, the client's own usage says what turns it on", async () => {
+  const gateway = await start([whole], { file: FILE.replace(/^ledger:.*$/m, "") });
+  const { error } = JSON.parse(await gateway.text("/v1/usage", "sk-search"));
+  expect(error).toMatchObject({ code: "not_found", message: expect.stringContaining("add ledger: {}") });
+});
+
 test("pages of requests follow their cursor and filters", async () => {
   const gateway = await start([whole]);
   for (let i = 0; i < 7; i++) await (await gateway.ask({}, i % 3 === 0 ? "sk-shop" : "sk-search")).json();

@@ -109,13 +109,17 @@ export class Ledger {
   handle(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): boolean {
     const { database } = this.#started ?? {};
     const [path, search = ""] = (incoming.url ?? "").split("?", 2);
-    if (database === undefined || path !== OWN_USAGE_PATH) return false;
+    if (path !== OWN_USAGE_PATH) return false;
     Promise.resolve()
       .then(async () => {
         if (incoming.method !== "GET" && incoming.method !== "HEAD") {
           throw new MillraceError("method_not_allowed", `expected GET ${OWN_USAGE_PATH}, got ${incoming.method}`);
         }
         const caller = await this.context.authorize(incoming.headers);
+        if (database === undefined) {
+          const hint = "add ledger: {} to the gateway's file, and start it again";
+          throw new MillraceError("not_found", "expected a gateway with a ledger, got one without", { hint });
+        }
         const query = Object.fromEntries(new URLSearchParams(search));
         respondJson(outgoing, 200, requestId, ownUsage(database, caller, query));
       })

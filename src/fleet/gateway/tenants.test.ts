@@ -176,7 +176,8 @@ test("GET /v1/key shows a key its own limits and what it has used", async () => 
       kind: "key",
       id: made.id,
       limits: { requests_per_minute: 60, tokens_per_minute: null },
-      used: { requests_this_minute: 3, tokens_this_minute: 70, concurrent_requests: 1 },
+      // What has no limit is not counted.
+      used: { requests_this_minute: 3, tokens_this_minute: null, concurrent_requests: null },
       budgets: { day: { hard: "5", soft: "4.25", spent: "0.25", reserved: "0.000000001", ends_at: 86_400 } },
     },
   ]);

@@ -41,6 +41,7 @@ export async function ownKey(
   return { ...about, tenant, scopes: shownScopes };
 }
 
+/** What has no limit is not counted, and null. */
 function shownWithUse({ kind, id, limits }: Scope, used: ScopeUsage | undefined): object {
   const useOf = new Map(used?.budgets.map((each) => [each.window, each]));
   return {
@@ -55,9 +56,9 @@ function shownWithUse({ kind, id, limits }: Scope, used: ScopeUsage | undefined)
       used === undefined
         ? null
         : {
-            requests_this_minute: used.requestsThisMinute,
-            tokens_this_minute: used.tokensThisMinute,
-            concurrent_requests: used.concurrentRequests,
+            requests_this_minute: limits.requestsPerMinute === undefined ? null : used.requestsThisMinute,
+            tokens_this_minute: limits.tokensPerMinute === undefined ? null : used.tokensThisMinute,
+            concurrent_requests: limits.concurrentRequests === undefined ? null : used.concurrentRequests,
           },
     budgets: Object.fromEntries(
       limits.budgets.map(({ window, hard, soft }) => [
