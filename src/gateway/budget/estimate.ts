@@ -17,6 +17,7 @@ const MEDIA = new Set([
 ]);
 const MAX_ANSWERS = 1024;
 const MAX_DEPTH = 6;
+const MAX_TOKENS_FIELDS = ["max_completion_tokens", "max_tokens", "max_output_tokens"] as const;
 
 export interface RequestSize {
   /** Tokens of the prompt, at most. */
@@ -47,15 +48,18 @@ export function maxTokensField(path: string, body: RequestBody, own: string): st
 }
 
 function maxTokensOf(body: RequestBody): number | undefined {
-  const { max_completion_tokens, max_tokens, max_output_tokens } = body;
-  const given = [max_completion_tokens, max_tokens, max_output_tokens].filter(isCount);
-  return given.length === 0 ? undefined : Math.max(...given);
+  let most: number | undefined;
+  for (const name of MAX_TOKENS_FIELDS) {
+    const value = body[name];
+    if (isCount(value) && (most === undefined || value > most)) most = value;
+  }
+  return most;
 }
 
 const isCount = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;
 
 function numAnswersOf({ n, best_of: bestOf, prompt }: RequestBody): number {
-  const choices = Math.max(1, ...[n, bestOf].filter(isCount));
+  const choices = Math.max(1, isCount(n) ? n : 1, isCount(bestOf) ? bestOf : 1);
   const prompts = Array.isArray(prompt) && typeof prompt[0] !== "number" ? Math.max(1, prompt.length) : 1;
   return Math.min(MAX_ANSWERS, Math.ceil(choices)) * prompts;
 }
