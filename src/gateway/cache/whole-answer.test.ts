@@ -18,6 +18,20 @@ test("a stream is whole by its last event that is no comment, however lines end"
   expect(isWhole(`${end}data: {"type":"message_stop"}\n\n`, "/v1/messages")).toBe(true);
 });
 
+test("an answer that ends where its client did not bound it is none", () => {
+  const isWholeIfBounded = (path: string, body: object) =>
+    [false, true].map((isBounded) => isWholeAnswer(path, false, Buffer.from(JSON.stringify(body)), isBounded));
+  const stream = Buffer.from(chunk("length") + DONE);
+  expect(isWholeAnswer("/v1/chat/completions", true, stream, true)).toBe(false);
+  const ended = (finish_reason: string) => ({ choices: [{ finish_reason }] });
+  expect(isWholeIfBounded("/v1/completions", ended("length"))).toEqual([true, false]);
+  expect(isWholeIfBounded("/v1/completions", ended("stop"))).toEqual([true, true]);
+  const message = { type: "message", stop_reason: "max_tokens" };
+  expect(isWholeIfBounded("/v1/messages", message)).toEqual([true, false]);
+  const response = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } };
+  expect(isWholeIfBounded("/v1/responses", response)).toEqual([true, false]);
+});
+
 test("an end for a reason of the moment, or an error, makes none; a text about one does not", () => {
   expect(isWhole(chunk("content_filter") + DONE)).toBe(false);
   expect(isWhole(chunk(null) + DONE)).toBe(false);
