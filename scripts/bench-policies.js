@@ -1,9 +1,11 @@
 /**
  * What the gateway's policies cost: the time to the first token of streams and small requests per second, without policies, with the exact cache (which
  * misses), and with ledger, limits, budget and cache together, beside the server itself, in turns; then the time of a cache's hit. All in front of a mock
- * server, with the build of dist/. The machine should be idle.
+ * server, with the build of dist/. The machine should be idle; the CPU time of a request survives a loaded one, within some percent.
  *
- *   node scripts/bench-policies.js [--rounds 5] [--streams 64] [--stream-requests 640] [--requests 5000] [--hits 3000] [--redis URL] [--postgresql URL]
+ * With --parts the ledger and the limits are measured alone, too.
+ *
+ *   node scripts/bench-policies.js [--rounds 5] [--streams 64] [--stream-requests 640] [--requests 5000] [--hits 3000] [--redis URL] [--postgresql URL] [--parts]
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -25,6 +27,7 @@ const { values: args } = parseArgs({
     hits: { type: "string", default: "3000" },
     redis: { type: "string" },
     postgresql: { type: "string" },
+    parts: { type: "boolean", default: false },
   },
 });
 const [rounds, streams, streamRequests, numRequests, numHits] = [
@@ -111,6 +114,10 @@ const gateways = [
   await startGateway("cache", { cache: sampled }),
   await startGateway("all, embedded", all, limited),
 ];
+if (args.parts) {
+  gateways.push(await startGateway("ledger", { ledger: {} }, { price: limited.price }));
+  gateways.push(await startGateway("limits, embedded", {}, limited));
+}
 if (args.redis !== undefined) {
   gateways.push(await startGateway("cache, redis", withRedis));
   gateways.push(await startGateway("all, redis", { ...all, budgets: { store: "redis", url: args.redis } }, limited));
@@ -145,16 +152,21 @@ try {
     `small requests, none like another, ${streams} at once (${numRequests}); medians of ${rounds} rounds in turns`,
   );
   const rates = gateways.map(() => []);
+  const cpuTimes = gateways.map(() => []);
   for (let round = 0; round <= rounds; round++) {
     for (const [i, { url, pid }] of gateways.entries()) {
-      const { requestsPerSecond } = await throughput(url, pid, streams, numRequests, newRequest);
-      if (round > 0) rates[i].push(requestsPerSecond);
+      const { requestsPerSecond, cpuMicrosPerRequest } = await throughput(url, pid, streams, numRequests, newRequest);
+      if (round === 0) continue;
+      rates[i].push(requestsPerSecond);
+      cpuTimes[i].push(cpuMicrosPerRequest ?? Number.NaN);
     }
   }
   for (const [i, { name }] of gateways.entries()) {
     const rate = quantile(rates[i], 0.5);
+    const cpu = quantile(cpuTimes[i], 0.5);
+    const share = (rate / quantile(rates[0], 0.5)).toFixed(2);
     console.log(
-      `  ${name.padEnd(20)} ${Math.round(rate)} requests/s, ${(rate / quantile(rates[0], 0.5)).toFixed(2)} of none`,
+      `  ${name.padEnd(20)} ${Math.round(rate)} requests/s, ${share} of none; ${cpu.toFixed(0)} µs of CPU a request`,
     );
   }
   console.log(`hits, one after another (${numHits})`);

@@ -1,5 +1,6 @@
 /** A proxy with limits in front of a server that writes as many tokens as a test says. */
 
+import type { ServerResponse } from "node:http";
 import { usageAsker } from "../../src/gateway/ask-usage.js";
 import { claimsOf, type LimitedScope } from "../../src/gateway/budget/claims.js";
 import { EmbeddedStore } from "../../src/gateway/budget/embedded-store.js";
@@ -11,7 +12,15 @@ import type { Caller } from "../../src/gateway/request.js";
 import type { Scope } from "../../src/gateway/scope.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
 import { groupCommitOf } from "../../src/gateway/store/group-commit.js";
-import { type Behaviour, type FleetOptions, startFleet, type TestFleet } from "./stand-in.js";
+import {
+  answerJson,
+  type Behaviour,
+  beginStream,
+  type FleetOptions,
+  sse,
+  startFleet,
+  type TestFleet,
+} from "./stand-in.js";
 
 /** A nano-dollar for each token. */
 const PRICE: Price = {
@@ -48,6 +57,54 @@ export const keyScope = (limits: Partial<Scope["limits"]>, id = "a"): Scope => (
 /** Nano-dollars a day, which are tokens. */
 export const dayBudget = (hard: number, soft?: number): Scope =>
   keyScope({ budgets: [{ window: "day", hard: BigInt(hard), soft: soft === undefined ? undefined : BigInt(soft) }] });
+
+export const CHAT = "/v1/chat/completions";
+export const ask = { model: "m", messages: [] };
+
+export const whole = (prompt: number, completion: number): Behaviour =>
+  answerJson({ choices: [], usage: { prompt_tokens: prompt, completion_tokens: completion } });
+
+export async function errorOf(response: Response) {
+  const { error } = (await response.json()) as { error: { code: string; message: string } };
+  return { status: response.status, code: error.code, message: error.message };
+}
+
+/** Writes tokens one by one like our engine: with the usage so far, if that is asked for. */
+export function tokens(count: number, prompt = 10, more?: (outgoing: ServerResponse) => void): Behaviour {
+  return ({ body }, outgoing) => {
+    const options = (body.stream_options ?? {}) as { include_usage?: boolean; continuous_usage_stats?: boolean };
+    const usage = (output: number) => ({
+      prompt_tokens: prompt,
+      total_tokens: prompt + output,
+      completion_tokens: output,
+    });
+    const chunk = (output: number, content: string) => {
+      const choices = [{ index: 0, delta: { content }, finish_reason: null }];
+      if (options.include_usage !== true) return sse({ id: "c", choices });
+      return sse({ id: "c", choices, usage: options.continuous_usage_stats === true ? usage(output) : null });
+    };
+    beginStream(outgoing);
+    let written = 0;
+    const write = () => {
+      if (outgoing.destroyed) return;
+      if (written < count) {
+        outgoing.write(chunk(++written, `w${written} `));
+        setImmediate(write);
+        return;
+      }
+      if (more !== undefined) return more(outgoing);
+      if (options.include_usage === true) outgoing.write(sse({ id: "c", choices: [], usage: usage(count) }));
+      outgoing.end(sse("[DONE]"));
+    };
+    write();
+  };
+}
+
+export const eventsOf = (text: string) =>
+  text
+    .split("\n\n")
+    .filter((event) => event.startsWith("data: {"))
+    .map((event) => JSON.parse(event.slice("data: ".length)));
 
 export function embeddedStore(folder?: string): BudgetStore {
   const database = openDatabase(folder);

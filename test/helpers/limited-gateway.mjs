@@ -70,7 +70,7 @@ const limits = new LimitsPolicy({
   traits: () => ({ hasContinuousUsage: true, isPaid: false, maxTokensField: "max_tokens" }),
   defaultOutputTokens: () => 32,
   isFailOpen: () => false,
-  events: { softLimit() {}, unreserved() {}, failed() {}, lost() {}, recovered() {} },
+  events: { softLimit() {}, unreserved() {}, failed() {}, lost() {}, leftReserved() {}, recovered() {} },
   epochMs: () => Date.now(),
   now: () => performance.now(),
 });
@@ -103,7 +103,7 @@ await startProxy({
   },
   limits: DEFAULT_PROXY_LIMITS,
   timeouts: DEFAULT_PROXY_TIMEOUTS,
-  policies: [ledger, limits],
+  policies: [ledger, limits, limits.upstream],
   host: "127.0.0.1",
   port,
   logger: silent,

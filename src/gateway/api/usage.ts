@@ -11,7 +11,8 @@ const KEPT_BYTES = 4096;
 /** Chunks of the end are let go when there are so many bytes of them: each time costs more than a chunk. */
 const HELD_BYTES = 4 * KEPT_BYTES;
 /** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
-const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
+const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
+const MEMBER = '"usage';
 /** The first event of a stream of Anthropic's, behind comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
 const EVENT_END = "\n\n";
@@ -23,14 +24,18 @@ export class UsageReader {
   #headBytes = 0;
   #tailBytes = 0;
   #numEvents = 0;
+  /** What has been read of the chunks so far. */
+  #known: { readonly usage: ReportedUsage | undefined } | undefined;
 
   push(chunk: Buffer): void {
+    this.#known = undefined;
     if (this.#headBytes < KEPT_BYTES) {
-      this.#head.push(chunk);
+      this.#head.push(chunk.length > KEPT_BYTES ? chunk.subarray(0, KEPT_BYTES) : chunk);
       this.#headBytes += chunk.length;
     }
-    this.#tail.push(chunk);
-    this.#tailBytes += chunk.length;
+    const end = chunk.length > KEPT_BYTES ? chunk.subarray(-KEPT_BYTES) : chunk;
+    this.#tail.push(end);
+    this.#tailBytes += end.length;
     if (this.#tailBytes > HELD_BYTES) this.#letGo();
   }
 
@@ -79,15 +84,21 @@ export class UsageReader {
     };
   }
 
+  #reported(): ReportedUsage | undefined {
+    this.#known ??= { usage: this.#read() };
+    return this.#known.usage;
+  }
+
   /**
    * The last report. Streams of Anthropic report the prompt first, and the output last: the fields that are there count. No other answer's beginning does,
    * since it may repeat what a client wrote, such as a schema with a property of this name.
    */
-  #reported(): ReportedUsage | undefined {
-    const last = usagesIn(Buffer.concat(this.#tail).subarray(-KEPT_BYTES)).at(-1);
-    const head = Buffer.concat(this.#head).subarray(0, KEPT_BYTES);
-    if (last === undefined) return usagesIn(head)[0];
-    return MESSAGE_START.test(head.toString("latin1")) ? { ...usagesIn(head)[0], ...present(last) } : last;
+  #read(): ReportedUsage | undefined {
+    const last = lastUsage(textOf(this.#tail).slice(-KEPT_BYTES));
+    if (last !== undefined && !("input_tokens" in last || "output_tokens" in last)) return last;
+    const head = textOf(this.#head).slice(0, KEPT_BYTES);
+    if (last === undefined) return firstUsage(head);
+    return MESSAGE_START.test(head) ? { ...firstUsage(head), ...present(last) } : last;
   }
 
   #letGo(): void {
@@ -104,14 +115,36 @@ export class UsageReader {
 const PROMPT_FIELDS = ["prompt_tokens", "input_tokens", "promptTokenCount"];
 const OUTPUT_FIELDS = ["completion_tokens", "output_tokens", "candidatesTokenCount"];
 
-function usagesIn(bytes: Buffer): ReportedUsage[] {
-  return [...bytes.toString("utf8").matchAll(USAGE)].flatMap(([, json]) => {
-    try {
-      return [JSON.parse(json!)];
-    } catch {
-      return [];
-    }
-  });
+/** A character for each byte, of which the searched ones are ASCII. */
+function textOf(chunks: readonly Buffer[]): string {
+  return (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString("latin1");
+}
+
+function lastUsage(text: string): ReportedUsage | undefined {
+  for (let at = text.lastIndexOf(MEMBER); at >= 0; at = at === 0 ? -1 : text.lastIndexOf(MEMBER, at - 1)) {
+    const usage = usageAt(text, at);
+    if (usage !== undefined) return usage;
+  }
+  return undefined;
+}
+
+function firstUsage(text: string): ReportedUsage | undefined {
+  for (let at = text.indexOf(MEMBER); at >= 0; at = text.indexOf(MEMBER, at + 1)) {
+    const usage = usageAt(text, at);
+    if (usage !== undefined) return usage;
+  }
+  return undefined;
+}
+
+function usageAt(text: string, at: number): ReportedUsage | undefined {
+  USAGE.lastIndex = at;
+  const json = USAGE.exec(text)?.[1];
+  if (json === undefined) return undefined;
+  try {
+    return JSON.parse(json) as ReportedUsage;
+  } catch {
+    return undefined;
+  }
 }
 
 function present(usage: ReportedUsage): ReportedUsage {

@@ -105,6 +105,16 @@ test("a hit is never cut, and costs nothing but a request", async () => {
   expect(hit.headers.get("x-ratelimit-remaining-requests")).toBe("98");
 });
 
+test("an answer that its budget shortened is not kept for others", async () => {
+  const cut: Behaviour = answerJson({
+    choices: [{ ...choice("a"), finish_reason: "length" }],
+    usage: { prompt_tokens: 1, completion_tokens: 1 },
+  });
+  const { ask: send, numAsked } = await start(cut, [dayBudget(100_000)]);
+  for (const max_tokens of [undefined, undefined, 5, 5]) await send({ ...ask, max_tokens });
+  expect(numAsked()).toBe(3);
+});
+
 test("a request that is not paid for holds its place and is counted, unless that is refused", async () => {
   const budget = dayBudget(0);
   const limits = keyScope({ requestsPerMinute: 2, budgets: budget.limits.budgets });

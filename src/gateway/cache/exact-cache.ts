@@ -211,7 +211,11 @@ export class ExactCache implements Policy {
     const { head, body, marks } = answer;
     const { isEventStream, headers } = head;
     if (head.status !== 200 || headers["content-encoding"] !== undefined) return;
-    if (isEventStream !== request.isStream || !isWholeAnswer(request.path, isEventStream, body)) return;
+    if (
+      isEventStream !== request.isStream ||
+      !isWholeAnswer(request.path, isEventStream, body, request.record.isBounded)
+    )
+      return;
     const createdMs = this.#now();
     const stored: StoredAnswer = {
       model: model.name,

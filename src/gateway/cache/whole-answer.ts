@@ -1,41 +1,37 @@
 /** Decides whether the bytes of an answer are a whole answer that may be given again: no error, no end for a reason of the moment. */
 
 /** Why the model ended, in every API. Not among them: aborts, and a provider's filters, which judge anew each time. */
-const REGULAR_ENDS = new Set([
-  "stop",
-  "length",
-  "tool_calls",
-  "function_call",
-  "end_turn",
-  "max_tokens",
-  "stop_sequence",
-  "tool_use",
-]);
+const OWN_ENDS = ["stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use"];
+const UNBOUNDED = new Set(OWN_ENDS);
+const REGULAR_ENDS = new Set([...OWN_ENDS, "length", "max_tokens"]);
 /** Of a response that its own length limit ended. */
 const LENGTH_LIMIT = "max_output_tokens";
 
 const ERROR_EVENT = /^(?:event: ?error\r?$|data: ?\{"error":)/m;
 const LAST_EVENT_BYTES = 4 * 1024 * 1024;
 
+type Ends = ReadonlySet<string>;
 type Json = Readonly<Record<string, unknown>>;
 
-/** @param path of the request */
-export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer): boolean {
-  if (isEventStream) return isWholeStream(path, body);
+/**
+ * @param path of the request
+ * @param isBounded the answer's length was bounded by somebody else than its client, so one that ends there is none
+ */
+export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer, isBounded = false): boolean {
+  const ends = isBounded ? UNBOUNDED : REGULAR_ENDS;
+  if (isEventStream) return isWholeStream(path, body, ends);
   const answer = parse(body.toString());
   if (answer === undefined || (answer.error !== undefined && answer.error !== null)) return false;
   switch (path) {
     case "/v1/chat/completions":
     case "/v1/completions": {
       const { choices } = answer;
-      return (
-        Array.isArray(choices) && choices.length > 0 && choices.every((choice) => isRegular(choice?.finish_reason))
-      );
+      return Array.isArray(choices) && choices.length > 0 && choices.every((choice) => ends.has(choice?.finish_reason));
     }
     case "/v1/responses":
-      return isWholeResponse(answer);
+      return isWholeResponse(answer, ends);
     case "/v1/messages":
-      return answer.type === "message" && isRegular(answer.stop_reason);
+      return answer.type === "message" && ends.has(answer.stop_reason as string);
     case "/v1/embeddings":
     case "/v1/score":
     case "/score":
@@ -46,7 +42,7 @@ export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer
 }
 
 /** Strings in events are escaped, so what the model wrote cannot look like a member or an event. */
-function isWholeStream(path: string, body: Buffer): boolean {
+function isWholeStream(path: string, body: Buffer, ends: Ends): boolean {
   const text = body.toString();
   // Looking for the word is cheap, and most answers do not have it.
   if (text.includes("error") && ERROR_EVENT.test(text)) return false;
@@ -54,15 +50,15 @@ function isWholeStream(path: string, body: Buffer): boolean {
   switch (path) {
     case "/v1/chat/completions":
     case "/v1/completions":
-      return /^data: ?\[DONE\]$/.test(last) && hasRegularEnds(text, /"finish_reason": ?"(\w+)"/g);
+      return /^data: ?\[DONE\]$/.test(last) && hasEnds(text, /"finish_reason": ?"(\w+)"/g, ends);
     case "/v1/responses": {
       const data = dataOf(last);
       const { type, response } = data ?? {};
       const isEnd = type === "response.completed" || type === "response.incomplete";
-      return isEnd && typeof response === "object" && response !== null && isWholeResponse(response as Json);
+      return isEnd && typeof response === "object" && response !== null && isWholeResponse(response as Json, ends);
     }
     case "/v1/messages":
-      return dataOf(last)?.type === "message_stop" && hasRegularEnds(text, /"stop_reason": ?"(\w+)"/g);
+      return dataOf(last)?.type === "message_stop" && hasEnds(text, /"stop_reason": ?"(\w+)"/g, ends);
     default:
       return false;
   }
@@ -81,16 +77,16 @@ function lastEvent(text: string): string {
   return "";
 }
 
-function isWholeResponse({ status, incomplete_details: details }: Json): boolean {
-  return status === "completed" || (status === "incomplete" && (details as Json | null)?.reason === LENGTH_LIMIT);
+function isWholeResponse({ status, incomplete_details: details }: Json, ends: Ends): boolean {
+  if (status === "completed") return true;
+  const isLengthLimit = status === "incomplete" && (details as Json | null)?.reason === LENGTH_LIMIT;
+  return isLengthLimit && ends === REGULAR_ENDS;
 }
 
-function hasRegularEnds(text: string, pattern: RegExp): boolean {
-  const ends = Array.from(text.matchAll(pattern), ([, end]) => end);
-  return ends.length > 0 && ends.every(isRegular);
+function hasEnds(text: string, pattern: RegExp, ends: Ends): boolean {
+  const found = Array.from(text.matchAll(pattern), ([, end]) => end!);
+  return found.length > 0 && found.every((end) => ends.has(end));
 }
-
-const isRegular = (end: unknown): boolean => typeof end === "string" && REGULAR_ENDS.has(end);
 
 function dataOf(event: string): Json | undefined {
   const [, json] = /^data: ?(.*)$/m.exec(event) ?? [];

@@ -68,6 +68,8 @@ export class RequestRecord {
   readonly notes = new Map<string, string>();
   /** Whether answers are searched for token counts. */
   wantsUsage = false;
+  /** A policy has told the upstream to make at most so many tokens, which the client has not: an answer that ends there is no function of its request. */
+  isBounded = false;
   watcher: AttemptWatcher | undefined;
   /** Token counts of a kept answer that was given instead of a new one: what it would have cost is what the cache saved. */
   savedUsage?: TokenCounts;
