@@ -117,7 +117,7 @@ export class Ledger {
         }
         const caller = await this.context.authorize(incoming.headers);
         const query = Object.fromEntries(new URLSearchParams(search));
-        respondJson(outgoing, 200, requestId, ownUsage(database, caller, query));
+        respondJson(outgoing, 200, requestId, await ownUsage(database, caller, query));
       })
       .catch((thrown: unknown) => {
         const error = toMillraceError(thrown);

@@ -80,7 +80,9 @@ export class LedgerStore {
     );
     this.#deleteRequests = database.prepare("DELETE FROM ledger_requests WHERE seq <= ?");
     this.#deleteAttempts = database.prepare("DELETE FROM ledger_attempts WHERE seq <= ?");
-    this.#hourAfter = database.prepare("SELECT hour FROM ledger_hours WHERE hour > ? AND hour < ? ORDER BY hour LIMIT 1");
+    this.#hourAfter = database.prepare(
+      "SELECT hour FROM ledger_hours WHERE hour > ? AND hour < ? ORDER BY hour LIMIT 1",
+    );
     this.#hourRows = database.prepare(ROWS_OF_HOUR).raw().safeIntegers(true);
     this.#deleteHourRows = database.prepare(DELETE_ROWS_OF_HOUR);
     const newestOpen = database.prepare("SELECT max(seq) AS value FROM ledger_open");
