@@ -13,6 +13,7 @@ import type { Caller } from "../../gateway/request.js";
 import { createSemanticApp } from "../../gateway/semantic/admin-app.js";
 import { SemanticCache } from "../../gateway/semantic/policy.js";
 import { openCacheDatabase, openDatabase } from "../../gateway/store/database.js";
+import { sideOf } from "../../gateway/store/side-connection.js";
 import type { FleetConfig } from "../config/schema.js";
 import type { RunningProxy } from "../proxy/proxy.js";
 import type { EngineName } from "../upstream/engine.js";
@@ -167,6 +168,7 @@ export class GatewayParts {
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     await this.#ledger.close();
     await this.#tenants.close();
+    if (this.#database !== undefined) await sideOf(this.#database).close();
     this.#database?.close();
     this.#database = undefined;
     this.#cacheDatabase?.close();
@@ -180,7 +182,10 @@ export class GatewayParts {
   }
 
   #openDatabase(): Database.Database {
-    this.#database ??= openDatabase(this.#dataFolder);
+    if (this.#database === undefined) {
+      this.#database = openDatabase(this.#dataFolder);
+      sideOf(this.#database);
+    }
     return this.#database;
   }
 

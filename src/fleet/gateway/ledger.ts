@@ -121,7 +121,7 @@ export class Ledger {
           throw new MillraceError("not_found", "expected a gateway with a ledger, got one without", { hint });
         }
         const query = Object.fromEntries(new URLSearchParams(search));
-        respondJson(outgoing, 200, requestId, ownUsage(database, caller, query));
+        respondJson(outgoing, 200, requestId, await ownUsage(database, caller, query));
       })
       .catch((thrown: unknown) => {
         const error = toMillraceError(thrown);

@@ -4,15 +4,16 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { budgetOf, budgetStoreConformance, limitsOf } from "../../../test/helpers/budget-store-conformance.js";
 import { openDatabase } from "../store/database.js";
-import { GroupCommit } from "../store/group-commit.js";
+import { groupCommitOf } from "../store/group-commit.js";
 import { claimsOf } from "./claims.js";
 import { EmbeddedStore } from "./embedded-store.js";
+import { UNITS } from "./store.js";
 
 function makeBench() {
   const folder = mkdtempSync(join(tmpdir(), "millrace-budget-"));
   const open = (now = () => Date.now()) => {
     const database = openDatabase(folder);
-    return { database, store: new EmbeddedStore({ database, commits: new GroupCommit(database), now }) };
+    return { database, store: new EmbeddedStore({ database, commits: groupCommitOf(database), now }) };
   };
   return { folder, open, [Symbol.asyncDispose]: async () => rmSync(folder, { recursive: true }) };
 }
@@ -24,7 +25,7 @@ describe("conformance", () => {
   }, false);
 });
 
-test("a store that is opened again has all meters, buckets included", async () => {
+test("a store that is killed keeps money and reservations; one that is tended or closed, buckets too", async () => {
   await using bench = makeBench();
   const now = () => 1_800_000_000_000;
   const before = bench.open(now);
@@ -34,7 +35,43 @@ test("a store that is opened again has all meters, buckets included", async () =
   await before.store.settle("1", 12, 7);
   await before.store.reserve({ ...reservation, id: "2" });
   const levels = await before.store.read(claims);
-  expect(await bench.open(now).store.read(claims)).toEqual(levels);
+  const killed = await bench.open(now).store.read(claims);
+  expect(killed).toEqual({ ...levels, requests: [0], tokens: [0] });
+  const tended = bench.open(now);
+  await tended.store.charge(claims, 0, 5);
+  await tended.store.tend();
+  expect((await bench.open(now).store.read(claims)).tokens).toEqual([5 * UNITS]);
+  const closed = bench.open(now);
+  await closed.store.charge(claims, 0, 5);
+  await closed.store.close();
+  expect((await bench.open(now).store.read(claims)).tokens).toEqual([10 * UNITS]);
+});
+
+test("requests and tokens per minute are not written with each request, nor lost when a write fails", async () => {
+  await using bench = makeBench();
+  const { database, store } = bench.open(() => 1_800_000_000_000);
+  const claims = claimsOf([limitsOf("a", { requestsPerMinute: 3, tokensPerMinute: 50 })]);
+  await store.reserve({ claims, wantMoney: 0, leastMoney: 0, tokens: 20, id: "1" });
+  expect(database.prepare("SELECT count(*) AS n FROM budget_meters").get()).toMatchObject({ n: 0 });
+  database.exec("CREATE TRIGGER full BEFORE DELETE ON budget_reservations BEGIN SELECT RAISE(ABORT, 'disk full'); END");
+  await expect(store.settle("1", 0, 20)).rejects.toMatchObject({ code: "budget_store_failed" });
+  expect(await store.read(claims)).toMatchObject({ requests: [UNITS], tokens: [20 * UNITS] });
+});
+
+test("a settlement is committed with what comes next, or soon", async () => {
+  await using bench = makeBench();
+  const { database, store } = bench.open();
+  const claims = claimsOf([budgetOf("a", 100)]);
+  await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "1" });
+  const settled = store.settle("1", 12, 0);
+  await new Promise((resolve) => setImmediate(resolve));
+  const used = database.prepare("SELECT sum(used) AS used FROM budget_meters");
+  expect(used.get()).toMatchObject({ used: null });
+  expect((await store.read(claims)).money).toMatchObject([{ used: 12, held: 0 }]);
+  expect(used.get()).toMatchObject({ used: 12 });
+  expect(await settled).toBe(true);
+  await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "2" });
+  expect(await store.settle("2", 1, 0)).toBe(true);
 });
 
 test("a write that fails changes nothing, and the next one works", async () => {

@@ -6,8 +6,9 @@ import { MillraceError } from "../../core/errors.js";
 import { readQuery } from "../query.js";
 import type { Caller } from "../request.js";
 import type { Database } from "../store/database.js";
+import type { Row } from "../store/side-connection.js";
 import { CONTENT_TYPES, EXPORT_FORMATS, exportFile } from "./ledger-export.js";
-import { exportRows, type Row, requestPage, SPEND_GROUPS, type SpendGroup, spend } from "./ledger-queries.js";
+import { exportRows, requestPage, SPEND_GROUPS, type SpendGroup, spend } from "./ledger-queries.js";
 
 const MAX_PAGE = 500;
 const DEFAULT_PAGE = 100;
@@ -55,14 +56,14 @@ const OWN_GROUPS: readonly SpendGroup[] = ["key", "model", "hour", "day", "month
 
 export function createLedgerApp(database: Database.Database): Hono {
   const app = new Hono();
-  app.get("/ledger/requests", (c) => {
+  app.get("/ledger/requests", async (c) => {
     const { from: fromMs, to: toMs, cursor, limit, ...filter } = readQuery(requestsQuery, c.req.query());
-    const { data, next } = requestPage(database, { ...filter, fromMs, toMs }, cursor, limit);
+    const { data, next } = await requestPage(database, { ...filter, fromMs, toMs }, cursor, limit);
     return c.json({ object: "list", data, has_more: next !== null, next_cursor: next });
   });
-  app.get("/ledger/spend", (c) => {
+  app.get("/ledger/spend", async (c) => {
     const { from: fromMs, to: toMs, group_by: groups, ...filter } = readQuery(spendQuery, c.req.query());
-    return c.json({ object: "list", data: spend(database, { ...filter, fromMs, toMs }, groups) });
+    return c.json({ object: "list", data: await spend(database, { ...filter, fromMs, toMs }, groups) });
   });
   app.get("/ledger/export", (c) => {
     const { from: fromMs = 0, to: toMs = Number.MAX_SAFE_INTEGER, format } = readQuery(exportQuery, c.req.query());
@@ -76,7 +77,11 @@ export function createLedgerApp(database: Database.Database): Hono {
 }
 
 /** A tenant's own spend: of its key, where keys are managed, else of all its keys. */
-export function ownUsage(database: Database.Database, caller: Caller, query: Readonly<Record<string, string>>): Row {
+export async function ownUsage(
+  database: Database.Database,
+  caller: Caller,
+  query: Readonly<Record<string, string>>,
+): Promise<Row> {
   const { from: fromMs, to: toMs, group_by: groups } = readQuery(ownQuery, query);
   const foreign = groups.find((group) => !OWN_GROUPS.includes(group));
   if (foreign !== undefined) {
@@ -84,5 +89,5 @@ export function ownUsage(database: Database.Database, caller: Caller, query: Rea
     throw new MillraceError("invalid_parameter", message, { param: "group_by" });
   }
   const { tenant, keyId: key } = caller;
-  return { object: "list", data: spend(database, { tenant, key, fromMs, toMs }, groups) };
+  return { object: "list", data: await spend(database, { tenant, key, fromMs, toMs }, groups, tenant) };
 }

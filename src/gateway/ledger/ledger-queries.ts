@@ -1,10 +1,9 @@
-/** Reads the ledger: pages of requests, and sums over hours. Every query is bounded, since it runs between the gateway's requests. */
+/** Reads the ledger: pages of requests, and sums over hours. The queries run in a thread, beside the gateway's requests. */
 import { MillraceError } from "../../core/errors.js";
 import { formatCost } from "../prices/cost-text.js";
 import type { Database } from "../store/database.js";
-import { ATTEMPT_COLUMNS, SUMS } from "./ledger-tables.js";
-
-export type Row = Readonly<Record<string, unknown>>;
+import { type Row, sideOf } from "../store/side-connection.js";
+import { ATTEMPT_COLUMNS, marks, SUMS } from "./ledger-tables.js";
 
 /** Milliseconds since 1970; `to` is not included. */
 interface Period {
@@ -35,48 +34,60 @@ interface RequestPage {
   readonly next: number | null;
 }
 
-/** Requests that one page looks at: a filter that nothing passes must not hold the gateway up. */
+/** Requests that one page looks at: a filter that nothing passes must not keep other queries waiting. */
 const MAX_LOOKED_AT = 20_000;
 
 /** Requests before a cursor, with their attempts. */
-export function requestPage(
+export async function requestPage(
   database: Database.Database,
   filter: RequestFilter,
   before: number,
   limit: number,
-): RequestPage {
-  const top = Math.min(before, newestSeq(database, filter.toMs) + 1);
-  // An id has an index.
-  const bottom = filter.id === undefined ? Math.max(0, top - MAX_LOOKED_AT) : 0;
+): Promise<RequestPage> {
+  const { first, end } = await positions(database, filter);
+  const top = Math.min(before, end);
+  // Who asks for an id wants that request, however old it is.
+  const bottom = filter.id === undefined ? Math.max(first, top - MAX_LOOKED_AT) : first;
   const { where, values } = conditions(filter);
   const sql = `SELECT * FROM ledger_requests WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
-  const rows = database
-    .prepare(sql)
-    .safeIntegers(true)
-    .all(top, bottom, ...values, limit) as Row[];
-  const attempts = database.prepare("SELECT * FROM ledger_attempts WHERE seq = ? ORDER BY attempt").safeIntegers(true);
-  const data = rows.map((row) => ({
-    ...shownRequest(row),
-    attempts: (attempts.all(row.seq) as Row[]).map(shownAttempt),
-  }));
+  const rows = await sideOf(database).read(sql, [top, bottom, ...values, limit], { isExact: true });
+  const seqs = rows.map(({ seq }) => seq);
+  const attemptsSql = `SELECT * FROM ledger_attempts WHERE seq IN (${marks(seqs.length)}) ORDER BY seq, attempt`;
+  const attempts = seqs.length === 0 ? [] : await sideOf(database).read(attemptsSql, seqs, { isExact: true });
+  const bySeq = new Map(seqs.map((seq): [unknown, Row[]] => [seq, []]));
+  for (const attempt of attempts) bySeq.get(attempt.seq)!.push(shownAttempt(attempt));
+  const data = rows.map((row) => ({ ...shownRequest(row), attempts: bySeq.get(row.seq)! }));
   if (rows.length === limit) return { data, next: Number(rows.at(-1)!.seq) };
-  const isOver = bottom === 0 || isBeforeAll(database, bottom, filter.fromMs);
-  return { data, next: isOver ? null : bottom };
+  return { data, next: bottom <= first ? null : bottom };
 }
 
-function newestSeq(database: Database.Database, toMs: number | undefined): number {
-  const sql =
-    toMs === undefined
-      ? "SELECT max(seq) AS seq FROM ledger_requests"
-      : "SELECT seq FROM ledger_requests WHERE began_ms < ? ORDER BY began_ms DESC LIMIT 1";
-  const row = database.prepare(sql).get(...(toMs === undefined ? [] : [toMs])) as { seq: number | null } | undefined;
-  return row?.seq ?? -1;
+/** Positions of a period's first request, and behind its last one. */
+async function positions(
+  database: Database.Database,
+  { fromMs, toMs }: OpenPeriod,
+): Promise<{ readonly first: number; readonly end: number }> {
+  const edge = async (name: "min" | "max") => {
+    const [row] = await sideOf(database).read(`SELECT ${name}(seq) AS seq FROM ledger_requests`, []);
+    return (row?.seq ?? undefined) as number | undefined;
+  };
+  const [oldest, newest] = [await edge("min"), await edge("max")];
+  if (oldest === undefined || newest === undefined) return { first: 0, end: 0 };
+  const first = fromMs === undefined ? oldest : await positionAt(database, fromMs, oldest, newest + 1);
+  const end = toMs === undefined ? newest + 1 : await positionAt(database, toMs, oldest, newest + 1);
+  return { first, end };
 }
 
-function isBeforeAll(database: Database.Database, seq: number, fromMs: number | undefined): boolean {
-  const sql = "SELECT began_ms FROM ledger_requests WHERE seq < ? ORDER BY seq DESC LIMIT 1";
-  const row = database.prepare(sql).get(seq) as { began_ms: number } | undefined;
-  return row === undefined || (fromMs !== undefined && row.began_ms < fromMs);
+/** The first position from `low` on whose request began at a time or later; `end`: there is none. Positions grow with time, so it is found by halving. */
+async function positionAt(database: Database.Database, atMs: number, low: number, end: number): Promise<number> {
+  const sql = "SELECT seq, began_ms FROM ledger_requests WHERE seq >= ? ORDER BY seq LIMIT 1";
+  let [from, to] = [low, end];
+  while (from < to) {
+    const middle = Math.floor((from + to) / 2);
+    const [row] = (await sideOf(database).read(sql, [middle])) as readonly { seq: number; began_ms: number }[];
+    if (row !== undefined && row.began_ms < atMs) from = row.seq + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 function conditions({ fromMs, toMs, model, ...equal }: RequestFilter) {
@@ -160,8 +171,17 @@ interface SpendFilter extends OpenPeriod {
 
 const MAX_GROUPS = 10_000;
 
-/** Sums over the hours that begin in a period, by groups: the most expensive first, or in the order of time. */
-export function spend(database: Database.Database, filter: SpendFilter, groups: readonly SpendGroup[]): readonly Row[] {
+/**
+ * Sums over the hours that begin in a period, by groups: the most expensive first, or in the order of time.
+ *
+ * @param asker the tenant whose turn among queries it takes; "": the administrator
+ */
+export async function spend(
+  database: Database.Database,
+  filter: SpendFilter,
+  groups: readonly SpendGroup[],
+  asker = "",
+): Promise<readonly Row[]> {
   const { fromMs = 0, toMs = Number.MAX_SAFE_INTEGER, ...equal } = filter;
   const parts = Object.entries(equal).filter(([, value]) => value !== undefined) as [string, string][];
   const where = parts.map(([column]) => ` AND ${column} = ?`).join("");
@@ -171,7 +191,8 @@ export function spend(database: Database.Database, filter: SpendFilter, groups: 
   const times = groups.filter((group) => ["hour", "day", "month"].includes(group)).map((group) => `by_${group}`);
   const sql = `SELECT ${[...columns, ...sums].join(", ")} FROM ledger_hours WHERE hour >= ? AND hour < ?${where}${by}
     ORDER BY ${[...times, "sum(cost) DESC", "sum(requests) DESC"].join(", ")} LIMIT ${MAX_GROUPS + 1}`;
-  const rows = database.prepare(sql).all(fromMs, toMs, ...parts.map(([, value]) => value)) as Row[];
+  const values = [fromMs, toMs, ...parts.map(([, value]) => value)];
+  const rows = await sideOf(database).read(sql, values, { tenant: asker });
   if (rows.length > MAX_GROUPS) {
     throw new MillraceError("invalid_parameter", `expected at most ${MAX_GROUPS} groups, got more`, {
       param: "group_by",
@@ -199,24 +220,20 @@ const EXPORT_SQL = `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, 
   r.notes, ${ATTEMPT_COLUMNS.slice(1)
     .map((name) => `a.${name} AS attempt_${name.replace(/^attempt$/, "number")}`)
     .join(", ")}
-  FROM (SELECT * FROM ledger_requests WHERE seq > ? AND began_ms >= ? AND began_ms < ? ORDER BY seq LIMIT ${EXPORT_PAGE}) r
+  FROM (SELECT * FROM ledger_requests WHERE seq > ? AND seq < ? AND began_ms >= ? AND began_ms < ?
+    ORDER BY seq LIMIT ${EXPORT_PAGE}) r
   LEFT JOIN ledger_attempts a ON a.seq = r.seq ORDER BY r.seq, a.attempt`;
 
-/** All rows of a period, a page at a time, with turns for the gateway's requests in between. */
+/** All rows of a period, a page at a time. */
 export async function* exportRows(
   database: Database.Database,
   { fromMs, toMs }: Period,
 ): AsyncGenerator<readonly Row[]> {
-  const first = database
-    .prepare("SELECT seq FROM ledger_requests WHERE began_ms >= ? ORDER BY began_ms LIMIT 1")
-    .get(fromMs) as { seq: number } | undefined;
-  if (first === undefined) return;
-  const statement = database.prepare(EXPORT_SQL).safeIntegers(true);
-  for (let cursor = first.seq - 1; ; ) {
-    const rows = statement.all(cursor, fromMs, toMs) as Row[];
+  const { first, end } = await positions(database, { fromMs, toMs });
+  for (let cursor = first - 1; cursor < end - 1; ) {
+    const rows = await sideOf(database).read(EXPORT_SQL, [cursor, end, fromMs, toMs], { isExact: true });
     if (rows.length === 0) return;
     yield rows;
     cursor = Number(rows.at(-1)!.cursor);
-    await new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -49,9 +49,9 @@ const row = fc.record({
 
 const REST = { path: "/v1/completions", outcome: "answered", error: "", firstByteMs: undefined, totalMs: 1, notes: "" };
 
-test("sums are exact, whatever is deleted and rolled up", () => {
-  fc.assert(
-    fc.property(fc.array(row, { maxLength: 40 }), fc.nat(20 * DAY_MS), fc.nat(20), (given, cut, maxRows) => {
+test("sums are exact, whatever is deleted and rolled up", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(row, { maxLength: 40 }), fc.nat(20 * DAY_MS), fc.nat(20), async (given, cut, maxRows) => {
       const { database, commits, store } = open();
       const rows = given.toSorted((a, b) => a.beganMs - b.beganMs);
       for (const [seq, each] of rows.entries()) {
@@ -63,11 +63,11 @@ test("sums are exact, whatever is deleted and rolled up", () => {
       }
       commits.flush();
       const by = ["tenant", "team", "key", "model", "engine", "status", "day"] as const;
-      const before = spend(database, {}, by);
+      const before = await spend(database, {}, by);
       while (store.prune(cut, maxRows, 3));
       while (store.rollUp(cut, 2));
-      expect(spend(database, {}, by)).toEqual(before);
-      const kept = requestPage(database, {}, Number.MAX_SAFE_INTEGER, 100).data;
+      expect(await spend(database, {}, by)).toEqual(before);
+      const kept = (await requestPage(database, {}, Number.MAX_SAFE_INTEGER, 100)).data;
       expect(kept.length).toBeLessThanOrEqual(maxRows);
       expect(kept.length).toBe(Math.min(maxRows, rows.filter(({ beganMs }) => beganMs >= cut).length));
       const orphans = "SELECT count(*) AS n FROM ledger_attempts WHERE seq NOT IN (SELECT seq FROM ledger_requests)";
@@ -77,7 +77,7 @@ test("sums are exact, whatever is deleted and rolled up", () => {
       // The sums are those of the rows, computed in another way.
       const sumOf = (pick: (each: AttemptRow) => number | bigint): bigint =>
         rows.reduce((sum, { attempts }) => sum + attempts.reduce((part, each) => part + BigInt(pick(each)), 0n), 0n);
-      const [all] = spend(database, {}, []);
+      const [all] = await spend(database, {}, []);
       expect(all).toMatchObject({
         requests: rows.length,
         attempts: Number(sumOf(() => 1)),
@@ -112,7 +112,7 @@ const plain = (seq: number, change: Partial<RequestRow> = {}): RequestRow =>
     ...change,
   }) as RequestRow;
 
-test("a request that was open at a kill is lost, with what the budgets charged, and positions go on behind it", () => {
+test("a request that was open at a kill is lost, with what the budgets charged, and positions go on behind it", async () => {
   const { database, commits, store } = open();
   store.open(plain(1));
   store.open(plain(2));
@@ -123,9 +123,9 @@ test("a request that was open at a kill is lost, with what the budgets charged, 
   expect(next.nextSeq()).toBe(3);
   expect(next.recover(10_000, (id) => (id === "r2" ? 7n : undefined))).toBe(1);
   expect(next.recover(10_000)).toBe(0);
-  const [lost] = requestPage(database, { outcome: "lost" }, 100, 10).data;
+  const [lost] = (await requestPage(database, { outcome: "lost" }, 100, 10)).data;
   expect(lost).toMatchObject({ id: "r2", status: 0, total_ms: 8000, cost: "0.000000007" });
-  expect(spend(database, {}, ["status"])).toMatchObject([
+  expect(await spend(database, {}, ["status"])).toMatchObject([
     { status: 0, requests: 1, cost: "0.000000007" },
     { status: 200 },
   ]);
@@ -140,22 +140,54 @@ test("rows that the database refuses are kept and written later", async () => {
   await Promise.resolve();
   database.exec("ALTER TABLE elsewhere RENAME TO ledger_hours");
   store.flush();
-  expect(requestPage(database, {}, 100, 10).data.map(({ id }) => id)).toEqual(["r2", "r1"]);
-  expect(spend(database, {}, [])).toMatchObject([{ requests: 2 }]);
+  expect((await requestPage(database, {}, 100, 10)).data.map(({ id }) => id)).toEqual(["r2", "r1"]);
+  expect(await spend(database, {}, [])).toMatchObject([{ requests: 2 }]);
 });
 
 test("a page that looks at enough requests ends, and leads to the next", async () => {
   const { database, commits, store } = open();
   for (let seq = 1; seq <= 20_050; seq++) store.close(plain(seq, { tenant: seq < 3 ? "rare" : "t" }));
   commits.flush();
-  const first = requestPage(database, { tenant: "rare" }, Number.MAX_SAFE_INTEGER, 10);
+  const first = await requestPage(database, { tenant: "rare" }, Number.MAX_SAFE_INTEGER, 10);
   expect(first).toEqual({ data: [], next: 51 });
-  const second = requestPage(database, { tenant: "rare" }, first.next!, 10);
+  const second = await requestPage(database, { tenant: "rare" }, first.next!, 10);
   expect([second.data.map(({ id }) => id), second.next]).toEqual([["r2", "r1"], null]);
-  expect(requestPage(database, { fromMs: 20_049_000 }, Number.MAX_SAFE_INTEGER, 10)).toMatchObject({ next: null });
+  expect(await requestPage(database, { fromMs: 20_049_000 }, Number.MAX_SAFE_INTEGER, 10)).toMatchObject({
+    next: null,
+  });
 });
 
-test("sums cover every column", () => {
+test("sums cover every column", async () => {
   const { database } = open();
-  expect(Object.keys(spend(database, {}, [])[0]!)).toEqual([...SUMS]);
+  expect(Object.keys((await spend(database, {}, []))[0]!)).toEqual([...SUMS]);
+});
+
+test("a row that is in the database already, though its transaction seemed to fail, counts once", async () => {
+  const { database, commits, store } = open();
+  const { run } = commits;
+  commits.run = (write, options) =>
+    run.call(commits, write, options).then(() => Promise.reject(new Error("disk"))) as never;
+  store.close(plain(1));
+  commits.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  commits.run = run;
+  store.close(plain(2));
+  store.flush();
+  expect((await requestPage(database, {}, 100, 10)).data.map(({ id }) => id)).toEqual(["r2", "r1"]);
+  expect(await spend(database, {}, [])).toMatchObject([{ requests: 2 }]);
+});
+
+test("after the disk was full, what shared the ledger's turn is written once or not at all", async () => {
+  const { database, commits, store } = open();
+  database.exec(`CREATE TABLE other (a INTEGER);
+    CREATE TRIGGER full BEFORE INSERT ON ledger_hours BEGIN SELECT RAISE(ROLLBACK, 'disk full'); END`);
+  store.close(plain(1));
+  const other = commits.run(() => database.exec("INSERT INTO other VALUES (1)"));
+  await expect(other).rejects.toThrow("disk full");
+  expect(
+    database.prepare("SELECT (SELECT count(*) FROM other) + (SELECT count(*) FROM ledger_requests) AS n").get(),
+  ).toMatchObject({ n: 0 });
+  database.exec("DROP TRIGGER full");
+  store.flush();
+  expect(await spend(database, {}, [])).toMatchObject([{ requests: 1 }]);
 });

@@ -49,3 +49,63 @@ test("a commit that fails rejects every write, and the next turn works", async (
   await commits.run(() => insert.run(2));
   expect(database.prepare("SELECT a FROM t").all()).toMatchObject([{ a: 2 }]);
 });
+
+test("where SQLite ends the transaction by itself, nothing of the turn is written", async () => {
+  const database = openDatabase(undefined);
+  database.exec(`CREATE TABLE t (a INTEGER);
+    CREATE TRIGGER full BEFORE INSERT ON t WHEN new.a = 2 BEGIN SELECT RAISE(ROLLBACK, 'disk full'); END`);
+  const commits = new GroupCommit(database);
+  const insert = database.prepare("INSERT INTO t VALUES (?)");
+  const writes = [1, 2, 3].map((a) => commits.run(() => insert.run([a])));
+  const results = await Promise.allSettled(writes);
+  expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  expect(database.prepare("SELECT count(*) AS n FROM t").get()).toMatchObject({ n: 0 });
+  await commits.run(() => insert.run([4]));
+  expect(() =>
+    commits.alone(() => {
+      insert.run([5]);
+      insert.run([2]);
+    }),
+  ).toThrow("disk full");
+  expect(database.prepare("SELECT a FROM t").all()).toMatchObject([{ a: 4 }]);
+});
+
+test("a whole write that fails is undone, alone and among others", async () => {
+  const database = openDatabase(undefined);
+  database.exec("CREATE TABLE t (a INTEGER UNIQUE)");
+  const commits = new GroupCommit(database);
+  const insert = database.prepare("INSERT INTO t VALUES (?)");
+  const twice = () => commits.run(() => [insert.run([1]), insert.run([1])], { isWhole: true });
+  await expect(twice()).rejects.toThrow("UNIQUE");
+  const results = await Promise.allSettled([
+    commits.run(() => insert.run([2])),
+    twice(),
+    commits.run(() => insert.run([3])),
+  ]);
+  expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect(database.prepare("SELECT a FROM t").all()).toMatchObject([{ a: 2 }, { a: 3 }]);
+});
+
+test("a write that can wait goes with the next, or by itself; none is committed while they are held", async () => {
+  const database = openDatabase(undefined);
+  database.exec("CREATE TABLE t (a INTEGER)");
+  const commits = new GroupCommit(database);
+  const insert = database.prepare("INSERT INTO t VALUES (?)");
+  const count = () => (database.prepare("SELECT count(*) AS n FROM t").get() as { n: number }).n;
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  const waiting = commits.run(() => insert.run([1]), { canWait: true });
+  await turn();
+  expect(count()).toBe(0);
+  await waiting;
+  expect(count()).toBe(1);
+  commits.run(() => insert.run([2]), { canWait: true });
+  await commits.run(() => insert.run([3]));
+  expect(count()).toBe(3);
+  commits.hold();
+  const held = commits.run(() => insert.run([4]));
+  await turn();
+  expect(count()).toBe(3);
+  commits.release();
+  await held;
+  expect(count()).toBe(4);
+});
