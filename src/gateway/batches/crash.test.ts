@@ -13,9 +13,11 @@ const bodyOf = (id: string) => ({ model: `m${id.length % 2}`, messages: [], max_
 function submitter(numFailing: number): SubmitLine {
   let numSent = 0;
   return async (line, sink) => {
-    await wait(numSent++ % 3);
+    // Of this request: those that are sent together do not all fail together, time and again.
+    const nth = ++numSent;
+    await wait(nth % 3);
     if (line.cancellation.isCancelled) return { kind: "cancelled" };
-    if (numSent % 17 === 0) return answerLine(sink, 503, { error: {} });
+    if (nth % 17 === 0) return answerLine(sink, 503, { error: {} });
     const number = Number(userOf(line).slice(1));
     if (number < numFailing) return answerLine(sink, 400, { error: { code: "invalid_parameter" } });
     return answerLine(sink, 200, { usage: { prompt_tokens: 2, completion_tokens: 1 }, user: userOf(line) });
@@ -141,12 +143,22 @@ test("a batch that is cancelled, then killed, ends as cancelled with every line 
       fc.array(kill, { minLength: 1, maxLength: 3 }),
       fc.integer({ min: 0, max: 30 }),
       async (kills, cancelAfterMs) => {
-        const submit = submitter(0);
+        const answers = submitter(0);
+        let cancel = () => {};
+        const cancelled = new Promise<void>((resolve) => {
+          cancel = resolve;
+        });
+        // However fast the machine, the batch is not over before it is cancelled.
+        const submit: SubmitLine = async (line, sink) => {
+          if (Number(userOf(line).slice(1)) >= 100) await cancelled;
+          return await answers(line, sink);
+        };
         const ids = Array.from({ length: 200 }, (_, i) => `i${i}`);
         const first = await startBatchService({ submit });
         const id = await createOpenAi(first, ids);
         await wait(cancelAfterMs);
         expect((await fetch(`${first.url}/v1/batches/${id}/cancel`, { method: "POST" })).status).toBe(200);
+        cancel();
         await using last = await killed(first, submit, kills);
         const { status, output, errors } = await readOpenAi(last.url, id);
         expect(status).toBe("cancelled");
