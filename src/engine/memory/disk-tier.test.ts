@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { inTurn, request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
@@ -136,6 +136,15 @@ describe("prefixes on disk", () => {
     const numBytes = blockFiles().reduce((sum, file) => sum + statSync(file).size, 0);
     expect(numBytes).toBeLessThanOrEqual(maxBytes);
     expect(numBytes).toBeGreaterThan(maxBytes / 2);
+  });
+
+  test("writes that end while no step runs are counted", async () => {
+    await live(async (core) => {
+      await ask(core);
+      while (core.tidy()) {}
+      // The answer's 16 tokens complete one more block.
+      await vi.waitFor(() => expect(core.stats().prefixCacheDisk.numWritten).toBe(NUM_BLOCKS + 1), 10_000);
+    });
   });
 
   test("a folder that cannot be written is said once, and requests go on", async () => {

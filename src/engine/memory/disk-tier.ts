@@ -77,7 +77,9 @@ export class DiskTier {
     this.#port.unref();
   }
 
+  /** Counts the writes that have ended by now, also while no step runs. */
   get stats(): DiskTierStats {
+    this.#receiveAll();
     return this.#stats;
   }
 
@@ -110,9 +112,7 @@ export class DiskTier {
 
   /** Reads the writer's messages and hands it a few published blocks; returns true while more wait. */
   work(): boolean {
-    for (let mail = receiveMessageOnPort(this.#port); mail !== undefined; mail = receiveMessageOnPort(this.#port)) {
-      this.#receive(mail.message as FromDiskWriter);
-    }
+    this.#receiveAll();
     for (let numBytes = 0; numBytes < COPIED_PER_STEP_BYTES && this.#queue.length > 0; ) {
       numBytes += this.#store(this.#queue.shift()!);
     }
@@ -157,6 +157,12 @@ export class DiskTier {
     this.#copies.add(isCopied);
     void isCopied.then(() => this.#copies.delete(isCopied));
     return blockBytes;
+  }
+
+  #receiveAll(): void {
+    for (let mail = receiveMessageOnPort(this.#port); mail !== undefined; mail = receiveMessageOnPort(this.#port)) {
+      this.#receive(mail.message as FromDiskWriter);
+    }
   }
 
   #receive(message: FromDiskWriter): void {
