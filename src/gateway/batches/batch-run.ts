@@ -262,7 +262,6 @@ export class BatchRun {
       this.#sources.set(source, lane);
       lane.add(source);
     }
-    for (const lane of new Set(this.#sources.values())) lane.pump();
   }
 
   #lineAt(index: number, lane: Lane): SourceLine {
