@@ -1,6 +1,6 @@
 /**
  * What a running batch does to interactive requests of the same gateway, and how much of the idle capacity it takes: windows of interactive load with and
- * without a batch, in alternation (ABBA), each pair with the same arrivals.
+ * without a batch, in alternation (ABBA), each pair with the same arrivals. A first pair, of which nothing is kept, warms up what only load runs.
  *
  *   node scripts/bench-batches.js [--url http://127.0.0.1:8000] [--model mill-base] [--load 0.3] [--pairs 4] [--seconds 30] [--tokens 48] [--json FILE]
  *
@@ -186,6 +186,8 @@ const requestMs = quantile(
   0.5,
 );
 const rate = load / requestMs;
+await interactive(rate, 99);
+await besideBatch(() => interactive(rate, 99));
 const { tokensPerS: batchAlone } = await besideBatch(() => wait(windowMs));
 const [without, beside, tokensBeside, shares] = [[], [], [], []];
 for (let pair = 0; pair < numPairs; pair++) {

@@ -51,11 +51,35 @@ describe("background sequences", () => {
     expect([running(), waiting()]).toEqual([[1], [2]]);
   });
 
-  test("go on while another waits for the prefix that they compute", () => {
-    const { arrive, step } = createBench({ isPrefixCachingEnabled: true, maxNumBatchedTokens: 8 });
+  test("are not waited for by others with the same prefix, who take over from where they are", () => {
+    const { arrive, step, scheduler } = createBench({ isPrefixCachingEnabled: true, maxNumBatchedTokens: 16 });
+    arrive({ promptLength: 41, ...background });
+    expect(step()).toEqual({ 1: 16 });
+    const [first, second] = [arrive({ promptLength: 41 }), arrive({ promptLength: 41 })];
+    // The first of the others computes the prefix, and the second waits for it.
+    expect([step(), step()]).toEqual([{ 2: 16 }, { 2: 9 }]);
+    expect(step()).toEqual({ 2: 1, 3: 1 });
+    expect([first.numCachedTokens, second.numCachedTokens]).toEqual([16, 40]);
+    scheduler.remove(first);
+    scheduler.remove(second);
+    expect(step()).toEqual({ 1: 16 });
+  });
+
+  test("wait for another that computes their prefix, and for one of their own kind", () => {
+    const { arrive, step, scheduler } = createBench({ isPrefixCachingEnabled: true, maxNumBatchedTokens: 8 });
+    const other = arrive({ promptLength: 20 });
     arrive({ promptLength: 20, ...background });
-    expect(step()).toEqual({ 1: 8 });
-    arrive({ promptLength: 20 });
-    expect(step()).toEqual({ 1: 8 });
+    arrive({ promptLength: 20, ...background });
+    expect([step(), step(), step()]).toEqual([{ 1: 8 }, { 1: 8 }, { 1: 4 }]);
+    scheduler.remove(other);
+    expect(step()).toEqual({ 2: 4, 3: 4 });
+  });
+
+  test("go on where others wait for their end", () => {
+    const { arrive, step } = createBench({ isBatchingStatic: true });
+    arrive({ promptLength: 4, ...background });
+    expect(step()).toEqual({ 1: 4 });
+    arrive({ promptLength: 4 });
+    expect(step()).toEqual({ 1: 1 });
   });
 });

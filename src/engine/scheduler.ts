@@ -127,7 +127,7 @@ export class Scheduler {
     return [...plan.numNew].map(([sequence, numNewTokens]) => ({ sequence, numNewTokens }));
   }
 
-  /** The others wait for something that only a background sequence brings about: the end of a prefix that it computes, or of itself. */
+  /** The others wait for something that only a background sequence brings about: its end, where batching is static. */
   #scheduleBackground(plan: Plan, hasPreempted: () => boolean): void {
     plan.isMixed = false;
     plan.numTokens = this.#backgroundTokens(plan.numTokens);

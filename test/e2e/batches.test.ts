@@ -1,6 +1,6 @@
 /** Files and batches of a real gateway with the bundled model, through the vendors' own clients. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { getPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI, { toFile } from "openai";
@@ -332,4 +332,11 @@ describe("the command line", () => {
     const refused = await runCli("batch", "cancel", created.id, ...at);
     expect([refused.exitCode, refused.stderr]).toEqual([1, expect.stringContaining("is completed")]);
   });
+});
+
+test("an engine's threads leave the processors to the gateway where these are short", async () => {
+  const [{ pid } = { pid: 0 }] = await fleet.instances();
+  const threads = readdirSync(`/proc/${pid}/task`).map((thread) => Number(thread));
+  expect(threads.length).toBeGreaterThan(2);
+  expect(new Set(threads.map((thread) => getPriority(thread)))).toEqual(new Set([Math.min(19, getPriority() + 5)]));
 });

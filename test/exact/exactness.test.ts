@@ -1,6 +1,6 @@
 /**
  * The promise: batching, prefixes from disk, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
- * instruction set, with and without a grammar.
+ * instruction set, with and without a grammar, in the background and not.
  * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
  * log-probability must be equal.
  * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
@@ -71,6 +71,7 @@ test(
       accepted: 0,
       fromDisk: 0,
       outgrown: 0,
+      background: 0,
       constrained: 0,
       ended: 0,
     };
@@ -84,6 +85,7 @@ test(
       totals.accepted > 100 &&
       totals.fromDisk > 100 &&
       totals.outgrown > 5 &&
+      totals.background > 1000 &&
       totals.constrained > 10 &&
       totals.ended > 5;
     do {
@@ -113,6 +115,8 @@ type Totals = Record<
   | "fromDisk"
   /** Requests longer than all blocks of a group together: they have written to blocks that they had given back. */
   | "outgrown"
+  /** Tokens of background requests. */
+  | "background"
   | "constrained"
   | "ended",
   number
@@ -185,6 +189,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
         if (cancelAtStep !== undefined) totals.cancelled++;
         const numTokens = planned[index]!.request.promptIds.length + outputs[index]!.tokenIds.length;
         if (cancelAtStep === undefined && numTokens > poolTokens) totals.outgrown++;
+        if (planned[index]!.request.isBackground) totals.background += got?.tokenIds.length ?? 0;
         if (planned[index]!.request.constraint !== undefined) {
           totals.constrained++;
           if (outputs[index]!.finishReason === "stop") totals.ended++;
@@ -249,6 +254,7 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
         ...randomRequest(rng, promptIds, vocabSize, isConstraining),
         ...(rng.chance(0.2) ? { cacheSalt: "tenant", tenant: "tenant" } : {}),
         priority: rng.int(-1, 1),
+        isBackground: rng.chance(0.3),
       },
       arriveAtStep,
       cancelAtStep: rng.chance(0.2) ? arriveAtStep + rng.int(0, 20) : undefined,

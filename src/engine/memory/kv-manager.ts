@@ -80,13 +80,16 @@ export class KvManager {
     return this.#index.takeChanges();
   }
 
-  /** True while another admitted sequence computes the first block that this one lacks: waiting is cheaper than computing it twice. */
+  /**
+   * True while another admitted sequence computes the first block that this one lacks: waiting is cheaper than computing it twice. A background sequence may
+   * stand still for long, so only others of its kind wait for it.
+   */
   shouldWaitForLeader(sequence: KvSequence): boolean {
     if (!this.#reads(sequence)) return false;
     const hits = this.#walk(sequence);
     const next = sequence.promptKeys[hits.length];
     const leader = next === undefined ? undefined : this.#leaders.get(next);
-    return leader !== undefined && leader !== sequence;
+    return leader !== undefined && leader !== sequence && !goesBefore(sequence, leader);
   }
 
   /**
@@ -107,7 +110,8 @@ export class KvManager {
     });
     sequence.nodes.push(...hits);
     for (const key of sequence.promptKeys.slice(hits.length)) {
-      if (!this.#leaders.has(key)) this.#leaders.set(key, sequence);
+      const leader = this.#leaders.get(key);
+      if (leader === undefined || goesBefore(sequence, leader)) this.#leaders.set(key, sequence);
     }
   }
 
@@ -291,6 +295,9 @@ export class KvManager {
     if (key !== undefined && this.#leaders.get(key) === sequence) this.#leaders.delete(key);
   }
 }
+
+/** Background sequences stand still while there are others. */
+const goesBefore = (a: KvSequence, b: KvSequence): boolean => b.isBackground && !a.isBackground;
 
 /** Number of blocks that only these sequences hold. */
 function numHeldAlone(sequences: readonly KvSequence[], group: number, pool: BlockPool): number {

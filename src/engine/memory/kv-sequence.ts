@@ -9,6 +9,8 @@ export interface KvSequence {
   readonly numPromptTokens: number;
   /** All positions of the prompt are computed anew: the sequence reads no cached prefix. */
   readonly needsEveryPosition: boolean;
+  /** Computed in steps that have nothing else to compute. */
+  readonly isBackground: boolean;
   /** Row in the batch's block tables while admitted, else −1. */
   readonly seat: number;
   readonly numAdmissions: number;

@@ -1,14 +1,18 @@
 import { expect, test } from "vitest";
-import { GREEDY_SAMPLING } from "../api/request.js";
+import { type EngineRequest, GREEDY_SAMPLING } from "../api/request.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "../api/speculative-config.js";
 import { Sequence } from "../step/sequence.js";
 import { TextLookup } from "./lookup.js";
 
 const config = DEFAULT_SPECULATIVE_CONFIG;
 
-function sequenceOf(prompt: readonly number[], output: readonly number[] = [], cacheSalt = ""): Sequence {
+function sequenceOf(
+  prompt: readonly number[],
+  output: readonly number[] = [],
+  more: Partial<EngineRequest> = {},
+): Sequence {
   const sampling = { ...GREEDY_SAMPLING, maxTokens: 1000 };
-  const sequence = new Sequence(1, { promptIds: Int32Array.from(prompt), sampling, cacheSalt }, 1, 0);
+  const sequence = new Sequence(1, { promptIds: Int32Array.from(prompt), sampling, ...more }, 1, 0);
   for (const token of output) sequence.append(token);
   return sequence;
 }
@@ -49,7 +53,7 @@ test("a prompt too long to read at once is read before anything is guessed", () 
 test("outputs are remembered for the same salt only, from their first token on, and the oldest are forgotten", () => {
   const lookup = new TextLookup({ ...config, suffixMaxCachedRequests: 4, suffixMinTokenProb: 0 });
   const answer = (prompt: readonly number[], output: readonly number[], salt: string) => {
-    const sequence = sequenceOf(prompt, [], salt);
+    const sequence = sequenceOf(prompt, [], { cacheSalt: salt });
     lookup.begin(sequence);
     for (const token of output) {
       sequence.append(token);
@@ -58,12 +62,27 @@ test("outputs are remembered for the same salt only, from their first token on, 
     lookup.forget(sequence);
   };
   answer([1, 9], [10, 11, 12, 13], "a");
-  expect(lookup.propose(sequenceOf([5, 9], [], "a"), 3)?.tokens).toEqual([10, 11, 12]);
-  expect(lookup.propose(sequenceOf([5], [10, 11], "a"), 2)?.tokens).toEqual([12, 13]);
-  expect(lookup.propose(sequenceOf([5], [10, 11], "b"), 2)).toBeUndefined();
+  expect(lookup.propose(sequenceOf([5, 9], [], { cacheSalt: "a" }), 3)?.tokens).toEqual([10, 11, 12]);
+  expect(lookup.propose(sequenceOf([5], [10, 11], { cacheSalt: "a" }), 2)?.tokens).toEqual([12, 13]);
+  expect(lookup.propose(sequenceOf([5], [10, 11], { cacheSalt: "b" }), 2)).toBeUndefined();
   for (let i = 0; i < 4; i++) answer([2], [20 + i, 30 + i], "a");
-  expect(lookup.propose(sequenceOf([5], [10, 11], "a"), 2)).toBeUndefined();
-  expect(new TextLookup({ ...config, method: "ngram" }).propose(sequenceOf([5], [10, 11], "a"), 2)).toBeUndefined();
+  expect(lookup.propose(sequenceOf([5], [10, 11], { cacheSalt: "a" }), 2)).toBeUndefined();
+  expect(
+    new TextLookup({ ...config, method: "ngram" }).propose(sequenceOf([5], [10, 11], { cacheSalt: "a" }), 2),
+  ).toBeUndefined();
+});
+
+test("what becomes of guesses for background sequences says nothing about others'", () => {
+  const lookup = new TextLookup({ ...config, method: "ngram" });
+  const chanceOf = (more: Partial<EngineRequest>) => lookup.propose(sequenceOf([1, 2, 3, 1], [], more), 1)?.chances[0];
+  const early = chanceOf({});
+  const sequence = sequenceOf([0, 100], [], { isBackground: true });
+  for (let i = 0; i < 200; i++) {
+    sequence.append(i % 2 === 0 ? 0 : 100 + i);
+    lookup.propose(sequence, 1);
+  }
+  expect(chanceOf({})).toBe(early);
+  expect(chanceOf({ isBackground: true }) ?? 0).toBeLessThan(early! / 2);
 });
 
 test("learns how often which sort of guess comes true, drafted or not", () => {

@@ -54,6 +54,8 @@ interface Corpus {
 }
 
 interface Reading {
+  /** By class of guess; shared by all sequences of a kind. */
+  readonly rates: readonly Rate[];
   readonly own: ContextTable;
   readonly corpus: Corpus | undefined;
   numRead: number;
@@ -70,10 +72,9 @@ export class TextLookup implements Drafter {
   readonly #readings = new Map<Sequence, Reading>();
   /** Least recently used first. */
   readonly #corpora = new Map<string, Corpus>();
-  readonly #rates = Array.from(
-    { length: NUM_SOURCES * CONTEXT_LENGTHS.length * NUM_COUNTS * NUM_VIEWS },
-    () => new Rate(MEMORY),
-  );
+  readonly #rates = newRates();
+  /** Of background sequences: their texts say nothing about others. */
+  readonly #backgroundRates = newRates();
   /** Index of the shortest context in use. */
   readonly #first: number;
   readonly #hashes = new Int32Array(CONTEXT_LENGTHS.length);
@@ -135,7 +136,7 @@ export class TextLookup implements Drafter {
     if (others !== undefined) guesses.push({ token: others.token, sort: sortOf(1, others, own) });
     let best: { token: number; chance: number } | undefined;
     for (const { token, sort } of guesses) {
-      const chance = this.#rates[sort]!.estimate(firstGuess(sort), FIRST_WEIGHT);
+      const chance = reading.rates[sort]!.estimate(firstGuess(sort), FIRST_WEIGHT);
       if (best === undefined || chance > best.chance) best = { token, chance };
     }
     if (best !== undefined) reading.guesses.push(guesses);
@@ -147,6 +148,7 @@ export class TextLookup implements Drafter {
     let reading = this.#readings.get(sequence);
     if (reading === undefined) {
       reading = {
+        rates: sequence.isBackground ? this.#backgroundRates : this.#rates,
         own: new ContextTable(sequence.numPromptTokens),
         corpus: this.#corpusOf(sequence),
         numRead: 0,
@@ -170,7 +172,7 @@ export class TextLookup implements Drafter {
   }
 
   #settle(reading: Reading, place: number, token: number): void {
-    for (const guess of reading.guesses[place] ?? []) this.#rates[guess.sort]!.count(guess.token === token ? 1 : 0);
+    for (const guess of reading.guesses[place] ?? []) reading.rates[guess.sort]!.count(guess.token === token ? 1 : 0);
     if (reading.draft[place] !== token) reading.guesses.length = Math.min(reading.guesses.length, place);
   }
 
@@ -184,6 +186,9 @@ export class TextLookup implements Drafter {
     return corpus;
   }
 }
+
+const newRates = (): readonly Rate[] =>
+  Array.from({ length: NUM_SOURCES * CONTEXT_LENGTHS.length * NUM_COUNTS * NUM_VIEWS }, () => new Rate(MEMORY));
 
 function firstGuess(sort: number): number {
   return FIRST_GUESS[Math.floor(sort / (NUM_COUNTS * NUM_VIEWS)) % CONTEXT_LENGTHS.length]!;

@@ -22,9 +22,9 @@ const FREE = costOf(() => 10);
 /** Of 1, 2, 3 … rows; the last number for all beyond. */
 const steps = (...ms: readonly number[]) => costOf((numRows) => ms[numRows - 1] ?? ms.at(-1)!);
 
-function sequenceOf(maxTokens = 10_000): Sequence {
+function sequenceOf(maxTokens = 10_000, isBackground = false): Sequence {
   const sampling = { ...GREEDY_SAMPLING, maxTokens };
-  const sequence = new Sequence(1, { promptIds: Int32Array.of(1, 2), sampling }, 1, 0);
+  const sequence = new Sequence(1, { promptIds: Int32Array.of(1, 2), sampling, isBackground }, 1, 0);
   sequence.append(3);
   return sequence;
 }
@@ -486,6 +486,42 @@ test("a model is told whether its drafts pay, and tries at once where it picks w
     expect(model.proposed).toHaveLength(isWorthIt ? 3 : 1);
     expect(model.proposed.at(-1)!.numTokens === 1).toBe(!isWorthIt);
   }
+});
+
+describe("of background sequences", () => {
+  /** 200 steps of which no draft comes true. */
+  async function fail(speculator: Speculator, isBackground: boolean): Promise<void> {
+    for (let step = 0; step < 200; step++) {
+      const sequence = sequenceOf(undefined, isBackground);
+      const [length] = await propose(speculator, [sequence]);
+      speculator.observe(sequence, length!, 0);
+      speculator.forget(sequence);
+    }
+  }
+
+  test("what becomes of drafts changes neither the account nor the rates of others", async () => {
+    const model = new FixedModel(0.9);
+    for (const drafter of [undefined, new FixedDrafter(() => [0.9])]) {
+      const speculator = speculatorOf(drafter, steps(10, 14), ADAPTIVE, drafter === undefined ? model : undefined);
+      const sequence = sequenceOf();
+      const fresh = await propose(speculator, [sequence]);
+      expect(fresh[0]).toBeGreaterThan(0);
+      speculator.observe(sequence, fresh[0]!, fresh[0]!);
+      await fail(speculator, true);
+      expect(await propose(speculator, [sequenceOf(undefined, true)])).toEqual([0]);
+      expect(await propose(speculator, [sequenceOf()])).toEqual(fresh);
+      await fail(speculator, false);
+      expect(await propose(speculator, [sequenceOf()])).toEqual([0]);
+    }
+  });
+
+  test("the time of a step is charged to their account", async () => {
+    const speculator = speculatorOf(new FixedDrafter(() => [0.9]), FREE);
+    await propose(speculator, [sequenceOf(undefined, true)]);
+    speculator.charge(1000);
+    expect(await propose(speculator, [sequenceOf(undefined, true)])).toEqual([0]);
+    expect(await propose(speculator, [sequenceOf()])).toEqual([1]);
+  });
 });
 
 describe("of alternatives to a draft's first token", () => {

@@ -8,8 +8,8 @@ import type { SpeculationStats } from "../api/stats.js";
 import type { ScheduledSequence, Sequence } from "../step/sequence.js";
 import type { StepCost } from "../step/step-cost.js";
 import { Acceptance } from "./acceptance.js";
-import { DraftAccount } from "./draft-account.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
+import { Experience, NUM_LEVELS } from "./experience.js";
 
 /** Smallest predicted speed-up worth a draft: estimates err. */
 const MIN_GAIN = 1.06;
@@ -20,10 +20,7 @@ const PLAIN_EVERY = 32;
  * acceptance rate is noticed.
  */
 const PROBE_EVERY = 64;
-/** Levels of expected probability with acceptance rates of their own. */
-const NUM_LEVELS = 8;
-/** Half-life of an observation of the draft model in tokens, and its prior acceptance rate. */
-const MODEL_MEMORY = 512;
+/** Prior acceptance rate of the draft model. */
 const MODEL_FIRST_GUESS = 0.7;
 
 interface DraftCandidate {
@@ -63,21 +60,16 @@ interface RequestAcceptance {
 }
 
 export class Speculator {
-  /** Acceptance of the draft model over all requests, as in RequestAcceptance. */
-  readonly #byModel = new Acceptance(NUM_LEVELS, MODEL_MEMORY);
-  readonly #byModelAtAll = new Acceptance(1, MODEL_MEMORY);
+  /** Background requests are of other texts, and are kept apart: what becomes of their drafts says nothing about others'. */
+  readonly #foreground = new Experience();
+  readonly #background = new Experience();
+  /** That of the step under way: no step has sequences of both kinds. */
+  #shared = this.#foreground;
   readonly #ofRequest = new Map<Sequence, RequestAcceptance>();
   readonly #planned = new Map<Sequence, Planned>();
   readonly #acceptedPerPosition: number[];
-  /** Acceptance of alternatives over all requests, by the drafter's own probability. */
-  readonly #aside = new Acceptance(NUM_LEVELS, MODEL_MEMORY);
-  readonly #account = new DraftAccount();
   /** Milliseconds that an accepted token of the last step saves. */
   #msPerToken = 0;
-  /** Of the draft model, by the last plan. */
-  #isModelWorthIt = true;
-  #numAsked = 0;
-  #numUnasked = 0;
   #numDrafts = 0;
   #numDraftTokens = 0;
   #numAcceptedTokens = 0;
@@ -94,14 +86,15 @@ export class Speculator {
 
   /** Sets the drafts of `sequences`, all of which decode. @param numRows rows of the step without drafts; @param maxRows rows that drafts may add */
   async propose(sequences: readonly Sequence[], numRows: number, maxRows: number): Promise<void> {
+    this.#shared = this.#sharedBy(sequences[0]);
     if (!this.config.isAdaptive) {
       await this.#find(sequences, numRows, maxRows);
       return;
     }
-    if (sequences.length === 0 || ++this.#numAsked % PLAIN_EVERY === 0) return;
+    if (sequences.length === 0 || ++this.#shared.numAsked % PLAIN_EVERY === 0) return;
     const plainMs = this.cost.ms(sequences.length);
-    if (!this.#account.open(plainMs)) {
-      this.#isModelWorthIt = false;
+    if (!this.#shared.account.open(plainMs)) {
+      this.#shared.isModelWorthIt = false;
       return;
     }
     this.#msPerToken = plainMs / sequences.length;
@@ -111,7 +104,7 @@ export class Speculator {
     const startMs = this.now();
     const numDrafted = await this.#find(sequences, numRows, Math.min(maxRows, numKnown));
     const checkMs = this.cost.ms(numRows + numDrafted) - this.cost.ms(numRows);
-    this.#account.add(startMs - this.now() - checkMs);
+    this.#shared.account.add(startMs - this.now() - checkMs);
   }
 
   /** Reading a prompt costs little beside computing it, and once: it is not charged to drafts. */
@@ -176,7 +169,7 @@ export class Speculator {
     const { numSpeculativeTokens, isAdaptive } = this.config;
     const fitting = Math.min(numSpeculativeTokens, model.maxTokens, Math.floor(maxRows / ready.length));
     const requests = ready.map((sequence) => this.#requestOf(sequence));
-    const chanceAtAll = this.#byModelAtAll.estimate(MODEL_FIRST_GUESS);
+    const chanceAtAll = this.#shared.byModelAtAll.estimate(MODEL_FIRST_GUESS);
     const rates = requests.map(({ byModel, byModelAtAll }) => {
       byModel.idle();
       byModelAtAll.idle();
@@ -184,18 +177,18 @@ export class Speculator {
     });
     const plan = this.#planGuesses(model, rates, fitting, numSequences, numRows);
     const isProbe = isAdaptive && plan.numTokens === 0;
-    this.#isModelWorthIt = !isProbe;
+    this.#shared.isModelWorthIt = !isProbe;
     if (isProbe) {
-      this.#byModel.idle();
-      this.#byModelAtAll.idle();
-      if (model.picksProbes !== true && ++this.#numUnasked % PROBE_EVERY !== 0) return 0;
+      this.#shared.byModel.idle();
+      this.#shared.byModelAtAll.idle();
+      if (model.picksProbes !== true && ++this.#shared.numUnasked % PROBE_EVERY !== 0) return 0;
     }
     const most = isProbe ? Math.min(1, fitting) : fitting;
     const guessed = ready.map(() => ({ expected: [] as number[], chances: [] as number[] }));
     const startMs = this.now();
     const drafts = await model.propose(ready, most, (index, chance, numActive) => {
       const { expected, chances } = guessed[index]!;
-      expected.push(requests[index]!.byModel.estimate(chance, this.#byModel.estimate(chance)));
+      expected.push(requests[index]!.byModel.estimate(chance, this.#shared.byModel.estimate(chance)));
       chances.push((chances.at(-1) ?? 1) * expected.at(-1)!);
       const nextMs = model.cost.ms(numActive) / numActive + plan.rowMs;
       return !isAdaptive || chances.at(-1)! * rates[index]! > plan.tokensPerMs * nextMs;
@@ -248,6 +241,7 @@ export class Speculator {
   observe(sequence: Sequence, numDrafted: number, numAccepted: number, aside: VerifiedAside = NOTHING_ASIDE): void {
     const planned = this.#planned.get(sequence);
     this.#planned.delete(sequence);
+    this.#shared = this.#sharedBy(sequence);
     if (planned === undefined || numDrafted === 0) return;
     const request = this.#requestOf(sequence);
     // A grammar may have cut the draft.
@@ -255,17 +249,17 @@ export class Speculator {
     // An alternative came true in place of the draft.
     const numRight = aside.right === undefined ? numAccepted : 0;
     planned.others.slice(0, aside.numVerified).forEach((chance, i) => {
-      this.#aside.count(chance, i === aside.right);
+      this.#shared.aside.count(chance, i === aside.right);
     });
     if (planned.byModel === undefined) request.found.observe(chances, numRight);
     else {
       request.byModel.observe(chances, numRight);
-      this.#byModel.observe(chances, numRight);
+      this.#shared.byModel.observe(chances, numRight);
       request.byModelAtAll.observe(chances, numRight);
-      this.#byModelAtAll.observe(chances, numRight);
+      this.#shared.byModelAtAll.observe(chances, numRight);
       if (numRight === planned.chances.length) this.#expectAtAll(request, planned.byModel.unchecked);
     }
-    this.#account.add(numAccepted * this.#msPerToken);
+    this.#shared.account.add(numAccepted * this.#msPerToken);
     this.#numDrafts++;
     this.#numDraftTokens += numDrafted + aside.numVerified;
     this.#numAcceptedTokens += numAccepted;
@@ -276,20 +270,21 @@ export class Speculator {
   #expectAtAll(request: RequestAcceptance, chance: number | undefined): void {
     if (chance === undefined) return;
     request.byModelAtAll.expect(chance);
-    this.#byModelAtAll.expect(chance);
+    this.#shared.byModelAtAll.expect(chance);
   }
 
   /** Call after a step is laid out. */
   async tapHidden(scheduled: readonly ScheduledSequence[]): Promise<void> {
     if (this.model?.tapHidden === undefined) return;
+    this.#shared = this.#sharedBy(scheduled[0]?.sequence);
     const startMs = this.now();
-    await this.model.tapHidden(scheduled, this.#isModelWorthIt);
+    await this.model.tapHidden(scheduled, this.#shared.isModelWorthIt);
     this.charge(this.now() - startMs);
   }
 
   /** Drafts have cost time beside their rows. */
   charge(ms: number): void {
-    this.#account.add(-ms);
+    this.#shared.account.add(-ms);
   }
 
   /** Call after a step is collected. */
@@ -328,7 +323,9 @@ export class Speculator {
 
   /** Corrected probabilities of a draft's alternatives. */
   #expectedAside({ mayHaveAlternatives }: Sequence, { alternatives }: Draft): readonly number[] {
-    return mayHaveAlternatives ? (alternatives?.chances ?? []).map((chance) => this.#aside.estimate(chance)) : [];
+    return mayHaveAlternatives
+      ? (alternatives?.chances ?? []).map((chance) => this.#shared.aside.estimate(chance))
+      : [];
   }
 
   /** The number of drafted tokens, likeliest first, that maximises tokens per second. */
@@ -345,6 +342,10 @@ export class Speculator {
       bestCount = i + 1;
     });
     return bestCount;
+  }
+
+  #sharedBy(sequence: Sequence | undefined): Experience {
+    return sequence?.isBackground === true ? this.#background : this.#foreground;
   }
 
   #requestOf(sequence: Sequence): RequestAcceptance {

@@ -1,6 +1,8 @@
 /** One operating-system process of an engine: starts it in its own process group, keeps its output, notices its end and kills all its descendants. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
+import { getPriority, setPriority } from "node:os";
 import { delimiter, join } from "node:path";
 import type { Readable } from "node:stream";
 import { eitherOf, pause } from "../../core/abort-signals.js";
@@ -10,6 +12,9 @@ import { killAll, MARK_VARIABLE, signalGroup } from "./marked-processes.js";
 import type { OrphanGuard } from "./orphan-guard.js";
 
 const MAX_OUTPUT_WAIT_MS = 1000;
+/** Added to the gateway's own, up to the last that there is: who has less goes first. */
+const MORE_NICENESS = 5;
+const MOST_NICENESS = 19;
 
 interface ProcessPlan {
   readonly command: readonly [string, ...string[]];
@@ -18,6 +23,8 @@ interface ProcessPlan {
   readonly guard: OrphanGuard;
   /** Unique mark in the environment, by which descendants are found. */
   readonly mark: string;
+  /** Whether the gateway goes first where processors are short: it answers for all engines, and takes little. */
+  readonly yieldsToGateway?: boolean;
 }
 
 export class EngineProcess {
@@ -66,6 +73,7 @@ export class EngineProcess {
     // A failure such as too many processes may be temporary.
     if (child.pid === undefined) throw await failure;
     plan.guard.watch(child.pid);
+    if (plan.yieldsToGateway === true) beNice(child.pid);
     return new EngineProcess(child, child.pid, plan);
   }
 
@@ -84,6 +92,18 @@ export class EngineProcess {
     }
     if (!this.ended.aborted) signalGroup(this.pid, "SIGKILL");
     await this.gone;
+  }
+}
+
+/** Threads that the process starts later inherit it. */
+function beNice(pid: number): void {
+  const niceness = Math.min(MOST_NICENESS, getPriority() + MORE_NICENESS);
+  try {
+    setPriority(pid, niceness);
+    // Linux may weigh groups of processes against each other, and then looks at no priority but the group's.
+    writeFileSync(`/proc/${pid}/autogroup`, `${niceness}`);
+  } catch {
+    // The process has ended, or the system knows no such groups.
   }
 }
 

@@ -83,7 +83,7 @@ async function runOnPorts(
   const launch = await prepareLaunch(adapter, spec, slot, place);
   for (const notice of launch.notices) listener.onNotice(notice);
   log.forgetTail();
-  const child = await EngineProcess.start({ ...launch, log, guard, mark });
+  const child = await EngineProcess.start({ ...launch, log, guard, mark, yieldsToGateway: spec.engine === "millrace" });
   const { modelName, cacheEvents } = launch;
   const own = { url: urlOf(spec.host, port), apiKey: spec.options.apiKey, modelName };
   const target: UpstreamTarget = cacheEvents === undefined ? own : { ...own, cacheEvents };

@@ -6,6 +6,7 @@ import type { CallerOf } from "../caller-identity.js";
 import type { Cancellation } from "../cancellation.js";
 import type { Caller } from "../request.js";
 import type { BatchTable } from "./batch-table.js";
+import { BudgetWait } from "./budget-wait.js";
 import { checkInput, type InputLimits } from "./check-input.js";
 import { writeBatchFiles } from "./finish.js";
 import type { BatchFolders } from "./folders.js";
@@ -62,6 +63,7 @@ export class BatchRun {
   #input: FileHandle | undefined;
   #attempts = new Map<number, number>();
   #pausedUntilMs = 0;
+  readonly #budget = new BudgetWait();
   readonly #sources = new Map<LineSource, Lane>();
   readonly #running = new Set<Promise<unknown>>();
   readonly #cancellations = new Set<Cancellation>();
@@ -252,14 +254,14 @@ export class BatchRun {
       const source: LineSource = {
         tenant,
         next: (nowMs) => {
-          const index = nowMs < this.#pausedUntilMs ? undefined : queue.next(model, nowMs);
+          const index =
+            nowMs < Math.max(this.#pausedUntilMs, this.#budget.untilMs) ? undefined : queue.next(model, nowMs);
           return index === undefined ? undefined : this.#lineAt(index, lane);
         },
       };
       this.#sources.set(source, lane);
       lane.add(source);
     }
-    for (const lane of new Set(this.#sources.values())) lane.pump();
   }
 
   #lineAt(index: number, lane: Lane): SourceLine {
@@ -282,10 +284,14 @@ export class BatchRun {
   async #runLine(index: number, cancellation: Cancellation, lane: Lane): Promise<LineEnd> {
     try {
       const end = await this.#ask(index, cancellation);
-      if (end.kind === "done") await this.#keep(index, end.result);
-      else if (end.kind === "stopped") this.#queue!.again(index, lane.nowMs());
+      if (end.kind === "done") {
+        this.#budget.settled();
+        await this.#keep(index, end.result);
+      } else if (end.kind === "stopped") this.#queue!.again(index, lane.nowMs());
       else if (end.isFault && this.#countAttempt(index) >= MAX_ATTEMPTS) await this.#keep(index, end.giveUp);
-      else this.#runAgain(index, end, lane);
+      else if (end.scope === "budget" && !this.#budget.mayWait(lane.nowMs(), this.#running.size > 1)) {
+        await this.#keep(index, end.giveUp);
+      } else this.#runAgain(index, end, lane);
       return end;
     } catch (thrown) {
       // The result is lost, and the line runs again: an entry that was not written does not count.

@@ -35,8 +35,8 @@ interface NewBatch {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** How often lanes look for free seats. */
-const PUMP_MS = 50;
+/** How often lanes look for a free seat, each for one line: hundreds of lines at once would hold up clients. */
+const PUMP_MS = 10;
 const SWEEP_MS = 60_000;
 
 export class Batches {

@@ -64,18 +64,16 @@ export class Lane {
     else this.#sources.delete(source.tenant);
   }
 
-  /** Starts lines, or stops some. Called at short intervals while there are any, and when a line ends. */
+  /** Starts a line, or stops some. Called at short intervals while there are any: a line costs the gateway a millisecond, and clients wait behind it. */
   pump(): void {
     const nowMs = this.options.now();
     const { most, toStop } = this.#pace.advise(this.options.load(), this.numRunning, nowMs);
     this.#stopYoungest(toStop);
     if (nowMs < this.#pausedUntilMs) return;
     const bound = Math.min(most, this.options.mostLines());
-    while (this.numRunning < bound && this.#numBytes < MAX_BYTES_UNDER_WAY) {
-      const line = this.#next(nowMs);
-      if (line === undefined) return;
-      void this.#run(line);
-    }
+    if (this.numRunning >= bound || this.#numBytes >= MAX_BYTES_UNDER_WAY) return;
+    const line = this.#next(nowMs);
+    if (line !== undefined) void this.#run(line);
   }
 
   #next(nowMs: number): SourceLine | undefined {
@@ -101,7 +99,6 @@ export class Lane {
     this.#numBytes -= line.numBytes;
     if (end.kind === "again" && end.scope === "model") this.#pause(end);
     else if (end.kind === "done") this.#pauseMs = FIRST_PAUSE_MS;
-    this.pump();
   }
 
   /** What stopped one line would stop the next. The lines under way when it began count once. */

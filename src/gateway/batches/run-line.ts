@@ -37,8 +37,8 @@ export interface LineAgain {
   readonly kind: "again";
   /** Undefined: the caller chooses. */
   readonly afterMs: number | undefined;
-  /** Whose other lines would fare no better meanwhile. */
-  readonly scope: "model" | "batch";
+  /** Whose other lines would fare no better meanwhile. Budget: the batch's, until requests under way end that have reserved its budget. */
+  readonly scope: "model" | "batch" | "budget";
   /** The line itself may be the reason, so there is a limit to its attempts. */
   readonly isFault: boolean;
   /** The line's result if it does not run again. */
@@ -67,16 +67,18 @@ export async function runLine(
 ): Promise<LineEnd> {
   const own = cancellation.child();
   const sink = new BoundedSink(MAX_ANSWER_BYTES, own);
+  const submission = submissionOf(batch, line, request, own);
+  const { record } = submission;
   try {
-    const ending = await submit(submissionOf(batch, line, request, own), sink);
+    const ending = await submit(submission, sink);
     if (sink.isTooLong) return refused(line, tooLong());
     if (ending.kind === "cancelled") return { kind: "stopped" };
-    if (ending.kind === "broken") return afterError(line, ending.error);
+    if (ending.kind === "broken") return afterError(line, ending.error, record);
     return afterAnswer(line, ending.status, sink.answer()?.body ?? Buffer.alloc(0));
   } catch (thrown) {
     const error = toMillraceError(thrown);
     const isStopped = cancellation.isCancelled || error.code === "client_closed";
-    return isStopped ? { kind: "stopped" } : afterError(line, error);
+    return isStopped ? { kind: "stopped" } : afterError(line, error, record);
   } finally {
     // Takes the child off its parent, which may live much longer.
     own.cancel();
@@ -119,14 +121,17 @@ function afterAnswer(line: LineId, status: number, body: Buffer): LineEnd {
   return { kind: "again", afterMs: undefined, scope: "model", isFault, giveUp };
 }
 
-function afterError(line: LineId, error: MillraceError): LineEnd {
-  const { status, retryAfterSeconds } = error;
+function afterError(line: LineId, error: MillraceError, { isPayableLater }: RequestRecord): LineEnd {
+  const { code, status, retryAfterSeconds } = error;
+  const giveUp = errorResult(refusedLine(line, error));
+  if (code === "budget_exceeded" && isPayableLater) {
+    return { kind: "again", afterMs: undefined, scope: "budget", isFault: false, giveUp };
+  }
   const [isBusy, isFault] = [BUSY.includes(status), FAILED.includes(status)];
   // A limit of the tenant says when it will be over; without that, as for a spent budget, waiting does not help.
-  const isOwnLimit = status === 429 && !QUEUES.includes(error.code);
+  const isOwnLimit = status === 429 && !QUEUES.includes(code);
   if ((!isBusy && !isFault) || (isOwnLimit && retryAfterSeconds === undefined)) return refused(line, error);
   const afterMs = isOwnLimit ? retryAfterSeconds! * 1000 : undefined;
-  const giveUp = errorResult(refusedLine(line, error));
   return { kind: "again", afterMs, scope: isOwnLimit ? "batch" : "model", isFault, giveUp };
 }
 

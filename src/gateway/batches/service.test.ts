@@ -264,6 +264,18 @@ describe("lines", () => {
     expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
   });
 
+  test("wait for a budget that others have reserved", async () => {
+    let numSent = 0;
+    const submit: SubmitLine = async (sent, sink) => {
+      if (userOf(sent) !== "spent" && ++numSent > 2) return answerLine(sink, 200, {});
+      sent.record.isPayableLater = userOf(sent) !== "spent";
+      throw new MillraceError("budget_exceeded", "expected a budget, got none");
+    };
+    service = await startBatchService({ submit });
+    const batch = await ended(await start([line("early"), line("spent")]));
+    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
+  });
+
   test("an answer may be pretty, or no JSON at all", async () => {
     const bodies = new Map([
       ["pretty", '{\n "a": [1,\n 2]\n}'],

@@ -13,6 +13,8 @@ import {
 } from "../../../test/helpers/limited-fleet.js";
 import { answerJson, type Behaviour } from "../../../test/helpers/stand-in.js";
 import { MillraceError } from "../../core/errors.js";
+import type { Policy } from "../pipeline.js";
+import { claimsOf } from "./claims.js";
 
 let fleet: LimitedFleet;
 afterEach(() => fleet.stop());
@@ -77,6 +79,32 @@ describe("a budget", () => {
     expect(message).toMatch(
       /^expected key a to have 0\.\d+ \$ of its budget of 0\.0000005 \$ per day left, got 0\.00000005 \$/,
     );
+  });
+
+  test("says whether it is short only by what other requests have reserved", async () => {
+    const budget = dayBudget(500);
+    const seen: boolean[] = [];
+    const watch: Policy = {
+      name: "watch",
+      handle: async (request, sink, next) => {
+        try {
+          return await next(request, sink);
+        } finally {
+          seen.push(request.record.isPayableLater);
+        }
+      },
+    };
+    const { post, store, spent } = await start(whole(300, 150), { scopes: [budget], between: [watch] });
+    const held = { id: "other", claims: claimsOf([budget]), wantMoney: 450, leastMoney: 450, tokens: 0 };
+    await store.reserve(held);
+    expect(await errorOf(await post(CHAT, { ...ask, max_tokens: 100 }))).toMatchObject({ code: "budget_exceeded" });
+    expect(await errorOf(await post(CHAT, { ...ask, user: "x".repeat(500) }))).toMatchObject({
+      code: "budget_exceeded",
+    });
+    await store.settle("other", 450, 0);
+    expect(await errorOf(await post(CHAT, { ...ask, max_tokens: 100 }))).toMatchObject({ code: "budget_exceeded" });
+    expect(seen).toEqual([true, false, false]);
+    expect(await spent(budget)).toBe(450);
   });
 
   test("needs a price, and a free model needs no budget", async () => {

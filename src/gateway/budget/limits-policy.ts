@@ -24,7 +24,7 @@ import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim } fr
 import { boundedFields, isBounded } from "./estimate.js";
 import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
-import { cutStream, nameOf, refusal } from "./refusals.js";
+import { cutStream, isReservedByOthers, nameOf, refusal } from "./refusals.js";
 import { type SettlementEvents, Settlements } from "./settlements.js";
 import { type BudgetStore, type Levels, UNITS } from "./store.js";
 import { StreamUsage } from "./stream-usage.js";
@@ -185,6 +185,7 @@ export class LimitsPolicy implements Policy {
       if (result.kind === "reserved") return { ...result, isDoubtful: false };
       const headers = rateHeaders(claims, result.levels, request.route.dialect, epochMs());
       const error = refusal(result, claims, leastMoney, headers);
+      request.record.isPayableLater = isReservedByOthers(result, claims, leastMoney);
       if (result.limit === "money" || result.limit === "tokens") {
         return await this.#reserveUnpaid(admission, result.levels, error);
       }

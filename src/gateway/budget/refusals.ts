@@ -17,6 +17,13 @@ export const nameOf = ({ kind, id }: LimitedScope): string => `${kind} ${id.slic
 const budgetName = ({ window, hard }: MoneyClaim): string =>
   `its budget of ${formatDollars(BigInt(hard))} $ per ${window}`;
 
+/** Is the budget short only by what other requests have reserved? Some of that comes back when they end. */
+export function isReservedByOthers({ limit, index, levels }: Refused, claims: Claims, least: number): boolean {
+  if (limit !== "money") return false;
+  const { used, held } = levels.money[index]!;
+  return held > 0 && claims.money[index]!.hard - used >= least;
+}
+
 /** @param least nano-dollars that the request needs */
 export function refusal(refused: Refused, claims: Claims, least: number, headers: RateHeaders): MillraceError {
   const { limit, index, levels, retryAfterMs } = refused;
