@@ -160,6 +160,18 @@ test("a stream is asked for its usage, and only a client that asked too gets it"
   expect((await page(gateway)).map(({ cost, stream }) => [cost, stream])).toEqual(Array(3).fill([COST, true]));
 });
 
+test("an answer that reports no counts costs an estimate, and is marked so", async () => {
+  const silent = answerJson({ choices: [{ message: { content: "x".repeat(400) } }] });
+  const gateway = await start([silent]);
+  const answer = await gateway.ask({});
+  expect(Number(answer.headers.get("x-millrace-cost"))).toBeGreaterThan(0);
+  await answer.json();
+  const [attempt] = (await page(gateway))[0]!.attempts;
+  expect(attempt).toMatchObject({ outcome: "answered", estimated: true });
+  expect(attempt.output).toBeGreaterThanOrEqual(100);
+  expect(attempt.output).toBeLessThan(130);
+});
+
 test("each try is a row under its request, and the refused one costs nothing", async () => {
   const gateway = await start([answerJson({ error: {} }, 503), whole]);
   await (await gateway.ask({})).json();
