@@ -348,7 +348,7 @@ describe("whole answers", () => {
     fleet.standIns[0]!.behave = (_, outgoing) => {
       outgoing.writeHead(200, { "Content-Encoding": "gzip", "Content-Type": "application/octet-stream" }).end("x");
     };
-    expect((await post(fleet, "/v1/completions", { prompt: "hi" })).json.error?.code).toBe("guardrail_failed");
+    expect((await post(fleet, "/v1/completions", { prompt: "hi" })).json.error?.code).toBe("upstream_failed");
   });
 });
 

@@ -5,6 +5,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { AnswerHead, AnswerSink } from "../answer.js";
+import { encodingOf, mediaTypeOf } from "../dialects/wire/encoding.js";
 import type { GatewayRequest } from "../request.js";
 import { type Findings, type Guard, guardText, refusal } from "./guard.js";
 import { GuardedEvents } from "./guarded-events.js";
@@ -152,7 +153,7 @@ export class AnswerGuard implements AnswerSink {
     const headers: OutgoingHttpHeaders = this.#head?.headers ?? {};
     const json = status === 200 ? objectIn(body) : undefined;
     const isReadable =
-      json !== undefined || !(isJson(headers["content-type"]) || isEncoded(headers["content-encoding"]));
+      json !== undefined || !(mediaTypeOf(headers).includes("json") || encodingOf(headers) !== undefined);
     if (status === 200 && !isReadable) throw unreadable(undefined);
     if (json === undefined) {
       this.#start();
@@ -274,10 +275,6 @@ function lastEventEnd(text: string): number {
   const ends = [text.lastIndexOf("\n\n") + 2, text.lastIndexOf("\n\r\n") + 3];
   return Math.max(ends[0]! > 1 ? ends[0]! : 0, ends[1]! > 2 ? ends[1]! : 0);
 }
-
-const isJson = (type: unknown): boolean => String(type ?? "").includes("json");
-
-const isEncoded = (encoding: unknown): boolean => encoding !== undefined && encoding !== "identity";
 
 function objectIn(body: Buffer): Json | undefined {
   try {
