@@ -172,6 +172,17 @@ test("an answer that reports no counts costs an estimate, and is marked so", asy
   expect(attempt.output).toBeLessThan(130);
 });
 
+test("an error costs nothing, even one that reports counts", async () => {
+  const failed = { error: { message: "no" }, usage: { prompt_tokens: 1000, completion_tokens: 10 } };
+  const gateway = await start([answerJson(failed, 500)]);
+  const answer = await gateway.ask({});
+  expect([answer.status, answer.headers.get("x-millrace-cost")]).toEqual([500, "0.000000000"]);
+  await answer.json();
+  const row = (await page(gateway))[0]!;
+  expect(row).toMatchObject({ outcome: "answered", status: 500, cost: "0.000000000" });
+  expect(row.attempts).toEqual([expect.objectContaining({ status: 500, output: null, cost: null })]);
+});
+
 test("each try is a row under its request, and the refused one costs nothing", async () => {
   const gateway = await start([answerJson({ error: {} }, 503), whole]);
   await (await gateway.ask({})).json();

@@ -186,8 +186,7 @@ export class Delivery {
     const { promptTokens } = this.sendable.entrant.request.prefix;
     // What an upstream keeps to itself is not free. Unknown paths may have nothing that is counted in tokens.
     const isEstimable = wantsUsage && isOwnPath(path);
-    const unreported = () =>
-      isEstimable && isSuccess(record) ? counts.estimate(promptTokens, route.isGeneration) : undefined;
+    const unreported = () => (isEstimable ? counts.estimate(promptTokens, route.isGeneration) : undefined);
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
@@ -209,7 +208,8 @@ export class Delivery {
       },
       usage: counts.reader,
       onComplete: () => {
-        const whole = counts.whole() ?? unreported();
+        // An error costs nothing, whatever it reports.
+        const whole = isSuccess(record) ? (counts.whole() ?? unreported()) : undefined;
         if (whole !== undefined) record.usage = whole;
         watcher?.completing(record);
         const used = isCounted ? counts.usage() : undefined;
@@ -232,7 +232,7 @@ export class Delivery {
       record.outcome = result.kind;
       if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
       if (result.kind === "refused") record.status = result.status;
-      else if (result.kind !== "answered" && record.firstByteMs !== undefined) {
+      else if (result.kind !== "answered" && isSuccess(record)) {
         const cut = counts.cut(promptTokens);
         // A policy may have noted what it has passed on.
         if (cut !== undefined) record.usage ??= cut;
