@@ -7,9 +7,9 @@ import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { AnswerHead, AnswerSink } from "../answer.js";
 import { encodingOf, mediaTypeOf } from "../dialects/wire/encoding.js";
 import type { GatewayRequest } from "../request.js";
-import { type Findings, type Guard, guardText, refusal } from "./guard.js";
+import { type Findings, type Guard, guardTexts, refusal } from "./guard.js";
 import { GuardedEvents } from "./guarded-events.js";
-import { type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
+import { FoundTexts, type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
 
 /** A longer answer, or event, cannot be searched. */
 const MAX_BYTES = 32 * 1024 * 1024;
@@ -168,14 +168,10 @@ export class AnswerGuard implements AnswerSink {
 
   async #guarded(answer: Json): Promise<Json> {
     const { guards, findings } = this;
-    const texts: string[] = [];
-    mapAnswerTexts(answer, (text) => {
-      texts.push(text);
-      return text;
-    });
-    if (this.#checkers.length > 0) for (const text of texts) this.#texts.push(text);
-    const clean: string[] = [];
-    for (const text of texts) clean.push(await guardText(guards, "answer", text, findings));
+    const found = new FoundTexts();
+    mapAnswerTexts(answer, found.visit);
+    if (this.#checkers.length > 0) for (const text of found.texts) this.#texts.push(text);
+    const clean = await guardTexts(guards, "answer", found, findings);
     let at = 0;
     const changed = mapAnswerTexts(answer, () => clean[at++]!);
     return changed === answer ? answer : withoutSpelling(changed);
