@@ -2,7 +2,6 @@
  * The sink that applies guardrails to an answer. Events of a stream pass as soon as their texts are known to be clean; any other answer, and every answer
  * that a checker must see, is read to its end first.
  */
-import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { AnswerHead, AnswerSink } from "../answer.js";
 import { encodingOf, mediaTypeOf } from "../dialects/wire/encoding.js";
@@ -149,15 +148,18 @@ export class AnswerGuard implements AnswerSink {
   }
 
   async #finishWhole(body: Buffer): Promise<void> {
-    const status = this.#head?.status;
-    const headers: OutgoingHttpHeaders = this.#head?.headers ?? {};
-    const json = status === 200 ? objectIn(body) : undefined;
-    const isReadable =
-      json !== undefined || !(mediaTypeOf(headers).includes("json") || encodingOf(headers) !== undefined);
-    if (status === 200 && !isReadable) throw unreadable(undefined);
+    const { status = 0, headers = {} } = this.#head ?? {};
+    const json = objectIn(body);
     if (json === undefined) {
+      const type = mediaTypeOf(headers);
+      const isSearchable =
+        type.includes("json") || encodingOf(headers) !== undefined || this.request.route.isGeneration;
+      // An error says little, and what a proxy in between says of it is no answer of a model's.
+      if (status < 300 && isSearchable) throw unreadable(undefined);
+      const text = type.startsWith("text/") ? await this.#guarded({ text: body.toString("utf8") }) : undefined;
+      await this.#check();
       this.#start();
-      this.next.end(body);
+      this.next.end(text === undefined ? body : Buffer.from(String(text.text)));
       return;
     }
     const guarded = await this.#guarded(json);

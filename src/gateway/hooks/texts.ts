@@ -52,22 +52,6 @@ const FREE: ReadonlySet<string> = new Set([
   "json_schema",
 ]);
 
-/** Of a whole answer, or of the part of a stream's event that has whole texts. */
-const ANSWER_FIELDS: ReadonlySet<string> = new Set([
-  "choices",
-  "output",
-  "output_text",
-  "content",
-  "content_block",
-  "response",
-  "item",
-  "part",
-  "text",
-  "arguments",
-  "citation",
-  "results",
-]);
-
 /** Values that are no text, and must stay as they are. */
 const SKIPPED: ReadonlySet<string> = new Set([
   "role",
@@ -87,7 +71,6 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "audio",
   "data",
   "file_data",
-  "url",
   "signature",
   "encrypted_content",
   "cache_control",
@@ -96,8 +79,21 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "metadata",
 ]);
 
+/** Addresses of images and files. Those in an answer are shown to its reader. */
+const SKIPPED_IN_REQUESTS: ReadonlySet<string> = new Set(["url"]);
+
 /** An answer repeats its request's settings. */
-const SKIPPED_IN_ANSWERS: ReadonlySet<string> = new Set(["tools", "format"]);
+const SKIPPED_IN_ANSWERS: ReadonlySet<string> = new Set([
+  "tools",
+  "tool_choice",
+  "format",
+  "instructions",
+  "user",
+  "safety_identifier",
+  "prompt_cache_key",
+  "service_tier",
+  "system_fingerprint",
+]);
 
 /** Tokens of a text spell it once more. */
 const SPELLED: ReadonlySet<string> = new Set(["logprobs", "prompt_logprobs", "token_ids", "prompt_token_ids"]);
@@ -109,12 +105,13 @@ type VisitText = (text: string, list?: object) => string;
 
 /** @returns the same object if no text has changed */
 export function mapRequestTexts(body: Json, visit: VisitText): Json {
-  return new Walk(visit, undefined).fields(body, REQUEST_FIELDS);
+  return new Walk(visit, SKIPPED_IN_REQUESTS).fields(body, (name) => REQUEST_FIELDS.has(name));
 }
 
 /** @returns the same object if no text has changed */
 export function mapAnswerTexts(answer: Json, visit: VisitText): Json {
-  return new Walk(visit, SKIPPED_IN_ANSWERS).fields(answer, ANSWER_FIELDS);
+  const isSearched = (name: string): boolean => !(SKIPPED_IN_ANSWERS.has(name) || isSkipped(name, undefined));
+  return new Walk(visit, SKIPPED_IN_ANSWERS).fields(answer, isSearched);
 }
 
 /** All texts, in the order of their visits. */
@@ -154,11 +151,11 @@ function isTokenIds(value: unknown): boolean {
 class Walk {
   constructor(
     private readonly visit: VisitText,
-    private readonly skipped: ReadonlySet<string> | undefined,
+    private readonly skipped: ReadonlySet<string>,
   ) {}
 
-  fields(value: Json, fields: ReadonlySet<string>): Json {
-    return mapObject(value, (key, each) => (fields.has(key) ? this.#member(value, key, each, 0, false) : each));
+  fields(value: Json, isSearched: (name: string) => boolean): Json {
+    return mapObject(value, (key, each) => (isSearched(key) ? this.#member(value, key, each, 0, false) : each));
   }
 
   /** @param isFree the object's keys are not the API's, as in the input of a tool */
@@ -186,7 +183,7 @@ class Walk {
   #object(value: Json, depth: number, isFree: boolean, list?: object): Json {
     const { type } = value;
     const map = (key: string, each: unknown): unknown => {
-      if (!isFree && (isSkipped(key, type) || this.skipped?.has(key) === true)) return each;
+      if (!isFree && (isSkipped(key, type) || this.skipped.has(key))) return each;
       return this.#member(value, key, each, depth + 1, isFree, key === "text" ? list : undefined);
     };
     return mapObject(value, map, isFree ? (key) => (key === "" ? key : this.visit(key)) : undefined);
