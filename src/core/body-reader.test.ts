@@ -102,7 +102,13 @@ test("several at once each get their own", async () => {
 describe("marks are counted outside of strings", () => {
   test("commas of lists that hold integers and nothing else apart", () => {
     const text = '{"a\\",[":[1, -2 ,3],"b":{"c":1.5,"d":[[1,10],2,3],"e":[]},"f":[1]}';
-    expect(shapeOf(bytesOf(text))).toEqual({ isTooDeep: false, numMarks: 22, numIdCommas: 3, numEscapes: 1 });
+    expect(shapeOf(bytesOf(text))).toEqual({
+      isTooDeep: false,
+      numMarks: 22,
+      numMembers: 6,
+      numIdCommas: 3,
+      numEscapes: 1,
+    });
   });
 
   test.each([
@@ -128,5 +134,27 @@ describe("marks are counted outside of strings", () => {
     expect(numSeen({ a: [0.5, ...ones] })).toBe(MANY);
     expect(numSeen({ a: [...ones, 0.5, ...ones] })).toBe(3 + ones.length + 1);
     expect(numSeen({ a: [...ones, 5, ...ones] })).toBe(3 + 2 * ones.length);
+  });
+});
+
+describe("a member that occurs twice", () => {
+  const ids = JSON.stringify(Array.from({ length: MANY }, (_, i) => i));
+
+  test.each([
+    ["at the top", '{"model":"a","model":"b"}'],
+    ["by an escape", '{"model":"a","m\\u006fdel":"b"}'],
+    ["inside", '{"messages":[{"role":"user","content":"a","content":"b"}]}'],
+    ["called __proto__", '{"__proto__":{},"__proto__":{}}'],
+    ["in a large body", `{"model":"a","text":${JSON.stringify(LONG)},"model":"b"}`],
+    ["beside a long list of ids", `{"model":"a","prompt":${ids},"model":"b"}`],
+    ["as a long list of ids", `{"prompt":"a","prompt":${ids}}`],
+  ])("%s is refused", async (_, text) => {
+    const error = { code: "invalid_json", message: expect.stringContaining("got one twice") };
+    await expect(read(bytesOf(text))).rejects.toMatchObject(error);
+  });
+
+  test("is one in the same object only", async () => {
+    const body = { a: { a: [{ a: 1 }, { a: "a:a" }] }, __proto: 1, b: { a: null } };
+    expect((await read(bytesOf(body))).body).toEqual(body);
   });
 });

@@ -5,6 +5,7 @@
 import { type BodyOrigin, BodyQueue } from "./body-queue.js";
 import type { IdLists } from "./body-thread.js";
 import {
+  assertOnce,
   assertShape,
   type JsonObject,
   LARGE_BODY_BYTES,
@@ -29,15 +30,18 @@ export async function readBody(bytes: Uint8Array, origin: BodyOrigin): Promise<R
     const shape = shapeOf(bytes, MAX_JSON_MARKS);
     assertShape(shape);
     if (shape.numMarks <= MAX_JSON_MARKS) {
+      const body = objectOf(textOf(bytes), bytes.length);
+      assertOnce(body, shape.numMembers);
       return {
-        body: objectOf(textOf(bytes), bytes.length),
+        body,
         bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
       };
     }
   }
   const answer = await queue.read(bytes, origin);
-  const body = objectOf(answer.text, answer.bytes.length);
-  return { body: withLists(body, answer.lists), bytes: Buffer.from(answer.bytes.buffer) };
+  const body = withLists(objectOf(answer.text, answer.bytes.length), answer.lists);
+  assertOnce(body, answer.numMembers);
+  return { body, bytes: Buffer.from(answer.bytes.buffer) };
 }
 
 /** The lists where they were taken from. */

@@ -14,6 +14,8 @@ export interface LookedOver {
   /** JSON of few enough parts, without the lists. */
   readonly text: string;
   readonly lists: IdLists;
+  /** Members of all objects in the bytes, those that occur twice among them. */
+  readonly numMembers: number;
 }
 
 export type FromBodyThread =
@@ -27,18 +29,19 @@ export interface ToBodyThread {
 }
 
 /** @returns the text and the lists taken out of it. Throws the coded error of a faulty body. */
-function lookOver({ bytes, idField }: ToBodyThread): { readonly text: string; readonly lists: IdLists } {
+function lookOver({ bytes, idField }: ToBodyThread): Omit<LookedOver, "bytes"> {
   const shape = shapeOf(bytes, MAX_JSON_MARKS);
   assertShape(shape);
+  const { numMembers } = shape;
   const text = textOf(bytes);
-  if (shape.numMarks <= MAX_JSON_MARKS) return { text, lists: {} };
+  if (shape.numMarks <= MAX_JSON_MARKS) return { text, lists: {}, numMembers };
   const rest: Record<string, unknown> = { ...objectOf(text, bytes.length) };
   const list = idField === undefined ? undefined : idsOf(rest[idField]);
   if (idField === undefined || list === undefined) throw tooManyMarks();
   delete rest[idField];
   // Before the rest is written out: with another long list in it, that takes longer than all else.
   assertFewMarks(shape.numMarks - (list.ids.length - (list.lengths?.length ?? 1)));
-  return { text: JSON.stringify(rest), lists: { [idField]: list } };
+  return { text: JSON.stringify(rest), lists: { [idField]: list }, numMembers };
 }
 
 function idsOf(value: unknown): IdLists[string] | undefined {
@@ -61,12 +64,12 @@ const isIds = (value: unknown): value is number[] =>
 parentPort?.on("message", (message: ToBodyThread) => {
   const { bytes } = message;
   try {
-    const { text, lists } = lookOver(message);
+    const { text, lists, numMembers } = lookOver(message);
     const moved = Object.values(lists).flatMap(({ ids, lengths }) => [
       ids.buffer,
       ...(lengths ? [lengths.buffer] : []),
     ]);
-    const answer: FromBodyThread = { kind: "read", bytes, text, lists };
+    const answer: FromBodyThread = { kind: "read", bytes, text, lists, numMembers };
     parentPort!.postMessage(answer, [bytes.buffer, ...moved]);
   } catch (thrown) {
     const answer: FromBodyThread = { kind: "refused", error: errorToRecord(toMillraceError(thrown)) };

@@ -74,6 +74,8 @@ interface JsonShape {
   readonly isTooDeep: boolean;
   /** Commas, colons and opening brackets outside of strings. */
   readonly numMarks: number;
+  /** Of these, the colons: one for each member of an object. */
+  readonly numMembers: number;
   /** Of these, the commas in lists that hold integers and nothing else: they may be token ids. */
   readonly numIdCommas: number;
   /** Backslashes that begin an escape. */
@@ -84,7 +86,7 @@ interface JsonShape {
 export function shapeOf(bytes: Uint8Array, mostParts = Number.POSITIVE_INFINITY): JsonShape {
   /** At each depth, the commas of a list that has held nothing but integers; −1: the bracket is another's. */
   const idCommas = new Int32Array(MAX_JSON_DEPTH + 2).fill(-1);
-  let [depth, numMarks, numIdCommas, numEscapes, last] = [0, 0, 0, 0, 0];
+  let [depth, numMarks, numMembers, numIdCommas, numEscapes, last] = [0, 0, 0, 0, 0, 0];
   let isFraction = false;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]!;
@@ -111,18 +113,21 @@ export function shapeOf(bytes: Uint8Array, mostParts = Number.POSITIVE_INFINITY)
       }
       isFraction = false;
       if (!isComma && depth > 0) depth--;
-    } else if (byte === COLON) numMarks++;
+    } else if (byte === COLON) {
+      numMarks++;
+      numMembers++;
+    }
     // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
     else if ((byte | 0x20) === OPEN_BRACE) {
       numMarks++;
-      if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numIdCommas, numEscapes };
+      if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numMembers, numIdCommas, numEscapes };
       idCommas[depth] = byte === OPEN_BRACE ? -1 : 0;
       isFraction = false;
     } else if (byte === DOT || (byte | 0x20) === LETTER_E) isFraction = true;
     last = byte;
     if (numMarks - numIdCommas > mostParts) break;
   }
-  return { isTooDeep: false, numMarks, numIdCommas, numEscapes };
+  return { isTooDeep: false, numMarks, numMembers, numIdCommas, numEscapes };
 }
 
 /** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
@@ -199,6 +204,27 @@ export function objectOf(text: string, numBytes: number): JsonObject {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
   const got = Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`;
   throw new MillraceError("invalid_json", `expected a JSON object as body, got ${got}`);
+}
+
+/** Refuses JSON that has a member twice: two parsers may take two values of it. @param numMembers that the text has */
+export function assertOnce(body: JsonObject, numMembers: number): void {
+  if (countMembers(body) === numMembers) return;
+  throw new MillraceError("invalid_json", "expected each member of an object once, got one twice", {
+    hint: "Send each name once: servers disagree on which of two values counts.",
+  });
+}
+
+/** Nothing that has been parsed nests deeper than MAX_JSON_DEPTH. */
+function countMembers(value: unknown): number {
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const each of value) if (typeof each === "object") count += countMembers(each);
+    return count;
+  }
+  const values = Object.values(value);
+  for (const each of values) if (typeof each === "object") count += countMembers(each);
+  return count + values.length;
 }
 
 /** A body as it was read, as JSON again: its long lists of ids are Int32Arrays, which JSON would write otherwise. */

@@ -3,46 +3,21 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import fc from "fast-check";
-import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
+import { MAIL, post, rail, startGuarded, user } from "../../../test/helpers/guarded-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
-import { answerJson, type Behaviour, beginStream, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
-import { parseConfig } from "../config/read-config.js";
-import { createGuardrails } from "./hook-policies.js";
+import { answerJson, type Behaviour, beginStream } from "../../../test/helpers/stand-in.js";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-async function start(guardrails: string, behaviour: Behaviour = answerJson({})): Promise<TestFleet> {
-  const file = `models:\n  - {name: m, attach: [{url: "http://127.0.0.1:1"}]}\nhooks:\n  guardrails:\n${guardrails}`;
-  const config = parseConfig(file, "millrace.yaml", {});
-  const guardrailsPolicy = createGuardrails({
-    config: () => config,
-    models: { resolve: (name) => name },
-    logger: pino({ level: "silent" }),
-  });
-  const policies = guardrailsPolicy === undefined ? [] : [guardrailsPolicy];
-  const fleet = await startFleet([behaviour], { proxy: { policies } });
+async function start(guardrails: string, behaviour?: Behaviour) {
+  const fleet = await startGuarded(guardrails, behaviour);
   closing.push(() => fleet.stop());
   return fleet;
 }
-
-const rail = (action: string, more = "") => `    - {name: pii, find: [email, iban], action: ${action}${more}}\n`;
-const MAIL = "john@example.com";
-const user = (content: unknown) => [{ role: "user", content }];
-
-const post = async (fleet: TestFleet, path: string, body: object, init: RequestInit = {}) => {
-  const answer = await fleet.post(path, { model: "m", ...body }, init);
-  const text = await answer.text();
-  return {
-    status: answer.status,
-    headers: answer.headers,
-    text,
-    json: (text.startsWith("{") ? JSON.parse(text) : {}) as Json,
-  };
-};
 
 describe("requests", () => {
   const REQUESTS: readonly (readonly [string, string, (text: string) => object])[] = [
@@ -53,6 +28,50 @@ describe("requests", () => {
       "/v1/chat/completions",
       (text) => ({ messages: [{ role: "tool", tool_call_id: "c", content: text }] }),
     ],
+    ["a name", "/v1/chat/completions", (text) => ({ messages: [{ role: "user", name: text, content: "hi" }] })],
+    [
+      "a tool's description",
+      "/v1/chat/completions",
+      (text) => ({ messages: user("hi"), tools: [{ type: "function", function: { name: "f", description: text } }] }),
+    ],
+    [
+      "a tool's schema",
+      "/v1/messages",
+      (text) => ({
+        max_tokens: 1,
+        messages: user("hi"),
+        tools: [{ name: "f", input_schema: { type: "object", properties: { a: { enum: [text] } } } }],
+      }),
+    ],
+    [
+      "arguments of a template",
+      "/v1/chat/completions",
+      (text) => ({ messages: user("hi"), chat_template_kwargs: { a: text } }),
+    ],
+    [
+      "a key of a schema",
+      "/v1/messages",
+      (text) => ({
+        max_tokens: 1,
+        messages: user("hi"),
+        tools: [{ name: "f", input_schema: { type: "object", properties: { [text]: {} } } }],
+      }),
+    ],
+    [
+      "a schema for the answer",
+      "/v1/chat/completions",
+      (text) => ({
+        messages: user("hi"),
+        response_format: { type: "json_schema", json_schema: { name: "a", schema: { description: text } } },
+      }),
+    ],
+    [
+      "a format for the answer",
+      "/v1/responses",
+      (text) => ({ input: "hi", text: { format: { type: "json_schema", description: text } } }),
+    ],
+    ["strings to stop at", "/v1/chat/completions", (text) => ({ messages: user("hi"), stop: [text] })],
+    ["choices", "/v1/chat/completions", (text) => ({ messages: user("hi"), guided_choice: ["a", text] })],
     ["completions", "/v1/completions", (text) => ({ prompt: ["a", text] })],
     ["responses", "/v1/responses", (text) => ({ input: text, instructions: "be kind" })],
     ["responses in items", "/v1/responses", (text) => ({ input: user([{ type: "input_text", text }]) })],
@@ -348,7 +367,7 @@ describe("whole answers", () => {
     fleet.standIns[0]!.behave = (_, outgoing) => {
       outgoing.writeHead(200, { "Content-Encoding": "gzip", "Content-Type": "application/octet-stream" }).end("x");
     };
-    expect((await post(fleet, "/v1/completions", { prompt: "hi" })).json.error?.code).toBe("guardrail_failed");
+    expect((await post(fleet, "/v1/completions", { prompt: "hi" })).json.error?.code).toBe("upstream_failed");
   });
 });
 

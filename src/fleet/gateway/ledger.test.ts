@@ -160,6 +160,29 @@ test("a stream is asked for its usage, and only a client that asked too gets it"
   expect((await page(gateway)).map(({ cost, stream }) => [cost, stream])).toEqual(Array(3).fill([COST, true]));
 });
 
+test("an answer that reports no counts costs an estimate, and is marked so", async () => {
+  const silent = answerJson({ choices: [{ message: { content: "x".repeat(400) } }] });
+  const gateway = await start([silent]);
+  const answer = await gateway.ask({});
+  expect(Number(answer.headers.get("x-millrace-cost"))).toBeGreaterThan(0);
+  await answer.json();
+  const [attempt] = (await page(gateway))[0]!.attempts;
+  expect(attempt).toMatchObject({ outcome: "answered", estimated: true });
+  expect(attempt.output).toBeGreaterThanOrEqual(100);
+  expect(attempt.output).toBeLessThan(130);
+});
+
+test("an error costs nothing, even one that reports counts", async () => {
+  const failed = { error: { message: "no" }, usage: { prompt_tokens: 1000, completion_tokens: 10 } };
+  const gateway = await start([answerJson(failed, 500)]);
+  const answer = await gateway.ask({});
+  expect([answer.status, answer.headers.get("x-millrace-cost")]).toEqual([500, "0.000000000"]);
+  await answer.json();
+  const row = (await page(gateway))[0]!;
+  expect(row).toMatchObject({ outcome: "answered", status: 500, cost: "0.000000000" });
+  expect(row.attempts).toEqual([expect.objectContaining({ status: 500, output: null, cost: null })]);
+});
+
 test("each try is a row under its request, and the refused one costs nothing", async () => {
   const gateway = await start([answerJson({ error: {} }, 503), whole]);
   await (await gateway.ask({})).json();

@@ -20,6 +20,11 @@ export class AnswerCounts {
     return this.translation === undefined ? this.reader?.counts() : this.translation.counts();
   }
 
+  /** Of a whole answer that reports nothing. @param promptTokens as the router counted or estimated them */
+  estimate(promptTokens: number, isGeneration: boolean): TokenCounts | undefined {
+    return this.reader?.estimateWhole(promptTokens, isGeneration);
+  }
+
   /** For observers. */
   usage(): TokenUsage | undefined {
     if (this.translation === undefined) return this.reader?.read();

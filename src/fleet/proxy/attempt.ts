@@ -6,6 +6,7 @@ import type { AnswerSink } from "../../gateway/answer.js";
 import type { UsageReader } from "../../gateway/api/usage.js";
 import { WholeEvents } from "../../gateway/api/whole-events.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
+import { encodingOf, mediaTypeOf } from "../../gateway/dialects/wire/encoding.js";
 import { answerHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
 
@@ -23,7 +24,7 @@ export interface Refused {
   readonly error: MillraceError;
   /**
    * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network failure; late: the first byte exceeded its
-   * time limit; forsaken: the instance became suspect or failed while another was ready; malformed: a provider's answer could not be read.
+   * time limit; forsaken: the instance became suspect or failed while another was ready; malformed: the answer could not be read.
    */
   readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken" | "malformed";
   readonly status: number | undefined;
@@ -120,7 +121,16 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (translation !== undefined) {
       translation.begin(status, headers);
       this.#checkTranslation();
-    } else if (isEventStream(headers)) this.#events = new WholeEvents();
+      return;
+    }
+    const encoding = encodingOf(headers);
+    if (encoding !== undefined) {
+      // Its tokens cannot be counted, its texts not searched, and a stream of it not end with an event of ours.
+      this.#fail(this.#failure(`one in the encoding ${JSON.stringify(encoding.slice(0, 20))}`), "malformed");
+      this.#abort();
+      return;
+    }
+    if (mediaTypeOf(headers).startsWith("text/event-stream")) this.#events = new WholeEvents();
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -260,9 +270,4 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #abort(): void {
     this.#controller?.abort(new Error("no longer wanted"));
   }
-}
-
-/** Whether the answer is an uncompressed event stream: a compressed one can neither be cut between events nor end with an event of ours. */
-function isEventStream(headers: IncomingHttpHeaders): boolean {
-  return headers["content-type"]?.startsWith("text/event-stream") === true && headers["content-encoding"] === undefined;
 }

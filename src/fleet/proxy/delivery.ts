@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
+import { isOwnPath } from "../../gateway/api/routes.js";
 import { rateLimitsOf, retryDelayOf } from "../../gateway/dialects/wire/rate-limits.js";
 import type { AttemptRecord } from "../../gateway/usage/record.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
@@ -182,6 +183,10 @@ export class Delivery {
     const isCounted = route.isGeneration || path.endsWith("/embeddings");
     const isUsed = wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
     const counts = new AnswerCounts(isUsed, translation);
+    const { promptTokens } = this.sendable.entrant.request.prefix;
+    // What an upstream keeps to itself is not free. Unknown paths may have nothing that is counted in tokens.
+    const isEstimable = wantsUsage && isOwnPath(path);
+    const unreported = () => (isEstimable ? counts.estimate(promptTokens, route.isGeneration) : undefined);
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
@@ -203,7 +208,8 @@ export class Delivery {
       },
       usage: counts.reader,
       onComplete: () => {
-        const whole = counts.whole();
+        // An error costs nothing, whatever it reports.
+        const whole = isSuccess(record) ? (counts.whole() ?? unreported()) : undefined;
         if (whole !== undefined) record.usage = whole;
         watcher?.completing(record);
         const used = isCounted ? counts.usage() : undefined;
@@ -226,8 +232,8 @@ export class Delivery {
       record.outcome = result.kind;
       if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
       if (result.kind === "refused") record.status = result.status;
-      else if (result.kind !== "answered" && record.firstByteMs !== undefined) {
-        const cut = counts.cut(this.sendable.entrant.request.prefix.promptTokens);
+      else if (result.kind !== "answered" && isSuccess(record)) {
+        const cut = counts.cut(promptTokens);
         // A policy may have noted what it has passed on.
         if (cut !== undefined) record.usage ??= cut;
       }
@@ -273,6 +279,8 @@ export class Delivery {
     return this.#drawnSeed;
   }
 }
+
+const isSuccess = ({ status = 0 }: AttemptRecord): boolean => status >= 200 && status < 300;
 
 /** Tells the router what a provider's answer says of its key's limits. Google says it in the body of a refusal. */
 function limitListeners(lease: Lease): Pick<AttemptContext, "onHead" | "onRefusalBody"> {

@@ -208,3 +208,11 @@ test.each<[string, number | undefined, readonly string[]]>([
   const own = { first: 0, patient: 5, urgent: 1 } as Readonly<Record<string, number>>;
   for (const { body } of standIns[0]!.received) expect(body.priority).toBe(own[String(body.user)]);
 });
+
+test("a field in another case, which an upstream might read as the field, is refused and not sent", async () => {
+  const { post, standIns } = await start(ok);
+  const response = await post(PATH, { ...request, MAX_TOKENS: 9 });
+  expect(response.status).toBe(400);
+  expect((await response.json()) as object).toMatchObject({ error: { code: "unknown_field", param: "MAX_TOKENS" } });
+  expect(standIns[0]!.received).toHaveLength(0);
+});

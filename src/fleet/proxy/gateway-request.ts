@@ -1,5 +1,6 @@
 /** Makes the request that policies see, whoever asks: a client, or the gateway itself. */
 import type { IncomingHttpHeaders } from "node:http";
+import { assertMemberNames } from "../../gateway/api/member-names.js";
 import type { Route } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";
 import { DEAF_OBSERVER, type RequestObserver } from "../../gateway/observer.js";
@@ -24,9 +25,10 @@ interface RequestParts {
   readonly record?: RequestRecord | undefined;
 }
 
-/** Throws model_not_found if the request names no model of the fleet. */
+/** Throws model_not_found if the request names no model of the fleet, and unknown_field for a field that is spelled in another case. */
 export function gatewayRequest(options: ProxyOptions, parts: RequestParts): GatewayRequest {
   const { id, path, headers, body, caller } = parts;
+  assertMemberNames(body);
   const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
   const isStream = body.stream === true;
   const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };

@@ -17,7 +17,7 @@ const HOP_BY_HOP = [
   "upgrade",
 ];
 
-/** Headers that the proxy sets itself or drops. Without accept-encoding no stream is compressed, so an error event of ours can end it. */
+/** Headers that the proxy sets itself or drops. */
 const NOT_SENT = new Set([
   ...HOP_BY_HOP,
   "host",
@@ -62,7 +62,8 @@ export function requestHeaders(
 ): string[] {
   const named = connectionNames(headers);
   const dropsKeys = isKeyHidden || target.apiKey !== undefined || upstream.engine === "openai";
-  const sent = ["x-request-id", requestId, "user-agent", "millrace"];
+  // What is compressed can neither be counted nor searched, and no event of ours can end it.
+  const sent = ["x-request-id", requestId, "user-agent", "millrace", "accept-encoding", "identity"];
   for (const name in headers) {
     if (NOT_SENT.has(name) || named.includes(name) || (dropsKeys && CREDENTIALS.has(name))) continue;
     if (name === "traceparent" && traceparent !== undefined) continue;

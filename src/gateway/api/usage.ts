@@ -16,6 +16,10 @@ const MEMBER = '"usage';
 /** The first event of a stream of Anthropic's, behind comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
 const EVENT_END = "\n\n";
+/** Typical of English, code and JSON. */
+const BYTES_PER_TOKEN = 4;
+/** An event of one token is smaller, even with the log-probabilities of others: what is beyond it is taken for text. */
+const EVENT_BYTES = 4096;
 
 export class UsageReader {
   /** Chunks of the beginning and of the end. */
@@ -24,11 +28,13 @@ export class UsageReader {
   #headBytes = 0;
   #tailBytes = 0;
   #numEvents = 0;
+  #numBytes = 0;
   /** What has been read of the chunks so far. */
   #known: { readonly usage: ReportedUsage | undefined } | undefined;
 
   push(chunk: Buffer): void {
     this.#known = undefined;
+    this.#numBytes += chunk.length;
     if (this.#headBytes < KEPT_BYTES) {
       this.#head.push(chunk.length > KEPT_BYTES ? chunk.subarray(0, KEPT_BYTES) : chunk);
       this.#headBytes += chunk.length;
@@ -82,6 +88,17 @@ export class UsageReader {
       reasoning: reported?.reasoning ?? 0,
       isEstimated: true,
     };
+  }
+
+  /**
+   * The counts of a complete answer that reports none. A stream that was not recognised as one is counted by its bytes, like any other answer.
+   * @param isGeneration the answer has tokens that were made
+   */
+  estimateWhole(promptTokens: number, isGeneration: boolean): TokenCounts {
+    const estimate = this.estimate(promptTokens, undefined);
+    if (!isGeneration) return { ...estimate, output: 0 };
+    const textBytes = this.#numBytes - this.#numEvents * EVENT_BYTES;
+    return { ...estimate, output: Math.max(estimate.output, Math.ceil(textBytes / BYTES_PER_TOKEN)) };
   }
 
   #reported(): ReportedUsage | undefined {

@@ -140,6 +140,13 @@ export function noteCut({ request, promptTokens, priced }: Admission, delivered:
   }
 }
 
+/** Notes what a complete stream that reports nothing has cost, from its texts. @param delivered undefined: it is no stream that is counted */
+export function noteUnreported({ request, priced }: Admission, delivered: TokenCounts | undefined): void {
+  const last = request.record.attempts.at(-1);
+  if (last?.outcome !== "answered" || last.usage?.isEstimated !== true) return;
+  note(last, delivered, priced);
+}
+
 const NOTHING: TokenCounts = { fresh: 0, cacheRead: 0, cacheWrite: 0, output: 0, reasoning: 0 };
 
 function note(attempt: AttemptRecord, usage: TokenCounts | undefined, priced: Priced | undefined): void {

@@ -42,6 +42,21 @@ describe("a budget", () => {
     expect(await spent(budget)).toBe(42);
   });
 
+  test("is charged an estimate where an answer reports nothing", async () => {
+    const budget = dayBudget(100_000);
+    const { post, spent } = await start(answerJson({ choices: [{ message: { content: "x".repeat(4_000) } }] }), {
+      scopes: [budget],
+    });
+    expect((await post(CHAT, { ...ask, messages: [{ role: "user", content: "y".repeat(400) }] })).status).toBe(200);
+    const used = await spent(budget);
+    expect(used).toBeGreaterThan(1_100);
+    expect(used).toBeLessThan(1_250);
+    expect((await post("/tokenize", { model: "m", prompt: "x" })).status).toBe(200);
+    expect((await post("/v1/embeddings", { model: "m", input: "x".repeat(400) })).status).toBe(200);
+    // The prompt alone: vectors are no tokens.
+    expect((await spent(budget)) - used).toBeLessThan(150);
+  });
+
   test("bounds an answer that is not streamed by what it pays", async () => {
     const budget = dayBudget(2_000);
     const { post, standIns, spent } = await start(whole(30, 12), { scopes: [budget] });

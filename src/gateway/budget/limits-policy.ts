@@ -18,7 +18,16 @@ import type { Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
 import type { RequestRecord } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
-import { type Admission, admit, chargeOf, noteCut, subjectOf, tokensOf, wholeTokens } from "./admission.js";
+import {
+  type Admission,
+  admit,
+  chargeOf,
+  noteCut,
+  noteUnreported,
+  subjectOf,
+  tokensOf,
+  wholeTokens,
+} from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim } from "./claims.js";
 import { boundedFields, isBounded } from "./estimate.js";
@@ -260,6 +269,7 @@ export class LimitsPolicy implements Policy {
       });
       const ending = await next(asked, metered);
       await metered.whenOver;
+      noteUnreported(admission, metered.delivered);
       return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
     } finally {
       endWatch();

@@ -165,6 +165,29 @@ describe("a stream", () => {
     expect(standIns[0]!.received[1]!.body.max_completion_tokens).toBeLessThan(100_000);
   });
 
+  test("that ends without a report is charged what its texts are", async () => {
+    const budget = dayBudget(100_000);
+    const behaviour: Behaviour = (_, outgoing) => {
+      beginStream(outgoing);
+      outgoing.write(sse({ choices: [{ index: 0, delta: { content: "x".repeat(2_000) } }] }));
+      outgoing.end(sse("[DONE]"));
+    };
+    const { post, spent } = await start(behaviour, { scopes: [budget] });
+    await (await post(CHAT, streamed)).text();
+    expect(await spent(budget)).toBeGreaterThanOrEqual(500);
+  });
+
+  test("that comes under another type is charged what its bytes are", async () => {
+    const budget = dayBudget(100_000);
+    const behaviour: Behaviour = (_, outgoing) => {
+      outgoing.writeHead(200, { "Content-Type": "text/plain" });
+      outgoing.end(sse({ choices: [{ index: 0, delta: { content: "x".repeat(2_000) } }] }));
+    };
+    const { post, spent } = await start(behaviour, { scopes: [budget] });
+    await (await post(CHAT, streamed)).text();
+    expect(await spent(budget)).toBeGreaterThanOrEqual(500);
+  });
+
   test("of Anthropic's API is cut at its budget, too", async () => {
     const budget = dayBudget(1_200);
     const behaviour: Behaviour = (_, outgoing) => {

@@ -13,6 +13,7 @@ import { DROPPED_HEADER } from "./conversation/losses.js";
 import { type ClientDialect, clientErrorBody, clientStatus, readProviderError } from "./provider-error.js";
 import { FrameReader } from "./wire/aws-frames.js";
 import { ByteList } from "./wire/byte-list.js";
+import { encodingOf, mediaTypeOf } from "./wire/encoding.js";
 import { retryDelayOf } from "./wire/rate-limits.js";
 import type { Redactor } from "./wire/redact.js";
 import { EventReader } from "./wire/sse.js";
@@ -147,9 +148,10 @@ export class Translation {
   }
 
   #modeOf(status: number, headers: IncomingHttpHeaders): Mode {
-    const { "content-type": type = "", "content-encoding": encoding } = headers;
+    const encoding = encodingOf(headers);
+    const type = mediaTypeOf(headers);
     // The gateway asks for none, and it follows no redirect: the next host must not get the key.
-    if (encoding !== undefined && encoding !== "identity") {
+    if (encoding !== undefined) {
       throw this.#unexpected(`the encoding ${JSON.stringify(encoding.slice(0, 20))}`);
     }
     if (status < 200 || (status >= 300 && status < 400)) throw this.#unexpected(`status ${status}`);

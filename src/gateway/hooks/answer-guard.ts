@@ -2,13 +2,13 @@
  * The sink that applies guardrails to an answer. Events of a stream pass as soon as their texts are known to be clean; any other answer, and every answer
  * that a checker must see, is read to its end first.
  */
-import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { AnswerHead, AnswerSink } from "../answer.js";
+import { encodingOf, mediaTypeOf } from "../dialects/wire/encoding.js";
 import type { GatewayRequest } from "../request.js";
-import { type Findings, type Guard, guardText, refusal } from "./guard.js";
+import { type Findings, type Guard, guardTexts, refusal } from "./guard.js";
 import { GuardedEvents } from "./guarded-events.js";
-import { type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
+import { FoundTexts, type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
 
 /** A longer answer, or event, cannot be searched. */
 const MAX_BYTES = 32 * 1024 * 1024;
@@ -148,15 +148,18 @@ export class AnswerGuard implements AnswerSink {
   }
 
   async #finishWhole(body: Buffer): Promise<void> {
-    const status = this.#head?.status;
-    const headers: OutgoingHttpHeaders = this.#head?.headers ?? {};
-    const json = status === 200 ? objectIn(body) : undefined;
-    const isReadable =
-      json !== undefined || !(isJson(headers["content-type"]) || isEncoded(headers["content-encoding"]));
-    if (status === 200 && !isReadable) throw unreadable(undefined);
+    const { status = 0, headers = {} } = this.#head ?? {};
+    const json = objectIn(body);
     if (json === undefined) {
+      const type = mediaTypeOf(headers);
+      const isSearchable =
+        type.includes("json") || encodingOf(headers) !== undefined || this.request.route.isGeneration;
+      // An error says little, and what a proxy in between says of it is no answer of a model's.
+      if (status < 300 && isSearchable) throw unreadable(undefined);
+      const text = type.startsWith("text/") ? await this.#guarded({ text: body.toString("utf8") }) : undefined;
+      await this.#check();
       this.#start();
-      this.next.end(body);
+      this.next.end(text === undefined ? body : Buffer.from(String(text.text)));
       return;
     }
     const guarded = await this.#guarded(json);
@@ -167,14 +170,10 @@ export class AnswerGuard implements AnswerSink {
 
   async #guarded(answer: Json): Promise<Json> {
     const { guards, findings } = this;
-    const texts: string[] = [];
-    mapAnswerTexts(answer, (text) => {
-      texts.push(text);
-      return text;
-    });
-    if (this.#checkers.length > 0) for (const text of texts) this.#texts.push(text);
-    const clean: string[] = [];
-    for (const text of texts) clean.push(await guardText(guards, "answer", text, findings));
+    const found = new FoundTexts();
+    mapAnswerTexts(answer, found.visit);
+    if (this.#checkers.length > 0) for (const text of found.texts) this.#texts.push(text);
+    const clean = await guardTexts(guards, "answer", found, findings);
     let at = 0;
     const changed = mapAnswerTexts(answer, () => clean[at++]!);
     return changed === answer ? answer : withoutSpelling(changed);
@@ -274,10 +273,6 @@ function lastEventEnd(text: string): number {
   const ends = [text.lastIndexOf("\n\n") + 2, text.lastIndexOf("\n\r\n") + 3];
   return Math.max(ends[0]! > 1 ? ends[0]! : 0, ends[1]! > 2 ? ends[1]! : 0);
 }
-
-const isJson = (type: unknown): boolean => String(type ?? "").includes("json");
-
-const isEncoded = (encoding: unknown): boolean => encoding !== undefined && encoding !== "identity";
 
 function objectIn(body: Buffer): Json | undefined {
   try {

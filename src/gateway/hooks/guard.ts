@@ -3,8 +3,9 @@ import { MillraceError } from "../../core/errors.js";
 import type { Checker } from "./checker.js";
 import { PatternScan } from "./pattern-scan.js";
 import type { PatternSet } from "./pattern-set.js";
-import { redactText, TextRedactor } from "./redactor.js";
+import { redactTexts, TextRedactor } from "./redactor.js";
 import type { Stage } from "./stage.js";
+import type { FoundTexts } from "./texts.js";
 
 export const ACTIONS = ["refuse", "redact", "flag"] as const;
 type Action = (typeof ACTIONS)[number];
@@ -44,20 +45,26 @@ export function refusal({ name }: Guard, stage: Stage, what: string): MillraceEr
   return new MillraceError("guardrail_refused", message, { hint: `the guardrail ${name} of the gateway refuses it` });
 }
 
-/** A text with the patterns of guardrails applied, one after the other. Throws guardrail_refused. */
-export async function guardText(
+/** Texts with the patterns of guardrails applied, one after the other. Those of one list are read as one text. Throws guardrail_refused. */
+export async function guardTexts(
   guards: readonly Guard[],
   stage: Stage,
-  text: string,
+  found: FoundTexts,
   findings: Findings,
-): Promise<string> {
-  let current = text;
-  for (const guard of guards) {
-    if (guard.patterns === undefined) continue;
-    const redacted = await redactText(guard.patterns, current, (what) => note(guard, stage, what, findings));
-    if (guard.action === "redact") current = redacted;
+): Promise<readonly string[]> {
+  const clean: string[] = [];
+  for (const indices of found.groups) {
+    let current: readonly string[] = indices.map((index) => found.texts[index]!);
+    for (const guard of guards) {
+      if (guard.patterns === undefined) continue;
+      const redacted = await redactTexts(guard.patterns, current, (what) => note(guard, stage, what, findings));
+      if (guard.action === "redact") current = redacted;
+    }
+    indices.forEach((index, i) => {
+      clean[index] = current[i]!;
+    });
   }
-  return current;
+  return clean;
 }
 
 function note(guard: Guard, stage: Stage, what: string, findings: Findings): void {

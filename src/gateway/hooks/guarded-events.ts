@@ -15,8 +15,8 @@ interface Delta {
 
 interface Channel {
   readonly guarded: GuardedText;
-  /** The last event of the channel, as a form for an event of ours. */
-  form: { readonly head: string; readonly data: Json; readonly delta: Delta };
+  /** The last event of the channel, without its deltas, as a form for an event of ours. Undefined while the first is read. */
+  form: { readonly head: string; readonly data: Json; readonly delta: Delta } | undefined;
 }
 
 /** More than any answer has; further ones are refused rather than let through. */
@@ -43,15 +43,15 @@ export class GuardedEvents {
   /** @param event one event, with the empty line at its end @returns what to send. Throws guardrail_refused and guardrail_failed */
   push(event: string): string {
     const { head, json } = partsOf(event);
-    if (json === undefined || json === "") return event;
-    if (json.trim() === "[DONE]") return this.#close("") + event;
+    if (json === undefined || json === "") return head === "" ? "" : `${head}\n`;
+    if (json.trim() === "[DONE]") return `${this.#close("")}${head}data: [DONE]\n\n`;
     let data = JSON.parse(json) as Json;
-    if (typeof data !== "object" || data === null) return event;
+    if (typeof data !== "object" || data === null || Array.isArray(data)) throw new SyntaxError("expected an object");
     if (this.hidesSpelling) data = withoutSpelling(data);
     const deltas = deltasIn(data);
     for (const delta of deltas) {
       if (this.keepsTexts) this.#keep(delta);
-      const channel = this.#channelOf(delta, head, data);
+      const channel = this.#channelOf(delta);
       data = delta.with(data, channel.guarded.push(delta.text));
     }
     let before = "";
@@ -65,8 +65,26 @@ export class GuardedEvents {
       }
       before += this.#close(prefix);
     }
-    if (deltas.length === 0) data = mapAnswerTexts(data, (text) => this.#whole(text));
-    return before + this.#written(head, data);
+    return before + this.#written(head, this.#others(head, data, deltas));
+  }
+
+  /** The event with its other texts searched, such as annotations: each comes whole. */
+  #others(head: string, data: Json, deltas: readonly Delta[]): Json {
+    const shown = deltas.map((delta) => shownText(delta, data));
+    const bare = deltas.reduce((event, delta) => delta.with(event, ""), data);
+    const repeats = repeatsTexts(data);
+    let hasOthers = false;
+    const clean = mapAnswerTexts(bare, (text) => {
+      hasOthers = true;
+      if (this.keepsTexts && !repeats) this.#keep({ channel: "others", text: `${text}\n` });
+      return this.#whole(text);
+    });
+    // What is held back follows in an event that repeats no other texts, where there is one.
+    for (const delta of deltas) {
+      const channel = this.#channels.get(delta.channel);
+      if (channel !== undefined && !(hasOthers && channel.form)) channel.form = { head, data: clean, delta };
+    }
+    return deltas.reduce((event, delta, i) => delta.with(event, shown[i]!), clean);
   }
 
   /** What is still held, where a stream ends without saying so. */
@@ -74,21 +92,17 @@ export class GuardedEvents {
     return this.#close("");
   }
 
-  #channelOf(delta: Delta, head: string, data: Json): Channel {
+  #channelOf(delta: Delta): Channel {
     const known = this.#channels.get(delta.channel);
-    const form = { head, data, delta };
-    if (known !== undefined) {
-      known.form = form;
-      return known;
-    }
+    if (known !== undefined) return known;
     if (this.#channels.size >= MAX_CHANNELS)
       throw new Error(`expected at most ${MAX_CHANNELS} texts in a stream, got more`);
-    const channel = { guarded: new GuardedText(this.guards, "answer", this.findings), form };
+    const channel = { guarded: new GuardedText(this.guards, "answer", this.findings), form: undefined };
     this.#channels.set(delta.channel, channel);
     return channel;
   }
 
-  #keep({ channel, text }: Delta): void {
+  #keep({ channel, text }: Pick<Delta, "channel" | "text">): void {
     const parts = this.#kept.get(channel) ?? [];
     parts.push(text);
     this.#kept.set(channel, parts);
@@ -100,7 +114,7 @@ export class GuardedEvents {
       if (!name.startsWith(prefix)) continue;
       this.#channels.delete(name);
       const rest = guarded.end();
-      if (rest !== "") events += this.#written(form.head, form.delta.with(form.data, rest));
+      if (rest !== "" && form !== undefined) events += this.#written(form.head, form.delta.with(form.data, rest));
     }
     return events;
   }
@@ -121,13 +135,20 @@ export class GuardedEvents {
   }
 }
 
+/** Lines that clients heed, beside those of data. A comment keeps a connection alive, and what else it says is for nobody. */
+const KEPT_LINE = /^(?:(?:event|id): ?[\w.:-]{0,128}|retry: ?\d{1,9}|:)$/;
+
 /** The lines of an event without its data, and its data. */
 function partsOf(event: string): { readonly head: string; readonly json: string | undefined } {
   const head: string[] = [];
   const data: string[] = [];
   for (const line of event.split(/\r?\n/)) {
     if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
-    else if (line !== "") head.push(`${line}\n`);
+    else if (line === "data") data.push("");
+    else {
+      const kept = line.startsWith(":") ? ":" : line;
+      if (KEPT_LINE.test(kept)) head.push(`${kept}\n`);
+    }
   }
   return { head: head.join(""), json: data.length === 0 ? undefined : data.join("\n") };
 }
@@ -229,6 +250,11 @@ function endsIn(data: Json): readonly string[] {
   if (type === "response.output_item.done") return [`${String(data.output_index).slice(0, 16)}:`];
   if (type.endsWith(".done")) return [responseChannel(data, type.replace(/\.done$/, ".delta"))];
   return ["response.completed", "response.incomplete", "response.failed"].includes(type) ? [""] : [];
+}
+
+/** Whether all texts of an event of /v1/responses have come before. */
+function repeatsTexts({ type }: Json): boolean {
+  return typeof type === "string" && /^response\.(?:.*\.done|completed|incomplete|failed)$/.test(type);
 }
 
 /** The texts of a stream's beginning, by channel; the text alone if there is one. */

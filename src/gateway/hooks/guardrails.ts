@@ -5,9 +5,9 @@ import { HeaderSink } from "../answer.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import { AnswerGuard, checkTexts, FLAGS_HEADER } from "./answer-guard.js";
-import { Findings, type Guard, guardText } from "./guard.js";
+import { Findings, type Guard, guardTexts } from "./guard.js";
 import type { Stage } from "./stage.js";
-import { hasTokenIds, mapRequestTexts } from "./texts.js";
+import { FoundTexts, hasTokenIds, mapRequestTexts } from "./texts.js";
 
 interface GuardrailsOptions {
   /** From the first to look to the last. */
@@ -78,13 +78,9 @@ async function guardRequest(
       hint: "a guardrail of the gateway must be able to read it",
     });
   }
-  const texts: string[] = [];
-  mapRequestTexts(body, (text) => {
-    texts.push(text);
-    return text;
-  });
-  const clean: string[] = [];
-  for (const text of texts) clean.push(await guardText(guards, "request", text, findings));
+  const found = new FoundTexts();
+  mapRequestTexts(body, found.visit);
+  const clean = await guardTexts(guards, "request", found, findings);
   const checkers = guards.filter(({ checker }) => checker !== undefined);
   if (checkers.length > 0) await checkTexts(checkers, "request", clean, request, findings);
   let at = 0;

@@ -3,12 +3,12 @@ import { describe, expect, test } from "vitest";
 import { MAX_MATCH_LENGTH } from "./pattern-scan.js";
 import { compilePatterns, type PatternSource } from "./pattern-set.js";
 import { isCardNumber, isIban, PERSONAL_DATA, personalDataPatterns } from "./personal-data.js";
-import { redactText, TextRedactor } from "./redactor.js";
+import { redactTexts, TextRedactor } from "./redactor.js";
 
 const PERSONAL = compilePatterns(personalDataPatterns(PERSONAL_DATA));
 
 async function redacted(text: string, patterns = PERSONAL): Promise<string> {
-  return await redactText(patterns, text, () => {});
+  return (await redactTexts(patterns, [text], () => {}))[0]!;
 }
 
 describe("personal data", () => {
@@ -53,6 +53,25 @@ describe("personal data", () => {
       expect([isCardNumber(card), wrong(card, isCardNumber)]).toEqual([true, []]);
     }
   });
+});
+
+test("what lies in several texts is replaced where it begins, whatever the cuts", async () => {
+  const names: string[] = [];
+  const parts = ["to jo", "hn@exa", "mple.com", ", and 10.0.", "0.255"];
+  expect(await redactTexts(PERSONAL, parts, (name) => names.push(name))).toEqual([
+    "to [email]",
+    " ",
+    " ",
+    ", and [ip]",
+    " ",
+  ]);
+  expect(names).toEqual(["email", "ip"]);
+  expect(await redactTexts(PERSONAL, ["a", "", "b"], () => {})).toEqual(["a", "", "b"]);
+  const text = "x john@example.com y 10.0.0.255 z";
+  for (let at = 1; at < text.length; at++) {
+    const cut = await redactTexts(PERSONAL, [text.slice(0, at), text.slice(at)], () => {});
+    expect(cut.join("").replaceAll(/ +$/g, "")).toBe("x [email] y [ip] z");
+  }
 });
 
 /** Pieces of a text at any cuts. */

@@ -19,10 +19,11 @@ export class TextRedactor {
   #held = "";
   #heldFrom = 0;
 
-  /** @param found gets the name of each match */
+  /** @param found gets the name of each match @param cut gets the ends of what is replaced, and by what */
   constructor(
     patterns: PatternSet,
     private readonly found: (name: string) => void,
+    private readonly cut?: (start: number, end: number, label: string) => void,
   ) {
     this.#scan = new PatternScan(patterns);
   }
@@ -61,7 +62,9 @@ export class TextRedactor {
     let from = this.#heldFrom;
     for (const { start, end, name, isContinued } of this.#scan.take(until)) {
       // Part of a chain of matches may be gone already.
-      text += `${this.#held.slice(from - this.#heldFrom, Math.max(start, from) - this.#heldFrom)}${isContinued ? "" : labelOf(name)}`;
+      const label = isContinued ? "" : labelOf(name);
+      text += this.#held.slice(from - this.#heldFrom, Math.max(start, from) - this.#heldFrom) + label;
+      this.cut?.(Math.max(start, from), Math.max(end, from), label);
       from = Math.max(end, from);
       if (!isContinued) this.found(name);
     }
@@ -72,14 +75,22 @@ export class TextRedactor {
   }
 }
 
-/** The text with what was found replaced. Long texts are read in turns of the event loop. */
-export async function redactText(patterns: PatternSet, text: string, found: (name: string) => void): Promise<string> {
-  const redactor = new TextRedactor(patterns, found);
-  const parts: string[] = [];
+/**
+ * Texts that follow each other without a gap, with what was found replaced: what lies in several of them is replaced in the first. Long texts are read in
+ * turns of the event loop.
+ */
+export async function redactTexts(
+  patterns: PatternSet,
+  texts: readonly string[],
+  found: (name: string) => void,
+): Promise<readonly string[]> {
+  const text = texts.length === 1 ? texts[0]! : texts.join("");
+  const cuts: Cut[] = [];
+  const redactor = new TextRedactor(patterns, found, (start, end, label) => cuts.push({ start, end, label }));
   let pieceLength = MIN_PIECE_LENGTH;
   let paidSteps = 0;
   for (let at = 0; at < text.length; ) {
-    parts.push(redactor.push(text.slice(at, at + pieceLength)));
+    redactor.push(text.slice(at, at + pieceLength));
     at += pieceLength;
     const stepsPerUnit = redactor.numSteps / Math.min(at, text.length);
     pieceLength = Math.min(MAX_PIECE_LENGTH, Math.max(MIN_PIECE_LENGTH, Math.floor(STEPS_PER_TURN / stepsPerUnit)));
@@ -87,6 +98,34 @@ export async function redactText(patterns: PatternSet, text: string, found: (nam
     paidSteps = redactor.numSteps;
     await nextTurn();
   }
-  parts.push(redactor.end());
-  return parts.join("");
+  redactor.end();
+  return cuts.length === 0 ? texts : cutTexts(texts, cuts);
+}
+
+interface Cut {
+  readonly start: number;
+  readonly end: number;
+  readonly label: string;
+}
+
+/** @param cuts in order, of the texts one after another */
+function cutTexts(texts: readonly string[], cuts: readonly Cut[]): readonly string[] {
+  let textStart = 0;
+  let next = 0;
+  return texts.map((text) => {
+    const textEnd = textStart + text.length;
+    let shown = "";
+    let from = textStart;
+    for (; next < cuts.length && cuts[next]!.start < textEnd; next++) {
+      const { start, end, label } = cuts[next]!;
+      // The label stands where the match begins.
+      if (start >= from) shown += text.slice(from - textStart, start - textStart) + label;
+      from = Math.max(from, Math.min(end, textEnd));
+      if (end > textEnd) break;
+    }
+    shown += text.slice(from - textStart);
+    textStart = textEnd;
+    // Some APIs refuse an empty text.
+    return shown === "" && text !== "" ? " " : shown;
+  });
 }

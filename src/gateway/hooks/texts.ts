@@ -1,6 +1,7 @@
 /** The texts in requests and answers of all APIs: what people and models wrote, not ids, types, images or settings. */
 
 import { MillraceError } from "../../core/errors.js";
+import { isTooDeep } from "../../core/json-body.js";
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -19,22 +20,36 @@ const REQUEST_FIELDS: ReadonlySet<string> = new Set([
   "text_2",
   "content",
   "prediction",
+  "tools",
+  "functions",
+  "response_format",
+  "text",
+  "output_config",
+  "format",
+  "stop",
+  "stop_sequences",
+  "chat_template",
+  "chat_template_kwargs",
+  "guided_json",
+  "guided_regex",
+  "guided_choice",
+  "guided_grammar",
+  "structured_outputs",
+  "json_schema",
+  "grammar",
+  "regex",
 ]);
 
-/** Of a whole answer, or of the part of a stream's event that has whole texts. */
-const ANSWER_FIELDS: ReadonlySet<string> = new Set([
-  "choices",
-  "output",
-  "output_text",
-  "content",
-  "content_block",
-  "response",
-  "item",
-  "part",
-  "text",
+/** Fields below which keys are not the API's, so that they are texts too. */
+const FREE: ReadonlySet<string> = new Set([
+  "parameters",
+  "input_schema",
+  "schema",
   "arguments",
-  "citation",
-  "results",
+  "chat_template_kwargs",
+  "guided_json",
+  "structured_outputs",
+  "json_schema",
 ]);
 
 /** Values that are no text, and must stay as they are. */
@@ -46,7 +61,6 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "tool_call_id",
   "tool_use_id",
   "item_id",
-  "name",
   "status",
   "finish_reason",
   "stop_reason",
@@ -57,15 +71,28 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "audio",
   "data",
   "file_data",
-  "url",
   "signature",
   "encrypted_content",
   "cache_control",
-  "format",
   "detail",
   "usage",
-  "tools",
   "metadata",
+]);
+
+/** Addresses of images and files. Those in an answer are shown to its reader. */
+const SKIPPED_IN_REQUESTS: ReadonlySet<string> = new Set(["url"]);
+
+/** An answer repeats its request's settings. */
+const SKIPPED_IN_ANSWERS: ReadonlySet<string> = new Set([
+  "tools",
+  "tool_choice",
+  "format",
+  "instructions",
+  "user",
+  "safety_identifier",
+  "prompt_cache_key",
+  "service_tier",
+  "system_fingerprint",
 ]);
 
 /** Tokens of a text spell it once more. */
@@ -73,17 +100,40 @@ const SPELLED: ReadonlySet<string> = new Set(["logprobs", "prompt_logprobs", "to
 
 const MAX_DEPTH = 64;
 
-/** Gets each text in turn. @returns the text to put in its place */
-type VisitText = (text: string) => string;
+/** Gets each text in turn, and the list whose other texts follow it without a gap, if it is a part of one. @returns the text to put in its place */
+type VisitText = (text: string, list?: object) => string;
 
 /** @returns the same object if no text has changed */
 export function mapRequestTexts(body: Json, visit: VisitText): Json {
-  return mapFields(body, REQUEST_FIELDS, visit);
+  return new Walk(visit, SKIPPED_IN_REQUESTS).fields(body, (name) => REQUEST_FIELDS.has(name));
 }
 
 /** @returns the same object if no text has changed */
 export function mapAnswerTexts(answer: Json, visit: VisitText): Json {
-  return mapFields(answer, ANSWER_FIELDS, visit);
+  const isSearched = (name: string): boolean => !(SKIPPED_IN_ANSWERS.has(name) || isSkipped(name, undefined));
+  return new Walk(visit, SKIPPED_IN_ANSWERS).fields(answer, isSearched);
+}
+
+/** All texts, in the order of their visits. */
+export class FoundTexts {
+  readonly texts: string[] = [];
+  /** Indices of texts that are read as one. */
+  readonly groups: number[][] = [];
+  readonly #lists = new Map<object, number[]>();
+
+  /** For `mapRequestTexts` and `mapAnswerTexts`. */
+  readonly visit: VisitText = (text, list) => {
+    const index = this.texts.push(text) - 1;
+    const known = list === undefined ? undefined : this.#lists.get(list);
+    if (known !== undefined) {
+      known.push(index);
+      return text;
+    }
+    const group = [index];
+    this.groups.push(group);
+    if (list !== undefined) this.#lists.set(list, group);
+    return text;
+  };
 }
 
 /** Whether a prompt, or part of it, is given as token ids, which cannot be read. */
@@ -98,31 +148,75 @@ function isTokenIds(value: unknown): boolean {
   return Array.isArray(value) && value.some((each) => typeof each === "number" || isList(each));
 }
 
-function mapFields(value: Json, fields: ReadonlySet<string>, visit: VisitText): Json {
-  return mapObject(value, (key, each) => (fields.has(key) ? mapTexts(each, visit, 0, false) : each));
+class Walk {
+  constructor(
+    private readonly visit: VisitText,
+    private readonly skipped: ReadonlySet<string>,
+  ) {}
+
+  fields(value: Json, isSearched: (name: string) => boolean): Json {
+    return mapObject(value, (key, each) => (isSearched(key) ? this.#member(value, key, each, 0, false) : each));
+  }
+
+  /** @param isFree the object's keys are not the API's, as in the input of a tool */
+  #texts(value: unknown, depth: number, isFree: boolean, list?: object): unknown {
+    if (typeof value === "string") return value === "" ? value : this.visit(value, list);
+    if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return value;
+    if (depth > MAX_DEPTH) {
+      throw new MillraceError("guardrail_failed", `expected texts at most ${MAX_DEPTH} levels deep, got deeper ones`);
+    }
+    if (Array.isArray(value)) {
+      let isSame = true;
+      const copy = value.map((each) => {
+        const next = isTextPart(each)
+          ? this.#object(each, depth + 1, isFree, value)
+          : this.#texts(each, depth + 1, isFree);
+        isSame &&= next === each;
+        return next;
+      });
+      return isSame ? value : copy;
+    }
+    return this.#object(value as Json, depth, isFree);
+  }
+
+  /** @param list that the object is a part of */
+  #object(value: Json, depth: number, isFree: boolean, list?: object): Json {
+    const { type } = value;
+    const map = (key: string, each: unknown): unknown => {
+      if (!isFree && (isSkipped(key, type) || this.skipped.has(key))) return each;
+      return this.#member(value, key, each, depth + 1, isFree, key === "text" ? list : undefined);
+    };
+    return mapObject(value, map, isFree ? (key) => (key === "" ? key : this.visit(key)) : undefined);
+  }
+
+  #member({ type }: Json, key: string, value: unknown, depth: number, isFree: boolean, list?: object): unknown {
+    if (isFree) return this.#texts(value, depth, true);
+    if (key === "arguments" && typeof value === "string") return this.#arguments(value, depth);
+    const isInput = key === "input" && typeof type === "string" && type.endsWith("tool_use");
+    return this.#texts(value, depth, FREE.has(key) || isInput, list);
+  }
+
+  /** Of a tool call, in JSON, whose escapes may hide what the tool reads. */
+  #arguments(json: string, depth: number): unknown {
+    const raw = this.#texts(json, depth, true);
+    const value = json.includes("\\") ? parsed(json) : undefined;
+    const decoded = this.#texts(value, depth, true);
+    return decoded === value ? raw : JSON.stringify(decoded);
+  }
 }
 
-/** @param isFree the object's keys are not the API's, as in the input of a tool */
-function mapTexts(value: unknown, visit: VisitText, depth: number, isFree: boolean): unknown {
-  if (typeof value === "string") return value === "" ? value : visit(value);
-  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return value;
-  if (depth > MAX_DEPTH) {
-    throw new MillraceError("guardrail_failed", `expected texts at most ${MAX_DEPTH} levels deep, got deeper ones`);
+/** Texts of a message that a template writes one after another. */
+function isTextPart(value: unknown): value is Json {
+  const { type, text } = (value ?? {}) as Json;
+  return typeof text === "string" && typeof type === "string" && type.endsWith("text");
+}
+
+function parsed(json: string): unknown {
+  try {
+    return isTooDeep(Buffer.from(json)) ? undefined : JSON.parse(json);
+  } catch {
+    return undefined;
   }
-  if (Array.isArray(value)) {
-    let isSame = true;
-    const copy = value.map((each) => {
-      const next = mapTexts(each, visit, depth + 1, isFree);
-      isSame &&= next === each;
-      return next;
-    });
-    return isSame ? value : copy;
-  }
-  const { type } = value as Json;
-  return mapObject(value as Json, (key, each) => {
-    if (!isFree && isSkipped(key, type)) return each;
-    return mapTexts(each, visit, depth + 1, isFree || (type === "tool_use" && key === "input"));
-  });
 }
 
 /** @param type of the object that has the key: data of a source of type text is text, that of others an image or a file */
@@ -131,12 +225,13 @@ function isSkipped(key: string, type: unknown): boolean {
   return SPELLED.has(key) || SKIPPED.has(key);
 }
 
-function mapObject(value: Json, map: (key: string, value: unknown) => unknown): Json {
+function mapObject(value: Json, map: (key: string, value: unknown) => unknown, mapKey = (key: string) => key): Json {
   let isSame = true;
   const entries = Object.entries(value).map(([key, each]) => {
+    const name = mapKey(key);
     const next = map(key, each);
-    isSame &&= next === each;
-    return [key, next] as const;
+    isSame &&= next === each && name === key;
+    return [name, next] as const;
   });
   return isSame ? value : Object.fromEntries(entries);
 }

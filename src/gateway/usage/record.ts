@@ -12,7 +12,7 @@ export interface AttemptRecord {
   status?: number | undefined;
   /** answered: the whole answer came; broken: it broke off; refused: none came; cancelled: the gateway or the client no longer wanted it. */
   outcome?: "answered" | "broken" | "refused" | "cancelled";
-  /** Token counts as the upstream reported them, each disjoint from the others. Undefined: it reported none. */
+  /** Token counts as the upstream reported them, else as estimated, each disjoint from the others. Undefined: nothing was made. */
   usage?: TokenCounts;
   /** What the attempt cost, set before the policies learn that it ended. Undefined: there is no ledger, or the model has no price. */
   charge?: Charge;
@@ -30,7 +30,7 @@ export interface TokenCounts {
   /** Tokens that a drafter or the client proposed, and those that became part of the answer. Absent: not reported. */
   readonly drafted?: number;
   readonly accepted?: number;
-  /** The upstream reported nothing, since the answer was cut: the prompt is estimated from its bytes, the output from the events. */
+  /** The upstream reported nothing, or the answer was cut: the prompt is estimated from its bytes, the output from the events or bytes. */
   readonly isEstimated?: boolean;
   /** The upstream's figures contradicted each other, or were no counts, and have been clamped. */
   readonly isDoubtful?: boolean;
