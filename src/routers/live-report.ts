@@ -1,6 +1,7 @@
 /** The state of the cascades of a running fleet, from its administrator's path. */
 import { request } from "undici";
 import { z } from "zod";
+import { errorInBody } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 
 const estimate = z.object({ mean: z.number().nullable(), low: z.number(), high: z.number() });
@@ -23,23 +24,28 @@ const answerSchema = z.object({
 
 type LiveCascade = z.infer<typeof answerSchema>["cascades"][number];
 
-/** Throws upstream_failed where no fleet answers. */
+/** Throws the fleet's own error where it refuses, and upstream_failed where no fleet answers. */
 export async function readCascades(url: string, adminKey: string | undefined): Promise<readonly LiveCascade[]> {
   const target = `${url.replace(/\/+$/, "")}/admin/cascades`;
   const headers = adminKey === undefined ? {} : { authorization: `Bearer ${adminKey}` };
   let got: string;
+  let refusal: MillraceError | undefined;
   try {
     const { statusCode, body } = await request(target, { headers });
     const text = await body.text();
     const parsed = statusCode === 200 ? answerSchema.safeParse(JSON.parse(text)) : undefined;
     if (parsed?.success === true) return parsed.data.cascades;
+    refusal = errorInBody(text);
     got = `${statusCode}: ${text.slice(0, 200)}`;
   } catch (thrown) {
     got = (thrown as Error).message;
   }
-  throw new MillraceError("upstream_failed", `expected the cascades of a fleet from ${target}, got ${got}`, {
-    hint: "the fleet needs an admin-key, and this command the same as --admin-key",
-  });
+  throw (
+    refusal ??
+    new MillraceError("upstream_failed", `expected the cascades of a fleet from ${target}, got ${got}`, {
+      hint: "the fleet needs an admin-key, and this command the same as --admin-key",
+    })
+  );
 }
 
 /** Rows of a table. */
