@@ -1,5 +1,5 @@
 /** Errors as clients read them: OpenAI's body and Anthropic's, the same for an engine's server and for the gateway. */
-import type { ErrorCode, MillraceError } from "./errors.js";
+import { ERROR_CODES, type ErrorCode, MillraceError } from "./errors.js";
 
 export interface ErrorBody {
   readonly error: {
@@ -73,6 +73,19 @@ export function anthropicErrorBody(error: MillraceError, requestId: string): Ant
     },
     request_id: requestId,
   };
+}
+
+/** The error that a server of ours told of in `errorBody`; undefined where a text is no such body. Its message holds the hint. */
+export function errorInBody(text: string): MillraceError | undefined {
+  let error: Partial<Record<string, unknown>> | undefined | null;
+  try {
+    error = (JSON.parse(text) as { readonly error?: typeof error } | null)?.error;
+  } catch {
+    return undefined;
+  }
+  if (typeof error?.message !== "string") return undefined;
+  const code = ERROR_CODES.find((each) => each === error.code) ?? "upstream_failed";
+  return new MillraceError(code, error.message, typeof error.param === "string" ? { param: error.param } : {});
 }
 
 export const OPENAI_ERRORS: ErrorDialect = { errorBody, requestIdHeader: "X-Request-Id" };

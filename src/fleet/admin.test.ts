@@ -64,7 +64,7 @@ test("instances are listed, without their keys", async () => {
   const { status, text } = await ask("GET", "/admin/instances", "boss");
   expect(status).toBe(200);
   expect(JSON.parse(text)).toMatchObject({
-    instances: [{ id: "org/m-0", state: "ready", inFlight: 2, url: "http://127.0.0.1:8101" }],
+    instances: [{ id: "org/m-0", state: "ready", in_flight: 2, url: "http://127.0.0.1:8101" }],
   });
   expect(text).not.toContain("sk-inside");
 });

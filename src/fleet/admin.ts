@@ -8,6 +8,7 @@ import { createKeyCheck } from "../core/api-keys.js";
 import type { Secret } from "../core/config-values.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import { snakeNames } from "../core/snake-names.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
@@ -40,7 +41,7 @@ const scaleBody = z.strictObject({ instances: z.number().int().min(0).max(MAX_IN
 
 /** The public fields of an instance, without its API key. */
 function shown({ target, logFile, ...status }: ReturnType<AdminTarget["instances"]>[number]) {
-  return { ...status, url: target?.url ?? null, logFile: logFile ?? null };
+  return snakeNames({ ...status, url: target?.url ?? null, logFile: logFile ?? null });
 }
 
 /** Keys of the file without which the paths under one of /admin are not there. */

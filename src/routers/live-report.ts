@@ -1,6 +1,7 @@
 /** The state of the cascades of a running fleet, from its administrator's path. */
 import { request } from "undici";
 import { z } from "zod";
+import { errorInBody } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 
 const estimate = z.object({ mean: z.number().nullable(), low: z.number(), high: z.number() });
@@ -10,36 +11,41 @@ const answerSchema = z.object({
       name: z.string(),
       small: z.string(),
       large: z.string(),
-      isOpen: z.boolean(),
-      closedAt: z.string().optional(),
-      numSamples: z.number(),
-      keptShare: z.number(),
-      maxLoss: z.number(),
+      is_open: z.boolean(),
+      closed_at: z.string().optional(),
+      num_samples: z.number(),
+      kept_share: z.number(),
+      max_loss: z.number(),
       loss: estimate,
-      smallLoss: estimate,
+      small_loss: estimate,
     }),
   ),
 });
 
 type LiveCascade = z.infer<typeof answerSchema>["cascades"][number];
 
-/** Throws upstream_failed where no fleet answers. */
+/** Throws the fleet's own error where it refuses, and upstream_failed where no fleet answers. */
 export async function readCascades(url: string, adminKey: string | undefined): Promise<readonly LiveCascade[]> {
   const target = `${url.replace(/\/+$/, "")}/admin/cascades`;
   const headers = adminKey === undefined ? {} : { authorization: `Bearer ${adminKey}` };
   let got: string;
+  let refusal: MillraceError | undefined;
   try {
     const { statusCode, body } = await request(target, { headers });
     const text = await body.text();
     const parsed = statusCode === 200 ? answerSchema.safeParse(JSON.parse(text)) : undefined;
     if (parsed?.success === true) return parsed.data.cascades;
+    refusal = errorInBody(text);
     got = `${statusCode}: ${text.slice(0, 200)}`;
   } catch (thrown) {
     got = (thrown as Error).message;
   }
-  throw new MillraceError("upstream_failed", `expected the cascades of a fleet from ${target}, got ${got}`, {
-    hint: "the fleet needs an admin-key, and this command the same as --admin-key",
-  });
+  throw (
+    refusal ??
+    new MillraceError("upstream_failed", `expected the cascades of a fleet from ${target}, got ${got}`, {
+      hint: "the fleet needs an admin-key, and this command the same as --admin-key",
+    })
+  );
 }
 
 /** Rows of a table. */
@@ -52,12 +58,12 @@ export function liveRows(cascades: readonly LiveCascade[]): string[][] {
     header,
     ...cascades.map((each) => [
       `${each.name}: ${each.small}, else ${each.large}`,
-      each.isOpen ? "open" : `closed since ${each.closedAt}`,
-      String(each.numSamples),
-      share(each.keptShare),
+      each.is_open ? "open" : `closed since ${each.closed_at}`,
+      String(each.num_samples),
+      share(each.kept_share),
       shown(each.loss),
-      shown(each.smallLoss),
-      share(each.maxLoss),
+      shown(each.small_loss),
+      share(each.max_loss),
     ]),
   ];
 }

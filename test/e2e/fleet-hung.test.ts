@@ -49,7 +49,7 @@ test.skipIf(process.platform === "win32")("a stopped instance among three", { ti
     return { kind, text, atMs: performance.now() };
   };
   const before = Array.from({ length: NUM_BEFORE }, (_, i) => timed(i % NUM_KINDS));
-  await until(async () => victimOf(await fleet.instances()).inFlight > 0, "requests under way there");
+  await until(async () => victimOf(await fleet.instances()).in_flight > 0, "requests under way there");
   process.kill(pid, "SIGSTOP");
   const stoppedMs = performance.now();
   // Nobody knows yet: some of these go where their beginnings are cached, which is there.
@@ -69,7 +69,7 @@ test.skipIf(process.platform === "win32")("a stopped instance among three", { ti
     expect(text.startsWith(expected[i]!)).toBe(true);
   }
   expect(victimOf(await fleet.instances())).toMatchObject({ pid, starts: 1 });
-  await until(async () => (await fleet.instances()).every((each) => each.inFlight === 0), "nothing under way");
+  await until(async () => (await fleet.instances()).every((each) => each.in_flight === 0), "nothing under way");
 });
 
 test.skipIf(process.platform === "win32")("the only instance is killed", { timeout: 120_000 }, async () => {
@@ -79,7 +79,7 @@ test.skipIf(process.platform === "win32")("the only instance is killed", { timeo
     Array.from({ length: NUM_KINDS }, async (_, kind) => textOf(await ask(fleet.url, kind))),
   );
   const answers = Array.from({ length: NUM_KINDS }, async (_, kind) => textOf(await ask(fleet.url, kind)));
-  await until(async () => (await fleet.instances())[0]!.inFlight > 0, "requests under way");
+  await until(async () => (await fleet.instances())[0]!.in_flight > 0, "requests under way");
   const { pid } = (await fleet.instances())[0]!;
   process.kill(pid, "SIGKILL");
   // Those under way, those that meet a dead port, and those that come while it is started again.
@@ -89,5 +89,5 @@ test.skipIf(process.platform === "win32")("the only instance is killed", { timeo
   });
   const seen = await Promise.all([...answers, ...after]);
   for (const [i, text] of seen.entries()) expect(text).toBe(expected[i % NUM_KINDS]);
-  expect((await fleet.instances())[0]).toMatchObject({ starts: 2, state: "ready", inFlight: 0 });
+  expect((await fleet.instances())[0]).toMatchObject({ starts: 2, state: "ready", in_flight: 0 });
 });

@@ -79,7 +79,7 @@ function startClients<T>(askOne: (i: number, index: number) => Promise<T>) {
 async function killOne(fleet: FleetProcess, index: number, limitMs: number) {
   const id = `mill-base-${index}`;
   const now = async () => (await fleet.instances()).find((instance) => instance.id === id)!;
-  await until(async () => (await now()).inFlight > 0, `requests on ${id}`, limitMs);
+  await until(async () => (await now()).in_flight > 0, `requests on ${id}`, limitMs);
   const { pid, starts } = await now();
   const killedMs = performance.now();
   process.kill(pid, "SIGKILL");
@@ -89,7 +89,7 @@ async function killOne(fleet: FleetProcess, index: number, limitMs: number) {
   };
   await until(isBack, `${id} back`, limitMs);
   const awayMs = performance.now() - killedMs;
-  await until(async () => (await now()).inFlight > 0, `requests on ${id} again`, limitMs);
+  await until(async () => (await now()).in_flight > 0, `requests on ${id} again`, limitMs);
   return { pid, awayMs };
 }
 

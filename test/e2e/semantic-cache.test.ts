@@ -61,9 +61,7 @@ describe.skipIf(folder === undefined)("the semantic cache (needs MILLRACE_MINILM
     expect(finish_reason).toBe("stop");
     expect(await until(({ stored }) => stored === 1)).toMatchObject({ stored: 1, failures: 0 });
     await ask("Could you tell me what 12 plus 7 is?");
-    const judged = await until(
-      ({ judgedSame, judgedDifferent, unjudged }) => judgedSame! + judgedDifferent! + unjudged! > 0,
-    );
+    const judged = await until((counts) => counts.judged_same! + counts.judged_different! + counts.unjudged! > 0);
     expect(judged).toMatchObject({ lookups: 2, candidates: 1, agreed: 1, served: 0 });
     await ask("What is 12 plus 8?");
     expect((await until(({ lookups }) => lookups === 3)).objections).toMatchObject({ quantities: 1, content: 1 });

@@ -126,7 +126,7 @@ describe("two instances of the embedded engine", () => {
     const before = await answers(fleet, LONG);
     const victimNow = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-0")!;
     const asked = [answers(fleet, LONG), answers(fleet, LONG)];
-    await until(async () => (await victimNow()).inFlight > 0, "requests on the victim");
+    await until(async () => (await victimNow()).in_flight > 0, "requests on the victim");
     const victim = await victimNow();
     process.kill(victim.pid, "SIGKILL");
     for (const got of await Promise.all([...asked, answers(fleet, LONG)])) expect(got).toEqual(before);

@@ -13,7 +13,7 @@ export interface FleetInstance {
   readonly pid: number;
   readonly starts: number;
   readonly url: string;
-  readonly inFlight: number;
+  readonly in_flight: number;
 }
 
 const ADMIN_KEY = "fleet-admin";

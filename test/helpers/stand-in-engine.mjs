@@ -32,6 +32,17 @@ const vllmMetrics = (prefix, labels) => (s) =>
     labels,
   );
 
+/** The list of models of vLLM, and of engines that follow it. */
+const modelPages = (name, length) => (flags) => ({
+  "/v1/models": {
+    object: "list",
+    data: [
+      { id: "a-lora", object: "model", max_model_len: 1 },
+      { id: flags.get(name), object: "model", max_model_len: Number(flags.get(length)) },
+    ],
+  },
+});
+
 /** A flag with a value, unless its name ends with "!". */
 const ENGINES = {
   millrace: {
@@ -40,6 +51,7 @@ const ENGINES = {
     key: () => env.MILLRACE_API_KEY,
     metrics: (s) =>
       `${vllmMetrics("millrace:", "")(s)}millrace:cache_config_info{block_size="16",num_kv_blocks="64",cache_dtype="f16"} 1\n`,
+    pages: modelPages("--served-model-name", "--max-model-len"),
   },
   vllm: {
     takesModel: true,
@@ -49,6 +61,7 @@ const ENGINES = {
     knowsModel: (model, flags) => model === flags.get("--served-model-name"),
     metrics: (s) =>
       `# HELP vllm:num_requests_running Number of requests in model execution batches.\n# TYPE vllm:num_requests_running gauge\n${vllmMetrics("vllm:", '{engine="0",model_name="a \\"b\\""}')(s)}vllm:cache_config_info{block_size="16",cache_dtype="auto",num_gpu_blocks="64",hash_block_size="16",kv_cache_size_tokens="960",num_cpu_blocks="None"} 1.0\n`,
+    pages: modelPages("--served-model-name", "--max-model-len"),
     sleepPaths: (flags) =>
       env.VLLM_SERVER_DEV_MODE === "1" && flags.has("--enable-sleep-mode") ? ["/sleep?level=1", "/wake_up"] : [],
   },
@@ -75,6 +88,7 @@ const ENGINES = {
             : "")
         : undefined,
     pages: (flags) => ({
+      ...modelPages("--served-model-name", "--context-length")(flags),
       "/server_info": {
         max_running_requests: Number(flags.get("--max-running-requests")),
         max_total_num_tokens: 1024,

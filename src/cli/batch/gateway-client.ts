@@ -2,6 +2,7 @@
 import { openAsBlob } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { basename } from "node:path";
+import { errorInBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Json } from "../output/format.js";
 import { baseOf } from "./senders.js";
@@ -53,9 +54,7 @@ export class GatewayClient {
       throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
     });
     if (answer.ok) return answer;
-    const refusal = (await answer.json().catch(() => undefined)) as { error?: { message?: unknown } } | undefined;
-    const message = refusal?.error?.message;
-    const said = typeof message === "string" ? message : `expected an answer of ${path}, got status ${answer.status}`;
-    throw new MillraceError("upstream_failed", said);
+    const said = `expected an answer of ${path}, got status ${answer.status}`;
+    throw errorInBody(await answer.text()) ?? new MillraceError("upstream_failed", said);
   }
 }

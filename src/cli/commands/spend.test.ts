@@ -101,5 +101,7 @@ test("every request is written to a file", async () => {
 test("mistakes are said", async () => {
   expect((await run("--by", "colour")).stderr).toContain("--by");
   expect((await run("--export", "ledger.xls")).stderr).toContain(".parquet");
-  expect((await run("--from", "yesterday")).stderr).toContain("from");
+  expect((await run("--from", "yesterday")).stderr).toMatch(/^error \[invalid_parameter\]: .*from/);
+  const file = join(folder, "refused.csv");
+  expect((await run("--export", file, "--from", "yesterday")).stderr).toMatch(/^error \[invalid_parameter\]: .*from/);
 });

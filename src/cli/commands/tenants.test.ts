@@ -96,11 +96,14 @@ test("a list has all pages", async () => {
 });
 
 test.each([
-  [["keys", "create", "k", "--org", "nobody"], /expected the id of an organisation in use, got "nobody"/],
+  [
+    ["keys", "create", "k", "--org", "nobody"],
+    /error \[not_found\]: expected the id of an organisation in use, got "nobody"/,
+  ],
   [["keys", "create", "k", "--budget", "year=1"], /--budget/],
   [["keys", "create", "k", "--requests-per-minute", "-1"], /--requests-per-minute/],
   [["keys", "create", "k", "--expires", "soon"], /--expires/],
-  [["keys", "show", "nobody"], /expected the id of a key in use, got "nobody"/],
+  [["keys", "show", "nobody"], /error \[not_found\]: expected the id of a key in use, got "nobody"/],
   [["teams", "create", "acme"], /id/],
 ] as const)("%j is refused", async (args, message) => {
   const { stderr, exitCode } = await run(...args);
@@ -111,7 +114,10 @@ test("without a key, a gateway or its admin API, the error says what to do", asy
   const without = await runMain("keys", "list", "--url", url);
   expect([without.exitCode, without.stderr]).toEqual([2, expect.stringMatching(/MILLRACE_ADMIN_KEY/)]);
   const wrong = await runMain("keys", "list", "--url", url, "--admin-key", "wrong");
-  expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringMatching(/expected a valid API key/)]);
+  expect([wrong.exitCode, wrong.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^error \[invalid_api_key\]: expected a valid API key/),
+  ]);
   const nobody = await runMain("keys", "list", "--url", "http://127.0.0.1:1", "--admin-key", "boss");
   expect(nobody.stderr).toMatch(/expected a gateway at/);
 });

@@ -2,6 +2,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
+import { errorInBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
 import type { Json } from "../output/format.js";
@@ -45,11 +46,9 @@ export class AdminClient {
     const text = await answer.text();
     const value = objectIn(text);
     if (answer.ok && value !== undefined) return value;
-    const { message } = (value?.error ?? {}) as { readonly message?: unknown };
-    const said =
-      typeof message === "string" ? message : `expected ${address} to answer with JSON, got ${answer.status}`;
-    const hint = answer.status === 404 ? "the gateway's file needs admin-key and managed-keys: true" : undefined;
-    throw new MillraceError("upstream_failed", said, hint === undefined || typeof message === "string" ? {} : { hint });
+    const hint = answer.status === 404 ? { hint: "the gateway's file needs admin-key and managed-keys: true" } : {};
+    const said = `expected ${address} to answer with JSON, got ${answer.status}`;
+    throw errorInBody(text) ?? new MillraceError("upstream_failed", said, hint);
   }
 
   /** A file that the gateway makes, written as it comes. */
@@ -62,9 +61,8 @@ export class AdminClient {
       },
     );
     if (!answer.ok || answer.body === null) {
-      const { message } = (objectIn(await answer.text())?.error ?? {}) as { readonly message?: unknown };
-      const got = typeof message === "string" ? message : `expected a file from ${address}, got ${answer.status}`;
-      throw new MillraceError("upstream_failed", got);
+      const said = `expected a file from ${address}, got ${answer.status}`;
+      throw errorInBody(await answer.text()) ?? new MillraceError("upstream_failed", said);
     }
     // The file has its name once it is whole.
     const partial = `${file}.partial`;

@@ -28,12 +28,12 @@ const stand = (
 stand(
   "millrace",
   { ...ALL, apiKey, kvCacheMemoryBytes: 1_000_000, enablePrefixCaching: false, speculativeConfig: NGRAM, threads: 1 },
-  { seats: 4, kvTokens: 1024, blockSize: 16 },
+  { seats: 4, kvTokens: 1024, blockSize: 16, maxModelLen: 256 },
 );
 stand(
   "vllm",
   { ...GPU, apiKey, enablePrefixCaching: true, speculativeConfig: NGRAM, schedulingPolicy: "priority", threads: 1 },
-  { seats: 4, kvTokens: 960, blockSize: 16 },
+  { seats: 4, kvTokens: 960, blockSize: 16, maxModelLen: 256 },
 );
 stand(
   "sglang",
@@ -44,7 +44,7 @@ stand(
     speculativeConfig: { method: "eagle3", model: "draft", num_speculative_tokens: 3 },
     schedulingPolicy: "priority",
   },
-  { seats: 4, kvTokens: 1024, blockSize: 16 },
+  { seats: 4, kvTokens: 1024, blockSize: 16, maxModelLen: 256 },
 );
 stand(
   "tensorrt-llm",

@@ -63,6 +63,19 @@ export async function askForJson(
   throw unexpected(target, path, text.slice(0, 200));
 }
 
+/** @returns the `max_model_len` with which the engine lists a model, as vLLM does; where it lists one model only, its name does not matter */
+export async function listedModelLen(
+  target: UpstreamTarget,
+  name: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const { data } = await askForJson(target, "/v1/models", signal);
+  if (!Array.isArray(data)) return undefined;
+  const models = data as readonly ({ readonly id?: unknown; readonly max_model_len?: unknown } | null)[];
+  const model = models.length === 1 ? models[0] : models.find((each) => each?.id === name);
+  return countOrNothing(model?.max_model_len);
+}
+
 /** @returns undefined for anything but a positive whole number. Routing cuts prompts into blocks of the size that an engine reports. */
 export function countOrNothing(value: unknown): number | undefined {
   const count = typeof value === "string" && value !== "" ? Number(value) : value;

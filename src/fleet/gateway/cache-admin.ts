@@ -1,6 +1,7 @@
 /** The administrator's view of kept answers: how many there are, and how to purge them. */
 import { Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
+import { snakeNames } from "../../core/snake-names.js";
 import type { PurgeFilter, StoreStats } from "../../gateway/cache/answer-store.js";
 
 interface CacheAdmin {
@@ -26,7 +27,7 @@ export function createCacheApp(cache: CacheAdmin | undefined, modelOf: (name: st
       hint: "add cache: {} to the configuration, and start the fleet again",
     });
   };
-  app.get("/cache", async (c) => c.json(await known().stats()));
+  app.get("/cache", async (c) => c.json(snakeNames(await known().stats())));
   app.delete("/cache", async (c) => c.json({ purged: await known().purge(filterOf(c.req.query(), modelOf)) }));
   return app;
 }

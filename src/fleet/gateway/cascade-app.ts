@@ -1,10 +1,11 @@
 /** The administrator's paths of cascades, under /admin. */
 import { Hono } from "hono";
+import { snakeNames } from "../../core/snake-names.js";
 import type { VirtualModels } from "./virtual-models.js";
 
 export function createCascadeApp(models: VirtualModels): Hono {
   const app = new Hono();
-  app.get("/cascades", (c) => c.json({ cascades: models.reports() }));
+  app.get("/cascades", (c) => c.json({ cascades: models.reports().map(snakeNames) }));
   app.post("/cascades/:name{.+}/open", (c) => {
     const name = c.req.param("name");
     models.reopen(name);

@@ -7,7 +7,6 @@ import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, type Behaviour, beginStream, sse, startStandIn } from "../../../test/helpers/stand-in.js";
-import type { SemanticStatus } from "../../gateway/semantic/counters.js";
 import { parseConfig } from "../config/read-config.js";
 import { Fleet } from "../fleet.js";
 
@@ -121,7 +120,7 @@ models:
   };
   const admin = async (path: string, method = "GET"): Promise<Json> =>
     await (await fetch(`${fleet.url}/admin/${path}`, { method, headers: { authorization: "Bearer admin" } })).json();
-  const status = async () => (await admin("semantic-cache")).models[0] as SemanticStatus;
+  const status = async () => (await admin("semantic-cache")).models[0] as Json;
   const until = async (fits: (now: Awaited<ReturnType<typeof status>>) => boolean) => {
     for (let i = 0; i < 400; i++) {
       const now = await status();
@@ -175,7 +174,7 @@ test("in shadow mode nothing is served, however often hits were right, and what 
     model: "m",
     state: "shadow",
     entries: 1,
-    counts: { agreed: 1, served: 0, judgedSame: 1 },
+    counts: { agreed: 1, served: 0, judged_same: 1 },
   });
   await running.ask("What is the root of 16?");
   expect((await running.until(({ counts }) => counts.stored === 2)).counts.objections).toMatchObject({
@@ -188,7 +187,7 @@ test("hits are served once 300 judged ones have met the bound, streamed as strea
   const running = await start({ keys: "mode: serve, audit-rate: 0.01" });
   const { ask, fleet, until, numAsked } = running;
   await earn(running, 300);
-  expect((await running.status()).trust).toMatchObject({ judged: 300, wrong: 0, isEarned: true });
+  expect((await running.status()).trust).toMatchObject({ judged: 300, wrong: 0, is_earned: true });
   const before = numAsked();
   let hit = await ask("What's the root of 1005?");
   // One in a hundred is an audit.
@@ -251,13 +250,13 @@ test("the trust, the answers and the end of both outlast the process; audits tha
   // Every hit is an audit, and each finds another answer.
   for (let n = 1000; n < 1005; n++) await second.ask(`What's the root of ${n}?`);
   const broken = await second.until(({ state }) => state === "disabled");
-  expect(broken.trust.auditedWrong).toBeGreaterThan(0);
+  expect(broken.trust.audited_wrong).toBeGreaterThan(0);
   await second.close();
   const third = await start({ folder, keys: "mode: serve", standIns: first.standIns });
   await third.ask("Hello?");
   expect((await third.until(() => true)).state).toBe("disabled");
   expect(await third.admin("semantic-cache/m/reset", "POST")).toEqual({ model: "m", state: "shadow" });
-  expect((await third.status()).trust).toMatchObject({ judged: 0, isDisabled: false });
+  expect((await third.status()).trust).toMatchObject({ judged: 0, is_disabled: false });
 }, 180_000);
 
 test("where the vectors cannot be had, requests pass as if there were no cache", async () => {

@@ -3,10 +3,16 @@ import { MillraceError } from "../../core/errors.js";
 import { modelListObject, modelObject } from "../../core/model-list.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 
-const describeModel = (id: string) => modelObject(id, 0);
-
-/** @param path /v1/models, or /v1/models/<name>, where the name may contain slashes */
-export function modelList(models: readonly string[], path: string): object {
+/**
+ * @param path /v1/models, or /v1/models/<name>, where the name may contain slashes
+ * @param pool its instances say how long a request may be: a model's shortest length holds, since any of them may get the request
+ */
+export function modelList(models: readonly string[], path: string, pool: UpstreamPool): object {
+  const describeModel = (id: string) => {
+    const lengths = pool.upstreams(id).flatMap(({ capacity }) => capacity.maxModelLen ?? []);
+    const length = lengths.length === 0 ? {} : { max_model_len: Math.min(...lengths) };
+    return { ...modelObject(id, 0), ...length };
+  };
   if (path === "/v1/models") return modelListObject(models.map(describeModel));
   const encoded = path.slice("/v1/models/".length);
   const id = models.find((model) => model === encoded || encodeURIComponent(model) === encoded);

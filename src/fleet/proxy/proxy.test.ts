@@ -191,6 +191,12 @@ test("models and health", async () => {
   };
   expect(await get("/v1/models")).toMatchObject([200, { object: "list", data: [{ id: "m", object: "model" }] }]);
   expect(await get("/v1/models/m")).toMatchObject([200, { id: "m" }]);
+  expect((await get("/v1/models/m"))[1]).not.toHaveProperty("max_model_len");
+  const unknown = { seats: undefined, kvTokens: undefined, blockSize: undefined };
+  pool.change("a", { capacity: { ...unknown, maxModelLen: 4096 } });
+  pool.change("b", { capacity: { ...unknown, maxModelLen: 2048 } });
+  expect(await get("/v1/models")).toMatchObject([200, { data: [{ id: "m", max_model_len: 2048 }] }]);
+  expect(await get("/v1/models/m")).toMatchObject([200, { id: "m", max_model_len: 2048 }]);
   expect(await get("/v1/models/n")).toMatchObject([404, { error: { code: "model_not_found" } }]);
   expect(await get("/health")).toMatchObject([
     200,

@@ -226,7 +226,7 @@ class Door {
         const modelOf = options.modelOf ?? ((name: string) => name);
         const all = [...options.pool.models(), ...(options.virtualModels?.() ?? [])];
         const models = all.filter((model) => mayUse(caller, model, modelOf));
-        respondJson(outgoing, 200, requestId, modelList(models, path));
+        respondJson(outgoing, 200, requestId, modelList(models, path, options.pool));
       });
       return true;
     }

@@ -128,7 +128,9 @@ describe("an attached server", () => {
     await fleet.supervisor.restart("m-attached-0");
     await fleet.supervisor.whenReady("m");
     await fleet.until(({ metrics }) => metrics !== undefined);
-    expect(new Set(server.asked)).toEqual(new Set(["GET /health Bearer sk", "GET /metrics Bearer sk"]));
+    expect(new Set(server.asked)).toEqual(
+      new Set(["GET /v1/models Bearer sk", "GET /health Bearer sk", "GET /metrics Bearer sk"]),
+    );
   });
 });
 

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { eitherOf, pause, within } from "../../core/abort-signals.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Adapter } from "../adapters/adapter.js";
+import { listedModelLen } from "../adapters/engine-http.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
 import type { Capacity, UpstreamTarget } from "../upstream/upstream.js";
@@ -193,10 +194,12 @@ export async function capacityOf(
   signal: AbortSignal,
 ): Promise<Capacity> {
   const unknown = { seats: undefined, kvTokens: undefined, blockSize: undefined };
-  const said = await within(timing.answerTimeoutMs, signal, (limited) => adapter.capacity(target, limited)).catch(
-    () => unknown,
-  );
-  return { ...said, seats: said.seats ?? spec.options.maxNumSeqs };
+  const ask = <T>(asked: (limited: AbortSignal) => Promise<T>) => within(timing.answerTimeoutMs, signal, asked);
+  const [said, maxModelLen] = await Promise.all([
+    ask((limited) => adapter.capacity(target, limited)).catch(() => unknown),
+    ask((limited) => listedModelLen(target, target.modelName ?? spec.name, limited)).catch(() => undefined),
+  ]);
+  return { ...said, seats: said.seats ?? spec.options.maxNumSeqs, maxModelLen };
 }
 
 function urlOf(host: string, port: number): string {

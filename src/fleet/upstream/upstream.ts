@@ -33,6 +33,8 @@ export interface Capacity {
   readonly kvTokens: number | undefined;
   /** Tokens per block of the prefix cache. */
   readonly blockSize: number | undefined;
+  /** Tokens of a prompt and its answer together. Absent: its list of models does not say. */
+  readonly maxModelLen?: number | undefined;
 }
 
 /**
