@@ -4,7 +4,7 @@
  * The key is made of the request's fields and not of the prompt's token ids: template and tokenizer are functions of the fields and of the model's
  * version, so equal fields mean equal ids, and the gateway needs no tokenizer.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { shapeOf } from "../../core/json-body.js";
 import type { GatewayRequest } from "../request.js";
@@ -129,5 +129,5 @@ function headerOf(headers: IncomingHttpHeaders, name: string): string | null {
 }
 
 export function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text, "hex");
 }

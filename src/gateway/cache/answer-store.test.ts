@@ -205,6 +205,36 @@ test("the embedded store outlasts its process, and shrinks to a smaller bound", 
   expect([1, 2, 3].map((n) => second.get(idOf(n)) !== undefined)).toEqual([true, false, true]);
 });
 
+test("the embedded store writes answers that come together in one transaction, and searches for no key that it never had", async () => {
+  const database = openCacheDatabase(undefined);
+  const store = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 0 }, now);
+  const ids = ["0a", "ff", "ffffff"].map((start) => start.padEnd(64, "1"));
+  const written = ids.map((id) => store.put(id, answerOf({ tags: ["a"] })));
+  expect(new Set(written).size).toBe(1);
+  expect(store.get(ids[0]!)).toEqual(answerOf({ tags: ["a"] }));
+  await written[0];
+  const next = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 0 }, now);
+  for (const id of ids) expect(next.get(id)).toEqual(answerOf({ tags: ["a"] }));
+  // Of another gateway, after this one has opened: a miss, and replaced.
+  await next.put(idOf(5), answerOf({ tags: ["b"] }));
+  expect(store.get(idOf(5))).toBeUndefined();
+  await store.put(idOf(5), answerOf({ status: 201, tags: ["b"] }));
+  expect([store.get(idOf(5))?.status, await store.purge({ tag: "b" })]).toEqual([201, 1]);
+});
+
+test("where answers that come together cannot be written, none of them is kept", async () => {
+  const database = openCacheDatabase(undefined);
+  const store = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 1 << 20 }, now);
+  database.exec(`CREATE TRIGGER full BEFORE INSERT ON cache_exact WHEN new.model = CAST('bad' AS BLOB)
+    BEGIN SELECT RAISE(FAIL, 'disk full'); END`);
+  const written = [store.put(idOf(1), answerOf()), store.put(idOf(2), answerOf({ model: "bad" }))];
+  for (const each of written) await expect(each).rejects.toThrow("disk full");
+  expect([store.get(idOf(1)), store.get(idOf(2))]).toEqual([undefined, undefined]);
+  expect(store.stats()).toMatchObject({ entries: 0, bytes: 0 });
+  await store.put(idOf(1), answerOf());
+  expect(store.stats()).toMatchObject({ entries: 1 });
+});
+
 test("a damaged database of kept answers is made anew", async () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
   closing.push(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,6 +3,7 @@ import type Database from "libsql";
 import type { Statement } from "../store/database.js";
 import { type GroupCommit, groupCommitOf } from "../store/group-commit.js";
 import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
+import { KeyFilter } from "./key-filter.js";
 import { MemoryStore } from "./memory-store.js";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
 
@@ -27,6 +28,12 @@ interface Row {
   readonly bytes: number;
 }
 
+/** Answers that are written together, which the database does not have yet. */
+interface Group {
+  readonly answers: Map<string, StoredAnswer>;
+  readonly written: Promise<void>;
+}
+
 /**
  * Statements get their values as one list: libsql takes a single value that is an object for named parameters, and ends the process. Texts of clients are
  * stored as blobs, since libsql cuts a text at a NUL.
@@ -36,8 +43,8 @@ export class EmbeddedStore implements AnswerStore {
   readonly #commits: GroupCommit;
   readonly #statements: Readonly<Record<keyof ReturnType<typeof statementsOf>, Statement>>;
   readonly #used = new Set<string>();
-  /** Written but not yet committed answers, which the database does not have yet. */
-  readonly #coming = new Map<string, StoredAnswer>();
+  readonly #keys = new KeyFilter();
+  #coming: Group | undefined;
   #numBytes = 0;
   #numEntries = 0;
 
@@ -52,15 +59,17 @@ export class EmbeddedStore implements AnswerStore {
     const statements = Object.entries(statementsOf(options.table)).map(([name, sql]) => [name, database.prepare(sql)]);
     this.#statements = Object.fromEntries(statements);
     this.#count();
+    this.#keys.addAll(this.#statements.starts.get([]) as { starts: string });
   }
 
   get(id: string): StoredAnswer | undefined {
-    const known = this.#memory.get(id) ?? this.#coming.get(id);
+    const known = this.#memory.get(id) ?? this.#coming?.answers.get(id);
     if (known !== undefined) {
       if (known.expiresMs <= this.now()) return undefined;
       this.#noteUse(id);
       return known;
     }
+    if (!this.#keys.mayHave(id)) return undefined;
     const row = this.#statements.get.get([keyOf(id)]) as { answer: Buffer; expires_ms: number } | undefined;
     if (row === undefined || row.expires_ms <= this.now()) return undefined;
     const answer = decodeAnswer(row.answer);
@@ -70,23 +79,31 @@ export class EmbeddedStore implements AnswerStore {
     return answer;
   }
 
-  async put(id: string, answer: StoredAnswer): Promise<void> {
+  put(id: string, answer: StoredAnswer): Promise<void> {
     this.#memory.put(id, answer);
-    this.#coming.set(id, answer);
-    try {
-      await this.#commits.run(() => {
-        this.#flushUses();
-        this.#insert(id, answer);
-        this.#makeRoom();
-      });
-    } catch (thrown) {
+    this.#coming ??= this.#begin();
+    this.#coming.answers.set(id, answer);
+    return this.#coming.written;
+  }
+
+  /** Nobody waits for an answer to be written, so it goes with the next transaction. */
+  #begin(): Group {
+    const answers: Group["answers"] = new Map();
+    const write = () => {
+      this.#coming = undefined;
+      this.#flushUses();
+      for (const [id, answer] of answers) this.#insert(id, answer);
+      this.#makeRoom();
+    };
+    const written = this.#commits.run(write, { canWait: true, isWhole: true }).catch((thrown: unknown) => {
+      // A transaction that could not begin has taken nothing.
+      if (this.#coming?.answers === answers) this.#coming = undefined;
       // The transaction is undone, but not what was counted.
       this.#count();
-      this.#memory.delete(id);
+      for (const id of answers.keys()) this.#memory.delete(id);
       throw thrown;
-    } finally {
-      if (this.#coming.get(id) === answer) this.#coming.delete(id);
-    }
+    });
+    return { answers, written };
   }
 
   async purge(filter: PurgeFilter): Promise<number> {
@@ -109,12 +126,15 @@ export class EmbeddedStore implements AnswerStore {
   #insert(id: string, answer: StoredAnswer): void {
     const { insert, insertTag } = this.#statements;
     const key = keyOf(id);
-    const before = this.#statements.size.get([key]) as { readonly bytes: number } | undefined;
-    if (before !== undefined) this.#deleteRow({ id, bytes: before.bytes });
+    if (this.#keys.mayHave(id)) {
+      const before = this.#statements.size.get([key]) as { readonly bytes: number } | undefined;
+      if (before !== undefined) this.#deleteRow({ id, bytes: before.bytes });
+    }
     const numBytes = bytesOf(answer);
     if (numBytes > this.options.maxBytes) return;
     const { model, tenant, tags, expiresMs } = answer;
     insert.run([key, numBytes, this.now(), expiresMs, Buffer.from(model), Buffer.from(tenant), encodeAnswer(answer)]);
+    this.#keys.add(id);
     for (const tag of tags) insertTag.run([Buffer.from(tag), key]);
     this.#numBytes += numBytes;
     this.#numEntries++;
@@ -187,9 +207,11 @@ function statementsOf(table: string) {
     sum: `SELECT coalesce(sum(bytes), 0) AS bytes, count(*) AS entries FROM ${table}`,
     get: `SELECT answer, expires_ms FROM ${table} WHERE key = ?`,
     size: `SELECT bytes FROM ${table} WHERE key = ?`,
+    starts: KeyFilter.startsOf(table),
     oldest: `SELECT ${ROW} FROM ${table} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
-    insert: `INSERT INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    insertTag: `INSERT INTO ${table}_tag (tag, key) VALUES (?, ?)`,
+    // Another gateway may have written the key since.
+    insert: `INSERT OR REPLACE INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    insertTag: `INSERT OR IGNORE INTO ${table}_tag (tag, key) VALUES (?, ?)`,
     delete: `DELETE FROM ${table} WHERE key = ?`,
     deleteTags: `DELETE FROM ${table}_tag WHERE key = ?`,
     touch: `UPDATE ${table} SET used_ms = ? WHERE key = ?`,

@@ -1,5 +1,5 @@
 /** A kept answer, and its form as bytes: a checksum, a line of JSON about it, then its body as the upstream sent it. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
 import type { TokenCounts } from "../usage/record.js";
 
@@ -40,7 +40,7 @@ const HEAD_START = CHECKSUM_BYTES + LENGTH_BYTES;
 const FORM = 1;
 
 function checksumOf(bytes: Buffer): Buffer {
-  return createHash("sha1").update(bytes).digest().subarray(0, CHECKSUM_BYTES);
+  return hash("sha1", bytes, "buffer").subarray(0, CHECKSUM_BYTES);
 }
 
 export function encodeAnswer({ body, ...about }: StoredAnswer): Buffer {
