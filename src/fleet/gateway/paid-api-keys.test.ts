@@ -128,6 +128,8 @@ describe("keys", () => {
       expect(text).toContain("does not accept the gateway's key");
       expectNoKeys(gateway, text);
     }
+    const said = gateway.log.filter((line) => line.includes("the provider does not accept the gateway's key"));
+    expect(said).toEqual([expect.stringMatching(/"instance":"[^"]+".*"status":401/)]);
   });
 
   test("errors that quote keys lose them, whole and in streams", async () => {
