@@ -1,6 +1,6 @@
 /** The ledger as a file: CSV, JSON lines or Parquet, made while it is read, in bounded memory. */
 import { ByteWriter, type ColumnSource, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
-import { formatCost } from "../prices/cost-text.js";
+import { formatCost } from "../money.js";
 import type { Row } from "../store/side-connection.js";
 
 export const EXPORT_FORMATS = ["csv", "jsonl", "parquet"] as const;

@@ -2,8 +2,8 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import { formatCost } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import { formatCost } from "../prices/cost-text.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
