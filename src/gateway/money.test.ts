@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { formatDollars, parseDollars } from "./money.js";
+import { formatCost, formatDollars, parseDollars } from "./money.js";
 
 test("every amount is read as it is written", () => {
   fc.assert(
@@ -8,6 +8,7 @@ test("every amount is read as it is written", () => {
       expect(parseDollars(formatDollars(amount))).toBe(amount);
     }),
   );
+  expect([formatDollars(0n), formatDollars(10_000_000_000n), formatCost(-1500n)]).toEqual(["0", "10", "-0.000001500"]);
   expect([formatDollars(-1n), formatDollars(12_500_000_000n)]).toEqual(["-0.000000001", "12.5"]);
 });
 

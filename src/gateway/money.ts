@@ -11,11 +11,13 @@ export function parseDollars(text: string): bigint | undefined {
   return BigInt(whole) * NANO + BigInt(decimals.padEnd(DECIMALS, "0"));
 }
 
-/** @example formatDollars(250000000n) // "0.25" */
+/** All nine decimals, so that columns line up and no reader takes the text for a rounded one. @example formatCost(1500n) // "0.000001500" */
+export function formatCost(nanoDollars: bigint): string {
+  const digits = String(nanoDollars < 0n ? -nanoDollars : nanoDollars).padStart(DECIMALS + 1, "0");
+  return `${nanoDollars < 0n ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;
+}
+
+/** As short as it goes. @example formatDollars(250000000n) // "0.25" */
 export function formatDollars(nanoDollars: bigint): string {
-  const [sign, size] = nanoDollars < 0n ? ["-", -nanoDollars] : ["", nanoDollars];
-  const decimals = String(size % NANO)
-    .padStart(DECIMALS, "0")
-    .replace(/0+$/, "");
-  return `${sign}${size / NANO}${decimals === "" ? "" : `.${decimals}`}`;
+  return formatCost(nanoDollars).replace(/\.?0+$/, "");
 }

@@ -431,9 +431,20 @@ describe("a checker", () => {
     );
   });
 
+  test("may say both, where both say the same", async () => {
+    const both = { allowed: true, results: [{ flagged: false }] };
+    const fleet = await start(asking(await checker(() => both)));
+    expect((await post(fleet, "/v1/completions", { prompt: "x" })).status).toBe(200);
+  });
+
   test.each([
     ["does not answer", () => undefined],
     ["answers nonsense", () => ({ fine: 1 })],
+    ["has no results", () => ({ results: [] })],
+    ["allows what it flags", () => ({ allowed: true, results: [{ flagged: true }] })],
+    ["refuses what it does not flag", () => ({ allowed: false, results: [{ flagged: false }] })],
+    ["allows beside results that are none", () => ({ allowed: true, results: [{}] })],
+    ["allows by a word", () => ({ allowed: "yes", results: [{ flagged: false }] })],
   ])("that %s closes, or is passed over", async (_, answer) => {
     const url = await checker(answer);
     const closed = await post(await start(asking(url, ", timeout: 500ms")), "/v1/completions", { prompt: "x" });

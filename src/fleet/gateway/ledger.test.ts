@@ -141,7 +141,7 @@ test("a request leaves a row with its attempt, counts and cost, and the client s
       cache_write: 0,
       output: 10,
       reasoning: 0,
-      price: "configured: 1000000000, 100000000, 1000000000, 4000000000",
+      price: "configured: fresh $1, cache_read $0.1, cache_write $1, output $4 per million tokens",
     }),
   ]);
   expect(row.total_ms).toBeGreaterThanOrEqual(row.first_byte_ms);
@@ -342,12 +342,12 @@ test("an export has all rows in each format, and no formulas", async () => {
     .split("\r\n")
     .map((line) => line.split(","));
   const cell = (line: string[], name: string) => line[head!.indexOf(name)];
-  expect([cell(first!, "id")?.[0], cell(first!, "attempt_cost"), cell(second!, "tenant")]).not.toContain("=");
-  expect([cell(first!, "tenant"), cell(first!, "attempt_cost"), cell(second!, "tenant")]).toEqual([
+  expect([cell(first!, "id")?.[0], cell(first!, "attempt_cost_dollars"), cell(second!, "tenant")]).not.toContain("=");
+  expect([cell(first!, "tenant"), cell(first!, "attempt_cost_dollars"), cell(second!, "tenant")]).toEqual([
     "shop",
     COST,
     "search",
   ]);
   const lines = (await gateway.text("/admin/ledger/export?format=jsonl")).trim().split("\n");
-  expect(lines.map((line) => JSON.parse(line).attempt_fresh)).toEqual([400, 400]);
+  expect(lines.map((line) => JSON.parse(line).attempt_fresh_tokens)).toEqual([400, 400]);
 });

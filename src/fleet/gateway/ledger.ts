@@ -12,7 +12,7 @@ import { LedgerPolicy } from "../../gateway/ledger/ledger-policy.js";
 import { DAY_MS, LedgerStore, type LostCharge } from "../../gateway/ledger/ledger-store.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import { HardwareMeter } from "../../gateway/prices/hardware-meter.js";
-import type { Price } from "../../gateway/prices/price.js";
+import { amountsText, type Price } from "../../gateway/prices/price.js";
 import { type BookSettings, ConfiguredPrices, type ModelPricing } from "../../gateway/prices/price-book.js";
 import { type Amounts, type PriceList, priceFrom, readPriceList } from "../../gateway/prices/price-list.js";
 import type { Caller } from "../../gateway/request.js";
@@ -197,6 +197,6 @@ function pricingOf(model: FleetConfig["models"][number], fleetsHour: bigint | un
 
 /** The version says all there is, since the configuration may have changed when it is read. */
 function ownPrice(amounts: Amounts): Price {
-  const { input, cacheRead = input, cacheWrite = input, output } = amounts;
-  return priceFrom(`configured: ${input}, ${cacheRead}, ${cacheWrite}, ${output}`, amounts);
+  const price = priceFrom("", amounts);
+  return { ...price, version: `configured: ${amountsText(price)}` };
 }

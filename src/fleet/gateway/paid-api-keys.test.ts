@@ -128,6 +128,8 @@ describe("keys", () => {
       expect(text).toContain("does not accept the gateway's key");
       expectNoKeys(gateway, text);
     }
+    const said = gateway.log.filter((line) => line.includes("the provider does not accept the gateway's key"));
+    expect(said).toEqual([expect.stringMatching(/"instance":"[^"]+".*"status":401/)]);
   });
 
   test("errors that quote keys lose them, whole and in streams", async () => {
@@ -156,6 +158,27 @@ describe("keys", () => {
       expect(broken).toContain("(key)");
       expectNoKeys(gateway, text, broken);
     }
+  });
+
+  test("answers with status 200 that quote keys lose them: errors, texts, headers", async () => {
+    const server = await kept(startOpenaiServer({ keys: [KEY] }));
+    const gateway = await gatewayOf([openaiModel(server.url)]);
+    const masked = `${KEY.slice(0, 8)}****${KEY.slice(-4)}`;
+    const headers = { "content-type": "application/json", "x-request-id": KEY };
+    const told = { choices: [{ index: 0, message: { role: "assistant", content: KEY }, finish_reason: "stop" }] };
+    for (const body of [{ error: { message: `Incorrect API key provided: ${KEY}, ${masked}` } }, told]) {
+      server.next.push({ status: 200, headers, body });
+      const answer = await gateway.post(CHAT, chat());
+      const text = await answer.text();
+      expect([answer.status, text.includes("(key)")]).toEqual([200, true]);
+      expectNoKeys(gateway, text, JSON.stringify([...answer.headers]));
+    }
+    server.next.push({ status: 200, headers, body: told });
+    const translated = await (await gateway.post(MESSAGES, messages())).text();
+    server.next.push(streamOf(sse(delta(`of ${KEY}`), delta("", "stop"))));
+    const streamed = await (await gateway.post(CHAT, chat({ stream: true }))).text();
+    expect([translated.includes("(key)"), streamed.includes("of (key)")]).toEqual([true, true]);
+    expectNoKeys(gateway, translated, streamed);
   });
 
   test("AWS's answer to a bad signature, which quotes the request, is not shown", async () => {

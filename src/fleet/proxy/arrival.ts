@@ -8,6 +8,7 @@ import type { Hedging } from "../routing/hedging.js";
 import type { KeySource } from "../routing/key-source.js";
 import type { Router } from "../routing/router.js";
 import type { Entrant, WaitingRoom } from "../routing/waiting-room.js";
+import type { KeyWarnings } from "./key-warnings.js";
 import type { ProxyOptions } from "./options.js";
 import type { UpstreamConnections } from "./upstream-connections.js";
 
@@ -18,6 +19,7 @@ export interface UpstreamContext {
   readonly waitingRoom: WaitingRoom;
   readonly connections: UpstreamConnections;
   readonly hedging: Hedging;
+  readonly keyWarnings: KeyWarnings;
   readonly keySourceOf: (model: string) => KeySource;
 }
 

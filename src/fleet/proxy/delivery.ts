@@ -14,6 +14,7 @@ import { processOf } from "../upstream/upstream.js";
 import { AnswerCounts } from "./answer-counts.js";
 import type { Sendable, UpstreamContext } from "./arrival.js";
 import { Attempt, type AttemptContext, type AttemptResult, type Refused } from "./attempt.js";
+import type { KeyWarnings } from "./key-warnings.js";
 import { type Message, messageTo } from "./message.js";
 
 interface Delivered {
@@ -216,7 +217,7 @@ export class Delivery {
         if (used !== undefined) observer.used?.(used);
       },
       translation,
-      ...(translation === undefined ? {} : limitListeners(lease)),
+      ...(translation === undefined ? {} : limitListeners(lease, this.context.keyWarnings)),
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());
@@ -283,9 +284,13 @@ export class Delivery {
 const isSuccess = ({ status = 0 }: AttemptRecord): boolean => status >= 200 && status < 300;
 
 /** Tells the router what a provider's answer says of its key's limits. Google says it in the body of a refusal. */
-function limitListeners(lease: Lease): Pick<AttemptContext, "onHead" | "onRefusalBody"> {
+function limitListeners(lease: Lease, keyWarnings: KeyWarnings): Pick<AttemptContext, "onHead" | "onRefusalBody"> {
+  const { id, engine, model } = lease.upstream;
   return {
-    onHead: (status, headers) => lease.learn(rateLimitsOf(headers, Date.now()), status === 429),
+    onHead: (status, headers) => {
+      keyWarnings.answered(id, engine, model, status);
+      lease.learn(rateLimitsOf(headers, Date.now()), status === 429);
+    },
     onRefusalBody: (body) => learnFromBody(lease, body),
   };
 }

@@ -32,6 +32,7 @@ import { ApiDescriptions } from "./api-descriptions.js";
 import type { ExchangeContext } from "./arrival.js";
 import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
+import { KeyWarnings } from "./key-warnings.js";
 import type { ProxyOptions } from "./options.js";
 import { type OwnRequest, submitOwn } from "./own-request.js";
 import { modelOf } from "./request-terms.js";
@@ -73,7 +74,8 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const waitingRoom = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
   const responses = new ResponseState(new ResponseStore(options.responseLimits));
-  const upstreams = { options, router, waitingRoom, connections, hedging: new Hedging(), keySourceOf };
+  const keyWarnings = new KeyWarnings(options.logger, now);
+  const upstreams = { options, router, waitingRoom, connections, hedging: new Hedging(), keyWarnings, keySourceOf };
   const handle = pipeline(options.policies ?? [], upstreamStage(upstreams));
   const door = new Door({ ...upstreams, responses, handle });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));

@@ -154,6 +154,24 @@ describe("an answer's key", () => {
     );
   });
 
+  test("follows how numbers within fields are written, since templates write them so, and not those of the request itself", () => {
+    const idOf = (text: string) => keyOf(JSON.parse(text) as Record<string, unknown>, { bytes: Buffer.from(text) })!.id;
+    const tool = (...numbers: string[]) => `{"tools":[{"enum":[${numbers.join()}]}],"text":"1.0"}`;
+    const texts = [
+      ["1", "1"],
+      ["1.0", "1"],
+      ["1", "1.0"],
+      ["1.00", "1"],
+      ["1e0", "1"],
+      ["10e-1", "1.0"],
+    ];
+    expect(new Set(texts.map((numbers) => idOf(tool(...numbers)))).size).toBe(texts.length);
+    expect(idOf('{"a":[1.0],"b":[1]}')).not.toBe(idOf('{"b":[1.0],"a":[1]}'));
+    expect(idOf('{"a":[1.0],"b":[1]}')).not.toBe(idOf('{"a":[1],"b":[1.0]}'));
+    expect(idOf(tool("-0.5", "1.5"))).toBe(idOf(` ${tool(" -0.5", "1.5 ")}`));
+    expect(idOf('{"temperature":1.0,"messages":["1.0"]}')).toBe(idOf('{"temperature":1,"messages":["1.0"]}'));
+  });
+
   test.each(["tools", "response_format", "chat_template_kwargs"])("follows the order of members within %s", (name) => {
     const fields = (...names: string[]) => ({
       [name]: [{ properties: Object.fromEntries(names.map((n) => [n, {}])) }],

@@ -9,6 +9,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { shapeOf } from "../../core/json-body.js";
 import type { GatewayRequest } from "../request.js";
 import { canonicalJson } from "./canonical-json.js";
+import { spellingsOf } from "./number-spellings.js";
 
 /** Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is found. */
 const KEY_VERSION = 2;
@@ -95,6 +96,8 @@ export function canonicalBody({ path, body, bytes }: Pick<GatewayRequest, "path"
     else if ((TERMS as readonly string[]).includes(name)) terms.push(member);
   }
   if (numMarks !== shapeOf(bytes).numMarks) return undefined;
+  const spellings = spellingsOf(body, bytes);
+  if (spellings !== "") kept.push(spellings);
   return { kept: kept.join(","), terms: terms.join(",") } satisfies CanonicalBody;
 }
 

@@ -19,18 +19,21 @@ export interface Directives {
 
 const NONE: Directives = { noCache: false, noStore: false, onlyIfCached: false, maxAgeSeconds: undefined };
 
+/** RFC 9111, 1.2.2: what a larger number of seconds counts as. */
+const MAX_SECONDS = 2 ** 31;
+
 /** Unknown directives are ignored, as RFC 9111 wants; `max-age` that is no number counts as 0. */
 export function directivesOf({ "cache-control": header, pragma }: IncomingHttpHeaders): Directives {
   if (header === undefined) return pragma === "no-cache" ? { ...NONE, noCache: true } : NONE;
   const words = header.toLowerCase().split(",", 32);
   const values = new Map(words.map((word) => splitWord(word.trim())));
   const maxAge = values.get("max-age");
-  const seconds = maxAge !== undefined && /^"?\d{1,10}"?$/.test(maxAge) ? Number(maxAge.replaceAll('"', "")) : 0;
+  const seconds = maxAge !== undefined && /^"?\d+"?$/.test(maxAge) ? Number(maxAge.replaceAll('"', "")) : 0;
   return {
     noCache: values.has("no-cache"),
     noStore: values.has("no-store"),
     onlyIfCached: values.has("only-if-cached"),
-    maxAgeSeconds: maxAge === undefined ? undefined : seconds,
+    maxAgeSeconds: maxAge === undefined ? undefined : Math.min(seconds, MAX_SECONDS),
   };
 }
 

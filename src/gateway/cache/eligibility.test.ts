@@ -75,6 +75,9 @@ test("cache-control is read as RFC 9111 has it", () => {
   expect(read("No-Cache, foo=1")).toEqual({ ...none, noCache: true });
   expect(read("no-store,only-if-cached")).toEqual({ ...none, noStore: true, onlyIfCached: true });
   expect(read('max-age = "60"')).toEqual({ ...none, maxAgeSeconds: 60 });
+  for (const digits of ["2147483649", "99999999999", "9".repeat(4000)]) {
+    expect(read(`max-age=${digits}`)).toEqual({ ...none, maxAgeSeconds: 2 ** 31 });
+  }
   expect(read("max-age=soon")).toEqual({ ...none, maxAgeSeconds: 0 });
   expect(read("max-age")).toEqual({ ...none, maxAgeSeconds: 0 });
   expect(read("")).toEqual(none);

@@ -86,7 +86,6 @@ export class EmbeddedStore implements AnswerStore {
     return this.#coming.written;
   }
 
-  /** Nobody waits for an answer to be written, so it goes with the next transaction. */
   #begin(): Group {
     const answers: Group["answers"] = new Map();
     const write = () => {
@@ -95,7 +94,9 @@ export class EmbeddedStore implements AnswerStore {
       for (const [id, answer] of answers) this.#insert(id, answer);
       this.#makeRoom();
     };
-    const written = this.#commits.run(write, { canWait: true, isWhole: true }).catch((thrown: unknown) => {
+    // A kept answer may be lost; a client that sends an idempotent request again after a crash counts on its own.
+    const canWait = this.options.table === "cache_exact";
+    const written = this.#commits.run(write, { canWait, isWhole: true }).catch((thrown: unknown) => {
       // A transaction that could not begin has taken nothing.
       if (this.#coming?.answers === answers) this.#coming = undefined;
       // The transaction is undone, but not what was counted.

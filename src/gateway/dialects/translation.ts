@@ -107,7 +107,10 @@ export class Translation {
       if (this.#mode === "error") give(this.#error(this.#held.view()));
       else if (this.#mode === "whole") {
         const raw = this.#held.view();
-        give(this.terms.course.whole(this.#object(raw.toString("utf8")), raw));
+        const body = this.#object(raw.toString("utf8"));
+        const whole = this.terms.course.whole(body, raw);
+        // Some hosts send errors with status 200.
+        give(isObject(body.error) ? this.terms.redactor.text(whole.toString("utf8")) : whole);
       } else {
         if (this.#mode === "frames") this.#frames.end();
         give(this.#end());
@@ -125,7 +128,7 @@ export class Translation {
   }
 
   #clientHeaders(isEventStream: boolean): OutgoingHttpHeaders {
-    const { dropped } = this.terms;
+    const { dropped, redactor } = this.terms;
     const { "x-request-id": xRequestId, "request-id": requestId, "x-amzn-requestid": amazonId } = this.#headers;
     const id = [xRequestId, requestId, amazonId].find((each) => typeof each === "string" && REQUEST_ID.test(each));
     return {
@@ -133,7 +136,7 @@ export class Translation {
       ...(isEventStream ? { "cache-control": "no-cache" } : {}),
       ...(dropped.length === 0 ? {} : { [DROPPED_HEADER]: dropped.join(", ") }),
       // The provider's support asks for it.
-      ...(id === undefined ? {} : { "x-millrace-upstream-request-id": id }),
+      ...(id === undefined ? {} : { "x-millrace-upstream-request-id": redactor.own(String(id)) }),
       ...this.#retryAfter(),
     };
   }
@@ -142,7 +145,7 @@ export class Translation {
   #retryAfter(): OutgoingHttpHeaders {
     if (this.#status < 400) return {};
     const { "retry-after": told } = this.#headers;
-    if (told !== undefined) return told.length <= 64 ? { "retry-after": told } : {};
+    if (told !== undefined) return told.length <= 64 ? { "retry-after": this.terms.redactor.own(told) } : {};
     const ms = this.#status === 429 ? retryDelayOf(this.#held.view()) : undefined;
     return ms === undefined ? {} : { "retry-after": String(Math.ceil(ms / 1000)) };
   }
@@ -228,7 +231,8 @@ export class Translation {
     if (this.#failure === undefined) {
       try {
         read((piece) => {
-          if (piece.length > 0) made.push(typeof piece === "string" ? Buffer.from(piece) : Buffer.from(piece));
+          const bytes = typeof piece === "string" ? Buffer.from(piece) : Buffer.from(piece);
+          if (bytes.length > 0) made.push(this.terms.redactor.ownBytes(bytes));
         });
       } catch (thrown) {
         const { code, message } = toMillraceError(thrown, "upstream_failed");

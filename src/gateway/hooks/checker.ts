@@ -93,24 +93,36 @@ async function limitedText(response: Response): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Throws for an answer of another form. */
+/** Throws for an answer of another form, one that says nothing, and one that contradicts itself. */
 function verdictIn(answer: unknown): Verdict {
   const { allowed, reason, results } = (answer ?? {}) as Readonly<Record<string, unknown>>;
-  if (typeof allowed === "boolean") {
-    return allowed
-      ? undefined
-      : typeof reason === "string"
-        ? reason.slice(0, MAX_REASON_CHARACTERS)
-        : "refused content";
+  const isAllowed = allowed === undefined || typeof allowed === "boolean";
+  if (!isAllowed || (allowed === undefined && results === undefined)) throw otherForm();
+  const flagged = results === undefined ? undefined : flaggedIn(results);
+  if (allowed !== undefined && flagged !== undefined && allowed === flagged.length > 0) {
+    throw new Error(`expected a verdict, got "allowed": ${allowed} beside ${flagged.length} flagged results`);
   }
-  if (Array.isArray(results) && results.every((each) => typeof each?.flagged === "boolean")) {
-    const flagged = results.filter((each) => each.flagged);
-    if (flagged.length === 0) return undefined;
-    const categories = flagged.flatMap((each) =>
-      Object.entries(each.categories ?? {}).filter(([, value]) => value === true),
-    );
-    const names = [...new Set(categories.map(([name]) => name))].join(", ");
-    return names === "" ? "flagged content" : names.slice(0, MAX_REASON_CHARACTERS);
-  }
-  throw new Error('expected {"allowed": true or false} or {"results": [{"flagged": …}]}, got something else');
+  if (allowed ?? flagged?.length === 0) return undefined;
+  if (typeof reason === "string" && reason !== "") return reason.slice(0, MAX_REASON_CHARACTERS);
+  const categories = (flagged ?? []).flatMap((each) =>
+    Object.entries(each.categories ?? {}).filter(([, value]) => value === true),
+  );
+  const names = [...new Set(categories.map(([name]) => name))].join(", ");
+  if (names !== "") return names.slice(0, MAX_REASON_CHARACTERS);
+  return flagged === undefined ? "refused content" : "flagged content";
+}
+
+interface Result {
+  readonly flagged: boolean;
+  readonly categories?: Readonly<Record<string, unknown>> | null;
+}
+
+function flaggedIn(results: unknown): readonly Result[] {
+  if (!Array.isArray(results) || !results.every((each) => typeof each?.flagged === "boolean")) throw otherForm();
+  if (results.length === 0) throw new Error("expected a result for the texts, got none");
+  return (results as Result[]).filter((each) => each.flagged);
+}
+
+function otherForm(): Error {
+  return new Error('expected {"allowed": true or false} or {"results": [{"flagged": …}]}, got something else');
 }

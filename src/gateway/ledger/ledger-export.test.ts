@@ -34,7 +34,7 @@ const row = (seq: number): RequestRow => ({
   status: 200,
   error: "",
   firstByteMs: 1.5,
-  totalMs: 2.5,
+  totalMs: 2.500000000000066,
   saved: 0n,
   savedBy: "",
   notes: "",
@@ -76,9 +76,9 @@ test("Parquet has every row, over several groups, with whole nano-dollars", asyn
     is_stream: true,
     status: 200n,
     total_ms: 2.5,
-    attempt_fresh: 4321n,
+    attempt_fresh_tokens: 4321n,
     attempt_cost_nano_dollars: 2n ** 53n + 4321n,
-    attempt_drafted: null,
+    attempt_drafted_tokens: null,
   });
   expect(rows[4]).toMatchObject({ id: "=cmd|5", attempt_number: null, attempt_cost_nano_dollars: null });
 });
@@ -97,4 +97,13 @@ test("cells cannot become formulas, and quotes and commas stay in theirs", async
   expect(csvCell("-1", "integer")).toBe("-1");
   const [, first] = (await bytesOf(filled(1), "csv")).toString().split("\r\n");
   expect(first).toMatch(/^'=cmd\|1,1970-01-01T00:00:01.000Z,"a ""b"", c",,k,/);
+});
+
+test("headings name units, and times are whole microseconds", async () => {
+  const [head, first] = (await bytesOf(filled(1), "csv")).toString().split("\r\n");
+  const units = ["first_byte_ms", "total_ms", "saved_dollars", "attempt_fresh_tokens", "attempt_cost_dollars"];
+  expect(head!.split(",")).toEqual(expect.arrayContaining(units));
+  expect(first).toContain(",200,,1.5,2.5,0.000000000,");
+  const [line] = (await bytesOf(filled(1), "jsonl")).toString().split("\n");
+  expect(JSON.parse(line!)).toMatchObject({ total_ms: 2.5, attempt_cost_dollars: "0.000000001" });
 });

@@ -1,6 +1,6 @@
 /** The ledger as a file: CSV, JSON lines or Parquet, made while it is read, in bounded memory. */
 import { ByteWriter, type ColumnSource, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
-import { formatCost } from "../prices/cost-text.js";
+import { formatCost } from "../money.js";
 import type { Row } from "../store/side-connection.js";
 
 export const EXPORT_FORMATS = ["csv", "jsonl", "parquet"] as const;
@@ -12,7 +12,7 @@ export const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
   parquet: "application/vnd.apache.parquet",
 };
 
-type Kind = "text" | "time" | "integer" | "money" | "milliseconds" | "flag";
+type Kind = "text" | "time" | "integer" | "tokens" | "money" | "milliseconds" | "flag";
 
 /** Columns of a file, in order. */
 const COLUMNS: Readonly<Record<string, Kind>> = {
@@ -42,18 +42,27 @@ const COLUMNS: Readonly<Record<string, Kind>> = {
   attempt_total_ms: "milliseconds",
   attempt_status: "integer",
   attempt_outcome: "text",
-  attempt_fresh: "integer",
-  attempt_cache_read: "integer",
-  attempt_cache_write: "integer",
-  attempt_output: "integer",
-  attempt_reasoning: "integer",
-  attempt_drafted: "integer",
-  attempt_accepted: "integer",
+  attempt_fresh: "tokens",
+  attempt_cache_read: "tokens",
+  attempt_cache_write: "tokens",
+  attempt_output: "tokens",
+  attempt_reasoning: "tokens",
+  attempt_drafted: "tokens",
+  attempt_accepted: "tokens",
   attempt_is_estimated: "flag",
   attempt_cost: "money",
   attempt_price: "text",
 };
 const NAMES = Object.keys(COLUMNS);
+
+/** A column's name in CSV and JSON lines ends in its unit; times of the clock say theirs themselves. */
+const HEADINGS: readonly string[] = NAMES.map((name) => heading(name, "dollars"));
+
+function heading(name: string, moneyUnit: string): string {
+  const kind = COLUMNS[name];
+  if (kind === "money") return `${name}_${moneyUnit}`;
+  return kind === "tokens" ? `${name}_tokens` : name;
+}
 
 export async function* exportFile(pages: AsyncIterable<readonly Row[]>, format: ExportFormat): AsyncGenerator<Buffer> {
   if (format === "parquet") yield* parquet(pages);
@@ -62,7 +71,7 @@ export async function* exportFile(pages: AsyncIterable<readonly Row[]>, format: 
 }
 
 async function* csv(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<Buffer> {
-  yield Buffer.from(`${NAMES.join(",")}\r\n`);
+  yield Buffer.from(`${HEADINGS.join(",")}\r\n`);
   for await (const rows of pages) {
     const lines = rows.map((row) => NAMES.map((name) => csvCell(textOf(row, name), COLUMNS[name]!)).join(","));
     yield Buffer.from(`${lines.join("\r\n")}\r\n`);
@@ -85,7 +94,7 @@ function textOf(row: Row, name: string): string {
 async function* jsonl(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<Buffer> {
   for await (const rows of pages) {
     const lines = rows.map((row) =>
-      JSON.stringify(Object.fromEntries(NAMES.map((name) => [name, shownValue(row, name)]))),
+      JSON.stringify(Object.fromEntries(NAMES.map((name, i) => [HEADINGS[i]!, shownValue(row, name)]))),
     );
     yield Buffer.from(`${lines.join("\n")}\n`);
   }
@@ -106,6 +115,7 @@ function shownValue(row: Row, name: string): string | number | boolean | null {
     case "flag":
       return Number(value) === 1;
     case "integer":
+    case "tokens":
     case "milliseconds":
       return Number(value);
   }
@@ -117,6 +127,7 @@ const PARQUET_TYPES: Readonly<Record<Kind, NonNullable<ColumnSource["type"]>>> =
   text: "STRING",
   time: "TIMESTAMP",
   integer: "INT64",
+  tokens: "INT64",
   money: "INT64",
   milliseconds: "DOUBLE",
   flag: "BOOLEAN",
@@ -146,13 +157,12 @@ async function* parquet(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<Bu
   yield written();
 }
 
-/** Money is whole nano-dollars in Parquet, with `_nano` at the end of the name. */
+/** Money is whole nano-dollars in Parquet. */
 function columnsOf(rows: readonly Row[]): ColumnSource[] {
   return NAMES.map((name) => {
     const kind = COLUMNS[name]!;
-    const column = kind === "money" ? `${name}_nano_dollars` : name;
     return {
-      name: column,
+      name: heading(name, "nano_dollars"),
       type: PARQUET_TYPES[kind],
       nullable: true,
       offsetIndex: false,
@@ -174,6 +184,7 @@ function parquetValue(row: Row, name: string, kind: Kind): unknown {
     case "milliseconds":
       return Number(value);
     case "integer":
+    case "tokens":
     case "money":
       return BigInt(value as bigint);
   }

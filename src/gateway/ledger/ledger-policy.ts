@@ -2,14 +2,14 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import { formatCost } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import { formatCost } from "../prices/cost-text.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
 import { CostHeaderSink } from "./cost-header.js";
-import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
+import type { AttemptRow, OpenRequest, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";
 
 interface LedgerPrices {
@@ -107,17 +107,29 @@ export class LedgerPolicy implements Policy {
     const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
     const last = record.attempts.at(-1);
     const model = last?.model ?? modelOf(request.model);
-    const row: RequestRow = {
-      ...open,
-      ...result,
+    const { saved, savedBy } = savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch)));
+    // Field by field, which is several times as fast as spreading objects of changing shapes.
+    store.close({
+      seq: open.seq,
+      id: open.id,
+      beganMs: open.beganMs,
+      tenant: open.tenant,
+      team: open.team,
+      key: open.key,
+      path: open.path,
+      asked: open.asked,
+      isStream: open.isStream,
+      outcome: result.outcome,
+      status: result.status,
+      error: result.error,
       served: result.outcome === "refused" ? "" : model,
       firstByteMs: seen.firstByteMs === undefined ? undefined : seen.firstByteMs - startMs,
       totalMs: now() - startMs,
-      ...savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch))),
+      saved,
+      savedBy,
       notes: notesOf(record),
       attempts,
-    };
-    store.close(row);
+    });
   }
 }
 

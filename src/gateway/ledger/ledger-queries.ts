@@ -1,6 +1,6 @@
 /** Reads the ledger: pages of requests, and sums over hours. The queries run in a thread, beside the gateway's requests. */
 import { MillraceError } from "../../core/errors.js";
-import { formatCost } from "../prices/cost-text.js";
+import { formatCost } from "../money.js";
 import type { Database } from "../store/database.js";
 import { type Row, sideOf } from "../store/side-connection.js";
 import { ATTEMPT_COLUMNS, marks, SUMS } from "./ledger-tables.js";

@@ -249,8 +249,8 @@ export class LedgerStore {
       row.outcome,
       row.status,
       row.error,
-      row.firstByteMs ?? null,
-      row.totalMs,
+      milliseconds(row.firstByteMs),
+      milliseconds(row.totalMs),
       row.saved,
       row.savedBy,
       row.notes,
@@ -306,6 +306,10 @@ const LOST_ATTEMPT: AttemptRow = {
   price: "charged as it was reserved",
 };
 
+/** To the microsecond: the digits behind it are those of the clock's arithmetic. */
+const milliseconds = (ms: number | undefined): number | null =>
+  ms === undefined ? null : Math.round(ms * 1000) / 1000;
+
 function attemptValues(seq: number, index: number, attempt: AttemptRow): unknown[] {
   const { counts } = attempt;
   return [
@@ -314,9 +318,9 @@ function attemptValues(seq: number, index: number, attempt: AttemptRow): unknown
     attempt.instance,
     attempt.engine,
     attempt.model,
-    attempt.startMs,
-    attempt.firstByteMs ?? null,
-    attempt.totalMs,
+    milliseconds(attempt.startMs),
+    milliseconds(attempt.firstByteMs),
+    milliseconds(attempt.totalMs),
     attempt.status,
     attempt.outcome,
     counts?.fresh ?? null,

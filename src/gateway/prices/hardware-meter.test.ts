@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { TestRng } from "../../../test/helpers/rng.js";
 import type { AttemptRecord } from "../usage/record.js";
 import { HardwareMeter } from "./hardware-meter.js";
-import { costOf } from "./price.js";
+import { amountsText, costOf } from "./price.js";
 
 const NANO_PER_HOUR = 1_200_000_000n;
 
@@ -88,6 +88,6 @@ test("a price holds for a minute, says what it is, and follows the price of the 
   const first = meter.priceOf("m", NANO_PER_HOUR);
   now += 59_000;
   expect(meter.priceOf("m", NANO_PER_HOUR)).toBe(first);
-  expect(first.version).toBe(`hardware at 1200000000/h: ${first.fresh}, ${first.cacheRead}, ${first.output}`);
+  expect(first.version).toBe(`hardware at $1.2/h: ${amountsText(first)}`);
   expect(Number(meter.priceOf("m", 2n * NANO_PER_HOUR).fresh) / Number(first.fresh)).toBeCloseTo(2, 6);
 });

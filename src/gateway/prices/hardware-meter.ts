@@ -3,8 +3,9 @@
  * the shares add up to the time in which the instance was busy. A model's tokens of prompts and of answers then cost what the shares per token have been,
  * before and after the first byte of answers. So the costs of all requests together are the price of the busy time; idle time is nobody's.
  */
+import { formatDollars } from "../money.js";
 import type { AttemptRecord, TokenCounts } from "../usage/record.js";
-import type { Price } from "./price.js";
+import { amountsText, type Price } from "./price.js";
 
 const MS_PER_HOUR = 3_600_000;
 /** A cached token costs its place in attention, about a tenth of computing it. */
@@ -87,7 +88,8 @@ export class HardwareMeter {
     const fresh = perMillion(times.promptMs, times.promptTokens);
     const output = perMillion(times.outputMs, times.outputTokens);
     const cacheRead = BigInt(Math.round(Number(fresh) * CACHED_SHARE));
-    const version = `hardware at ${nanoPerHour}/h: ${fresh}, ${cacheRead}, ${output}`;
+    const amounts = { fresh, cacheRead, cacheWrite: fresh, output };
+    const version = `hardware at $${formatDollars(nanoPerHour)}/h: ${amountsText(amounts)}`;
     const fade = 0.5 ** (sinceMs / HALF_LIFE_MS);
     // Less weight than the assumption's would let one request decide the price.
     const weight = Math.max(fade, Math.min(1, 1500 / (times.promptMs + times.outputMs)));
@@ -96,7 +98,7 @@ export class HardwareMeter {
     times.outputMs *= weight;
     times.outputTokens *= weight;
     Object.assign(times, { refreshedMs: this.now(), nanoPerHour });
-    times.price = { version, fresh, cacheRead, cacheWrite: fresh, output };
+    times.price = { version, ...amounts };
     return times.price;
   }
 

@@ -31,7 +31,7 @@ test("a model's own price comes first, then one by name, then its hardware's, th
   };
   const prices = book(models, new Map([["named-there", named]]));
   expect([prices.priceOf("a"), prices.priceOf("b")]).toEqual([own, named]);
-  expect(prices.priceOf("c")?.version).toMatch(/^hardware at 5\/h/);
+  expect(prices.priceOf("c")?.version).toMatch(/^hardware at \$0\.000000005\/h/);
   expect(prices.priceOf("d")).toMatchObject({
     fresh: 2_500_000_000n,
     cacheRead: 1_250_000_000n,

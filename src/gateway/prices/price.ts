@@ -1,4 +1,5 @@
 /** What a model's tokens cost. */
+import { formatDollars } from "../money.js";
 import type { TokenCounts } from "../usage/record.js";
 
 /** Nano-dollars (10⁻⁹ $) per million tokens. 0: free. */
@@ -17,6 +18,13 @@ export interface PriceBook {
 }
 
 const TOKENS = 1_000_000n;
+
+/** All of a price, for a version that says it. @example "fresh $1, cache_read $0.1, cache_write $1, output $4 per million tokens" */
+export function amountsText({ fresh, cacheRead, cacheWrite, output }: Omit<Price, "version">): string {
+  const amounts = { fresh, cache_read: cacheRead, cache_write: cacheWrite, output };
+  const parts = Object.entries(amounts).map(([name, nano]) => `${name} $${formatDollars(nano)}`);
+  return `${parts.join(", ")} per million tokens`;
+}
 
 /** Nano-dollars, rounded up. */
 export function costOf(counts: TokenCounts, price: Price): bigint {

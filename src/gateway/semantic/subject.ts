@@ -1,6 +1,7 @@
 /** What the semantic cache looks at in a request: the last user text, and the namespace, which is everything else. */
 import { type CacheScope, canonicalBody, sha256 } from "../cache/answer-key.js";
 import { ineligible } from "../cache/eligibility.js";
+import { spellingsOf } from "../cache/number-spellings.js";
 import type { GatewayRequest, RequestBody } from "../request.js";
 import { MAX_QUESTION_LENGTH, type Question, questionOf } from "./text/question.js";
 import { VARIED, VOLATILE } from "./words/english.js";
@@ -58,7 +59,8 @@ export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject
   if (rest === undefined) return undefined;
   const { scope, model, version, embedder } = terms;
   const headers = ["anthropic-beta", "anthropic-version", "openai-beta"].map((name) => request.headers[name] ?? null);
-  const facts = [RULES_VERSION, scope.kind, scope.name, scope.credentials, url, model, version, embedder, headers];
+  const place = [scope.kind, scope.name, scope.credentials, url, model, version, embedder];
+  const facts = [RULES_VERSION, ...place, headers, spellingsOf(body, bytes)];
   return {
     question,
     namespace: sha256(`${JSON.stringify(facts)}\n${rest.kept}`),

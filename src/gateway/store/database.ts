@@ -17,20 +17,51 @@ const CACHE_FILE = "cache.db";
  * @param folder undefined: in memory, for tests
  */
 export function openDatabase(folder: string | undefined): Database.Database {
+  const path = folder === undefined ? ":memory:" : join(folder, FILE);
   try {
     if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const path = folder === undefined ? ":memory:" : join(folder, FILE);
-    const database = new Database(path);
+    return durable(path);
+  } catch (cause) {
+    if (isDamage(cause)) throw damaged(path, cause as Error);
+    const message = `expected a folder for the gateway's database at ${folder}, got ${(cause as Error).message}`;
+    throw new MillraceError("file_unreadable", message, { hint: "check the folder's permissions and space", cause });
+  }
+}
+
+function durable(path: string): Database.Database {
+  const database = new Database(path);
+  try {
     database.pragma("journal_mode = WAL");
     database.pragma("synchronous = NORMAL");
     database.pragma("busy_timeout = 5000");
     database.pragma("foreign_keys = ON");
-    if (folder !== undefined) chmodSync(path, 0o600);
+    assertReadable(database);
+    if (path !== ":memory:") chmodSync(path, 0o600);
     return database;
-  } catch (cause) {
-    const message = `expected a folder for the gateway's database at ${folder}, got ${(cause as Error).message}`;
-    throw new MillraceError("file_unreadable", message, { hint: "check the folder's permissions and space", cause });
+  } catch (thrown) {
+    database.close();
+    throw thrown;
   }
+}
+
+/** Reads the schema and the first page of each table, which finds a file that is no database, and one that has been cut. */
+function assertReadable(database: Database.Database): void {
+  const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all([]) as readonly {
+    name: string;
+  }[];
+  for (const { name } of tables) database.prepare(`SELECT 1 FROM "${name.replaceAll('"', '""')}" LIMIT 1`).get([]);
+}
+
+/** The keys and what was spent are in it, so it is not made anew without its owner. */
+function damaged(path: string, cause: Error): MillraceError {
+  return new MillraceError(
+    "file_unreadable",
+    `expected the gateway's database in ${path}, got a damaged file: ${cause.message}`,
+    {
+      hint: `restore ${path} from a backup, or move it away with ${FILE}-wal and ${FILE}-shm: the gateway then begins with no keys, no spend and no ledger`,
+      cause,
+    },
+  );
 }
 
 /**
@@ -62,8 +93,7 @@ function unsynced(path: string): Database.Database {
     database.pragma("journal_mode = WAL");
     database.pragma("synchronous = OFF");
     database.pragma("busy_timeout = 1000");
-    // Reads the schema, which finds a file that is no database.
-    database.prepare("SELECT count(*) AS n FROM sqlite_master").get([]);
+    assertReadable(database);
     if (path !== ":memory:") chmodSync(path, 0o600);
     return database;
   } catch (thrown) {

@@ -14,9 +14,22 @@ export class Redactor {
     this.#secrets = secrets.filter((secret): secret is string => secret !== undefined && secret.length >= LEAST_LENGTH);
   }
 
+  /** Of an error: what looks like a key, or a part of one, is taken out, too. */
   text(text: string): string {
+    return this.own(text).replace(KEYS, SHOWN);
+  }
+
+  /** Of an answer, which may speak of keys of others. */
+  own(text: string): string {
     let shown = text;
     for (const secret of this.#secrets) shown = shown.replaceAll(secret, SHOWN);
-    return shown.replace(KEYS, SHOWN);
+    return shown;
+  }
+
+  /** The same bytes where there is nothing to take out. */
+  ownBytes(bytes: Buffer): Buffer {
+    return this.#secrets.some((secret) => bytes.includes(secret))
+      ? Buffer.from(this.own(bytes.toString("utf8")))
+      : bytes;
   }
 }
