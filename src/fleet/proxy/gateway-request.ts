@@ -1,8 +1,8 @@
 /** Makes the request that policies see, whoever asks: a client, or the gateway itself. */
 import type { IncomingHttpHeaders } from "node:http";
-import { assertMemberNames } from "../../gateway/api/member-names.js";
 import type { Route } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";
+import { assertMemberNames } from "../../gateway/member-names.js";
 import { DEAF_OBSERVER, type RequestObserver } from "../../gateway/observer.js";
 import type { Caller, GatewayRequest, RequestBody } from "../../gateway/request.js";
 import { RequestRecord } from "../../gateway/usage/record.js";

@@ -2,8 +2,8 @@
  * Names of a request's JSON members. Servers written in Go, such as Ollama, read them without regard to case: what the gateway does not see as `max_tokens`
  * would reach them as such. So a name that differs from a field's in case alone is refused, whoever the request goes to.
  */
-import { MillraceError } from "../../core/errors.js";
-import type { RequestBody } from "../request.js";
+import { MillraceError } from "../core/errors.js";
+import type { RequestBody } from "./request.js";
 
 /** Every field of a request that the gateway checks, and those of the same APIs that an upstream may heed. */
 const FIELDS: ReadonlySet<string> = new Set(
