@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatBytes, formatCount, formatDuration, parseByteSize, parseDurationMs } from "./quantities.js";
+import { formatBytes, formatCount, formatDuration, formatUsd, parseByteSize, parseDurationMs } from "./quantities.js";
 
 test.each([
   ["250ms", 250],
@@ -25,6 +25,16 @@ test.each([
   ["1e9", undefined],
 ])("the size %j is %j bytes", (text, expected) => {
   expect(parseByteSize(text)).toBe(expected);
+});
+
+test.each([
+  [0.5814814, "$0.58"],
+  [0.0989, "$0.0989"],
+  [1234.5, "$1,235"],
+  [99.999, "$100.00"],
+  [Number.POSITIVE_INFINITY, "$∞"],
+])("%d dollars are %s", (dollars, text) => {
+  expect(formatUsd(dollars)).toBe(text);
 });
 
 test("sizes in binary units with three figures", () => {

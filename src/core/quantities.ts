@@ -55,6 +55,13 @@ export function formatBytes(numBytes: number): string {
   return `${unit === 0 ? value : value.toFixed(value < 10 ? 2 : 1)} ${BINARY_UNITS[unit]}`;
 }
 
+/** Dollars for people. @param decimals default: two; four for less than ten cents, none from a hundred on. @example formatUsd(0.5814814) // "$0.58" */
+export function formatUsd(dollars: number, decimals = dollars >= 100 ? 0 : dollars < 0.1 ? 4 : 2): string {
+  if (!Number.isFinite(dollars)) return "$∞";
+  const text = dollars.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return `$${text}`;
+}
+
 /** @example formatCount(1_100_000_000) // "1.10B" */
 export function formatCount(count: number): string {
   for (const [size, suffix] of [

@@ -1,4 +1,5 @@
 /** Which techniques to take first for a model and traffic, without a trial: each beside the plan without it, in the order of effort. */
+import { formatUsd } from "../core/quantities.js";
 import { apiPerMillionOutput } from "./cost.js";
 import { API_PRICES } from "./data/prices.js";
 import { KV_TYPES, QUANTIZATIONS, type QuantizationId } from "./data/quantizations.js";
@@ -228,7 +229,7 @@ function notTo(request: PlanRequest, techniques: readonly Technique[], bottlenec
       : []),
     ...(best !== undefined && best.cost.usdPerMillionOutput > api
       ? [
-          `do not serve this load yourself for the money: $${best.cost.usdPerMillionOutput.toFixed(2)} a million output tokens against $${api.toFixed(2)} at an API (${cheapest.name}, ${cheapest.date}, prompts included)`,
+          `do not serve this load yourself for the money: ${formatUsd(best.cost.usdPerMillionOutput)} a million output tokens against ${formatUsd(api)} at an API (${cheapest.name}, ${cheapest.date}, prompts included)`,
         ]
       : []),
     ...((drafts.cost ?? 1) > WORTH || bottleneck !== "latency"

@@ -3,7 +3,8 @@ import type { Evaluation } from "./evaluate.js";
 import { AIM_KEY, type Figure, firstDifference, isUnbounded, keysOf, OVER_TARGETS, rank, SPEED } from "./ranking.js";
 import type { ConfigurationKey, PlanRequest, Versus } from "./request.js";
 
-const MOST_DECIMALS = 9;
+/** Predictions are not so good that more would mean anything. */
+const MOST_DIGITS = 4;
 
 interface Compared {
   readonly text: string;
@@ -28,14 +29,19 @@ function nameBeside(other: Evaluation, mine: Evaluation): string {
   return parts.filter((part) => part !== "").join(", ");
 }
 
-/** With as many decimals as it takes to tell them apart. */
-function pairText(a: number, b: number): readonly [string, string] {
-  const textOf = (value: number, decimals: number): string =>
-    Number.isFinite(value) ? value.toLocaleString("en-US", { maximumFractionDigits: decimals }) : "∞";
-  const larger = Math.max(a, b);
-  let decimals = larger >= 100 ? 0 : larger >= 10 ? 1 : 2;
-  while (decimals < MOST_DECIMALS && textOf(a, decimals) === textOf(b, decimals)) decimals++;
-  return [textOf(a, decimals), textOf(b, decimals)];
+function plainNumber(value: number, decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2): string {
+  return Number.isFinite(value) ? value.toLocaleString("en-US", { maximumFractionDigits: decimals }) : "∞";
+}
+
+/** With as many decimals as it takes to tell them apart, within the digits that mean something. */
+function pairText(a: number, b: number, { number: textOf = plainNumber }: Figure): readonly [string, string] {
+  const most = MOST_DIGITS - 1 - Math.floor(Math.log10(Math.max(a, b)));
+  for (const decimals of [undefined, 2, 3, 4, 5, 6]) {
+    if (decimals !== undefined && !(decimals <= most)) break;
+    const pair = [textOf(a, decimals), textOf(b, decimals)] as const;
+    if (pair[0] !== pair[1]) return pair;
+  }
+  return [textOf(a, undefined), textOf(b, undefined)];
 }
 
 function keyOf({ quantization, kv, tensorParallel, instances, drafting }: Evaluation): ConfigurationKey {
@@ -50,7 +56,7 @@ function versusOf(request: PlanRequest, { of, unit }: Figure, mine: Evaluation, 
 /** @example "8,464 tokens/s against 7,753 with 4 × TP2" */
 export function inFigure(request: PlanRequest, figure: Figure, mine: Evaluation, other: Evaluation): Compared {
   const versus = versusOf(request, figure, mine, other);
-  const [first, second] = pairText(versus.mine, versus.other);
+  const [first, second] = pairText(versus.mine, versus.other, figure);
   return { text: `${figure.text(first)} against ${second} with ${nameBeside(other, mine)}`, versus };
 }
 

@@ -111,6 +111,13 @@ test("keys and values are narrowed only where that wins a tenth", () => {
   expect(best(makePlan(request("llama-3.1-8b", "l40s", { load: { concurrency: 300 } }))).kv.id).toBe("fp8");
 });
 
+test("comparisons have the digits that a prediction has, and money is written as everywhere", () => {
+  const { refusals } = makePlan(request("llama-3.1-8b", "l40s", { objective: "cost", load: { requestsPerS: 3 } }));
+  const texts = refusals.map(({ because }) => because).join("\n");
+  expect(texts).toMatch(/\$\d+\.\d\d a million output tokens against \$\d+\.\d\d with keys and values in 16 bits/);
+  expect(texts).not.toMatch(/\d\.\d{5}/);
+});
+
 test("drafts under every objective where a drafter is known and they win a tenth", () => {
   const fast = best(makePlan(request("llama-3.3-70b", "h100x2", { objective: "latency", load: { concurrency: 1 } })));
   expect(fast.drafting?.depth).toBe(3);

@@ -1,4 +1,5 @@
 /** Which of two configurations is better. Every key of the order falls where a figure improves, so that no configuration is behind one that it beats in all figures. */
+import { formatUsd } from "../core/quantities.js";
 import type { Evaluation } from "./evaluate.js";
 import type { Objective, PlanRequest } from "./request.js";
 
@@ -9,6 +10,8 @@ export interface Figure {
   readonly unit: string;
   readonly isMoreBetter: boolean;
   readonly of: (request: PlanRequest, evaluation: Evaluation) => number;
+  /** How its numbers are written; undefined: as plain ones. */
+  readonly number?: (value: number, decimals: number | undefined) => string;
   readonly text: (number: string) => string;
 }
 
@@ -22,11 +25,11 @@ function overshoot({ slo }: PlanRequest, { prediction, misses }: Evaluation): nu
 
 export const isUnbounded = (factor: number): boolean => factor > UNBOUNDED / 2;
 
-const less = (unit: string, of: Figure["of"], text: Figure["text"] = (number) => `${number} ${unit}`): Figure => ({
+const less = (unit: string, of: Figure["of"]): Figure => ({
   unit,
   isMoreBetter: false,
   of,
-  text,
+  text: (number) => `${number} ${unit}`,
 });
 
 export const OVER_TARGETS = less("times its targets", overshoot);
@@ -36,11 +39,13 @@ export const SPEED: Figure = {
   of: (_, { prediction }) => prediction.outputTokensPerS,
   text: (number) => `${number} tokens/s`,
 };
-const MONEY = less(
-  "$/M output tokens",
-  (_, { cost }) => cost.usdPerMillionOutput,
-  (number) => `$${number} a million output tokens`,
-);
+const MONEY: Figure = {
+  unit: "$/M output tokens",
+  isMoreBetter: false,
+  of: (_, { cost }) => cost.usdPerMillionOutput,
+  number: formatUsd,
+  text: (number) => `${number} a million output tokens`,
+};
 /** From being sent to the last token. */
 const WHOLE_REQUEST = less(
   "ms a request",

@@ -1,6 +1,8 @@
 /** `millrace plan costs`: when a machine of one's own costs less than an API, and what three sizes of business pay. */
+
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
+import { formatUsd } from "../../core/quantities.js";
 import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
 import { type TokenScale, tokenScales } from "../../plan/cost-scales.js";
 import { DISTILLATION } from "../../plan/data/constants.js";
@@ -48,7 +50,7 @@ async function runCosts(flags: CostFlags): Promise<void> {
   const { request } = await requestOf({ ...flags, objective: "cost" });
   const plan = makePlan(request);
   refuseUnfit(plan);
-  const [{ dollars, loadText, shapeText }, { machineLabel }] = await Promise.all([
+  const [{ loadText, shapeText }, { machineLabel }] = await Promise.all([
     import("../plan/plan-text.js"),
     import("../../plan/hardware.js"),
   ]);
@@ -62,7 +64,7 @@ async function runCosts(flags: CostFlags): Promise<void> {
   const lines = [
     `${request.model.name} on ${machineLabel(request.machine)}: ${best.quantization.label}, ${shape}`,
     loadText(request),
-    `${dollars(best.cost.usdPerHour)} an hour, ${dollars(best.cost.usdPerMillionOutput)} a million output tokens at this load around the clock (prices of ${request.price.date}: ${request.price.source})`,
+    `${formatUsd(best.cost.usdPerHour)} an hour, ${formatUsd(best.cost.usdPerMillionOutput)} a million output tokens at this load around the clock (prices of ${request.price.date}: ${request.price.source})`,
     "",
     "Break-even: above so many output tokens a month the machine costs less",
     formatTable([
@@ -78,8 +80,8 @@ async function runCosts(flags: CostFlags): Promise<void> {
         each.requestsPerDay.toLocaleString("en-US"),
         each.millionOutputPerMonth.toFixed(0),
         String(each.numMachines),
-        dollars(each.usdPerMonth),
-        dollars(each.apiUsdPerMonth),
+        formatUsd(each.usdPerMonth),
+        formatUsd(each.apiUsdPerMonth),
       ]),
     ]),
     "",
@@ -123,14 +125,13 @@ const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
 
 function tokenRow(scale: TokenScale): string[] {
   const { tokensPerDay, numMachines, usdPerMonth, vanillaUsdPerMonth: vanilla, distillation } = scale;
-  const usd = (value: number): string => `$${Math.round(value).toLocaleString("en-US")}`;
   return [
     tokensPerDay.toLocaleString("en-US"),
     String(numMachines),
-    usd(usdPerMonth),
-    vanilla === undefined ? (scale.whyNoVanilla ?? "–") : usd(vanilla),
-    vanilla === undefined ? "–" : `${usd(vanilla - usdPerMonth)} (${percent(1 - usdPerMonth / vanilla)})`,
-    scale.usdPerThousandRequests.toFixed(2),
+    formatUsd(usdPerMonth),
+    vanilla === undefined ? (scale.whyNoVanilla ?? "–") : formatUsd(vanilla),
+    vanilla === undefined ? "–" : `${formatUsd(vanilla - usdPerMonth)} (${percent(1 - usdPerMonth / vanilla)})`,
+    formatUsd(scale.usdPerThousandRequests),
     scale.kilowatts.toFixed(1),
     distillation === undefined ? "never" : paidBack(distillation),
   ];
@@ -151,7 +152,7 @@ function breakEvenRow({
   return [
     api.name,
     api.date,
-    `$${apiUsdPerMillionOutput.toFixed(2)}`,
+    formatUsd(apiUsdPerMillionOutput),
     millionsPerMonth === undefined ? never : millionsPerMonth.toFixed(0),
     `${(100 * utilization).toFixed(0)} %`,
   ];

@@ -1,4 +1,5 @@
 /** `millrace plan` from arguments to output: the table, JSON, page and file it writes, and fifty wrong inputs with a coded answer each. */
+
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +8,7 @@ import { parse } from "yaml";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { packageRoot } from "../../core/package-root.js";
+import { formatUsd } from "../../core/quantities.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-plan-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -38,7 +40,7 @@ test("the guide's figures are today's", async () => {
   ].map(({ instances, tensorParallel, prediction, cost }) => ({
     shape: `${instances} × TP${tensorParallel}`,
     speed: Math.round(prediction.outputTokensPerS).toLocaleString("en-US"),
-    cost: `$${cost.usdPerMillionOutput.toFixed(2)}`,
+    cost: formatUsd(cost.usdPerMillionOutput),
   }));
   for (const { shape, speed, cost } of figures) {
     for (const figure of [shape, speed, cost]) expect(guide).toContain(figure);

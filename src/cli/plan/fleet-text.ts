@@ -1,11 +1,12 @@
 /** A fleet on one page: machines, gateways, zones, cost, and what fails first. */
+import { formatUsd } from "../../core/quantities.js";
 import { FLEET } from "../../plan/data/constants.js";
 import type { FleetPlan } from "../../plan/fleet-size.js";
 import { machineLabel } from "../../plan/hardware.js";
 import { warningsOf } from "../../plan/warnings.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { launchOf } from "./launch-command.js";
-import { dollars, loadText, rounded, shapeText, warningLines, wrapped } from "./plan-text.js";
+import { loadText, rounded, shapeText, warningLines, wrapped } from "./plan-text.js";
 
 const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
@@ -47,9 +48,9 @@ export function fleetText(fleet: FleetPlan): string {
       ["instances", whole(fleet.numInstances), `${best.instances} a host`],
       ...(isCpu ? [] : [["GPUs", whole(fleet.numGpus), `${rounded(fleet.kilowatts)} kW at the limit of the hosts`]]),
       ["gateways", whole(fleet.numGateways), `${whole(requestsPerS * request.outputTokens)} streamed tokens/s`],
-      ["an hour", dollars(fleet.usdPerHour), `${request.price.source}, ${request.price.date}`],
-      ["a month", dollars(fleet.usdPerMonth), "730 hours, all hosts always on"],
-      ["1,000 requests", dollars(fleet.usdPerThousandRequests), "at this rate around the clock"],
+      ["an hour", formatUsd(fleet.usdPerHour), `${request.price.source}, ${request.price.date}`],
+      ["a month", formatUsd(fleet.usdPerMonth), "730 hours, all hosts always on"],
+      ["1,000 requests", formatUsd(fleet.usdPerThousandRequests), "at this rate around the clock"],
     ]),
     "",
     "What fails first (share of what it carries, at this rate)",

@@ -1,7 +1,9 @@
 /** A plan as one HTML page: figures, the Pareto frontier, the roofline, memory, reasons. Style and drawing are those of the benchmark's pages. */
+
 import { lineChart, type Series } from "../../bench/report/charts.js";
 import { htmlDocument } from "../../bench/report/html-style.js";
 import { escapeXml } from "../../bench/report/svg.js";
+import { formatUsd } from "../../core/quantities.js";
 import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
@@ -9,7 +11,7 @@ import { loadCurve } from "../../plan/load-curve.js";
 import type { Configuration, Plan } from "../../plan/request.js";
 import { warningsOf } from "../../plan/warnings.js";
 import { launchOf } from "./launch-command.js";
-import { dollars, HEADERS, loadText, rounded, rowOf, shapeText } from "./plan-text.js";
+import { HEADERS, loadText, rounded, rowOf, shapeText } from "./plan-text.js";
 import { rooflineChart } from "./roofline-chart.js";
 
 const MOST_SERIES = 6;
@@ -79,7 +81,7 @@ function cards({ prediction, cost, sustainableConcurrency }: Configuration): str
       `${rounded(prediction.ttftMs)} ms`,
       `95 of 100 under ${rounded(prediction.ttftP95Ms)} ms`,
     ),
-    card("a million output tokens", dollars(cost.usdPerMillionOutput), `${dollars(cost.usdPerHour)} an hour`),
+    card("a million output tokens", formatUsd(cost.usdPerMillionOutput), `${formatUsd(cost.usdPerHour)} an hour`),
     card("requests at once", String(sustainableConcurrency), "within memory and targets"),
   ].join("")}</div>`;
 }

@@ -1,5 +1,6 @@
 /** A plan in the terminal: the ranking, then the best configuration with its memory, reasons and command. */
 
+import { formatUsd } from "../../core/quantities.js";
 import type { Fit } from "../../plan/calibrate.js";
 import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
@@ -18,9 +19,6 @@ export const rounded = (value: number): string =>
     : value >= 100
       ? Math.round(value).toLocaleString("en-US")
       : value.toPrecision(value >= 10 ? 3 : 2);
-
-export const dollars = (value: number): string =>
-  `$${value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toFixed(value < 0.1 ? 4 : 2)}`;
 
 export function loadText({ load, inputTokens, outputTokens, prefixShare, slo, objective }: PlanRequest): string {
   const many = "concurrency" in load ? `${load.concurrency} at once` : `${load.requestsPerS} requests/s`;
@@ -68,8 +66,8 @@ export function rowOf(configuration: Configuration, index: number, isCpu: boolea
     rounded(prediction.tpotMs),
     rounded(prediction.outputTokensPerS),
     rounded(prediction.tokensPerSPerUser),
-    dollars(cost.usdPerMillionOutput),
-    dollars(cost.usdPerMillionTotal),
+    formatUsd(cost.usdPerMillionOutput),
+    formatUsd(cost.usdPerMillionTotal),
     !meetsSlo ? "missed" : prediction.isSaturated ? "queues" : hasTargets ? "met" : "–",
   ];
 }
@@ -127,7 +125,7 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
   return [
     `1: ${best.quantization.label}, ${shapeText(best, isCpu)}, ${best.engine}`,
     `memory  ${wrapped(memoryText(best, isCpu ? "memory" : "each GPU"), "        ")}`,
-    `holds   ${best.seats} sequences of ${request.inputTokens + request.outputTokens} tokens in the memory of an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${dollars(best.cost.usdPerHour)} an hour`,
+    `holds   ${best.seats} sequences of ${request.inputTokens + request.outputTokens} tokens in the memory of an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${formatUsd(best.cost.usdPerHour)} an hour`,
     ...warningLines(request, best),
     "why",
     ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),
@@ -184,7 +182,7 @@ export function textOf(
     `${model.name} on ${machineLabel(machine)}`,
     loadText(request),
     wrapped(
-      `${dollars(price.usd)} ${isCpu ? "an hour" : "a GPU and hour"} (${price.source}, ${price.date}); numbers of the model: ${model.source}`,
+      `${formatUsd(price.usd)} ${isCpu ? "an hour" : "a GPU and hour"} (${price.source}, ${price.date}); numbers of the model: ${model.source}`,
       "",
     ),
     ...calibrated,
