@@ -1,5 +1,5 @@
 /**
- * `npm run build`: compiles the kernels and the TypeScript where they are stale. The launcher and the test script call the same
+ * `npm run build`: compiles the kernels and the TypeScript, and bundles the app in the browser, where they are stale. The launcher and the test script call the same
  * functions. The compiling of native code itself is build-native.js.
  */
 import { spawn } from "node:child_process";
@@ -13,7 +13,7 @@ import { hashSources, listFiles, readStamp, writeStamp } from "./setup/stamp.js"
 
 const packageRoot = fileURLToPath(new URL("..", import.meta.url));
 
-const isProgramSource = (path) => path.endsWith(".ts") && !path.endsWith(".test.ts");
+const isProgramSource = (path) => path.endsWith(".ts") && !path.endsWith(".test.ts") && !path.startsWith("src/web/");
 
 /** Targets, their sources, and the check that their results exist. */
 const TARGETS = {
@@ -50,6 +50,13 @@ const TARGETS = {
       ),
     build: compileTypeScript,
   },
+  app: {
+    outputPath: "dist/web/index.html",
+    stampPath: "build/web.stamp",
+    hash: (root) =>
+      hashSources(root, ["src/web", "scripts/build-web.js", "package-lock.json"], (path) => !path.endsWith(".test.ts")),
+    build: bundleApp,
+  },
 };
 
 function isStale(root, target) {
@@ -66,9 +73,14 @@ async function buildProbes(_root, stage) {
   await buildNativeProbes({ log: (line) => stage.update(line) });
 }
 
-/** dist/ mirrors the sources; output of a deleted or renamed source must not be loaded. */
+async function bundleApp(root) {
+  const { buildWeb } = await import("./build-web.js");
+  await buildWeb(root);
+}
+
+/** dist/ mirrors the sources, but for the bundled app; output of a deleted or renamed source must not be loaded. */
 function removeOrphans(root) {
-  for (const file of listFiles(root, "dist", (path) => /\.js(\.map)?$/.test(path))) {
+  for (const file of listFiles(root, "dist", (path) => /^dist\/(?!web\/).*\.js(\.map)?$/.test(path))) {
     const source = file.replace(/^dist\//, "").replace(/\.js(\.map)?$/, ".ts");
     if (!existsSync(join(root, source))) rmSync(join(root, file));
   }
@@ -129,7 +141,7 @@ export async function ensureReady({
   withProbes = false,
   isCheckout = true,
 } = {}) {
-  const isWanted = { kernels: withKernels, probes: withProbes, TypeScript: isCheckout };
+  const isWanted = { kernels: withKernels, probes: withProbes, TypeScript: isCheckout, app: isCheckout };
   const targets = Object.entries(TARGETS).filter(([name]) => isWanted[name]);
   const isAnythingStale = () =>
     (isCheckout && !areDependenciesCurrent(root)) || targets.some(([, target]) => isStale(root, target));

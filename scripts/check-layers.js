@@ -23,6 +23,7 @@ const ALLOWED = {
   bench: ["core", "formats", "text", "backend", "model", "engine", "gateway", "fleet"],
   local: ["core", "formats", "text", "engine", "serve"],
   quality: ["core", "text"],
+  lab: ["core", "formats", "text", "engine", "model", "bench", "local", "quality"],
   plan: ["core", "formats", "model"],
   distill: ["core", "formats", "text", "engine", "bench", "local", "quality"],
   gateway: ["core", "text"],
@@ -30,6 +31,7 @@ const ALLOWED = {
   routers: ["core", "gateway", "quality", "distill"],
   image: ["core", "fleet"],
   boot: ["core", "formats", "gateway", "fleet", "image"],
+  web: [],
   cli: [
     "core",
     "formats",
@@ -41,6 +43,7 @@ const ALLOWED = {
     "bench",
     "local",
     "quality",
+    "lab",
     "distill",
     "routers",
     "plan",
@@ -110,7 +113,9 @@ function packageBreach(file, specifier, manifest) {
   if (specifier.startsWith("node:")) return undefined;
   if (builtinModules.includes(name)) return `write node:${specifier}`;
   if ((manifest.dependencies?.[name] ?? manifest.optionalDependencies?.[name]) !== undefined) return undefined;
-  if (isTest(file) && manifest.devDependencies?.[name] !== undefined) return undefined;
+  // The app is bundled with its packages.
+  const isBuiltIn = isTest(file) || layerOf(file) === "web";
+  if (isBuiltIn && manifest.devDependencies?.[name] !== undefined) return undefined;
   return `package ${name} is not in package.json's dependencies`;
 }
 
@@ -161,7 +166,7 @@ function folderProblems(graph) {
 /** @returns lines "file: problem" */
 export function checkLayers(root) {
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-  const files = ["src", "models", "test"].flatMap((folder) => listFiles(root, folder, (path) => path.endsWith(".ts")));
+  const files = ["src", "models", "test"].flatMap((folder) => listFiles(root, folder, (path) => /\.tsx?$/.test(path)));
   const problems = [];
   const graph = new Map();
   for (const file of files) {
@@ -172,10 +177,11 @@ export function checkLayers(root) {
         if (breach !== undefined) problems.push(`${file}: imports "${specifier}": ${breach}`);
         continue;
       }
-      const target = posix.join(dirname(file), specifier).replace(/\.js$/, ".ts");
+      const script = posix.join(dirname(file), specifier).replace(/\.js$/, ".ts");
+      const target = existsSync(join(root, script)) ? script : script.replace(/\.ts$/, ".tsx");
       const breach = layerBreach(file, target) ?? backendBreach(file, target);
       if (breach !== undefined) problems.push(`${file}: imports ${target}: ${breach}`);
-      if (existsSync(join(root, target)) && target.endsWith(".ts")) targets.push(target);
+      if (existsSync(join(root, target)) && /\.tsx?$/.test(target)) targets.push(target);
     }
     graph.set(file, targets);
   }

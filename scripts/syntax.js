@@ -6,7 +6,7 @@ import { API } from "typescript/unstable/sync";
 import { listFiles } from "./setup/stamp.js";
 
 const FOLDERS = ["bin", "scripts", "src", "models", "test"];
-const isSource = (path) => /\.(ts|js|mjs)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
+const isSource = (path) => /\.(tsx?|js|mjs)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
 
 /** @returns {Map<string, import("typescript/unstable/ast").SourceFile>} path relative to the root → its tree */
 export function parseSources(root) {
@@ -15,7 +15,14 @@ export function parseSources(root) {
   const api = new API({ cwd: folder });
   try {
     // Only syntax is read: without libraries and imported modules the compiler parses these files and no others.
-    const compilerOptions = { allowJs: true, noLib: true, noResolve: true, types: [], module: "esnext" };
+    const compilerOptions = {
+      allowJs: true,
+      jsx: "preserve",
+      noLib: true,
+      noResolve: true,
+      types: [],
+      module: "esnext",
+    };
     const config = join(folder, "tsconfig.json");
     writeFileSync(config, JSON.stringify({ compilerOptions, files: paths.map((path) => resolve(root, path)) }));
     const program = api.updateSnapshot({ openProjects: [config] }).getProjects()[0].program;

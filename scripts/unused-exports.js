@@ -20,7 +20,7 @@ const isEntry = (path) => /^(bin|scripts|test\/fixtures)\/|\.(test|config)\.ts$/
 function targetOf(path, specifier, sources) {
   if (!specifier.startsWith(".")) return undefined;
   const target = posix.join(dirname(path), specifier).replace(/^dist\//, "");
-  return [target, target.replace(/\.js$/, ".ts")].find((each) => sources.has(each));
+  return [target, target.replace(/\.js$/, ".ts"), target.replace(/\.js$/, ".tsx")].find((each) => sources.has(each));
 }
 
 const isImportCall = (node) => isCallExpression(node) && node.expression.kind === SyntaxKind.ImportKeyword;

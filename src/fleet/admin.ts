@@ -1,4 +1,4 @@
-/** The fleet's own paths beside the API: /metrics and /report, which are public, and /admin, which needs the administrator's key. */
+/** The fleet's own paths beside the API: the app in the browser, /metrics and /report, which are public, and /admin, which needs the administrator's key. */
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
@@ -9,6 +9,7 @@ import type { Secret } from "../core/config-values.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import { snakeNames } from "../core/snake-names.js";
+import { isWebPath, webAnswer } from "../core/web-app.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
@@ -72,6 +73,9 @@ function createAdminApp(target: AdminTarget): Hono {
     const hint = key === undefined ? "docs/guides/fleet.md has all" : `it needs ${key} in the gateway's file`;
     throw new MillraceError("not_found", `expected a path of the administrator, got ${c.req.method} ${path}`, { hint });
   });
+  for (const path of ["/", "/app/:file"]) {
+    app.get(path, (c) => webAnswer(c.req.path, c.req.header("Accept-Encoding")) ?? c.notFound());
+  }
   app.get("/metrics", async (c) => {
     const { text, contentType } = await target.metrics();
     return c.body(text, 200, { "Content-Type": contentType });
@@ -126,7 +130,7 @@ export function adminHandler(target: AdminTarget): HandleOther {
   return (incoming, outgoing, requestId) => {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
     const isReport = path === "/report" && target.reportFile !== undefined;
-    if (path !== "/metrics" && !isReport && !path.startsWith("/admin/")) return false;
+    if (path !== "/metrics" && !isReport && !isWebPath(path) && !path.startsWith("/admin/")) return false;
     incoming.headers["x-request-id"] = requestId;
     outgoing.setHeader("X-Request-Id", requestId);
     void listener(incoming, outgoing);

@@ -1,0 +1,178 @@
+/** The conversation that is shown, and what the visitor does to it. */
+import { computed, signal } from "@preact/signals";
+import { chatModels, contextOf, models } from "../api/models.js";
+import {
+  type Conversation,
+  DEFAULT_SETTINGS,
+  dropTurns,
+  type Pane,
+  requestOf,
+  type Settings,
+  type Turn,
+  titleOf,
+  withQuestion,
+} from "./conversation.js";
+import { readChats, writeChats } from "./saved-chats.js";
+import { streamAnswer } from "./stream-answer.js";
+
+const newChat = (settings: Settings, paneModels: readonly string[]): Conversation => ({
+  id: crypto.randomUUID(),
+  title: "New chat",
+  updatedMs: Date.now(),
+  settings,
+  panes: paneModels.map((model) => ({ model, turns: [] })),
+});
+
+export const chats = signal<readonly Conversation[]>(readChats(localStorage));
+export const chat = signal<Conversation>(newChat(DEFAULT_SETTINGS, [""]));
+/** What cannot be sent, in words. */
+export const problem = signal<string | undefined>(undefined);
+/** One for each pane that is answering. */
+const running = signal<ReadonlyMap<number, AbortController>>(new Map());
+export const isBusy = computed(() => running.value.size > 0);
+/** For readers of the page by ear. */
+export const announcement = signal("");
+
+/** A pane without a model gets the first one of the server. */
+export function modelOf({ model }: Pane): string {
+  const listed = chatModels(models.value);
+  return listed.some(({ id }) => id === model) ? model : (listed[0]?.id ?? model);
+}
+
+function setPane(index: number, change: (pane: Pane) => Pane): void {
+  const { panes } = chat.value;
+  chat.value = { ...chat.value, panes: panes.map((pane, i) => (i === index ? change(pane) : pane)) };
+}
+
+function setLast(index: number, turn: Turn): void {
+  setPane(index, (pane) => ({ ...pane, turns: [...pane.turns.slice(0, -1), turn] }));
+}
+
+function save(): void {
+  const { panes } = chat.value;
+  if (panes.every(({ turns }) => turns.length === 0)) return;
+  chat.value = { ...chat.value, title: titleOf(panes), updatedMs: Date.now() };
+  const others = chats.value.filter(({ id }) => id !== chat.value.id);
+  chats.value = writeChats(localStorage, [chat.value, ...others]);
+}
+
+/** Asks for the pane's last turn, or for more of it. */
+async function answer(index: number): Promise<void> {
+  const pane = { ...chat.value.panes[index]!, model: modelOf(chat.value.panes[index]!) };
+  const { id } = chat.value;
+  let request: Record<string, unknown>;
+  try {
+    request = requestOf(pane, chat.value.settings);
+  } catch (thrown) {
+    problem.value = `The schema is no JSON: ${(thrown as Error).message}`;
+    return;
+  }
+  const controller = new AbortController();
+  running.value = new Map(running.value).set(index, controller);
+  announcement.value = "The model is answering.";
+  // Another conversation may be shown meanwhile.
+  const isShown = () => chat.value.id === id;
+  const from = pane.turns.at(-1)!;
+  const options = { request, from, contextLength: contextOf(pane.model), signal: controller.signal };
+  const turn = await streamAnswer({ ...options, update: (grown) => isShown() && setLast(index, grown) });
+  if (running.value.get(index) === controller) {
+    const others = new Map(running.value);
+    others.delete(index);
+    running.value = others;
+  }
+  if (!isShown()) return;
+  setLast(index, turn);
+  announcement.value = turn.content === "" ? "No answer." : `The model said: ${turn.content}`;
+  save();
+}
+
+const answerAll = (): Promise<unknown> => Promise.all(chat.value.panes.map((_, i) => answer(i)));
+
+export async function send(content: string, files: Turn["files"] = []): Promise<void> {
+  if (isBusy.value) return;
+  problem.value = undefined;
+  const question: Turn = { role: "user", content, ...(files.length === 0 ? {} : { files }) };
+  const panes = chat.value.panes.map((pane) => ({ ...pane, turns: withQuestion(pane.turns, question) }));
+  chat.value = { ...chat.value, panes };
+  await answerAll();
+}
+
+export function stop(): void {
+  for (const controller of running.value.values()) controller.abort();
+}
+
+/** Goes on where the answer ended, or asks again where there is none. */
+export async function goOn(index: number): Promise<void> {
+  if (!isBusy.value) await answer(index);
+}
+
+export async function regenerate(index: number): Promise<void> {
+  if (isBusy.value) return;
+  setLast(index, { role: "assistant", content: "" });
+  await answer(index);
+}
+
+/** The question at this place, and all after it, go; its words come back. */
+export function takeBack(place: number): Turn | undefined {
+  if (isBusy.value) return undefined;
+  const question = chat.value.panes[0]!.turns[place];
+  const panes = chat.value.panes.map((pane) => ({ ...pane, turns: pane.turns.slice(0, place) }));
+  chat.value = { ...chat.value, panes };
+  return question;
+}
+
+/** Leaves turns out of what is sent, and goes on. */
+export async function drop(index: number, places: readonly number[]): Promise<void> {
+  if (isBusy.value) return;
+  setPane(index, (pane) => ({ ...pane, turns: dropTurns(pane.turns, places) }));
+  await answer(index);
+}
+
+export function startOver(): void {
+  stop();
+  running.value = new Map();
+  problem.value = undefined;
+  chat.value = newChat(
+    chat.value.settings,
+    chat.value.panes.map(({ model }) => model),
+  );
+}
+
+export function show(id: string): void {
+  const found = chats.value.find((one) => one.id === id);
+  if (found === undefined) return;
+  stop();
+  running.value = new Map();
+  problem.value = undefined;
+  chat.value = found;
+}
+
+export function remove(id: string): void {
+  chats.value = writeChats(
+    localStorage,
+    chats.value.filter((one) => one.id !== id),
+  );
+  if (chat.value.id === id) startOver();
+}
+
+/** Conversations of the same id are replaced. */
+export function importChats(imported: readonly Conversation[]): void {
+  const ids = new Set(imported.map(({ id }) => id));
+  chats.value = writeChats(localStorage, [...imported, ...chats.value.filter(({ id }) => !ids.has(id))]);
+}
+
+export function setSettings(change: Partial<Settings>): void {
+  chat.value = { ...chat.value, settings: { ...chat.value.settings, ...change } };
+}
+
+export function setModel(index: number, model: string): void {
+  setPane(index, (pane) => ({ ...pane, model }));
+}
+
+/** A second model beside the first begins with the same questions unanswered, so the conversation begins anew. */
+export function setSideBySide(isWanted: boolean): void {
+  const [first] = chat.value.panes;
+  const second = chatModels(models.value).find(({ id }) => id !== modelOf(first!))?.id ?? modelOf(first!);
+  stop();
+  chat.value = newChat(chat.value.settings, isWanted ? [first!.model, second] : [first!.model]);
+}

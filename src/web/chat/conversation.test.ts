@@ -1,0 +1,82 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  curlOf,
+  DEFAULT_SETTINGS,
+  describeSpeed,
+  droppable,
+  dropTurns,
+  lastQuestion,
+  proposedDrop,
+  requestOf,
+  sentContent,
+  type Turn,
+  titleOf,
+  withQuestion,
+} from "./conversation.js";
+
+const user = (content: string): Turn => ({ role: "user", content });
+const model = (content: string): Turn => ({ role: "assistant", content });
+const messagesOf = (turns: readonly Turn[], settings = DEFAULT_SETTINGS) =>
+  (requestOf({ model: "m", turns }, settings).messages as { role: string; content: string }[]).map(
+    ({ role, content }) => `${role}: ${content}`,
+  );
+
+test("a request has the turns that are sent, the system prompt, and the fields that are set", () => {
+  const turns = [user("a"), model("b"), user("c"), model("")];
+  const settings = { ...DEFAULT_SETTINGS, system: "Be brief.", temperature: "0", format: "json" } as const;
+  expect(messagesOf(turns, settings)).toEqual(["system: Be brief.", "user: a", "assistant: b", "user: c"]);
+  const request = requestOf({ model: "m", turns }, settings);
+  expect(request).toMatchObject({ model: "m", temperature: 0, response_format: { type: "json_object" } });
+  expect(Object.keys(request)).not.toContain("top_p");
+});
+
+test("an answer that is gone on with is the last message", () => {
+  const request = requestOf({ model: "m", turns: [user("a"), model("Once")] }, DEFAULT_SETTINGS);
+  expect(request).toMatchObject({ continue_final_message: true, add_generation_prompt: false });
+  expect(requestOf({ model: "m", turns: [user("a"), model("")] }, DEFAULT_SETTINGS)).not.toHaveProperty(
+    "continue_final_message",
+  );
+});
+
+test("a schema that is no JSON is an error", () => {
+  const settings = { ...DEFAULT_SETTINGS, format: "schema", schema: "{" } as const;
+  expect(() => requestOf({ model: "m", turns: [user("a")] }, settings)).toThrow(SyntaxError);
+});
+
+test("a file cannot leave its fence", () => {
+  const text = sentContent({ ...user("What is it?"), files: [{ name: "a.md", text: "x\n````\ny" }] });
+  expect(text).toBe("File a.md:\n`````\nx\n````\ny\n`````\n\nWhat is it?");
+});
+
+const conversations = fc
+  .array(fc.tuple(fc.string({ minLength: 1 }), fc.string({ minLength: 1 })), { minLength: 1, maxLength: 8 })
+  .map((pairs) => pairs.flatMap(([question, answer]) => [user(question), model(answer)]));
+
+test("what is dropped to make room is sent no more; the last question always is", () => {
+  fc.assert(
+    fc.property(conversations, (turns) => {
+      const dropped = dropTurns(turns, proposedDrop(turns));
+      const sent = messagesOf(dropped);
+      expect(sent).toHaveLength(turns.length - proposedDrop(turns).length);
+      expect(sent).toContain(`user: ${turns[lastQuestion(turns)]!.content}`);
+      // Whole exchanges go.
+      expect(proposedDrop(turns).length % 2).toBe(0);
+      expect(droppable(turns).length === 0 || proposedDrop(turns).length > 0).toBe(true);
+    }),
+  );
+});
+
+test("a new question replaces one that got no answer", () => {
+  const turns = withQuestion([user("a"), model("b"), user("c"), model("")], user("d"));
+  expect(turns.map(({ content }) => content)).toEqual(["a", "b", "d", ""]);
+});
+
+test("titles, speeds and commands", () => {
+  expect(titleOf([{ model: "m", turns: [user("  Tell\nme  ")] }])).toBe("Tell me");
+  expect(titleOf([{ model: "m", turns: [user("x".repeat(100))] }])).toHaveLength(60);
+  expect(describeSpeed({ numTokens: 41, firstMs: 120, restMs: 1000 })).toBe(
+    "41 tokens · 40.0 tokens/s · first token after 120 ms",
+  );
+  expect(curlOf({ a: "it's" }, "http://h/")).toContain(`-d '{"a":"it'\\''s"}'`);
+});

@@ -1,0 +1,179 @@
+/** Conversations as data: their turns, and the request that asks for the next one. */
+
+export interface Attachment {
+  readonly name: string;
+  readonly text: string;
+}
+
+export interface ToolCall {
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** A token of an answer, its probability, and the most likely ones at its place. */
+export interface TokenChoice {
+  readonly text: string;
+  readonly probability: number;
+  readonly others: readonly { readonly text: string; readonly probability: number }[];
+}
+
+export interface Speed {
+  readonly numTokens: number;
+  /** Milliseconds to the first token; undefined: none has come. */
+  readonly firstMs: number | undefined;
+  /** Milliseconds from the first to the last token. */
+  readonly restMs: number;
+}
+
+/**
+ * Why an answer is not whole. cut: at the limit of tokens; full: the context is full; broken: the connection was; stopped: by the visitor; too-long: the
+ * conversation does not fit; failed: the server refused.
+ */
+export type Trouble = "cut" | "full" | "broken" | "stopped" | "too-long" | "failed";
+
+export interface Turn {
+  readonly role: "user" | "assistant";
+  readonly content: string;
+  readonly reasoning?: string;
+  readonly toolCalls?: readonly ToolCall[];
+  readonly files?: readonly Attachment[];
+  readonly tokens?: readonly TokenChoice[];
+  readonly speed?: Speed;
+  readonly trouble?: Trouble;
+  /** What the server says about the trouble. */
+  readonly error?: string;
+  /** It is shown, and not sent any more. */
+  readonly isDropped?: boolean;
+}
+
+/** One model's side of a conversation. Two of them are shown side by side. */
+export interface Pane {
+  readonly model: string;
+  readonly turns: readonly Turn[];
+}
+
+export interface Settings {
+  readonly system: string;
+  readonly temperature: string;
+  readonly topP: string;
+  readonly seed: string;
+  readonly maxTokens: string;
+  readonly format: "text" | "json" | "schema";
+  readonly schema: string;
+  readonly showsTokens: boolean;
+}
+
+export interface Conversation {
+  readonly id: string;
+  readonly title: string;
+  readonly updatedMs: number;
+  readonly settings: Settings;
+  readonly panes: readonly Pane[];
+}
+
+export const DEFAULT_SETTINGS: Settings = {
+  system: "",
+  temperature: "",
+  topP: "",
+  seed: "",
+  maxTokens: "",
+  format: "text",
+  schema: "",
+  showsTokens: false,
+};
+
+const NUM_ALTERNATIVES = 5;
+const TITLE_CHARACTERS = 60;
+
+/** A fence that is longer than any in the text. */
+function fenceFor(text: string): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
+  return "`".repeat(longest + 1);
+}
+
+/** What the model reads of a turn: the visitor's files stand before the words. */
+export function sentContent({ content, files = [] }: Turn): string {
+  const parts = files.map(({ name, text }) => `File ${name}:\n${fenceFor(text)}\n${text}\n${fenceFor(text)}`);
+  return [...parts, content].join("\n\n");
+}
+
+/** An answer without text is no turn of the conversation. */
+const isSent = ({ role, content, isDropped, files }: Turn): boolean =>
+  isDropped !== true && (content !== "" || (role === "user" && (files?.length ?? 0) > 0));
+
+const numberOf = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text));
+
+function responseFormat({ format, schema }: Settings): object | undefined {
+  if (format === "json") return { type: "json_object" };
+  if (format !== "schema") return undefined;
+  return { type: "json_schema", json_schema: { name: "answer", strict: true, schema: JSON.parse(schema) as unknown } };
+}
+
+/** Fields that are not set are left out, so that the server's defaults hold. Throws a SyntaxError if the schema is no JSON. */
+export function requestOf({ model, turns }: Pane, settings: Settings): Record<string, unknown> {
+  const system = settings.system.trim() === "" ? [] : [{ role: "system", content: settings.system }];
+  const sent = turns.filter(isSent);
+  const messages = [...system, ...sent.map((turn) => ({ role: turn.role, content: sentContent(turn) }))];
+  const isContinued = sent.at(-1)?.role === "assistant";
+  const fields: Record<string, unknown> = {
+    model,
+    messages,
+    stream: true,
+    stream_options: { include_usage: true },
+    temperature: numberOf(settings.temperature),
+    top_p: numberOf(settings.topP),
+    seed: numberOf(settings.seed),
+    max_tokens: numberOf(settings.maxTokens),
+    response_format: responseFormat(settings),
+    ...(settings.showsTokens ? { logprobs: true, top_logprobs: NUM_ALTERNATIVES } : {}),
+    ...(isContinued ? { add_generation_prompt: false, continue_final_message: true } : {}),
+  };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** The place of the last question. −1: there is none. */
+export const lastQuestion = (turns: readonly Turn[]): number => turns.findLastIndex(({ role }) => role === "user");
+
+/** Turns before the last question that are still sent: what can be dropped to make room. */
+export function droppable(turns: readonly Turn[]): readonly number[] {
+  const until = lastQuestion(turns);
+  return [...turns.keys()].filter((i) => i < until && turns[i]!.isDropped !== true);
+}
+
+/** The older half of what can be dropped, in whole exchanges of a question and its answer. */
+export function proposedDrop(turns: readonly Turn[]): readonly number[] {
+  const all = droppable(turns);
+  return all.slice(0, 2 * Math.ceil(all.length / 4));
+}
+
+export const dropTurns = (turns: readonly Turn[], dropped: readonly number[]): readonly Turn[] =>
+  turns.map((turn, i) => (dropped.includes(i) ? { ...turn, isDropped: true } : turn));
+
+/** A question without an answer, that is not asked again, leaves no half exchange behind. */
+export function withQuestion(turns: readonly Turn[], question: Turn): readonly Turn[] {
+  const last = turns.at(-1);
+  const kept = last?.role === "assistant" && last.content === "" ? turns.slice(0, lastQuestion(turns)) : turns;
+  return [...kept, question, { role: "assistant", content: "" }];
+}
+
+/** The first words of the first question. */
+export function titleOf(panes: readonly Pane[]): string {
+  const first = panes[0]?.turns.find(({ role }) => role === "user");
+  const words = (first?.content || first?.files?.[0]?.name || "").replace(/\s+/g, " ").trim();
+  if (words === "") return "New chat";
+  return words.length <= TITLE_CHARACTERS ? words : `${words.slice(0, TITLE_CHARACTERS - 1)}…`;
+}
+
+/** @example describeSpeed({ numTokens: 41, firstMs: 120, restMs: 1000 }) // "41 tokens · 40.0 tokens/s · first token after 120 ms" */
+export function describeSpeed({ numTokens, firstMs, restMs }: Speed): string {
+  if (firstMs === undefined) return "";
+  const first = `first token after ${Math.round(firstMs)} ms`;
+  if (numTokens < 2 || restMs <= 0) return `${numTokens} tokens · ${first}`;
+  return `${numTokens} tokens · ${(((numTokens - 1) / restMs) * 1000).toFixed(1)} tokens/s · ${first}`;
+}
+
+/** The request as a command; the key stays out. */
+export function curlOf(request: Record<string, unknown>, base: string): string {
+  const body = JSON.stringify(request).replaceAll("'", "'\\''");
+  return `curl -N ${base}v1/chat/completions -H "Authorization: Bearer $API_KEY" -H 'Content-Type: application/json' -d '${body}'`;
+}

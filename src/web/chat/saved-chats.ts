@@ -1,0 +1,88 @@
+/** Conversations in the browser's own store. A text of another form than ours, which anybody may import, is never taken for one. */
+import { type Conversation, DEFAULT_SETTINGS, type Pane, type Settings, type Turn } from "./conversation.js";
+
+const KEY = "millrace-chats";
+const MOST_CHATS = 200;
+
+/** What the store needs of localStorage. */
+export interface TextStore {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+function turnOf(value: unknown): Turn | undefined {
+  if (!isObject(value) || (value.role !== "user" && value.role !== "assistant")) return undefined;
+  const files = (Array.isArray(value.files) ? value.files : [])
+    .filter(isObject)
+    .map(({ name, text }) => ({ name: textOf(name), text: textOf(text) }));
+  const calls = (Array.isArray(value.toolCalls) ? value.toolCalls : [])
+    .filter(isObject)
+    .map((one) => ({ name: textOf(one.name), arguments: textOf(one.arguments) }));
+  return {
+    role: value.role,
+    content: textOf(value.content),
+    ...(textOf(value.reasoning) === "" ? {} : { reasoning: textOf(value.reasoning) }),
+    ...(files.length === 0 ? {} : { files }),
+    ...(calls.length === 0 ? {} : { toolCalls: calls }),
+    ...(value.isDropped === true ? { isDropped: true } : {}),
+  };
+}
+
+function paneOf(value: unknown): Pane | undefined {
+  if (!isObject(value) || !Array.isArray(value.turns)) return undefined;
+  return { model: textOf(value.model), turns: value.turns.flatMap((turn) => turnOf(turn) ?? []) };
+}
+
+function settingsOf(value: unknown): Settings {
+  const given = isObject(value) ? value : {};
+  const entries = Object.entries(DEFAULT_SETTINGS).map(([name, standard]) => {
+    const own = given[name];
+    return [name, typeof own === typeof standard ? own : standard];
+  });
+  const settings = Object.fromEntries(entries) as Settings;
+  return ["text", "json", "schema"].includes(settings.format) ? settings : { ...settings, format: "text" };
+}
+
+function conversationOf(value: unknown): Conversation | undefined {
+  if (!isObject(value) || typeof value.id !== "string" || !Array.isArray(value.panes)) return undefined;
+  const panes = value.panes.flatMap((pane) => paneOf(pane) ?? []).slice(0, 2);
+  if (panes.length === 0) return undefined;
+  const updatedMs = typeof value.updatedMs === "number" ? value.updatedMs : 0;
+  return { id: value.id, title: textOf(value.title), updatedMs, settings: settingsOf(value.settings), panes };
+}
+
+/** @returns the conversations of an exported text; empty if it has none */
+export function parseChats(text: string): readonly Conversation[] {
+  try {
+    const value: unknown = JSON.parse(text);
+    return (Array.isArray(value) ? value : [value]).flatMap((one) => conversationOf(one) ?? []);
+  } catch {
+    return [];
+  }
+}
+
+/** The newest first. */
+export const readChats = (store: TextStore): readonly Conversation[] => parseChats(store.getItem(KEY) ?? "[]");
+
+/** The one that changed last comes first. Where the browser has no room, the oldest go. @returns the ones that are kept */
+export function writeChats(store: TextStore, chats: readonly Conversation[]): readonly Conversation[] {
+  let kept = [...chats].sort((a, b) => b.updatedMs - a.updatedMs).slice(0, MOST_CHATS);
+  for (;;) {
+    try {
+      // The probabilities of tokens are many times as long as the text.
+      const lean = kept.map((chat) => ({
+        ...chat,
+        panes: chat.panes.map((pane) => ({ ...pane, turns: pane.turns.map(({ tokens: _tokens, ...turn }) => turn) })),
+      }));
+      store.setItem(KEY, JSON.stringify(lean));
+      return kept;
+    } catch {
+      if (kept.length === 0) return kept;
+      kept = kept.slice(0, -1);
+    }
+  }
+}

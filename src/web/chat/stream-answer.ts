@@ -1,0 +1,129 @@
+/** Streams one answer: from the events of the server to a turn that grows. */
+import { ApiError, call } from "../api/client.js";
+import { eventsOf } from "../api/events.js";
+import type { Speed, TokenChoice, ToolCall, Trouble, Turn } from "./conversation.js";
+
+interface LogProb {
+  readonly token: string;
+  readonly logprob: number;
+  readonly top_logprobs?: readonly { readonly token: string; readonly logprob: number }[];
+}
+
+interface Delta {
+  readonly content?: string | null;
+  readonly reasoning?: string;
+  readonly reasoning_content?: string;
+  readonly tool_calls?: readonly {
+    readonly index: number;
+    readonly function?: { readonly name?: string; readonly arguments?: string };
+  }[];
+}
+
+interface Chunk {
+  readonly choices?: readonly {
+    readonly delta?: Delta;
+    readonly finish_reason?: string | null;
+    readonly logprobs?: { readonly content?: readonly LogProb[] } | null;
+  }[];
+  readonly usage?: { readonly completion_tokens: number; readonly total_tokens: number } | null;
+}
+
+interface StreamOptions {
+  readonly request: Record<string, unknown>;
+  /** The answer so far, where it is continued. */
+  readonly from: Turn;
+  readonly contextLength: number | undefined;
+  readonly signal: AbortSignal;
+  /** The turn has grown. */
+  update(turn: Turn): void;
+}
+
+const MAX_CALLS = 1024;
+const CONTEXT_CODES: readonly (string | undefined)[] = ["context_length_exceeded", "kv_capacity_exceeded"];
+
+function choiceOf({ token, logprob, top_logprobs = [] }: LogProb): TokenChoice {
+  const others = top_logprobs.map((other) => ({ text: other.token, probability: Math.exp(other.logprob) }));
+  return { text: token, probability: Math.exp(logprob), others };
+}
+
+function withCalls(known: readonly ToolCall[], deltas: NonNullable<Delta["tool_calls"]>): readonly ToolCall[] {
+  const calls = [...known];
+  for (const { index, function: more } of deltas) {
+    if (!Number.isInteger(index) || index < 0 || index >= MAX_CALLS) continue;
+    const before = calls[index] ?? { name: "", arguments: "" };
+    calls[index] = { name: before.name + (more?.name ?? ""), arguments: before.arguments + (more?.arguments ?? "") };
+  }
+  return calls;
+}
+
+/** Never rejects: an answer that fails is a turn that says so. */
+export async function streamAnswer(options: StreamOptions): Promise<Turn> {
+  const { trouble: _trouble, error: _error, ...from } = options.from;
+  let turn: Turn = from;
+  const fail = (trouble: Trouble, error?: string): Turn => ({
+    ...turn,
+    trouble,
+    ...(error === undefined ? {} : { error }),
+  });
+  try {
+    const end = await grow(options, turn, (grown) => {
+      turn = grown;
+      options.update(grown);
+    });
+    return end === undefined ? turn : fail(end);
+  } catch (thrown) {
+    if (options.signal.aborted) return fail("stopped");
+    if (thrown instanceof ApiError && CONTEXT_CODES.includes(thrown.code)) return fail("too-long", thrown.message);
+    // A connection that is cut within an answer is an error without a code.
+    if (!(thrown instanceof ApiError) && turn.content !== "") return fail("broken");
+    return fail("failed", (thrown as Error).message);
+  }
+}
+
+async function grow(
+  { request, from, contextLength, signal }: StreamOptions,
+  begun: Turn,
+  update: (turn: Turn) => void,
+): Promise<Trouble | undefined> {
+  let turn = begun;
+  let [finish, isFull, numSeen]: [string | undefined, boolean, number] = [undefined, false, 0];
+  let [firstAtMs, lastAtMs]: [number | undefined, number] = [undefined, 0];
+  const startMs = performance.now();
+  const speed = (numTokens: number): Speed => {
+    const firstMs = firstAtMs === undefined ? undefined : firstAtMs - startMs;
+    return { numTokens, firstMs, restMs: firstAtMs === undefined ? 0 : lastAtMs - firstAtMs };
+  };
+  const answer = await call("v1/chat/completions", { method: "POST", json: request, signal });
+  const stream = eventsOf(answer.body!);
+  for (;;) {
+    const next = await stream.next();
+    if (next.done === true) {
+      if (!next.value && finish === undefined) return "broken";
+      if (finish === "length") return isFull ? "full" : "cut";
+      return undefined;
+    }
+    const { choices = [], usage } = next.value as Chunk;
+    const { delta = {}, finish_reason: reason, logprobs } = choices[0] ?? {};
+    finish ??= reason ?? undefined;
+    const reasoning = delta.reasoning ?? delta.reasoning_content ?? "";
+    const content = delta.content ?? "";
+    const calls = delta.tool_calls ?? [];
+    if (content !== "" || reasoning !== "" || calls.length > 0) {
+      lastAtMs = performance.now();
+      firstAtMs ??= lastAtMs;
+      numSeen++;
+    }
+    if (usage != null) isFull = contextLength !== undefined && usage.total_tokens >= contextLength;
+    turn = {
+      ...turn,
+      content: turn.content + content,
+      ...(reasoning === "" ? {} : { reasoning: (turn.reasoning ?? "") + reasoning }),
+      ...(calls.length === 0 ? {} : { toolCalls: withCalls(turn.toolCalls ?? [], calls) }),
+      ...(logprobs?.content == null
+        ? {}
+        : { tokens: [...(turn.tokens ?? from.tokens ?? []), ...logprobs.content.map(choiceOf)] }),
+      speed: speed(usage?.completion_tokens ?? numSeen),
+    };
+    update(turn);
+  }
+}

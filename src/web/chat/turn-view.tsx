@@ -1,0 +1,161 @@
+/** One turn of a conversation, and what can be done about the last one. */
+import { useSignal } from "@preact/signals";
+import { contextOf } from "../api/models.js";
+import { JsonTree, parseTree } from "../text/json-tree.js";
+import { MarkdownView } from "../text/markdown-view.js";
+import { drop, goOn, isBusy, modelOf, regenerate, startOver, takeBack } from "./chat-state.js";
+import { draft } from "./composer.js";
+import {
+  describeSpeed,
+  droppable,
+  lastQuestion,
+  type Pane,
+  proposedDrop,
+  type Trouble,
+  type Turn,
+} from "./conversation.js";
+import { TokenView } from "./token-view.js";
+
+interface TurnProps {
+  readonly pane: Pane;
+  readonly paneIndex: number;
+  readonly place: number;
+  readonly format: string;
+}
+
+function troubleText({ trouble, error, content }: Turn, pane: Pane): string {
+  const context = contextOf(modelOf(pane));
+  const size = context === undefined ? "" : ` of ${context} tokens`;
+  const subject = droppable(pane.turns).length > 0 || content !== "" ? "This conversation" : "This message";
+  const texts: Readonly<Record<Trouble, string>> = {
+    cut: "cut at the limit of tokens",
+    full: "cut: the model's context is full",
+    broken: "the connection broke: the answer is not whole",
+    stopped: "stopped",
+    "too-long": `${subject} is longer than the model's context${size}.`,
+    failed: error ?? "no answer",
+  };
+  return trouble === undefined ? "" : texts[trouble];
+}
+
+/** The visitor sees and chooses the turns that go. */
+function DropChoice({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
+  const chosen = useSignal<readonly number[]>(proposedDrop(pane.turns));
+  const toggle = (place: number) => {
+    chosen.value = chosen.value.includes(place)
+      ? chosen.value.filter((one) => one !== place)
+      : [...chosen.value, place];
+  };
+  const hasContent = pane.turns.at(-1)?.content !== "";
+  return (
+    <fieldset class="drop">
+      <legend>The model no longer sees these turns:</legend>
+      {droppable(pane.turns).map((place) => (
+        <label key={place}>
+          <input type="checkbox" checked={chosen.value.includes(place)} onChange={() => toggle(place)} />
+          <span>{`${pane.turns[place]!.role === "user" ? "You" : "Model"}: ${pane.turns[place]!.content.slice(0, 80)}`}</span>
+        </label>
+      ))}
+      <button type="button" disabled={chosen.value.length === 0} onClick={() => void drop(paneIndex, chosen.value)}>
+        {hasContent ? "Drop them and continue" : "Drop them and try again"}
+      </button>
+    </fieldset>
+  );
+}
+
+function Offers({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
+  const { trouble, content } = pane.turns.at(-1)!;
+  const lacksRoom = trouble === "full" || trouble === "too-long";
+  const canDrop = lacksRoom && droppable(pane.turns).length > 0;
+  const edit = () => {
+    draft.value = takeBack(lastQuestion(pane.turns))?.content ?? "";
+  };
+  return (
+    <div class="offers">
+      {canDrop && <DropChoice pane={pane} paneIndex={paneIndex} />}
+      {lacksRoom && !canDrop && content === "" && (
+        <button type="button" class="plain" onClick={edit}>
+          Edit the message
+        </button>
+      )}
+      {lacksRoom && (
+        <button type="button" class="plain" onClick={startOver}>
+          New chat
+        </button>
+      )}
+      {trouble !== undefined && !lacksRoom && (
+        <button type="button" class="plain" onClick={() => void goOn(paneIndex)}>
+          {content === "" ? "Try again" : "Continue"}
+        </button>
+      )}
+      {content !== "" && (
+        <button type="button" class="plain" onClick={() => void regenerate(paneIndex)}>
+          Regenerate
+        </button>
+      )}
+      {content !== "" && (
+        <button type="button" class="plain" onClick={() => void navigator.clipboard.writeText(content)}>
+          Copy
+        </button>
+      )}
+    </div>
+  );
+}
+
+function AnswerText({ turn, format }: { readonly turn: Turn; readonly format: string }) {
+  const tree = format === "text" ? undefined : parseTree(turn.content);
+  return (
+    <>
+      {turn.reasoning !== undefined && (
+        <details class="reasoning">
+          <summary>Reasoning</summary>
+          <MarkdownView text={turn.reasoning} />
+        </details>
+      )}
+      <div class="text">{tree === undefined ? <MarkdownView text={turn.content} /> : <JsonTree value={tree} />}</div>
+      {turn.toolCalls?.map((call, i) => (
+        <details class="tool-call" key={i}>
+          <summary>Calls {call.name}</summary>
+          <pre>{call.arguments}</pre>
+        </details>
+      ))}
+      {turn.tokens !== undefined && <TokenView tokens={turn.tokens} />}
+    </>
+  );
+}
+
+function Question({ turn, place }: { readonly turn: Turn; readonly place: number }) {
+  const edit = () => {
+    draft.value = takeBack(place)?.content ?? "";
+  };
+  return (
+    <>
+      {turn.files?.map(({ name, text }) => (
+        <details class="file" key={name}>
+          <summary>{name}</summary>
+          <pre>{text}</pre>
+        </details>
+      ))}
+      <p class="text">{turn.content}</p>
+      <button type="button" class="quiet" disabled={isBusy.value} onClick={edit}>
+        Edit
+      </button>
+    </>
+  );
+}
+
+export function TurnView({ pane, paneIndex, place, format }: TurnProps) {
+  const turn = pane.turns[place]!;
+  const isUser = turn.role === "user";
+  const isLast = place === pane.turns.length - 1;
+  const isError = turn.trouble === "broken" || turn.trouble === "too-long" || turn.trouble === "failed";
+  const facts = [turn.speed === undefined ? "" : describeSpeed(turn.speed), troubleText(turn, pane)];
+  return (
+    <article class={`turn ${turn.role} ${turn.isDropped === true ? "dropped" : ""}`}>
+      <span class="sr">{isUser ? "You said:" : "The model said:"}</span>
+      {isUser ? <Question turn={turn} place={place} /> : <AnswerText turn={turn} format={format} />}
+      {!isUser && <p class={`facts ${isError ? "error" : ""}`}>{facts.filter((part) => part !== "").join(" · ")}</p>}
+      {!isUser && isLast && !isBusy.value && <Offers pane={pane} paneIndex={paneIndex} />}
+    </article>
+  );
+}

@@ -1,0 +1,135 @@
+/** The dashboard: what the server does now, what binds it, and the last hour as this page has seen it. */
+import { useEffect } from "preact/hooks";
+import { Chart, shownNumber } from "./chart.js";
+import { bindingOf, type Load } from "./load.js";
+import { loads, watch, watchError } from "./watch.js";
+
+const BINDINGS = {
+  memory: "KV memory is short",
+  seats: "Requests wait for a seat",
+  prefill: "Reading prompts takes the time",
+  decode: "Writing answers takes the time",
+  nothing: "Nothing is waiting",
+} as const;
+
+const percent = (share: number | undefined): number | undefined => (share === undefined ? undefined : 100 * share);
+
+function Tile({
+  name,
+  value,
+  unit = "",
+}: {
+  readonly name: string;
+  readonly value: number | undefined;
+  readonly unit?: string;
+}) {
+  return (
+    <div class="tile">
+      <dt>{name}</dt>
+      <dd>
+        {shownNumber(value)} <small>{unit}</small>
+      </dd>
+    </div>
+  );
+}
+
+function Tiles({ load }: { readonly load: Load }) {
+  return (
+    <dl class="tiles">
+      <Tile name="Answers" value={load.tokensOutPerS} unit="tokens/s" />
+      <Tile name="Prompts" value={load.tokensInPerS} unit="tokens/s" />
+      <Tile name="Running" value={load.running} />
+      <Tile name="Waiting" value={load.waiting} />
+      <Tile name="TTFT p95" value={load.ttft.p95} unit="ms" />
+      <Tile name="TPOT p95" value={load.tpot.p95} unit="ms" />
+      <Tile name="KV memory in use" value={percent(load.kvUse)} unit="%" />
+      <Tile name="Prompt tokens found in the prefix cache" value={percent(load.prefixHits)} unit="%" />
+      <Tile name="Drafts accepted" value={percent(load.acceptance)} unit="%" />
+      <Tile name="Steps outside the kernels" value={percent(load.hostShare)} unit="%" />
+    </dl>
+  );
+}
+
+type Line = readonly [label: string, value: (load: Load) => number | undefined];
+
+const quantilesOf = (name: "ttft" | "tpot" | "queue"): readonly Line[] => [
+  ["p50", (load) => load[name].p50],
+  ["p95", (load) => load[name].p95],
+  ["p99", (load) => load[name].p99],
+];
+
+const CHARTS: readonly { readonly title: string; readonly unit: string; readonly lines: readonly Line[] }[] = [
+  {
+    title: "Tokens",
+    unit: "/s",
+    lines: [
+      ["answers", (load) => load.tokensOutPerS],
+      ["prompts", (load) => load.tokensInPerS],
+      ["saved by caches", (load) => load.savedPerS],
+    ],
+  },
+  {
+    title: "Requests",
+    unit: "",
+    lines: [
+      ["running", (load) => load.running],
+      ["waiting", (load) => load.waiting],
+    ],
+  },
+  { title: "TTFT, last 30 s", unit: "ms", lines: quantilesOf("ttft") },
+  { title: "TPOT, last 30 s", unit: "ms", lines: quantilesOf("tpot") },
+  { title: "Time in the queue, last 30 s", unit: "ms", lines: quantilesOf("queue") },
+  { title: "KV memory in use", unit: "%", lines: [["most", (load) => percent(load.kvUse)]] },
+  {
+    title: "Prefix cache and drafts",
+    unit: "%",
+    lines: [
+      ["found", (load) => percent(load.prefixHits)],
+      ["accepted", (load) => percent(load.acceptance)],
+    ],
+  },
+  {
+    title: "Ended and refused requests",
+    unit: "/s",
+    lines: [
+      ["ended", (load) => load.requestsPerS],
+      ["refused", (load) => load.refusedPerS],
+    ],
+  },
+];
+
+export function Dashboard() {
+  useEffect(watch, []);
+  const all = loads.value;
+  const last = all.at(-1);
+  const times = all.map(({ atMs }) => atMs);
+  const binding = last === undefined ? undefined : bindingOf(last);
+  return (
+    <div class="dashboard">
+      <h2>Dashboard</h2>
+      {watchError.value !== undefined && <p class="error">No figures: {watchError.value}</p>}
+      {last === undefined && watchError.value === undefined && (
+        <p class="hint">The first figures come in two seconds.</p>
+      )}
+      {binding !== undefined && (
+        <section class="binding" aria-label="What binds now">
+          <h3>{BINDINGS[binding.name]}</h3>
+          <p>
+            {binding.evidence}. {binding.advice}
+          </p>
+        </section>
+      )}
+      {last !== undefined && <Tiles load={last} />}
+      {last !== undefined && (
+        <div class="charts">
+          {CHARTS.map(({ title, unit, lines }) => {
+            const series = lines.map(([label, value]) => ({ label, values: all.map(value) }));
+            // What a server does not tell has no chart.
+            const isTold = series.some(({ values }) => values.some((value) => value !== undefined));
+            return isTold && <Chart key={title} title={title} unit={unit} times={times} series={series} />;
+          })}
+        </div>
+      )}
+    </div>
+  );
+}

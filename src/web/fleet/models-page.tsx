@@ -1,0 +1,110 @@
+/** The models of the server, and a gateway's instances of them. */
+import { call, getJson } from "../api/client.js";
+import { models, modelsError } from "../api/models.js";
+import { useLoaded } from "../parts/load.js";
+import { Table } from "../parts/table.js";
+import { health, isFleet, learnServer } from "./server-kind.js";
+
+interface Instance {
+  readonly id: string;
+  readonly model: string;
+  readonly engine: string;
+  readonly state: string;
+  readonly starts: number;
+  readonly in_flight: number;
+  readonly reason?: string;
+  readonly url: string | null;
+}
+
+const admin = (path: string, json?: unknown): Promise<Response> =>
+  call(`admin/${path}`, { method: "POST", role: "admin", ...(json === undefined ? {} : { json }) });
+
+function Instances() {
+  const load = async () => {
+    await learnServer();
+    return (await getJson<{ instances: Instance[] }>("admin/instances", "admin")).instances;
+  };
+  const { data: instances = [], error, act } = useLoaded(load, { everyMs: 2000 });
+  const numOf = (model: string) => instances.filter((one) => one.model === model).length;
+  return (
+    <section>
+      <h3>Instances</h3>
+      {error !== undefined && <p class="error">{error}</p>}
+      <Table columns={["Instance", "Model", "Engine", "State", "Starts", "Requests", "Do"]}>
+        {instances.map(({ id, model, engine, state, starts, in_flight, reason }) => (
+          <tr key={id}>
+            <td>{id}</td>
+            <td>{model}</td>
+            <td>{engine}</td>
+            <td>
+              <span class={`state ${state}`}>{state}</span> {reason}
+            </td>
+            <td>{starts}</td>
+            <td>{in_flight}</td>
+            <td class="row">
+              {(["drain", "restart"] as const).map((action) => (
+                <button
+                  key={action}
+                  type="button"
+                  class="plain"
+                  onClick={() => void act(() => admin(`instances/${encodeURIComponent(id)}/${action}`))}
+                >
+                  {action === "drain" ? "Drain" : "Restart"}
+                </button>
+              ))}
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {[...new Set(instances.map(({ model }) => model))].map((model) => (
+        <p class="row" key={model}>
+          <span>
+            {model}: {numOf(model)} instances
+          </span>
+          {[1, -1].map((by) => (
+            <button
+              key={by}
+              type="button"
+              class="plain"
+              disabled={numOf(model) + by < 0}
+              onClick={() =>
+                void act(() =>
+                  admin(`models/${model.split("/").map(encodeURIComponent).join("/")}/scale`, {
+                    instances: numOf(model) + by,
+                  }),
+                )
+              }
+            >
+              {by > 0 ? "One more" : "One less"}
+            </button>
+          ))}
+        </p>
+      ))}
+    </section>
+  );
+}
+
+export function ModelsPage() {
+  const states = new Map((health.value?.models ?? []).map(({ model, instances }) => [model, instances]));
+  return (
+    <div class="page">
+      <h2>Models</h2>
+      {modelsError.value !== undefined && <p class="error">{modelsError.value}</p>}
+      <Table columns={["Name", "For", "Context, tokens", "Instances"]}>
+        {models.value.map(({ id, max_model_len, tasks }) => (
+          <tr key={id}>
+            <td>{id}</td>
+            <td>{tasks?.join(", ") ?? "–"}</td>
+            <td>{max_model_len?.toLocaleString("en") ?? "–"}</td>
+            <td>
+              {Object.entries(states.get(id) ?? {})
+                .map(([state, count]) => `${count} ${state}`)
+                .join(", ") || "–"}
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {isFleet.value && <Instances />}
+    </div>
+  );
+}

@@ -1,0 +1,20 @@
+/** Whether the page comes from a gateway or from the server of one model: a gateway's health lists models. */
+import { signal } from "@preact/signals";
+
+interface FleetHealth {
+  readonly status: string;
+  readonly models?: readonly { readonly model: string; readonly instances: Readonly<Record<string, number>> }[];
+}
+
+export const health = signal<FleetHealth | undefined>(undefined);
+export const isFleet = signal(false);
+
+export async function learnServer(): Promise<void> {
+  try {
+    // A server that drains or starts says what it is, too.
+    health.value = (await (await fetch("health")).json()) as FleetHealth;
+    isFleet.value = health.value.models !== undefined;
+  } catch {
+    health.value = undefined;
+  }
+}

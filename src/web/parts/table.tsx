@@ -1,0 +1,26 @@
+/** A table that scrolls sideways by itself where the page is narrow. */
+import type { ComponentChildren } from "preact";
+
+interface TableProps {
+  readonly columns: readonly string[];
+  /** The rows. */
+  readonly children: ComponentChildren;
+}
+
+export function Table({ columns, children }: TableProps) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: who has only keys scrolls it, too
+    <div class="table" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((name) => (
+              <th key={name}>{name}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,106 @@
+/** The frame of all pages: navigation, theme, and the question for a key. */
+import { signal } from "@preact/signals";
+import type { ComponentType } from "preact";
+import { useEffect } from "preact/hooks";
+import { type Role, useKey, wantedKey } from "./api/client.js";
+import { loadModels } from "./api/models.js";
+import { Playground } from "./chat/playground.js";
+import { Dashboard } from "./dashboard/dashboard.js";
+import { KeysPage } from "./fleet/keys-page.js";
+import { ModelsPage } from "./fleet/models-page.js";
+import { isFleet, learnServer } from "./fleet/server-kind.js";
+import { SpendPage } from "./fleet/spend-page.js";
+
+interface Page {
+  readonly hash: string;
+  readonly name: string;
+  readonly view: ComponentType;
+  /** A gateway's alone. */
+  readonly isFleets: boolean;
+}
+
+const PAGES: readonly Page[] = [
+  { hash: "#/", name: "Chat", view: Playground, isFleets: false },
+  { hash: "#/dashboard", name: "Dashboard", view: Dashboard, isFleets: false },
+  { hash: "#/models", name: "Models", view: ModelsPage, isFleets: false },
+  { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
+  { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
+];
+
+const THEME_NAME = "millrace-theme";
+const THEMES = ["system", "light", "dark"] as const;
+
+const hash = signal(location.hash);
+addEventListener("hashchange", () => {
+  hash.value = location.hash;
+});
+
+/** A page is shown anew with another key. */
+const keyChanges = signal(0);
+const theme = signal(localStorage.getItem(THEME_NAME) ?? "system");
+
+const KEY_LABELS: Readonly<Record<Role, string>> = { client: "API key", admin: "The administrator's key" };
+
+function KeyForm({ role }: { readonly role: Role }) {
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    useKey(role, String(new FormData(form).get("key")));
+    keyChanges.value++;
+    void loadModels();
+    void learnServer();
+  };
+  return (
+    <form class="key-form" id="key-form" onSubmit={submit}>
+      <label for="key">{KEY_LABELS[role]}</label>
+      <input id="key" name="key" type="password" autocomplete="off" required />
+      <button type="submit">Use it</button>
+    </form>
+  );
+}
+
+export function Shell() {
+  useEffect(() => {
+    void loadModels();
+    void learnServer();
+  }, []);
+  document.documentElement.dataset.theme = theme.value;
+  const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value);
+  const page = pages.find((one) => one.hash === hash.value) ?? pages[0]!;
+  const View = page.view;
+  return (
+    <>
+      <header class="top">
+        <h1>millrace</h1>
+        <nav aria-label="Pages">
+          {pages.map((one) => (
+            <a key={one.hash} href={one.hash} aria-current={one === page ? "page" : undefined}>
+              {one.name}
+            </a>
+          ))}
+        </nav>
+        <label class="theme">
+          <span class="sr">Theme</span>
+          <select
+            value={theme.value}
+            onChange={({ currentTarget }) => {
+              theme.value = currentTarget.value;
+              localStorage.setItem(THEME_NAME, theme.value);
+            }}
+          >
+            {THEMES.map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+      </header>
+      {wantedKey.value !== undefined && <KeyForm role={wantedKey.value} />}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: who has only keys scrolls it, too */}
+      <main tabIndex={0} aria-label={page.name}>
+        <View key={keyChanges.value} />
+      </main>
+    </>
+  );
+}

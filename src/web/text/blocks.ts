@@ -1,0 +1,29 @@
+/** A growing text in blocks of markdown: closed ones never change, so that only the open one is parsed again for each token. */
+import { lexer } from "marked";
+
+interface Blocks {
+  readonly closed: readonly string[];
+  readonly open: string;
+}
+
+const NONE: Blocks = { closed: [], open: "" };
+
+/** Blocks of a text that goes on from an earlier one, or is another. */
+export class BlockSplitter {
+  #text = "";
+  #blocks: Blocks = NONE;
+
+  split(text: string): Blocks {
+    if (!text.startsWith(this.#text)) this.#blocks = NONE;
+    else if (text.length === this.#text.length) return this.#blocks;
+    const { closed } = this.#blocks;
+    const numDone = closed.reduce((sum, block) => sum + block.length, 0);
+    const raws = lexer(text.slice(numDone)).map(({ raw }) => raw);
+    // The lexer normalises line ends: where its pieces are not the text's own, the rest stays one block.
+    const rest = text.slice(numDone);
+    const own = raws.join("") === rest ? raws : [rest];
+    this.#text = text;
+    this.#blocks = { closed: [...closed, ...own.slice(0, -1)], open: own.at(-1) ?? "" };
+    return this.#blocks;
+  }
+}

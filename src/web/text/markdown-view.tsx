@@ -1,0 +1,41 @@
+/** A text in markdown. */
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { BlockSplitter } from "./blocks.js";
+import { isHighlighterReady } from "./highlight.js";
+import { markdownHtml } from "./markdown.js";
+
+function Block({ raw }: { readonly raw: string }) {
+  const element = useRef<HTMLDivElement>(null);
+  const isReady = isHighlighterReady.value;
+  useLayoutEffect(() => {
+    // Code gets its colours when the highlighter has come.
+    void isReady;
+    element.current!.innerHTML = markdownHtml(raw);
+  }, [raw, isReady]);
+  return <div ref={element} />;
+}
+
+async function copyCode({ target }: MouseEvent): Promise<void> {
+  const button = target instanceof HTMLElement ? target.closest("[data-copy]") : null;
+  if (button === null) return;
+  await navigator.clipboard.writeText(button.closest(".code")?.querySelector("code")?.textContent ?? "");
+  button.textContent = "Copied";
+  setTimeout(() => {
+    button.textContent = "Copy";
+  }, 1500);
+}
+
+export function MarkdownView({ text }: { readonly text: string }) {
+  const splitter = useMemo(() => new BlockSplitter(), []);
+  const { closed, open } = splitter.split(text);
+  const blocks = open === "" ? closed : [...closed, open];
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the buttons inside are pressed by keys, too
+    // biome-ignore lint/a11y/noStaticElementInteractions: it listens for the buttons inside
+    <div class="markdown" onClick={(event) => void copyCode(event)}>
+      {blocks.map((raw, i) => (
+        <Block key={i} raw={raw} />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,211 @@
+/** All pages of a gateway's app: keys made and revoked, spend, instances, the dashboard under load and over a kill, small and large, light and dark. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { chromiumPath, launchBrowser, openPage } from "../helpers/browser.js";
+import { repositoryRoot } from "../helpers/fixtures.js";
+import { FleetProcess } from "../helpers/fleet-process.js";
+
+let browser: Browser;
+let fleet: FleetProcess;
+let dataFolder: string | undefined;
+const screenshots = join(repositoryRoot(), "build/screenshots");
+
+beforeAll(async () => {
+  if (chromiumPath === undefined) return;
+  mkdirSync(screenshots, { recursive: true });
+  browser = await launchBrowser();
+  dataFolder = mkdtempSync(join(tmpdir(), "millrace-web-"));
+  fleet = await FleetProcess.start({
+    "data-folder": dataFolder,
+    "managed-keys": true,
+    ledger: {},
+    models: [
+      {
+        name: "mill-base",
+        model: join(repositoryRoot(), "models/mill-base.gguf"),
+        price: { input: 1, output: 2 },
+      },
+    ],
+  });
+}, 60_000);
+afterAll(async () => {
+  await browser?.close();
+  await fleet?.[Symbol.asyncDispose]();
+  if (dataFolder !== undefined) rmSync(dataFolder, { recursive: true });
+});
+beforeEach((context) => {
+  if (chromiumPath === undefined) context.skip("needs chromium");
+});
+
+const SLOW = { timeout: 90_000 };
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Findings that keep people out, as "rule: element". */
+async function seriousFindings(page: Page): Promise<readonly string[]> {
+  // The page's policy forbids scripts of others; the browser's own connection may.
+  await page.evaluate(axe);
+  return await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: {
+        run(): Promise<{
+          violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[];
+        }>;
+      };
+    };
+    const { violations } = await axe.run();
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    return serious.flatMap(({ id, nodes }) =>
+      nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+    );
+  });
+}
+
+async function useAdminKey(page: Page): Promise<void> {
+  await page.getByLabel("The administrator's key").fill("fleet-admin");
+  await page.getByRole("button", { name: "Use it" }).click();
+}
+
+async function useClientKey(page: Page, key: string): Promise<void> {
+  await page.locator("#key").fill(key);
+  await page.getByRole("button", { name: "Use it" }).click();
+}
+
+/** A key as an administrator's program makes it. */
+async function makeKey(name: string): Promise<string> {
+  const response = await fetch(`${fleet.url}/admin/keys`, {
+    method: "POST",
+    headers: { authorization: "Bearer fleet-admin" },
+    body: JSON.stringify({ name }),
+  });
+  return ((await response.json()) as { key: string }).key;
+}
+
+const chat = (key: string, maxTokens = 16): Promise<Response> =>
+  fetch(`${fleet.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({ messages: [{ role: "user", content: "Tell me a story." }], max_tokens: maxTokens }),
+  });
+
+test("a key is made, works, and is refused once it is revoked", SLOW, async () => {
+  await using watched = await openPage(browser, `${fleet.url}/#/keys`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  await page.getByLabel("Name", { exact: true }).fill("laptop");
+  await page.getByLabel("Requests a minute").fill("60");
+  await page.getByLabel("Budget, dollars").fill("5");
+  await page.getByRole("button", { name: "Make a key" }).click();
+  const key = await page.locator("#new-key").innerText();
+  const row = page.locator("tbody tr", { hasText: "laptop" });
+  expect((await row.locator("td").allInnerTexts()).slice(3, 6)).toEqual(["all", "60", "5 a day"]);
+  expect((await chat(key)).status).toBe(200);
+  await row.getByRole("button", { name: "Revoke" }).click();
+  await row.waitFor({ state: "detached" });
+  expect((await chat(key)).status).toBe(401);
+  expect(faults).toEqual([]);
+});
+
+test("spend is shown by model, and the last requests", SLOW, async () => {
+  const key = await makeKey("spender");
+  expect((await chat(key)).status).toBe(200);
+  await using watched = await openPage(browser, `${fleet.url}/#/spend`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  const row = page.locator("tbody tr", { hasText: "mill-base" }).first();
+  await row.waitFor();
+  const [, requests, prompt, , output, cost] = await row.locator("td").allInnerTexts();
+  expect(Number(requests)).toBeGreaterThanOrEqual(1);
+  expect(Number(output)).toBeGreaterThanOrEqual(16);
+  expect(Number(cost)).toBeCloseTo((Number(prompt) + 2 * Number(output)) / 1e6, 9);
+  await page.getByText("answered 200").first().waitFor();
+  expect(faults).toEqual([]);
+});
+
+test("the dashboard follows a load, and an instance that is killed and starts again", SLOW, async () => {
+  const key = await makeKey("loader");
+  await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
+  const { page, faults } = watched;
+  const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+  await tile("Running").waitFor();
+  let isOver = false;
+  const client = async () => {
+    while (!isOver) await chat(key, 400);
+  };
+  const load = Promise.all([client(), client(), client()]);
+  await page.getByRole("heading", { name: "Writing answers takes the time" }).waitFor();
+  await page.waitForFunction(`/^[1-9]/.test(document.querySelector(".tile dd").textContent)`);
+  isOver = true;
+  await load;
+  await page.goto(`${fleet.url}/#/models`);
+  await useAdminKey(page);
+  await page.locator(".state.ready").waitFor();
+  const [instance] = await fleet.instances();
+  process.kill(instance!.pid, "SIGKILL");
+  await page
+    .locator("tr", { hasText: instance!.id })
+    .filter({ hasText: "ready" })
+    .getByText("2", { exact: true })
+    .waitFor();
+  await page.goto(`${fleet.url}/#/dashboard`);
+  await tile("Running").waitFor();
+  expect(faults).toEqual([]);
+});
+
+const PAGES = ["", "dashboard", "models", "keys", "spend"] as const;
+const SCREENS = [
+  { name: "phone-light", width: 360, height: 740, colorScheme: "light" },
+  { name: "desktop-light", width: 1280, height: 800, colorScheme: "light" },
+  { name: "desktop-dark", width: 1280, height: 800, colorScheme: "dark" },
+  { name: "4k-dark", width: 3840, height: 2160, colorScheme: "dark" },
+] as const;
+
+test.each(SCREENS)("pages fit and everybody can use them: $name", SLOW, async ({ name, ...options }) => {
+  const key = await makeKey("reader");
+  await using watched = await openPage(browser, `${fleet.url}/`, options);
+  const { page, faults } = watched;
+  await useClientKey(page, key);
+  await page.locator("#model", { hasText: "mill-base" }).waitFor();
+  await page.fill("#input", "Tell me a story about a fox.");
+  await page.press("#input", "Enter");
+  await page.locator(".facts", { hasText: "tokens/s" }).waitFor();
+  await page.locator("#send").waitFor();
+  for (const path of PAGES) {
+    await page.goto(`${fleet.url}/#/${path}`);
+    await page.locator(path === "" ? "#input" : "h2").waitFor();
+    if (path === "models") await useAdminKey(page);
+    if (path === "dashboard") await page.locator("canvas").first().waitFor();
+    await page.waitForLoadState("networkidle");
+    await page.screenshot({ path: join(screenshots, `${path || "chat"}-${name}.png`) });
+    expect(await seriousFindings(page), path).toEqual([]);
+    const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+    expect(overflow, path).toBeLessThanOrEqual(0);
+  }
+  expect(faults).toEqual([]);
+});
+
+test("the keyboard alone reaches the pages, the message and the answer", SLOW, async () => {
+  const key = await makeKey("typist");
+  await using watched = await openPage(browser, `${fleet.url}/`);
+  const { page, faults } = watched;
+  await useClientKey(page, key);
+  await page.locator("#model", { hasText: "mill-base" }).waitFor();
+  // What the form of the key had is gone with it; a page that is loaded begins at its beginning.
+  await page.reload();
+  await page.locator("#model", { hasText: "mill-base" }).waitFor();
+  const focused = () => page.evaluate<string>("document.activeElement.id || document.activeElement.textContent");
+  const seen: string[] = [];
+  for (let i = 0; i < 20 && seen.at(-1) !== "input"; i++) {
+    await page.keyboard.press("Tab");
+    seen.push(await focused());
+  }
+  expect(seen).toContain("Dashboard");
+  expect(seen.at(-1)).toBe("input");
+  await page.keyboard.type("Hello!");
+  await page.keyboard.press("Enter");
+  await page.locator(".facts", { hasText: "first token" }).waitFor();
+  expect(faults).toEqual([]);
+});

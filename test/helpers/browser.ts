@@ -1,0 +1,53 @@
+/** Pages in headless Chromium, watched: a page that logs an error, breaks its own policy or asks another host for anything fails its test. */
+import { existsSync } from "node:fs";
+import { type Browser, chromium, type Page } from "playwright-core";
+
+const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/** Undefined: none is installed, and tests that need one are skipped. */
+export const chromiumPath = PATHS.find((path) => path !== undefined && existsSync(path));
+
+export const launchBrowser = (): Promise<Browser> =>
+  chromium.launch({
+    executablePath: chromiumPath!,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+  });
+
+interface WatchedPage extends AsyncDisposable {
+  readonly page: Page;
+  /** What the page did that it must not. */
+  readonly faults: readonly string[];
+}
+
+interface PageOptions {
+  readonly width?: number;
+  readonly height?: number;
+  readonly colorScheme?: "light" | "dark";
+}
+
+const REFUSALS = /Failed to load resource: (the server responded with a status of|net::ERR_)/;
+
+/** @example await using watched = await openPage(browser, server.url); await watched.page.fill("#input", "Hello"); */
+export async function openPage(browser: Browser, url: string, options: PageOptions = {}): Promise<WatchedPage> {
+  const { width = 1280, height = 800, colorScheme = "light" } = options;
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, bypassCSP: false });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const faults: string[] = [];
+  page.on("console", (message) => {
+    const text = message.text();
+    if (message.type() === "error" && !REFUSALS.test(text)) faults.push(`console: ${text}`);
+  });
+  page.on("pageerror", (error) => faults.push(`exception: ${error.message}`));
+  page.on("request", (request) => {
+    if (new URL(request.url()).host !== new URL(url).host && !/^(data|blob):/.test(request.url())) {
+      faults.push(`foreign request: ${request.url()}`);
+    }
+  });
+  page.on("dialog", (dialog) => {
+    if (dialog.type() === "alert") faults.push(`alert: ${dialog.message()}`);
+    void dialog.accept();
+  });
+  await page.goto(url);
+  return { page, faults, [Symbol.asyncDispose]: () => context.close() };
+}
