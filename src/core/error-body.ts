@@ -1,4 +1,4 @@
-/** Errors as clients read them: OpenAI's body and Anthropic's, the same for an engine's server and for the gateway. */
+/** Errors as clients read them: OpenAI's body, Anthropic's and Ollama's, the same for an engine's server and for the gateway. */
 import { ERROR_CODES, type ErrorCode, MillraceError } from "./errors.js";
 
 export interface ErrorBody {
@@ -88,6 +88,16 @@ export function errorInBody(text: string): MillraceError | undefined {
   return new MillraceError(code, error.message, typeof error.param === "string" ? { param: error.param } : {});
 }
 
+/** Ollama's clients read one text; our code stands beside it. */
+export function ollamaErrorBody(
+  error: MillraceError,
+  requestId: string,
+): { readonly error: string; readonly code: string } {
+  return { error: clientMessage(error, requestId), code: error.code };
+}
+
 export const OPENAI_ERRORS: ErrorDialect = { errorBody, requestIdHeader: "X-Request-Id" };
 
 export const ANTHROPIC_ERRORS: ErrorDialect = { errorBody: anthropicErrorBody, requestIdHeader: "Request-Id" };
+
+export const OLLAMA_ERRORS: ErrorDialect = { errorBody: ollamaErrorBody, requestIdHeader: "X-Request-Id" };

@@ -90,10 +90,13 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
       if (!isTurning) void guarded(turn);
     });
     tidy();
-    // Checks the files of an idle engine too, so that it ends before it answers from changed weights.
+    // Checks the files of an idle engine too, so that it ends before it answers from changed weights, and tells of writes to disk that ended after the
+    // last step.
     const look = () =>
       void guarded(() => {
-        if (!isStopping && !isTurning) backend.checkFiles(performance.now());
+        if (isStopping || isTurning) return;
+        backend.checkFiles(performance.now());
+        sendStep([]);
       });
     setInterval(look, IDLE_LOOK_MS).unref();
   } catch (thrown) {

@@ -2,18 +2,18 @@
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
-import { ANTHROPIC_ERRORS, type ErrorDialect, OPENAI_ERRORS } from "../core/error-body.js";
+import { ANTHROPIC_ERRORS, type ErrorDialect, OLLAMA_ERRORS, OPENAI_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
+import { webAnswer } from "../core/web-app.js";
 import { wrongTask } from "../engine/admission.js";
 import type { Task } from "../engine/api/stats.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
-import { chatPage } from "./chat-page.js";
 import { readChatFormat } from "./generation/chat-format.js";
 import { createMetrics } from "./generation/metrics.js";
 import { randomSeed } from "./generation/seeds.js";
@@ -22,6 +22,12 @@ import { onDisconnect } from "./http/disconnect.js";
 import { respondWithError } from "./http/error-response.js";
 import { tenantOf } from "./http/request-terms.js";
 import { kvEvents } from "./kv-events.js";
+import { INFILL_RULES, infill, LLAMA_COMPLETION_RULES, llamaCompletion } from "./llama/completion.js";
+import { applyTemplate, props, slots, TEMPLATE_RULES } from "./llama/props.js";
+import { CHAT_RULES as OLLAMA_CHAT_RULES, chat as ollamaChat } from "./ollama/chat.js";
+import { EMBED_RULES, embed, LEGACY_EMBED_RULES, legacyEmbed } from "./ollama/embed.js";
+import { GENERATE_RULES, generate } from "./ollama/generate.js";
+import { apiVersion, NAMED_RULES, pull, running, show, tags } from "./ollama/models.js";
 import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completions } from "./openai/completions.js";
 import { EMBEDDING_RULES, embeddings } from "./openai/embeddings.js";
@@ -47,10 +53,12 @@ interface Route extends DescribedRoute {
 
 const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_ERRORS } as const;
 const anthropicApi = { ...api, dialect: ANTHROPIC_ERRORS } as const;
+const ollamaApi = { ...api, dialect: OLLAMA_ERRORS } as const;
 const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_ERRORS } as const;
 
 const ROUTES: readonly Route[] = [
-  { method: "GET", path: "/", handler: chatPage, ...info, summary: "The chat page", answerType: "text/html" },
+  { method: "GET", path: "/", handler: webApp, ...info, summary: "The app in the browser", answerType: "text/html" },
+  { method: "GET", path: "/app/:file", handler: webApp, ...info, summary: "A file of the app", answerType: "text/*" },
   { method: "GET", path: "/health", handler: health, ...info, summary: "Whether requests are taken and served" },
   { method: "GET", path: "/version", handler: version, ...info, summary: "The version" },
   { method: "GET", path: "/metrics", handler: metrics, ...info, summary: "Prometheus text", answerType: "text/plain" },
@@ -186,6 +194,96 @@ const ROUTES: readonly Route[] = [
     ...api,
     summary: "Special tokens and the chat template",
   },
+  {
+    method: "POST",
+    path: "/api/chat",
+    handler: ollamaChat,
+    ...ollamaApi,
+    task: "generate",
+    summary: "An answer to a chat, by Ollama's API",
+    rules: OLLAMA_CHAT_RULES,
+  },
+  {
+    method: "POST",
+    path: "/api/generate",
+    handler: generate,
+    ...ollamaApi,
+    task: "generate",
+    summary: "An answer to a prompt, by Ollama's API",
+    rules: GENERATE_RULES,
+  },
+  {
+    method: "POST",
+    path: "/api/embed",
+    handler: embed,
+    ...ollamaApi,
+    task: "embed",
+    summary: "Vectors of texts, by Ollama's API",
+    rules: EMBED_RULES,
+  },
+  {
+    method: "POST",
+    path: "/api/embeddings",
+    handler: legacyEmbed,
+    ...ollamaApi,
+    task: "embed",
+    summary: "A vector of a text, by Ollama's earlier API",
+    rules: LEGACY_EMBED_RULES,
+  },
+  { method: "GET", path: "/api/tags", handler: tags, ...ollamaApi, summary: "The served names, by Ollama's API" },
+  { method: "GET", path: "/api/ps", handler: running, ...ollamaApi, summary: "The loaded models, by Ollama's API" },
+  {
+    method: "GET",
+    path: "/api/version",
+    handler: apiVersion,
+    ...info,
+    dialect: OLLAMA_ERRORS,
+    summary: "The version of Ollama's API",
+  },
+  {
+    method: "POST",
+    path: "/api/show",
+    handler: show,
+    ...ollamaApi,
+    summary: "A model's facts, by Ollama's API",
+    rules: NAMED_RULES,
+  },
+  {
+    method: "POST",
+    path: "/api/pull",
+    handler: pull,
+    ...ollamaApi,
+    summary: "Success for a model that is there, by Ollama's API",
+    rules: NAMED_RULES,
+  },
+  {
+    method: "POST",
+    path: "/completion",
+    handler: llamaCompletion,
+    ...api,
+    task: "generate",
+    summary: "A text that goes on from a prompt, by llama-server's API",
+    rules: LLAMA_COMPLETION_RULES,
+  },
+  {
+    method: "POST",
+    path: "/infill",
+    handler: infill,
+    ...api,
+    task: "generate",
+    summary: "What stands between two texts, by llama-server's API",
+    rules: INFILL_RULES,
+  },
+  {
+    method: "POST",
+    path: "/apply-template",
+    handler: applyTemplate,
+    ...api,
+    summary: "A chat as the model reads it, by llama-server's API",
+    rules: TEMPLATE_RULES,
+  },
+  { method: "GET", path: "/props", handler: props, ...api, summary: "The server's facts, by llama-server's API" },
+  { method: "GET", path: "/slots", handler: slots, ...api, summary: "Seats and their use, by llama-server's API" },
   { method: "GET", path: "/openapi.json", handler: openApi, ...info, summary: "This description, by OpenAPI" },
 ];
 
@@ -214,6 +312,14 @@ function health(c: AppContext, context: ServeContext): Response {
     });
   }
   return c.json({ status: "ok" });
+}
+
+function webApp(c: AppContext): Response {
+  const answer = webAnswer(c.req.path, c.req.header("Accept-Encoding"));
+  if (answer !== undefined) return answer;
+  throw new MillraceError("not_found", `expected a file of the app, got ${c.req.path.slice(0, 80)}`, {
+    hint: "load the page again: its files have new names after an update",
+  });
 }
 
 function version(c: AppContext, context: ServeContext): Response {

@@ -5,6 +5,12 @@ import { expect, test } from "vitest";
 import { packageRoot } from "../core/package-root.js";
 import { COUNT_TOKENS_RULES } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES } from "./anthropic/messages.js";
+import { INFILL_RULES, LLAMA_COMPLETION_RULES } from "./llama/completion.js";
+import { TEMPLATE_RULES } from "./llama/props.js";
+import { CHAT_RULES as OLLAMA_CHAT_RULES } from "./ollama/chat.js";
+import { EMBED_RULES, LEGACY_EMBED_RULES } from "./ollama/embed.js";
+import { GENERATE_RULES } from "./ollama/generate.js";
+import { NAMED_RULES } from "./ollama/models.js";
 import { CHAT_RULES } from "./openai/chat-completions.js";
 import { COMPLETION_RULES } from "./openai/completions.js";
 import { EMBEDDING_RULES } from "./openai/embeddings.js";
@@ -29,6 +35,14 @@ const ENDPOINTS = [
   ["/v1/score", SCORE_RULES, ["Rerank"]],
   ["/v1/messages", MESSAGE_RULES, ["Messages"]],
   ["/v1/messages/count_tokens", COUNT_TOKENS_RULES, ["Messages"]],
+  ["/api/chat", OLLAMA_CHAT_RULES, ["Ollama's API"]],
+  ["/api/generate", GENERATE_RULES, ["Ollama's API"]],
+  ["/api/embed", EMBED_RULES, ["Ollama's API"]],
+  ["/api/embeddings", LEGACY_EMBED_RULES, ["Ollama's API"]],
+  ["/api/show", NAMED_RULES, ["Ollama's API"]],
+  ["/completion", LLAMA_COMPLETION_RULES, ["llama-server's API"]],
+  ["/infill", INFILL_RULES, ["llama-server's API"]],
+  ["/apply-template", TEMPLATE_RULES, ["llama-server's API"]],
   ["/tokenize", TOKENIZE_RULES, ["Tokenize"]],
   ["/detokenize", DETOKENIZE_RULES, ["Tokenize"]],
 ] as const;

@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { toolTemplate } from "../../test/helpers/chat-templates.js";
-import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import { fakeAppOptions, startFakeServer } from "../../test/helpers/fake-server.js";
+import { fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
 import { ERROR_CODES } from "../core/errors.js";
 import type { EngineInfo } from "../engine/api/stats.js";
 import { createApp } from "./app.js";
@@ -18,7 +19,15 @@ const PATHS = [
   "/v1/messages/count_tokens",
   "/tokenize",
   "/detokenize",
+  "/completion",
+  "/infill",
+  "/apply-template",
 ] as const;
+
+/** Ollama's, which stream unless they are told not to, and so need a socket. */
+const STREAMING_PATHS = ["/api/chat", "/api/generate", "/api/embed", "/api/show"] as const;
+
+type Path = (typeof PATHS)[number] | (typeof STREAMING_PATHS)[number];
 
 const CONVERSATION = {
   model: "fake",
@@ -47,7 +56,7 @@ const CONVERSATION = {
 };
 
 /** Valid bodies whose parts get replaced. Streaming is left out: it needs a socket. */
-const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unknown>>>> = {
+const SEEDS: Readonly<Record<Path, Readonly<Record<string, unknown>>>> = {
   "/v1/chat/completions": {
     model: "fake",
     messages: [
@@ -157,10 +166,40 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
   },
   "/tokenize": { messages: [{ role: "user", content: "a" }], add_generation_prompt: true, return_token_strs: true },
   "/detokenize": { model: "fake", tokens: [1, 2, 3] },
+  "/completion": {
+    prompt: ["a", "b"],
+    n_predict: 3,
+    temperature: 0.5,
+    stop: ["x"],
+    logit_bias: [[5, 1]],
+    json_schema: { type: "object" },
+    cache_prompt: true,
+    mirostat: 0,
+    return_tokens: true,
+  },
+  "/infill": { input_prefix: "a", input_suffix: "b", prompt: "c", n_predict: 3, input_extra: [] },
+  "/apply-template": { messages: [{ role: "user", content: "a" }], add_generation_prompt: true },
+  "/api/chat": {
+    model: "fake",
+    messages: [
+      { role: "user", content: "hi" },
+      { role: "assistant", content: "", tool_calls: [{ function: { name: "f", arguments: { a: 1 } } }] },
+      { role: "tool", content: "1", tool_name: "f" },
+    ],
+    tools: [{ type: "function", function: { name: "f", parameters: {} } }],
+    options: { num_predict: 3, temperature: 0.5, stop: ["x"], seed: 1, num_ctx: 100, mirostat: 0 },
+    format: "",
+    think: false,
+    keep_alive: "5m",
+    stream: true,
+  },
+  "/api/generate": { prompt: "hi", system: "s", raw: false, options: { num_predict: 3 }, stream: false },
+  "/api/embed": { input: ["a", "b"], truncate: true, dimensions: 2 },
+  "/api/show": { model: "fake:latest", verbose: true },
 };
 
 /** What the model behind an endpoint is for; absent: it generates text and embeds texts. */
-const TASKS: Partial<Record<(typeof PATHS)[number], EngineInfo["tasks"]>> = {
+const TASKS: Partial<Record<Path, EngineInfo["tasks"]>> = {
   "/v2/rerank": ["generate", "rerank"],
   "/v1/score": ["generate", "rerank"],
 };
@@ -231,7 +270,7 @@ const plainValue = fc.constantFrom<unknown>(
 );
 const gentleMutation = fc.tuple(fc.array(fc.nat(30), { minLength: 1, maxLength: 4 }), plainValue);
 
-const body = (path: (typeof PATHS)[number]): fc.Arbitrary<string> =>
+const body = (path: Path): fc.Arbitrary<string> =>
   fc.oneof(
     {
       weight: 6,
@@ -254,7 +293,10 @@ describe("random bodies", () => {
   it.each(PATHS)("%s never answers 500", async (path) => {
     const { engine, options, lines } = fakeAppOptions(
       { maxModelLen: 600, maxWaitingRequests: 300, info: { tasks: TASKS[path] ?? ["generate", "embed"] } },
-      { chatTemplate: toolTemplate },
+      {
+        chatTemplate: toolTemplate,
+        tokenizer: { ...fakeTokenizer, infill: { prefix: 256, suffix: 257, middle: 258 } },
+      },
     );
     const app = createApp(options);
     let numAccepted = 0;
@@ -282,11 +324,38 @@ describe("random bodies", () => {
     expect(numAccepted).toBeGreaterThan(20);
   });
 
+  it.each(STREAMING_PATHS)("%s never answers 500, nor ends a stream without a last line", async (path) => {
+    const info = { tasks: ["generate", "embed"] } as const;
+    const { server, engine } = await startFakeServer({ maxModelLen: 600, info }, { chatTemplate: toolTemplate });
+    let numAccepted = 0;
+    await fc.assert(
+      fc.asyncProperty(body(path), async (text) => {
+        const response = await fetch(server.url + path, { method: "POST", body: text });
+        const lines = (await response.text()).trim().split("\n");
+        const last = JSON.parse(lines.at(-1)!) as { error?: string; code?: string; done?: boolean };
+        if (response.status === 200) {
+          numAccepted++;
+          expect(last.error).toBeUndefined();
+          if (path === "/api/chat" || path === "/api/generate") expect(last.done).toBe(true);
+        } else {
+          expect(response.status).toBeGreaterThanOrEqual(400);
+          expect(response.status).toBeLessThan(500);
+          expect(ERROR_CODES).toContain(last.code);
+          expect(last.error!.length).toBeLessThan(600);
+        }
+        expect(engine.numLive).toBe(0);
+      }),
+      { numRuns: 400, seed: 20261126 },
+    );
+    await server.close();
+    expect(numAccepted).toBeGreaterThan(20);
+  });
+
   it("survives nesting that would overflow a recursive reader", async () => {
     const { options } = fakeAppOptions();
     const app = createApp(options);
     for (const field of ["messages", "chat_template_kwargs", "prompt", "stop", "metadata", "tools", "extra"]) {
-      for (const path of PATHS) {
+      for (const path of [...PATHS, ...STREAMING_PATHS]) {
         const deep = `{"${field}":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
         const response = await app.request(path, { method: "POST", body: deep });
         expect(response.status).toBe(400);

@@ -171,7 +171,7 @@ describe("what evaluation tools ask of the tokenizer", () => {
       (await app.request(path, { method: "POST", body: JSON.stringify(body) })).json();
     const encoded = await post("/tokenize", { prompt: "</s>", add_special_tokens: false });
     expect(encoded).toMatchObject({ count: 1, tokens: [info.eos_token_id] });
-    expect(await post("/detokenize", { tokens: [104, 105] })).toEqual({ prompt: "hi" });
+    expect(await post("/detokenize", { tokens: [104, 105] })).toEqual({ prompt: "hi", content: "hi" });
   });
 });
 

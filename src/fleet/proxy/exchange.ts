@@ -5,6 +5,7 @@ import { bodyJson, readIncoming } from "../../core/json-body.js";
 import type { OpenTurn } from "../../core/response-state.js";
 import { Cancellation } from "../../gateway/cancellation.js";
 import type { Outcome, RequestObserver } from "../../gateway/observer.js";
+import { type Door, throughDoor, untagged } from "../../gateway/ollama/doors.js";
 import type { Ending } from "../../gateway/pipeline.js";
 import type { GatewayRequest, RequestBody } from "../../gateway/request.js";
 import type { Arrival, ExchangeContext } from "./arrival.js";
@@ -16,6 +17,7 @@ import { logFailure, respondWithError } from "./respond.js";
 export class Exchange {
   #observer: RequestObserver | undefined;
   readonly #cancellation = new Cancellation();
+  readonly #startMs = performance.now();
 
   constructor(
     private readonly context: ExchangeContext,
@@ -30,9 +32,10 @@ export class Exchange {
   /** Never rejects. */
   async run(): Promise<void> {
     try {
-      const { request, turn } = await this.#read();
-      const { outgoing, requestId, route } = this.arrival;
-      const client = new ClientSink(outgoing, route.dialect, requestId);
+      const { request, turn, asked } = await this.#read();
+      const { outgoing, requestId, route, door } = this.arrival;
+      const socket = new ClientSink(outgoing, route.dialect, requestId);
+      const client = door === undefined ? socket : throughDoor(door, request.body, asked, socket, this.#startMs);
       const sink = turn === undefined || !route.isGeneration ? client : new KeeperSink(client, turn);
       this.#conclude(await this.context.handle(request, sink));
     } catch (thrown) {
@@ -40,13 +43,20 @@ export class Exchange {
     }
   }
 
-  async #read(): Promise<{ readonly request: GatewayRequest; readonly turn: OpenTurn | undefined }> {
+  async #read(): Promise<{
+    readonly request: GatewayRequest;
+    readonly turn: OpenTurn | undefined;
+    /** The model as the client wrote it. */
+    readonly asked: unknown;
+  }> {
     const { options } = this.context;
-    const { incoming, requestId: id, route, path, url } = this.arrival;
+    const { incoming, requestId: id, route, door } = this.arrival;
+    const { path, url } = door === undefined ? this.arrival : { path: door.path, url: door.path };
     const { headers } = incoming;
     const caller = await options.authorize(headers);
     const { tenant } = caller;
-    const sent = await this.#readBody(tenant);
+    const read = await this.#readBody(tenant);
+    const sent = door === undefined ? read : this.#behind(door, read.body);
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
@@ -54,7 +64,15 @@ export class Exchange {
     const parts = { id, url, path, route, headers, bytes, body, caller, cancellation };
     const request = gatewayRequest(options, parts);
     this.#observer = request.observer;
-    return { request, turn };
+    return { request, turn, asked: read.body.model };
+  }
+
+  #behind(door: Door, given: RequestBody): { readonly bytes: Buffer; readonly body: RequestBody } {
+    const { pool, virtualModels } = this.context.options;
+    const body = door.request(given);
+    const model = untagged(body.model, [...pool.models(), ...(virtualModels?.() ?? [])]);
+    const named = model === undefined ? body : { ...body, model };
+    return { body: named, bytes: Buffer.from(bodyJson(named)) };
   }
 
   async #readBody(tenant: string): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {

@@ -12,11 +12,14 @@ import {
   requestIdOf,
   shownHost,
 } from "../../core/http-server.js";
+import { OLLAMA_API_VERSION } from "../../core/model-list.js";
+import { packageVersion } from "../../core/package-root.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
 import { onSocketClose } from "../../core/socket-close.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
+import { doorOf, isOllamaPath, OLLAMA, tagList } from "../../gateway/ollama/doors.js";
 import { type Ending, pipeline } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
 import { mayUse } from "../../gateway/tenants/model-access.js";
@@ -186,19 +189,21 @@ class Door {
     const url = incoming.url ?? "/";
     const queryStart = url.indexOf("?");
     const path = queryStart < 0 ? url : url.slice(0, queryStart);
-    const route = routeOf(path);
+    const door = doorOf(path);
+    const behind = routeOf(door?.path ?? path);
+    const route = door === undefined || behind === undefined ? behind : { ...behind, dialect: OLLAMA };
     const { method = "GET" } = incoming;
     const isStored = isStateRequest(method, path);
     const refuse = (error: MillraceError) => {
       logFailure(this.context.options.logger, error, requestId, path);
-      respondWithError(outgoing, error, route?.dialect ?? dialectOf(path), requestId);
+      respondWithError(outgoing, error, route?.dialect ?? (isOllamaPath(path) ? OLLAMA : dialectOf(path)), requestId);
     };
     try {
       assertPageAllowed(pages, (name) => incoming.headers[name] as string | undefined);
       if (this.context.options.handleOther?.(incoming, outgoing, requestId) === true) return undefined;
       const isExchange = route !== undefined && route.isOpen !== true && !isStored;
       if (isExchange && method === (route.method ?? "POST") && !this.isDraining) {
-        return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
+        return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route, door });
       }
       if (isStored) {
         this.#authorized(incoming, refuse, ({ tenant }) => {
@@ -225,11 +230,18 @@ class Door {
     }
     if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
       this.#authorized(incoming, refuse, (caller) => {
-        const modelOf = options.modelOf ?? ((name: string) => name);
-        const all = [...options.pool.models(), ...(options.virtualModels?.() ?? [])];
-        const models = all.filter((model) => mayUse(caller, model, modelOf));
-        respondJson(outgoing, 200, requestId, modelList(models, path, options.pool));
+        respondJson(outgoing, 200, requestId, modelList(this.#modelsOf(caller), path, options.pool));
       });
+      return true;
+    }
+    if (isGet && (path === "/api/tags" || path === "/api/ps")) {
+      this.#authorized(incoming, refuse, (caller) =>
+        respondJson(outgoing, 200, requestId, tagList(this.#modelsOf(caller))),
+      );
+      return true;
+    }
+    if (isGet && path === "/api/version") {
+      respondJson(outgoing, 200, requestId, { version: OLLAMA_API_VERSION, millrace: packageVersion() });
       return true;
     }
     if (isGet && path === API_DESCRIPTION_PATH) {
@@ -242,6 +254,12 @@ class Door {
       return true;
     }
     return false;
+  }
+
+  /** The names that the caller may use. */
+  #modelsOf(caller: Caller): readonly string[] {
+    const { pool, virtualModels, modelOf = (name: string) => name } = this.context.options;
+    return [...pool.models(), ...(virtualModels?.() ?? [])].filter((model) => mayUse(caller, model, modelOf));
   }
 
   #authorized({ headers }: IncomingMessage, refuse: InfoRequest["refuse"], answer: (caller: Caller) => void): void {

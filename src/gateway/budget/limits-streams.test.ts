@@ -86,25 +86,28 @@ describe("a stream", () => {
 
   test("gives back early what its prompt did not take", async () => {
     const budget = dayBudget(100_000);
-    let goOn = () => {};
+    let begin = () => {};
+    let end: (() => void) | undefined;
     const behaviour: Behaviour = (received, outgoing) => {
-      const end = tokens(3, 10, () => {
-        goOn = () => outgoing.end(sse("[DONE]"));
+      const send = tokens(3, 10, () => {
+        end = () => outgoing.end(sse("[DONE]"));
       });
-      goOn = () => end(received, outgoing);
+      begin = () => send(received, outgoing);
     };
     const { post, store, standIns } = await start(behaviour, { scopes: [budget] });
     const held = async () => (await store.read(claimsOf([budget]))).money[0]!.held;
     const answer = post(CHAT, { ...streamed, messages: [{ role: "user", content: "x".repeat(5_000) }] });
     await until(() => standIns[0]!.received.length === 1);
     expect(await held()).toBeGreaterThan(5_000);
-    goOn();
+    begin();
     const response = await answer;
     const deadlineMs = performance.now() + 5_000;
     while ((await held()) > 300 && performance.now() < deadlineMs)
       await new Promise((resolve) => setImmediate(resolve));
     expect(await held()).toBeLessThan(300);
-    goOn();
+    // The reservation may shrink before the last token is sent.
+    await until(() => end !== undefined);
+    end!();
     await response.text();
   });
 

@@ -24,25 +24,31 @@ export interface ChoiceResult {
   readonly end: GenerationEnd;
 }
 
-/** The events of an endpoint's stream. Every returned string holds complete events, or is empty. */
+/** The events, or lines, of an endpoint's stream. Every returned string holds complete ones, or is empty. */
 export interface StreamFrames {
   onUpdate(index: number, update: GenerationUpdate): string;
   onDone(totals: JobTotals): string;
   onError(error: MillraceError): string;
-  /** Replaces the comment that is sent while a stream is silent. */
+  /** Replaces the comment that is sent while a stream is silent; empty: nothing is sent. */
   readonly heartbeat?: string;
+  /** Absent: server-sent events. */
+  readonly contentType?: string;
 }
 
 function clientClosed(): MillraceError {
   return new MillraceError("client_closed", "expected the client to wait for its answer, got a closed connection");
 }
 
-/** Waits for every choice. Rejects with the first failure, or with client_closed when the client disconnects. */
+/**
+ * Waits for every choice. Rejects with the first failure, or with client_closed when the client disconnects.
+ * @param onUpdate gets each update as it comes, too, with the index of its choice
+ */
 export function collectResults(
   c: AppContext,
   context: ServeContext,
   requests: readonly GenerationRequest[],
   deadline: Deadline,
+  onUpdate: (update: GenerationUpdate, index: number) => void = () => {},
 ): Promise<{ readonly results: readonly ChoiceResult[]; readonly totals: JobTotals }> {
   return new Promise((resolve, reject) => {
     const partial = requests.map(() => ({
@@ -60,6 +66,7 @@ export function collectResults(
       requests,
       {
         onUpdate: (index, update) => {
+          onUpdate(update, index);
           const result = partial[index]!;
           result.text += update.text;
           if (update.parts !== undefined) {
@@ -153,6 +160,7 @@ export function streamResults(
         ...corsHeaders(c.req.header("Origin"), context.pages),
         ...unenforcedHeader(c),
       },
+      contentType: frames.contentType,
       maxBufferedBytes: context.limits.maxBufferedBytes,
       heartbeat: { isDue, ...(frames.heartbeat === undefined ? {} : { text: frames.heartbeat }) },
       onOverflow: (bufferedBytes) => {

@@ -1,12 +1,13 @@
 /**
- * Writes server-sent events directly to Node's response. Text is collected and written once per turn of the event loop, so one engine step costs one
+ * Writes server-sent events, or lines of JSON, directly to Node's response. Text is collected and written once per turn of the event loop, so one engine step costs one
  * write.
  */
 import type { ServerResponse } from "node:http";
 import type { HeaderRecord } from "../../core/cors.js";
 
-const EVENT_STREAM_HEADERS: HeaderRecord = {
-  "Content-Type": "text/event-stream; charset=utf-8",
+const EVENT_STREAM = "text/event-stream; charset=utf-8";
+
+const STREAM_HEADERS: HeaderRecord = {
   "Cache-Control": "no-cache",
   // Stops nginx from buffering the stream.
   "X-Accel-Buffering": "no",
@@ -40,13 +41,15 @@ export class SseStream {
     outgoing: ServerResponse,
     options: {
       readonly headers: HeaderRecord;
+      /** Of events, if absent. */
+      readonly contentType?: string | undefined;
       readonly maxBufferedBytes: number;
       readonly onOverflow: (bufferedBytes: number) => void;
       readonly heartbeat?: Partial<Heartbeat> | undefined;
     },
   ) {
     this.#outgoing = outgoing;
-    this.#headers = options.headers;
+    this.#headers = { "Content-Type": options.contentType ?? EVENT_STREAM, ...STREAM_HEADERS, ...options.headers };
     this.#maxBufferedBytes = options.maxBufferedBytes;
     this.#onOverflow = options.onOverflow;
     this.#heartbeat = { ...DEFAULT_HEARTBEAT, ...options.heartbeat };
@@ -90,7 +93,7 @@ export class SseStream {
   #flush(): void {
     const outgoing = this.#outgoing;
     if (outgoing.destroyed || outgoing.writableEnded) return;
-    if (!outgoing.headersSent) outgoing.writeHead(200, { ...EVENT_STREAM_HEADERS, ...this.#headers });
+    if (!outgoing.headersSent) outgoing.writeHead(200, this.#headers);
     const text = this.#pending;
     this.#pending = "";
     if (this.#isEnding) {

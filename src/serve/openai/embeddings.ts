@@ -30,7 +30,7 @@ export const EMBEDDING_RULES: FieldRules<(typeof schema)["shape"]> = {
 };
 
 /** The first `numDimensions` values, normalised to length 1. */
-function toUnitVector(pooled: Float64Array, numDimensions: number): Float32Array {
+export function toUnitVector(pooled: Float64Array, numDimensions: number): Float32Array {
   const kept = pooled.subarray(0, numDimensions);
   const length = Math.sqrt(kept.reduce((sum, value) => sum + value * value, 0));
   return Float32Array.from(kept, (value) => (length === 0 ? 0 : value / length));
@@ -45,7 +45,7 @@ function toBase64(vector: Float32Array): string {
   return bytes.toString("base64");
 }
 
-function resolveDimensions(context: ServeContext, asked: number | undefined): number {
+export function resolveDimensions(context: ServeContext, asked: number | undefined): number {
   const { embeddingWidth } = context.engine.info;
   if (asked === undefined || asked <= embeddingWidth) return asked ?? embeddingWidth;
   throw new MillraceError(

@@ -552,7 +552,7 @@ describe("tokenize and detokenize", () => {
       token_strs: ["<s>", "h", "bytes:\\xc3", "bytes:\\xa9"],
     });
     const text = await post("/detokenize", { tokens: [104, 0xc3, 0xa9] });
-    expect(text.body).toEqual({ prompt: "hé" });
+    expect(text.body).toEqual({ prompt: "hé", content: "hé" });
   });
 
   it("accept chats", async () => {

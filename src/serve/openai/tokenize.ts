@@ -1,4 +1,4 @@
-/** POST /tokenize and /detokenize and GET /tokenizer_info, in vLLM's shapes. */
+/** POST /tokenize and /detokenize and GET /tokenizer_info, in vLLM's shapes; the first two in llama-server's, too. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/api/request.js";
@@ -6,7 +6,7 @@ import { tokenText } from "../../text/token-text.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { messagesField, renderChat, templateKwargsField, toChatMessages } from "./chat-messages.js";
-import { type FieldRules, never, parseFields } from "./fields.js";
+import { type FieldRules, isOneOf, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { assertTextMayFit } from "./prompt-size.js";
 import { checked, isTokenIdArray, modelField } from "./schema-parts.js";
@@ -15,6 +15,9 @@ import { templateTools, toolsField } from "./tool-fields.js";
 const tokenizeSchema = z.strictObject({
   model: modelField.optional(),
   prompt: z.string().optional(),
+  // llama-server's names.
+  content: z.string().optional(),
+  add_special: z.boolean().optional(),
   messages: messagesField.optional(),
   add_special_tokens: z.boolean().optional(),
   add_generation_prompt: z.boolean().optional(),
@@ -26,8 +29,8 @@ const tokenizeSchema = z.strictObject({
 
 export const TOKENIZE_RULES: FieldRules<(typeof tokenizeSchema)["shape"]> = {
   schema: tokenizeSchema,
-  inert: new Set(),
-  unsupported: { chat_template: never },
+  inert: new Set(["parse_special"]),
+  unsupported: { chat_template: never, with_pieces: isOneOf(false) },
 };
 
 const detokenizeSchema = z.strictObject({
@@ -43,7 +46,7 @@ export const DETOKENIZE_RULES: FieldRules<(typeof detokenizeSchema)["shape"]> = 
 
 /** The text to tokenize: a prompt, or a chat rendered by its template. */
 function textOf(context: ServeContext, request: z.output<typeof tokenizeSchema>): string {
-  const { prompt, messages } = request;
+  const { content, prompt = content, messages } = request;
   if (prompt !== undefined && messages === undefined) {
     const { maxTokenizeLength } = context.limits;
     if (prompt.length <= maxTokenizeLength) return prompt;
@@ -68,7 +71,9 @@ export async function tokenize(c: AppContext, context: ServeContext): Promise<Re
   const request = parseFields(c, context, TOKENIZE_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
   const text = textOf(context, request);
-  const addSpecial = request.add_special_tokens ?? request.messages === undefined;
+  // llama-server adds none unless it is asked to.
+  const isPlain = request.messages === undefined && request.content === undefined;
+  const addSpecial = request.add_special_tokens ?? request.add_special ?? isPlain;
   const withTexts = request.return_token_strs === true;
   const { count, ids, texts } = await context.asyncTokenizer.list(text, { addSpecial, parseSpecial: true }, withTexts);
   const { maxModelLen } = context.engine.info;
@@ -90,7 +95,9 @@ export async function detokenize(c: AppContext, context: ServeContext): Promise<
     );
   }
   assertTokenIds(request.tokens, context.tokenizer.vocabSize, "tokens");
-  return c.json({ prompt: await context.asyncTokenizer.decode(request.tokens) });
+  const text = await context.asyncTokenizer.decode(request.tokens);
+  // vLLM's field and llama-server's.
+  return c.json({ prompt: text, content: text });
 }
 
 /**

@@ -1,0 +1,198 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MillraceError } from "../../core/errors.js";
+import { BufferSink } from "../answer.js";
+import { doorOf, throughDoor, untagged } from "./doors.js";
+import { ofChat, ofEmbed, ofGenerate } from "./request.js";
+
+const user = { role: "user", content: "Paris?" };
+
+describe("requests", () => {
+  it("are those of OpenAI's API", () => {
+    const request = ofChat({
+      model: "m",
+      messages: [user],
+      options: { temperature: 0, num_predict: 5, repeat_penalty: 1.1, num_ctx: 4096 },
+      format: "json",
+      think: false,
+      keep_alive: "5m",
+    });
+    expect(request).toEqual({
+      model: "m",
+      messages: [user],
+      stream: true,
+      stream_options: { include_usage: true },
+      response_format: { type: "json_object" },
+      temperature: 0,
+      max_tokens: 5,
+      repetition_penalty: 1.1,
+      chat_template_kwargs: { enable_thinking: false },
+    });
+    expect(ofGenerate({ prompt: "Hi", system: "Be brief.", stream: false, options: { num_predict: -1 } })).toEqual({
+      messages: [
+        { role: "system", content: "Be brief." },
+        { role: "user", content: "Hi" },
+      ],
+      stream: false,
+    });
+    expect(ofEmbed({ model: "m", input: ["a"], truncate: true })).toEqual({ model: "m", input: ["a"] });
+  });
+
+  it("give calls ids, which their results have", () => {
+    const call = (name: string) => ({ function: { name, arguments: { a: 1 } } });
+    const { messages } = ofChat({
+      messages: [
+        user,
+        { role: "assistant", content: "", tool_calls: [call("f"), call("g")] },
+        { role: "tool", content: "2", tool_name: "g" },
+        { role: "tool", content: "1", tool_name: "f" },
+      ],
+    }) as { messages: Record<string, unknown>[] };
+    expect(messages[1]!.tool_calls).toEqual([
+      { id: "call_0", type: "function", function: { name: "f", arguments: '{"a":1}' } },
+      { id: "call_1", type: "function", function: { name: "g", arguments: '{"a":1}' } },
+    ]);
+    expect(messages.slice(2).map((message) => message.tool_call_id)).toEqual(["call_1", "call_0"]);
+  });
+
+  it.each([
+    [() => ofChat({ messages: [{ ...user, images: ["aGk="] }] }), "messages[0].images"],
+    [() => ofChat({ messages: "x" }), "messages"],
+    [() => ofChat({ messages: [1] }), "messages[0]"],
+    [() => ofChat({ messages: [], format: 3 }), "format"],
+    [() => ofGenerate({ prompt: "a", raw: true }), "raw"],
+    [() => ofGenerate({ prompt: "a", context: [1] }), "context"],
+  ])("that cannot be one of OpenAI's are refused: %#", (make, param) => {
+    expect(make).toThrow(expect.objectContaining({ param }));
+  });
+
+  it("of any form are a request or a coded error", () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.constantFrom("model", "messages", "format", "options", "think", "tools"), fc.jsonValue()),
+        (body) => {
+          try {
+            expect(ofChat(body).messages).toBeInstanceOf(Array);
+          } catch (thrown) {
+            expect(thrown).toBeInstanceOf(MillraceError);
+          }
+        },
+      ),
+    );
+  });
+});
+
+it("a name without a tag is the gateway's own; one with a tag may be", () => {
+  expect(untagged("m:latest", ["m"])).toBe("m");
+  expect(untagged("m:latest", ["m:latest"])).toBe("m:latest");
+  expect(untagged("m:8b", ["m"])).toBe("m:8b");
+  expect(untagged(undefined, ["m"])).toBeUndefined();
+});
+
+const EVENTS = [
+  { choices: [{ delta: { role: "assistant", content: "" } }] },
+  { choices: [{ delta: { reasoning: "hm" } }] },
+  { choices: [{ delta: { content: "I " } }] },
+  { choices: [{ delta: { content: "look – ü." } }] },
+  { choices: [{ delta: { tool_calls: [{ index: 0, id: "a", function: { name: "f", arguments: '{"a"' } }] } }] },
+  { choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: ": 1}" } }] } }] },
+  { choices: [{ delta: {}, finish_reason: "tool_calls" }] },
+  { choices: [], usage: { prompt_tokens: 7, completion_tokens: 9 } },
+];
+const STREAM = Buffer.from(
+  [...EVENTS.map((each) => JSON.stringify(each)), "[DONE]"].map((each) => `data: ${each}\n\n`).join(""),
+);
+
+function sinkFor(path: string) {
+  const buffer = new BufferSink();
+  const door = doorOf(path)!;
+  return { buffer, sink: throughDoor(door, { model: "m" }, undefined, buffer, performance.now()) };
+}
+
+const textOf = (buffer: BufferSink): string => buffer.answer()!.body.toString("utf8");
+
+describe("answers", () => {
+  it("of a stream are the same lines wherever it is cut", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(STREAM.length), { maxLength: 8 }), (cuts) => {
+        const { buffer, sink } = sinkFor("/api/chat");
+        sink.begin({
+          status: 200,
+          headers: { "content-type": "text/event-stream", "content-length": "9" },
+          isEventStream: true,
+        });
+        const places = [0, ...cuts.toSorted((a, b) => a - b), STREAM.length];
+        for (const [i, place] of places.slice(1).entries()) sink.write(STREAM.subarray(places[i]!, place));
+        sink.end();
+        expect(buffer.answer()!.head.headers).toEqual({ "content-type": "application/x-ndjson" });
+        const lines = textOf(buffer)
+          .trim()
+          .split("\n")
+          .map((line) => JSON.parse(line) as { message: object; done: boolean });
+        expect(lines.map(({ message }) => message)).toEqual([
+          { role: "assistant", content: "", thinking: "hm" },
+          { role: "assistant", content: "I " },
+          { role: "assistant", content: "look – ü." },
+          { role: "assistant", content: "", tool_calls: [{ function: { name: "f", arguments: { a: 1 } } }] },
+          { role: "assistant", content: "" },
+        ]);
+        expect(lines.at(-1)).toMatchObject({ done: true, done_reason: "stop", prompt_eval_count: 7, eval_count: 9 });
+      }),
+    );
+  });
+
+  it("that are whole are one object; errors have one text", () => {
+    const { buffer, sink } = sinkFor("/api/generate");
+    sink.begin({ status: 200, headers: { "content-length": "5" }, isEventStream: false });
+    const choices = [{ message: { content: "Yes." }, finish_reason: "length" }];
+    sink.end(Buffer.from(JSON.stringify({ choices, usage: { prompt_tokens: 1, completion_tokens: 2 } })));
+    expect(JSON.parse(textOf(buffer))).toMatchObject({
+      response: "Yes.",
+      done: true,
+      done_reason: "length",
+      eval_count: 2,
+    });
+    expect(buffer.answer()!.head.headers["content-length"]).toBeUndefined();
+    const refused = sinkFor("/api/chat");
+    refused.sink.begin({ status: 400, headers: {}, isEventStream: false });
+    refused.sink.end(Buffer.from(JSON.stringify({ error: { message: "no", code: "invalid_parameter" } })));
+    expect(JSON.parse(textOf(refused.buffer))).toEqual({ error: "no", code: "invalid_parameter" });
+    expect(refused.buffer.answer()!.head.status).toBe(400);
+    const strange = sinkFor("/api/chat");
+    strange.sink.begin({ status: 502, headers: {}, isEventStream: false });
+    strange.sink.end(Buffer.from("<html>"));
+    expect(JSON.parse(textOf(strange.buffer))).toMatchObject({ code: "upstream_failed" });
+  });
+
+  it("of any form are read, or break off, and change nothing else", () => {
+    const part = fc.dictionary(
+      fc.constantFrom("choices", "usage", "data", "error", "__proto__"),
+      fc.oneof(
+        fc.jsonValue(),
+        fc.array(fc.dictionary(fc.constantFrom("delta", "message", "finish_reason"), fc.jsonValue()), { maxLength: 2 }),
+        fc.jsonValue().map((index) => [{ delta: { tool_calls: [{ index, function: { name: "f" } }] } }]),
+      ),
+    );
+    fc.assert(
+      fc.property(part, fc.boolean(), (answer, isEventStream) => {
+        const { buffer, sink } = sinkFor("/api/chat");
+        sink.begin({ status: 200, headers: {}, isEventStream });
+        const text = JSON.stringify(answer);
+        sink.end(Buffer.from(isEventStream ? `data: ${text}\n\n` : text));
+        expect(buffer.answer()).toBeDefined();
+        expect(Object.hasOwn(Array.prototype, "name")).toBe(false);
+      }),
+      {
+        examples: [[{ choices: [{ delta: { tool_calls: [{ index: "__proto__", function: { name: "f" } }] } }] }, true]],
+      },
+    );
+  });
+
+  it.each(["data: {\n\n", 'data: {"error": {"message": "gone"}}\n\n'])("that cannot be read break off: %j", (bytes) => {
+    const { buffer, sink } = sinkFor("/api/chat");
+    sink.begin({ status: 200, headers: {}, isEventStream: true });
+    sink.write(Buffer.from(bytes));
+    sink.end();
+    expect(buffer.answer()!.error?.code).toBe("upstream_failed");
+  });
+});

@@ -1,0 +1,125 @@
+/** Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the values. */
+import { MillraceError } from "../../core/errors.js";
+import type { RequestBody } from "../request.js";
+
+type Json = Readonly<Record<string, unknown>>;
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function refuse(code: "invalid_parameter" | "unsupported_field", param: string, message: string, hint?: string): never {
+  throw new MillraceError(code, `${param}: ${message}`, { param, ...(hint === undefined ? {} : { hint }) });
+}
+
+/** Fields without a value are left out, so that the upstream's defaults hold. */
+const known = (fields: Json): RequestBody =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
+
+function assertNoImages(images: unknown, param: string): void {
+  if (!Array.isArray(images) || images.length === 0) return;
+  refuse("unsupported_field", param, `expected no images, got ${images.length}`, "send them to /v1/chat/completions");
+}
+
+interface OpenCall {
+  readonly id: string;
+  readonly name: unknown;
+}
+
+/** Ollama's calls have no ids: a result belongs to the oldest call without one, of its name where it has one. */
+class CallIds {
+  readonly #open: OpenCall[] = [];
+  #numCalls = 0;
+
+  callOf(call: unknown): object {
+    const given = isObject(call) && isObject(call.function) ? call.function : {};
+    const id = `call_${this.#numCalls++}`;
+    this.#open.push({ id, name: given.name });
+    const text = typeof given.arguments === "string" ? given.arguments : JSON.stringify(given.arguments ?? {});
+    return { id, type: "function", function: { name: given.name, arguments: text } };
+  }
+
+  idOfResult(name: unknown): string {
+    const found = this.#open.findIndex((call) => name === undefined || call.name === name);
+    return this.#open.splice(Math.max(0, found), 1)[0]?.id ?? "call_0";
+  }
+}
+
+function chatMessages(messages: unknown): readonly object[] {
+  if (!Array.isArray(messages)) refuse("invalid_parameter", "messages", "expected an array, got something else");
+  const ids = new CallIds();
+  return messages.map((message, i) => {
+    if (!isObject(message)) refuse("invalid_parameter", `messages[${i}]`, "expected an object, got something else");
+    const { role, content, thinking, tool_calls: calls, tool_name: name, images } = message;
+    assertNoImages(images, `messages[${i}].images`);
+    return known({
+      role,
+      content: content ?? "",
+      reasoning_content: thinking,
+      tool_calls: Array.isArray(calls) && calls.length > 0 ? calls.map((call) => ids.callOf(call)) : undefined,
+      tool_call_id: role === "tool" ? ids.idOfResult(name) : undefined,
+    });
+  });
+}
+
+function responseFormat(format: unknown): object | undefined {
+  if (format === undefined || format === null || format === "") return undefined;
+  if (format === "json") return { type: "json_object" };
+  if (!isObject(format)) refuse("invalid_parameter", "format", 'expected "json" or a JSON schema, got something else');
+  return { type: "json_schema", json_schema: { name: "answer", schema: format } };
+}
+
+function thinkingOf(think: unknown): Json {
+  if (typeof think === "string") return { reasoning_effort: think };
+  return typeof think === "boolean" ? { chat_template_kwargs: { enable_thinking: think } } : {};
+}
+
+/** Settings of Ollama's runner mean nothing to other engines. */
+function samplingOf(options: unknown): Json {
+  const given = isObject(options) ? options : {};
+  const { temperature, top_p, top_k, min_p, seed, stop, presence_penalty, frequency_penalty, num_predict } = given;
+  return {
+    temperature,
+    top_p,
+    top_k,
+    min_p,
+    seed,
+    stop,
+    presence_penalty,
+    frequency_penalty,
+    repetition_penalty: given.repeat_penalty,
+    max_tokens: typeof num_predict === "number" && num_predict > 0 ? num_predict : undefined,
+  };
+}
+
+function chatOf(body: RequestBody, messages: readonly object[]): RequestBody {
+  const isStream = body.stream !== false;
+  return known({
+    model: body.model,
+    messages,
+    stream: isStream,
+    stream_options: isStream ? { include_usage: true } : undefined,
+    tools: body.tools,
+    response_format: responseFormat(body.format),
+    ...samplingOf(body.options),
+    ...thinkingOf(body.think),
+  });
+}
+
+/** The request behind /api/chat. */
+export const ofChat = (body: RequestBody): RequestBody => chatOf(body, chatMessages(body.messages));
+
+/** The request behind /api/generate: a chat of one message. */
+export function ofGenerate(body: RequestBody): RequestBody {
+  const { prompt = "", system, images } = body;
+  assertNoImages(images, "images");
+  for (const name of ["raw", "suffix", "template", "context"] as const) {
+    const value = body[name];
+    const isEmpty = value === undefined || value === null || value === false || value === "" || `${value}` === "";
+    if (!isEmpty) refuse("unsupported_field", name, "expected none through a gateway, got one", "use /v1/completions");
+  }
+  const before = system === undefined || system === "" ? [] : [{ role: "system", content: system }];
+  return chatOf(body, [...before, { role: "user", content: prompt }]);
+}
+
+/** The request behind /api/embed. */
+export const ofEmbed = ({ model, input, dimensions }: RequestBody): RequestBody => known({ model, input, dimensions });

@@ -1,0 +1,243 @@
+/** llama-server's POST /completion and /infill. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import { recipeText } from "../../text/answer/answer-recipe.js";
+import type { AnswerForm } from "../../text/grammar/answer-form.js";
+import { AnswerClock } from "../generation/answer-clock.js";
+import type { GenerationRequest } from "../generation/generation.js";
+import { seedOf } from "../generation/seeds.js";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import { type RequestTerms, requestTerms } from "../http/request-terms.js";
+import { collectResults, streamResults } from "../http/respond.js";
+import {
+  encodePrompts,
+  infillPrompts,
+  type Prompt,
+  type PromptField,
+  promptField,
+} from "../openai/completion-prompts.js";
+import { schemaField } from "../openai/constraint.js";
+import { type FieldRules, isEmptyArray, isOneOf, parseFields } from "../openai/fields.js";
+import { resolveModelName } from "../openai/model-name.js";
+import { planChoices } from "../openai/sampling.js";
+import {
+  checked,
+  integerIn,
+  modelField,
+  type SamplingFields,
+  samplingShape,
+  termsShape,
+} from "../openai/schema-parts.js";
+import { sayUnenforced } from "../openai/unenforced.js";
+import { type CompletionFacts, completionFrames, type Ended, endedObject } from "./completion-object.js";
+
+const MAX_INT = 2 ** 31 - 1;
+const MAX_BIASES = 1024;
+
+/** Pairs of a token's id and its bias; false forbids the token. */
+const biasField = checked<readonly (readonly [number, number | false])[]>(
+  `up to ${MAX_BIASES} pairs of a token id and a bias in [-100, 100] or false`,
+  (value) =>
+    Array.isArray(value) &&
+    value.length <= MAX_BIASES &&
+    value.every((pair) => {
+      if (!Array.isArray(pair) || pair.length !== 2 || !Number.isInteger(pair[0]) || pair[0] < 0) return false;
+      return pair[1] === false || (typeof pair[1] === "number" && Math.abs(pair[1]) <= 100);
+    }),
+);
+
+const shared = {
+  model: modelField.optional(),
+  stream: z.boolean().optional(),
+  n_predict: integerIn(-2, MAX_INT).optional(),
+  temperature: samplingShape.temperature,
+  top_k: integerIn(-1, MAX_INT).optional(),
+  top_p: samplingShape.top_p,
+  min_p: samplingShape.min_p,
+  seed: samplingShape.seed,
+  stop: samplingShape.stop,
+  repeat_penalty: samplingShape.repetition_penalty,
+  presence_penalty: samplingShape.presence_penalty,
+  frequency_penalty: samplingShape.frequency_penalty,
+  ignore_eos: z.boolean().optional(),
+  logit_bias: biasField.optional(),
+  return_tokens: z.boolean().optional(),
+  grammar: z.string().optional(),
+  json_schema: schemaField.optional(),
+  ...termsShape,
+} as const;
+
+/** llama-server's own: slots, its order of samplers, how it batches. */
+const INERT = (
+  "cache_prompt id_slot n_keep n_discard n_indent t_max_predict_ms t_max_prompt_ms n_cache_reuse repeat_last_n samplers " +
+  "timings_per_token min_keep return_progress response_fields lora"
+).split(" ");
+
+/** Ways of sampling that this server does not have, with the values that turn them off. */
+const OFF = {
+  mirostat: isOneOf(0),
+  mirostat_tau: () => true,
+  mirostat_eta: () => true,
+  typical_p: isOneOf(1),
+  dynatemp_range: isOneOf(0),
+  dynatemp_exponent: () => true,
+  xtc_probability: isOneOf(0),
+  xtc_threshold: () => true,
+  dry_multiplier: isOneOf(0),
+  dry_base: () => true,
+  dry_allowed_length: () => true,
+  dry_penalty_last_n: () => true,
+  dry_sequence_breakers: () => true,
+  top_n_sigma: isOneOf(-1),
+  n_probs: isOneOf(0),
+  post_sampling_probs: isOneOf(false),
+  multimodal_data: isEmptyArray,
+};
+
+const completionSchema = z.strictObject({ ...shared, prompt: promptField });
+const infillSchema = z.strictObject({
+  ...shared,
+  input_prefix: z.string(),
+  input_suffix: z.string(),
+  prompt: z.string().optional(),
+});
+
+export const LLAMA_COMPLETION_RULES: FieldRules<(typeof completionSchema)["shape"]> = {
+  schema: completionSchema,
+  inert: new Set(INERT),
+  unsupported: OFF,
+};
+
+export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
+  schema: infillSchema,
+  inert: new Set(INERT),
+  unsupported: { ...OFF, input_extra: isEmptyArray },
+};
+
+type SharedFields = z.output<z.ZodObject<typeof shared>>;
+
+function formOf({ grammar = "", json_schema: schema }: SharedFields): AnswerForm | undefined {
+  if (grammar !== "" && schema !== undefined) {
+    const message = "grammar: expected nothing beside json_schema, got both";
+    throw new MillraceError("invalid_parameter", message, { param: "grammar" });
+  }
+  if (grammar !== "") return { kind: "grammar", text: grammar, param: "grammar" };
+  return schema === undefined ? undefined : { kind: "schema", schema, param: "json_schema" };
+}
+
+function samplingOf(request: SharedFields): SamplingFields {
+  const { temperature, top_k, top_p, min_p, stop, presence_penalty, frequency_penalty, ignore_eos } = request;
+  const bias = request.logit_bias?.map(([id, value]) => [String(id), value === false ? -100 : value]);
+  return {
+    temperature,
+    top_k,
+    top_p,
+    min_p,
+    stop,
+    presence_penalty,
+    frequency_penalty,
+    ignore_eos,
+    repetition_penalty: request.repeat_penalty,
+    logit_bias: bias === undefined ? undefined : (Object.fromEntries(bias) as Record<string, number>),
+    return_token_ids: request.return_tokens,
+  };
+}
+
+interface Planned {
+  readonly generation: GenerationRequest;
+  readonly facts: CompletionFacts;
+}
+
+function plan(
+  c: AppContext,
+  context: ServeContext,
+  request: SharedFields,
+  prompt: Prompt,
+  terms: RequestTerms,
+): Planned {
+  const form = formOf(request);
+  const fields = samplingOf(request);
+  const limit = request.n_predict ?? -1;
+  const [generation] = planChoices(
+    context,
+    {
+      fields,
+      terms,
+      promptIds: prompt.ids,
+      // −1 and −2 are llama-server's for as many as there is room for.
+      maxTokens: limit < 0 ? undefined : Math.max(1, limit),
+      maxTokensField: "n_predict",
+      promptField: "prompt",
+      numLogprobs: undefined,
+      numPromptLogprobs: undefined,
+      reading: undefined,
+      recipe: form === undefined ? undefined : recipeText(form),
+    },
+    1,
+    seedOf(request.seed, context.drawSeed),
+  );
+  sayUnenforced(c, form);
+  const facts = {
+    model: resolveModelName(context, request.model),
+    prompt: prompt.text,
+    numPromptTokens: prompt.ids.length,
+    sampling: generation!.engineRequest.sampling,
+    stops: generation!.stopStrings,
+    numTokensAsked: limit,
+    requestId: c.get("requestId"),
+  };
+  return { generation: generation!, facts };
+}
+
+async function respond(
+  c: AppContext,
+  context: ServeContext,
+  request: SharedFields,
+  prompts: readonly Prompt[],
+): Promise<Response> {
+  const terms = requestTerms(c, context, request);
+  const planned = prompts.map((prompt) => plan(c, context, request, prompt, terms));
+  const generations = planned.map(({ generation }) => generation);
+  const clocks = planned.map(() => new AnswerClock(c.get("startMs")));
+  if (request.stream === true) {
+    const frames = completionFrames(
+      planned.map(({ facts }) => facts),
+      clocks,
+    );
+    return streamResults(c, context, generations, terms, frames);
+  }
+  const ended = planned.map((): Ended | undefined => undefined);
+  const counts = planned.map(() => 0);
+  const { results } = await collectResults(c, context, generations, terms, (update, i) => {
+    clocks[i]!.update(update);
+    counts[i]! += update.numNewTokens;
+    if (update.end === undefined) return;
+    ended[i] = {
+      end: update.end,
+      times: clocks[i]!.times(),
+      numPredicted: counts[i]!,
+      numCached: update.numCachedTokens,
+    };
+  });
+  const objects = results.map(({ text, tokenIds }, i) =>
+    endedObject(planned[i]!.facts, i, { content: text, tokens: tokenIds }, ended[i]!),
+  );
+  return c.json(objects.length === 1 ? objects[0]! : objects);
+}
+
+export async function llamaCompletion(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, LLAMA_COMPLETION_RULES, await readJsonObject(c, context.limits));
+  const options = { addSpecial: true, keepSpecial: false, truncate: undefined };
+  return respond(c, context, request, await encodePrompts(context, request.prompt as PromptField, options));
+}
+
+export async function infill(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, INFILL_RULES, await readJsonObject(c, context.limits));
+  const { input_prefix: before, input_suffix: after, prompt = "" } = request;
+  const text = before + prompt;
+  const options = { addSpecial: false, keepSpecial: false, truncate: undefined, param: "input_prefix" };
+  // A gap at the very beginning has nothing before it.
+  const encoded = text === "" ? [{ ids: new Int32Array(0), text }] : await encodePrompts(context, text, options);
+  return respond(c, context, request, await infillPrompts(context, encoded, after, true));
+}

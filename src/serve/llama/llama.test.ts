@@ -1,0 +1,106 @@
+/** llama-server's API in front of a fake engine whose answers are known. */
+import { afterEach, describe, expect, it } from "vitest";
+import { toolTemplate } from "../../../test/helpers/chat-templates.js";
+import type { FakeServer } from "../../../test/helpers/fake-server.js";
+import { startAnswering } from "../../../test/helpers/tool-agent.js";
+
+let fake: FakeServer | undefined;
+
+afterEach(async () => {
+  expect(fake?.engine.numLive).toBe(0);
+  await fake?.server.close();
+  fake = undefined;
+});
+
+async function ask(path: string, body?: object): Promise<Response> {
+  fake ??= await startAnswering(() => "one two three", toolTemplate);
+  return await fetch(fake.server.url + path, body === undefined ? {} : { method: "POST", body: JSON.stringify(body) });
+}
+
+type Json = Record<string, unknown>;
+
+const events = async (response: Response): Promise<Json[]> =>
+  (await response.text())
+    .split("\n\n")
+    .filter((each) => each !== "")
+    .map((each) => JSON.parse(each.replace(/^data: /, "")) as Json);
+
+describe("/completion", () => {
+  it("comes whole, with counts, settings and times", async () => {
+    const body = (await (
+      await ask("/completion", { prompt: "Count", temperature: 0, cache_prompt: true })
+    ).json()) as Json;
+    expect(body).toMatchObject({
+      content: "one two three",
+      stop: true,
+      stop_type: "eos",
+      stopping_word: "",
+      truncated: false,
+      prompt: "Count",
+      generation_settings: { temperature: 0, n_predict: -1 },
+    });
+    const timings = body.timings as Record<string, number>;
+    expect(timings.predicted_n).toBe(body.tokens_predicted);
+    expect(timings.prompt_ms).toBeGreaterThanOrEqual(0);
+  });
+
+  it("comes as a stream of the same text, whose last event says why it stopped", async () => {
+    const all = await events(await ask("/completion", { prompt: "Count", stream: true, stop: [" three"] }));
+    expect(all.map(({ content }) => content).join("")).toBe("one two");
+    expect(all.slice(0, -1).every(({ stop }) => stop === false)).toBe(true);
+    expect(all.at(-1)).toMatchObject({ content: "", stop: true, stop_type: "word", stopping_word: " three" });
+  });
+
+  it("is cut at n_predict; several prompts have a list of answers", async () => {
+    const cut = (await (
+      await ask("/completion", { prompt: "Count", n_predict: 2, return_tokens: true })
+    ).json()) as Json;
+    expect(cut).toMatchObject({
+      stop_type: "limit",
+      tokens_predicted: 2,
+      tokens: [expect.any(Number), expect.any(Number)],
+    });
+    const all = (await (await ask("/completion", { prompt: ["A", "B"] })).json()) as Json[];
+    expect(all.map(({ index, content }) => [index, content])).toEqual([
+      [0, "one two three"],
+      [1, "one two three"],
+    ]);
+  });
+
+  it.each([
+    [{ prompt: "a", mirostat: 2 }, /mirostat/],
+    [{ prompt: "a", grammar: "root ::= [a]", json_schema: {} }, /grammar: expected nothing beside json_schema/],
+    [{ prompt: "a", logit_bias: [[1, 500]] }, /logit_bias: expected up to/],
+    [{}, /prompt/],
+    [{ prompt: "a", colour: 1 }, /colour/],
+  ])("refuses %j", async (body, message) => {
+    const response = await ask("/completion", body);
+    expect(response.status).toBe(400);
+    expect(((await response.json()) as { error: { message: string } }).error.message).toMatch(message);
+  });
+});
+
+it("/infill is refused for a model without tokens for it", async () => {
+  const response = await ask("/infill", { input_prefix: "def f(", input_suffix: "): pass" });
+  expect(response.status).toBe(400);
+  expect(((await response.json()) as { error: { code: string } }).error.code).toBe("unsupported_field");
+});
+
+it("/props, /slots, /apply-template, /tokenize and /detokenize have llama-server's fields", async () => {
+  const props = (await (await ask("/props")).json()) as Json;
+  expect(props).toMatchObject({
+    total_slots: expect.any(Number),
+    chat_template: toolTemplate.source,
+    modalities: { vision: false },
+  });
+  const slots = (await (await ask("/slots")).json()) as Json[];
+  expect(slots).toHaveLength(props.total_slots as number);
+  expect(slots.every(({ is_processing }) => is_processing === false)).toBe(true);
+  const { prompt } = (await (
+    await ask("/apply-template", { messages: [{ role: "user", content: "hi" }] })
+  ).json()) as Json;
+  expect(prompt).toContain("hi");
+  const { tokens } = (await (await ask("/tokenize", { content: "hi there" })).json()) as { tokens: number[] };
+  const { content } = (await (await ask("/detokenize", { tokens })).json()) as Json;
+  expect(content).toBe("hi there");
+});

@@ -1,0 +1,58 @@
+/** Runs a planned request of Ollama's API, and answers. */
+import { AnswerClock } from "../generation/answer-clock.js";
+import { seedOf } from "../generation/seeds.js";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { requestTerms } from "../http/request-terms.js";
+import { collectResults, streamResults } from "../http/respond.js";
+import type { ChatPlan } from "../openai/chat-plan.js";
+import { planChoices } from "../openai/sampling.js";
+import { type GenerationFields, maxTokensOf, samplingOf } from "./fields.js";
+import { type AnswerFacts, answerFrames, answerObject, type LineShape, loadedObject } from "./frames.js";
+
+interface AnswerOptions {
+  readonly model: string;
+  readonly shape: LineShape;
+  /** The request's field that errors about the prompt name. */
+  readonly promptField: string;
+}
+
+function factsOf(c: AppContext, { model, shape }: AnswerOptions, numPromptTokens: number): AnswerFacts {
+  return { model, shape, numPromptTokens, startMs: c.get("startMs"), requestId: c.get("requestId") };
+}
+
+export async function answer(
+  c: AppContext,
+  context: ServeContext,
+  request: GenerationFields,
+  plan: ChatPlan,
+  options: AnswerOptions,
+): Promise<Response> {
+  const terms = requestTerms(c, context, {});
+  const generations = planChoices(
+    context,
+    {
+      ...plan,
+      terms,
+      fields: samplingOf(request),
+      maxTokens: maxTokensOf(request),
+      maxTokensField: "options.num_predict",
+      promptField: options.promptField,
+      numLogprobs: undefined,
+      numPromptLogprobs: undefined,
+    },
+    1,
+    seedOf(request.options?.seed, context.drawSeed),
+  );
+  const facts = factsOf(c, options, plan.promptIds.length);
+  if (request.stream !== false) return streamResults(c, context, generations, terms, answerFrames(facts));
+  const clock = new AnswerClock(facts.startMs);
+  const { results, totals } = await collectResults(c, context, generations, terms, (update) => clock.update(update));
+  return c.json(answerObject(facts, results[0]!, clock, totals.numOutputTokens));
+}
+
+/** A request without a prompt: clients load a model with it, or unload it, which this server does not do. */
+export function answerLoaded(c: AppContext, request: GenerationFields, options: AnswerOptions): Response {
+  const object = loadedObject(factsOf(c, options, 0), request.keep_alive === 0 || request.keep_alive === "0");
+  if (request.stream === false) return c.json(object);
+  return c.body(`${JSON.stringify(object)}\n`, 200, { "Content-Type": "application/x-ndjson" });
+}

@@ -1,0 +1,86 @@
+/** POST /api/chat. */
+import { z } from "zod";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
+import { planChat } from "../openai/chat-plan.js";
+import { type FieldRules, parseFields } from "../openai/fields.js";
+import { objectField } from "../openai/schema-parts.js";
+import { toolsField } from "../openai/tool-fields.js";
+import { sayUnenforced } from "../openai/unenforced.js";
+import { answer, answerLoaded } from "./answer.js";
+import { assertNoImages, formOf, generationShape, thinkingFields } from "./fields.js";
+import type { LineShape } from "./frames.js";
+import { modelOf } from "./model-name.js";
+
+const toolCallsField = z.array(z.object({ function: z.object({ name: z.string(), arguments: objectField }) }));
+
+/** Other fields are dropped, because clients send back answers with all of their fields. */
+const messageSchema = z.object({
+  role: z.enum(["system", "user", "assistant", "tool"]),
+  content: z.string().nullish(),
+  thinking: z.string().nullish(),
+  images: z.unknown().optional(),
+  tool_calls: toolCallsField.nullish(),
+  tool_name: z.string().nullish(),
+  name: z.string().nullish(),
+});
+
+type MessageField = z.output<typeof messageSchema>;
+
+const schema = z.strictObject({
+  ...generationShape,
+  messages: z.array(messageSchema).optional(),
+  tools: toolsField.optional(),
+});
+
+export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
+  schema,
+  inert: new Set(["logprobs", "top_logprobs", "truncate", "shift"]),
+  unsupported: {},
+};
+
+/** Ollama's calls have no ids: a result belongs to the oldest call without one, of its name where it has one. */
+function plainMessages(messages: readonly MessageField[]): readonly PlainMessage[] {
+  const open: PlainToolCall[] = [];
+  let numCalls = 0;
+  return messages.map((message, index) => {
+    const { role, content, thinking, images, tool_calls: calls, tool_name: toolName, name } = message;
+    assertNoImages(images, `messages[${index}].images`);
+    const plain = { role, content: content ?? "", ...(thinking == null ? {} : { reasoning_content: thinking }) };
+    if (role === "tool") {
+      const wanted = toolName ?? name ?? undefined;
+      const found = open.findIndex((call) => wanted === undefined || call.function.name === wanted);
+      const [call] = open.splice(Math.max(0, found), 1);
+      return { ...plain, tool_call_id: call?.id ?? "call_0", ...(wanted === undefined ? {} : { name: wanted }) };
+    }
+    if (calls == null || calls.length === 0) return plain;
+    const plainCalls = calls.map(({ function: { name: called, arguments: given } }): PlainToolCall => {
+      const id = `call_${numCalls++}`;
+      return { id, type: "function", function: { name: called, arguments: JSON.stringify(given) } };
+    });
+    open.push(...plainCalls);
+    return { ...plain, tool_calls: plainCalls };
+  });
+}
+
+const shape: LineShape = ({ content, thinking, calls }) => ({
+  message: {
+    role: "assistant",
+    content,
+    ...(thinking === "" ? {} : { thinking }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  },
+});
+
+export async function chat(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
+  const options = { model: request.model ?? modelOf(context, undefined), shape, promptField: "messages" };
+  modelOf(context, request.model);
+  if (request.messages === undefined || request.messages.length === 0) return answerLoaded(c, request, options);
+  const form = formOf(request);
+  const fields = { ...thinkingFields(request, context), tools: request.tools };
+  const plan = await planChat(context, plainMessages(request.messages), fields, form);
+  sayUnenforced(c, form);
+  return answer(c, context, request, plan, options);
+}

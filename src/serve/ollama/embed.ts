@@ -1,0 +1,57 @@
+/** POST /api/embed, and /api/embeddings of earlier releases. */
+import { z } from "zod";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import { requestTerms } from "../http/request-terms.js";
+import { encodeInputs, pooledVectors, resolveDimensions, totalTokens, toUnitVector } from "../openai/embeddings.js";
+import { type FieldRules, parseFields } from "../openai/fields.js";
+import { integerIn, modelField } from "../openai/schema-parts.js";
+import { modelOf } from "./model-name.js";
+
+const schema = z.strictObject({
+  model: modelField.optional(),
+  input: z.union([z.string(), z.array(z.string())]),
+  truncate: z.boolean().optional(),
+  dimensions: integerIn(1, 2 ** 31 - 1).optional(),
+});
+
+const INERT: ReadonlySet<string> = new Set(["options", "keep_alive"]);
+
+export const EMBED_RULES: FieldRules<(typeof schema)["shape"]> = { schema, inert: INERT, unsupported: {} };
+
+const legacySchema = z.strictObject({ model: modelField.optional(), prompt: z.string() });
+
+export const LEGACY_EMBED_RULES: FieldRules<(typeof legacySchema)["shape"]> = {
+  schema: legacySchema,
+  inert: INERT,
+  unsupported: {},
+};
+
+/** Cuts a text at the model's length. */
+const TO_LENGTH = -1;
+
+export async function embed(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, EMBED_RULES, await readJsonObject(c, context.limits));
+  modelOf(context, request.model);
+  const numDimensions = resolveDimensions(context, request.dimensions);
+  const truncate = request.truncate === false ? undefined : TO_LENGTH;
+  const { input } = request;
+  const isNothing = typeof input !== "string" && input.length === 0;
+  const prompts = isNothing ? [] : await encodeInputs(context, input, { param: "input", truncate });
+  const vectors = isNothing ? [] : await pooledVectors(c, context, prompts, requestTerms(c, context, {}));
+  return c.json({
+    model: request.model ?? modelOf(context, undefined),
+    embeddings: vectors.map((pooled) => Array.from(toUnitVector(pooled, numDimensions))),
+    total_duration: Math.round(1e6 * (performance.now() - c.get("startMs"))),
+    load_duration: 0,
+    prompt_eval_count: totalTokens(prompts),
+  });
+}
+
+export async function legacyEmbed(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, LEGACY_EMBED_RULES, await readJsonObject(c, context.limits));
+  modelOf(context, request.model);
+  const prompts = await encodeInputs(context, request.prompt, { param: "prompt", truncate: TO_LENGTH });
+  const [pooled] = await pooledVectors(c, context, prompts, requestTerms(c, context, {}));
+  return c.json({ embedding: Array.from(toUnitVector(pooled!, resolveDimensions(context, undefined))) });
+}

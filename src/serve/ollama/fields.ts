@@ -1,0 +1,120 @@
+/** The fields that /api/chat and /api/generate share. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { AnswerForm } from "../../text/grammar/answer-form.js";
+import type { ServeContext } from "../http/context.js";
+import type { ChatPlanFields } from "../openai/chat-plan.js";
+import { anyObjectForm } from "../openai/constraint.js";
+import type { SamplingFields } from "../openai/schema-parts.js";
+import { checked, integerIn, modelField, samplingShape } from "../openai/schema-parts.js";
+
+const MAX_INT = 2 ** 31 - 1;
+
+/** Settings of Ollama's runner. This server's are those that it was started with. */
+const RUNNER_SETTINGS = [
+  "num_ctx",
+  "num_batch",
+  "num_gpu",
+  "main_gpu",
+  "num_thread",
+  "num_keep",
+  "use_mmap",
+  "use_mlock",
+  "low_vram",
+  "numa",
+] as const;
+
+/** Ways of sampling that this server does not have: only the values that turn them off. */
+const off = (...values: readonly unknown[]) =>
+  checked<unknown>(values.map((value) => JSON.stringify(value)).join(" or "), (value) =>
+    values.includes(value),
+  ).optional();
+
+const optionsField = z.strictObject({
+  temperature: samplingShape.temperature,
+  top_k: integerIn(-1, MAX_INT).optional(),
+  top_p: samplingShape.top_p,
+  min_p: samplingShape.min_p,
+  seed: samplingShape.seed,
+  stop: samplingShape.stop,
+  repeat_penalty: samplingShape.repetition_penalty,
+  presence_penalty: samplingShape.presence_penalty,
+  frequency_penalty: samplingShape.frequency_penalty,
+  num_predict: integerIn(-2, MAX_INT).optional(),
+  repeat_last_n: z.unknown().optional(),
+  penalize_newline: z.unknown().optional(),
+  typical_p: off(1),
+  tfs_z: off(1),
+  mirostat: off(0),
+  mirostat_tau: z.unknown().optional(),
+  mirostat_eta: z.unknown().optional(),
+  ...(Object.fromEntries(RUNNER_SETTINGS.map((name) => [name, z.unknown().optional()])) as Record<
+    (typeof RUNNER_SETTINGS)[number],
+    z.ZodOptional<z.ZodUnknown>
+  >),
+});
+
+const formatField = checked<string | object>(
+  '"json" or a JSON schema',
+  (value) => value === "" || value === "json" || (typeof value === "object" && value !== null && !Array.isArray(value)),
+);
+
+/** The model stays loaded; 0 asks for its end, which the server does not grant. */
+const keepAliveField = z.union([z.string(), z.number()]);
+
+export const generationShape = {
+  model: modelField.optional(),
+  stream: z.boolean().optional(),
+  format: formatField.optional(),
+  options: optionsField.optional(),
+  think: z.union([z.boolean(), z.enum(["low", "medium", "high"])]).optional(),
+  keep_alive: keepAliveField.optional(),
+} as const;
+
+export type GenerationFields = z.output<z.ZodObject<typeof generationShape>>;
+
+/** Undefined: the answer has no required form. */
+export function formOf({ format }: GenerationFields): AnswerForm | undefined {
+  if (format === undefined || format === "") return undefined;
+  return format === "json" ? anyObjectForm("format") : { kind: "schema", schema: format, param: "format" };
+}
+
+export function samplingOf({ options = {} }: GenerationFields): SamplingFields {
+  const { temperature, top_k, top_p, min_p, stop, presence_penalty, frequency_penalty, repeat_penalty } = options;
+  const penalties = { presence_penalty, frequency_penalty, repetition_penalty: repeat_penalty };
+  // Ollama's clients send an empty list where they have no stops.
+  return { temperature, top_k, top_p, min_p, stop, ...penalties };
+}
+
+/** −1 and −2 are Ollama's for as many as there is room for. */
+export function maxTokensOf({ options }: GenerationFields): number | undefined {
+  const { num_predict: limit } = options ?? {};
+  return limit === undefined || limit < 0 ? undefined : Math.max(1, limit);
+}
+
+/** What the template is told about thinking. */
+export function thinkingFields({ think }: GenerationFields, { chatFormat }: ServeContext): ChatPlanFields {
+  if (think === undefined) return {};
+  if (think !== false && !chatFormat.hasReasoning) {
+    throw new MillraceError(
+      "unsupported_field",
+      `think: expected false for a model that does not think, got ${think}`,
+      {
+        param: "think",
+      },
+    );
+  }
+  if (typeof think === "string") return { reasoning_effort: think };
+  return chatFormat.isHarmony
+    ? { reasoning_effort: think ? "medium" : "none" }
+    : { chat_template_kwargs: { enable_thinking: think } };
+}
+
+/** @param images as clients send them, in base64 */
+export function assertNoImages(images: unknown, param: string): void {
+  if (!Array.isArray(images) || images.length === 0) return;
+  throw new MillraceError("unsupported_field", `${param}: expected no images, got ${images.length}`, {
+    param,
+    hint: "this server reads text only",
+  });
+}

@@ -1,0 +1,106 @@
+/** Answers of /api/chat and /api/generate: whole, or as lines of JSON. */
+import { ollamaErrorBody } from "../../core/error-body.js";
+import { readArguments } from "../../text/answer/read-arguments.js";
+import { AnswerClock } from "../generation/answer-clock.js";
+import { type AnswerItem, addPart, itemsOf, partsOf, textOfPart } from "../generation/answer-items.js";
+import type { GenerationEnd } from "../generation/generation.js";
+import type { ChoiceResult, StreamFrames } from "../http/respond.js";
+
+/** What stands in each line: a chat's message, or the text of a completion. */
+export type LineShape = (news: {
+  readonly content: string;
+  readonly thinking: string;
+  readonly calls: readonly object[];
+}) => object;
+
+export interface AnswerFacts {
+  readonly model: string;
+  readonly numPromptTokens: number;
+  /** `performance.now()` when the request came. */
+  readonly startMs: number;
+  readonly shape: LineShape;
+  readonly requestId: string;
+}
+
+const nanoseconds = (ms: number): number => Math.round(ms * 1e6);
+
+/** Ollama's fields: nanoseconds. The model is loaded before the server takes requests. */
+function durationsOf(clock: AnswerClock): object {
+  const { totalMs, promptMs, answerMs } = clock.times();
+  return {
+    total_duration: nanoseconds(totalMs),
+    load_duration: 0,
+    prompt_eval_duration: nanoseconds(promptMs),
+    eval_duration: nanoseconds(answerMs),
+  };
+}
+
+const callObject = ({ name, text }: AnswerItem): object => ({ function: { name, arguments: readArguments(text) } });
+
+function lastFields(facts: AnswerFacts, clock: AnswerClock, end: GenerationEnd, numOutputTokens: number): object {
+  return {
+    done: true,
+    done_reason: end.reason,
+    ...durationsOf(clock),
+    prompt_eval_count: facts.numPromptTokens,
+    eval_count: numOutputTokens,
+  };
+}
+
+const head = ({ model }: AnswerFacts): object => ({ model, created_at: new Date().toISOString() });
+
+export function answerObject(facts: AnswerFacts, result: ChoiceResult, clock: AnswerClock, numOutputTokens: number) {
+  const items = itemsOf(result);
+  const textOf = (kind: AnswerItem["kind"]) =>
+    items
+      .filter((item) => item.kind === kind)
+      .map(({ text }) => text)
+      .join("");
+  const calls = items.filter(({ kind }) => kind === "call").map(callObject);
+  const news = { content: textOf("content"), thinking: textOf("reasoning"), calls };
+  return { ...head(facts), ...facts.shape(news), ...lastFields(facts, clock, result.end, numOutputTokens) };
+}
+
+/** An answer to a request without a prompt, with which clients load a model beforehand. */
+export function loadedObject(facts: AnswerFacts, isUnloaded: boolean): object {
+  const news = { content: "", thinking: "", calls: [] };
+  return { ...head(facts), ...facts.shape(news), done: true, done_reason: isUnloaded ? "unload" : "load" };
+}
+
+export function answerFrames(facts: AnswerFacts): StreamFrames {
+  const items: AnswerItem[] = [];
+  const clock = new AnswerClock(facts.startMs);
+  let numCallsSent = 0;
+  let end: GenerationEnd = { reason: "stop", stopReason: null };
+  const line = (news: Parameters<LineShape>[0], last: object = { done: false }): string =>
+    `${JSON.stringify({ ...head(facts), ...facts.shape(news), ...last })}\n`;
+  /** Calls are sent whole, since their arguments are objects. */
+  const endedCalls = (isOver: boolean): string => {
+    const calls = items.filter(({ kind }, i) => kind === "call" && (isOver || i < items.length - 1));
+    const news = calls.slice(numCallsSent);
+    numCallsSent = calls.length;
+    return news.length === 0 ? "" : line({ content: "", thinking: "", calls: news.map(callObject) });
+  };
+  return {
+    contentType: "application/x-ndjson",
+    heartbeat: "",
+    onUpdate(_index, update) {
+      clock.update(update);
+      if (update.end !== undefined) end = update.end;
+      let lines = "";
+      for (const part of partsOf(update)) {
+        if (addPart(items, part)) lines += endedCalls(false);
+        const text = textOfPart(part);
+        if (text === "" || part.kind === "call" || part.kind === "arguments") continue;
+        const isThought = part.kind === "reasoning";
+        lines += line({ content: isThought ? "" : text, thinking: isThought ? text : "", calls: [] });
+      }
+      return lines;
+    },
+    onDone(totals) {
+      const last = lastFields(facts, clock, end, totals.numOutputTokens);
+      return endedCalls(true) + line({ content: "", thinking: "", calls: [] }, last);
+    },
+    onError: (error) => `${JSON.stringify(ollamaErrorBody(error, facts.requestId))}\n`,
+  };
+}

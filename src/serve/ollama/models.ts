@@ -1,0 +1,120 @@
+/** GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull: the model that the server was started with, in Ollama's words. */
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import { OLLAMA_API_VERSION } from "../../core/model-list.js";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import { type FieldRules, parseFields } from "../openai/fields.js";
+import { modelField } from "../openai/schema-parts.js";
+import { modelOf, taggedName } from "./model-name.js";
+
+/** The model is never unloaded: the end of Ollama's times. */
+const NEVER = "2318-01-01T00:00:00Z";
+
+const namedSchema = z.strictObject({
+  model: modelField.optional(),
+  name: modelField.optional(),
+  stream: z.boolean().optional(),
+});
+
+export const NAMED_RULES: FieldRules<(typeof namedSchema)["shape"]> = {
+  schema: namedSchema,
+  inert: new Set(["verbose", "insecure", "system", "template", "options", "username", "password"]),
+  unsupported: {},
+};
+
+/** @example parameterSize(6_200_000) // "6.2M" */
+function parameterSize(count: number): string {
+  const [divisor, unit] = count >= 1e9 ? [1e9, "B"] : [1e6, "M"];
+  return `${(count / divisor).toFixed(1)}${unit}`;
+}
+
+function detailsOf({ engine: { info } }: ServeContext): object {
+  return {
+    parent_model: "",
+    format: "gguf",
+    family: info.architecture,
+    families: [info.architecture],
+    parameter_size: parameterSize(info.numParameters),
+    quantization_level: info.weightType,
+  };
+}
+
+/** Stands where Ollama has the hash of the model's files: it names the model's facts, since large files are not read for it. */
+function digestOf({ engine: { info } }: ServeContext): string {
+  const facts = [info.architecture, info.weightType, info.numParameters, info.weightBytes];
+  return createHash("sha256").update(JSON.stringify(facts)).digest("hex");
+}
+
+const startOf = ({ createdAtSeconds }: ServeContext): string => new Date(1000 * createdAtSeconds).toISOString();
+
+function entries(context: ServeContext): readonly object[] {
+  const { weightBytes: size } = context.engine.info;
+  const common = { size, digest: digestOf(context), details: detailsOf(context) };
+  return context.modelNames.map((name) => ({ name: taggedName(name), model: taggedName(name), ...common }));
+}
+
+export function tags(c: AppContext, context: ServeContext): Response {
+  return c.json({ models: entries(context).map((entry) => ({ ...entry, modified_at: startOf(context) })) });
+}
+
+export function running(c: AppContext, context: ServeContext): Response {
+  const facts = { expires_at: NEVER, size_vram: 0, context_length: context.engine.info.maxModelLen };
+  return c.json({ models: entries(context).map((entry) => ({ ...entry, ...facts })) });
+}
+
+export function apiVersion(c: AppContext, context: ServeContext): Response {
+  return c.json({ version: OLLAMA_API_VERSION, millrace: context.version });
+}
+
+function capabilitiesOf({ engine: { info }, chatFormat, chatTemplate }: ServeContext): readonly string[] {
+  return [
+    ...(info.tasks.includes("generate") ? ["completion"] : []),
+    ...(info.tasks.includes("embed") ? ["embedding"] : []),
+    ...(/\btools\b/.test(chatTemplate?.source ?? "") ? ["tools"] : []),
+    ...(chatFormat.hasReasoning ? ["thinking"] : []),
+  ];
+}
+
+export async function show(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));
+  const name = modelOf(context, request.model ?? request.name);
+  const { info } = context.engine;
+  return c.json({
+    modelfile: `FROM ${name}\n`,
+    parameters: Object.entries(context.samplingDefaults ?? {})
+      .map(([key, value]) => `${key} ${value}`)
+      .join("\n"),
+    template: context.chatTemplate?.source ?? "",
+    details: detailsOf(context),
+    model_info: {
+      "general.architecture": info.architecture,
+      "general.parameter_count": info.numParameters,
+      [`${info.architecture}.context_length`]: info.maxModelLen,
+      [`${info.architecture}.embedding_length`]: info.embeddingWidth,
+      [`${info.architecture}.vocab_size`]: info.vocabSize,
+    },
+    capabilities: capabilitiesOf(context),
+    modified_at: startOf(context),
+  });
+}
+
+/** A model that is there is pulled at once. Others come with another start of the server. */
+export async function pull(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));
+  const name = request.model ?? request.name;
+  try {
+    modelOf(context, name);
+  } catch {
+    throw new MillraceError(
+      "model_not_found",
+      `expected one of the models that this server was started with, got ${JSON.stringify((name ?? "").slice(0, 80))}`,
+      { param: "model", hint: "start the server with --model hf:OWNER/NAME, which downloads it" },
+    );
+  }
+  const success = { status: "success" };
+  if (request.stream === false) return c.json(success);
+  const lines = [{ status: "pulling manifest" }, success].map((each) => `${JSON.stringify(each)}\n`);
+  return c.body(lines.join(""), 200, { "Content-Type": "application/x-ndjson" });
+}

@@ -1,0 +1,124 @@
+/** Ollama's own client, unchanged, in front of a fake engine whose answers are known. */
+import { Ollama } from "ollama";
+import { afterEach, describe, expect, it } from "vitest";
+import { thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
+import type { FakeServer } from "../../../test/helpers/fake-server.js";
+import { agent, CALL, startAnswering } from "../../../test/helpers/tool-agent.js";
+
+let fake: FakeServer | undefined;
+
+afterEach(async () => {
+  expect(fake?.engine.numLive).toBe(0);
+  await fake?.server.close();
+});
+
+async function connect(answer: (prompt: string) => string, chatTemplate = toolTemplate) {
+  fake = await startAnswering(answer, chatTemplate);
+  return new Ollama({ host: fake.server.url });
+}
+
+const parameters = { type: "object", properties: { city: { type: "string" } } };
+const tools = [{ type: "function", function: { name: "weather", description: "Weather", parameters } }];
+const messages = [{ role: "user", content: "Paris?" }];
+
+describe("chats", () => {
+  it("come whole and as a stream of the same text, with counts and times", async () => {
+    const client = await connect(() => "Hello there.");
+    const whole = await client.chat({ model: "fake:latest", messages });
+    expect(whole).toMatchObject({
+      model: "fake:latest",
+      message: { role: "assistant", content: "Hello there." },
+      done: true,
+      done_reason: "stop",
+      load_duration: 0,
+    });
+    expect(whole.eval_count).toBeGreaterThan(0);
+    expect(whole.prompt_eval_count).toBeGreaterThan(0);
+    expect(whole.total_duration).toBeGreaterThanOrEqual(whole.prompt_eval_duration + whole.eval_duration - 1);
+    let text = "";
+    let last: { done: boolean; eval_count: number } | undefined;
+    for await (const part of await client.chat({ model: "fake", messages, stream: true })) {
+      text += part.message.content;
+      last = part;
+    }
+    expect(text).toBe("Hello there.");
+    expect(last).toMatchObject({ done: true, done_reason: "stop", eval_count: whole.eval_count });
+  });
+
+  it("end at num_predict and at stop texts", async () => {
+    const client = await connect(() => "one two three");
+    const cut = await client.chat({ model: "fake", messages, options: { num_predict: 3 } });
+    expect(cut).toMatchObject({ done_reason: "length", eval_count: 3 });
+    const stopped = await client.chat({ model: "fake", messages, options: { stop: [" three"], num_ctx: 4096 } });
+    expect(stopped.message.content).toBe("one two");
+  });
+
+  it("have calls with arguments as objects, whole and streamed, and results that go back", async () => {
+    const client = await connect(agent);
+    const whole = await client.chat({ model: "fake", messages, tools });
+    expect(whole.message).toMatchObject({
+      content: "I look.",
+      tool_calls: [{ function: { name: "weather", arguments: { city: "Paris" } } }],
+    });
+    const calls: object[] = [];
+    for await (const part of await client.chat({ model: "fake", messages, tools, stream: true })) {
+      calls.push(...(part.message.tool_calls ?? []));
+    }
+    expect(calls).toEqual(whole.message.tool_calls);
+    const result = { role: "tool", content: "sunny", tool_name: "weather" };
+    const end = await client.chat({ model: "fake", messages: [...messages, whole.message, result], tools });
+    expect(end.message.tool_calls).toBeUndefined();
+    expect(end.message.content).toContain("sunny");
+  });
+
+  it("have two calls in order", async () => {
+    const client = await connect(() => `${CALL}\n${CALL}`);
+    const whole = await client.chat({ model: "fake", messages, tools });
+    expect(whole.message.tool_calls).toHaveLength(2);
+    const calls: object[] = [];
+    for await (const part of await client.chat({ model: "fake", messages, tools, stream: true })) {
+      calls.push(...(part.message.tool_calls ?? []));
+    }
+    expect(calls).toEqual(whole.message.tool_calls);
+  });
+
+  it("have thoughts apart", async () => {
+    const client = await connect(() => "<think>\nhm\n</think>\n\nParis.", thinkingTemplate);
+    const { message } = await client.chat({ model: "fake", messages, think: true });
+    expect(message).toMatchObject({ content: "Paris." });
+    expect(message.thinking).toContain("hm");
+    let thinking = "";
+    for await (const part of await client.chat({ model: "fake", messages, stream: true })) {
+      thinking += part.message.thinking ?? "";
+    }
+    expect(thinking).toBe(message.thinking);
+  });
+
+  it("without messages say that the model is loaded", async () => {
+    const client = await connect(() => "x");
+    expect(await client.chat({ model: "fake" })).toMatchObject({ done: true, done_reason: "load" });
+    expect(await client.generate({ model: "fake", prompt: "", keep_alive: 0 })).toMatchObject({
+      done_reason: "unload",
+    });
+  });
+});
+
+describe("what goes wrong", () => {
+  it.each([
+    ["another model", { model: "other", messages }, 404, /expected the model to be one of "fake"/],
+    [
+      "an image",
+      { messages: [{ ...messages[0], images: ["aGk="] }] },
+      400,
+      /messages\[0\]\.images: expected no images/,
+    ],
+    ["a form that is none", { messages, format: "xml" }, 400, /format: expected "json" or a JSON schema/],
+    ["mirostat", { messages, options: { mirostat: 2 } }, 400, /options\.mirostat: expected 0/],
+    ["an option that is not known", { messages, options: { colour: 1 } }, 400, /options\.colour/],
+  ])("%s is an error with a text", async (_, body, status, text) => {
+    fake = await startAnswering(() => "x", toolTemplate);
+    const response = await fetch(`${fake.server.url}/api/chat`, { method: "POST", body: JSON.stringify(body) });
+    expect(response.status).toBe(status);
+    expect(((await response.json()) as { error: string }).error).toMatch(text);
+  });
+});
