@@ -111,10 +111,10 @@ const STATUS_BY_CODE = {
   gpu_missing: 503,
   // measuring
   peer_failed: 500,
-  // generated code
+  // evaluating
   confinement_missing: 500,
+  endpoint_failed: 502,
   // distilling
-  teacher_failed: 502,
   scorer_failed: 500,
   python_missing: 500,
   training_failed: 500,

@@ -59,7 +59,7 @@ test("asks for every prompt once, and nothing again", async () => {
 
 test("a failure ends the collection, with the answers so far in the file; the next run asks for the rest", async () => {
   const failing = teacher((n) => {
-    if (n === 9) throw new MillraceError("teacher_failed", "gone");
+    if (n === 9) throw new MillraceError("endpoint_failed", "gone");
   });
   await expect(collect(failing.ask)).rejects.toThrow("gone");
   const kept = idsInFile();

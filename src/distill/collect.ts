@@ -31,7 +31,7 @@ export async function collectInStage(what: Collecting, name: string, startStage:
   const { numAnswers, numResumed, numRefused, refusal } = collected;
   if (refusal !== undefined) stage.note(`${numRefused} prompts refused, the first: ${refusal}`);
   if (numAnswers === 0 && refusal !== undefined) {
-    throw new MillraceError("teacher_failed", `expected ${name} to some prompt, got refusals of all: ${refusal}`, {
+    throw new MillraceError("endpoint_failed", `expected ${name} to some prompt, got refusals of all: ${refusal}`, {
       hint: "give shorter prompts; a server may also want --max-tokens to fit into the rest of the context",
     });
   }

@@ -5,11 +5,11 @@ import type { StartStage } from "../core/stages.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { locateModel } from "../formats/locate-model.js";
 import { requireConfinementFor, UNCONFINED_WARNING } from "../quality/code-score.js";
+import { openRemoteModel, type RemoteModel } from "../quality/remote-model.js";
 import type { AnswerSource } from "./collect.js";
 import { termsOf } from "./collection.js";
 import { type Judge, judgeByChecks, judgeByCommand } from "./judge.js";
 import { promptsOfTask, readPrompts, type Split, splitPrompts } from "./prompts.js";
-import { openRemoteTeacher, type RemoteTeacher } from "./remote-teacher.js";
 import { modelHash, type TeachingOptions } from "./teaching.js";
 import { findPython, untrainable } from "./trainer.js";
 
@@ -82,17 +82,17 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
   return { split: { training, heldOut: judged }, judge: judgeByChecks, judgeName: `the checks of ${task}` };
 }
 
-export async function openRemote(url: string, options: DistillOptions, signal: AbortSignal): Promise<RemoteTeacher> {
+export async function openRemote(url: string, options: DistillOptions, signal: AbortSignal): Promise<RemoteModel> {
   const { apiKey, temperature, maxTokens, seed } = options;
   const before = termsOf(options.out);
   // With all answers collected, the server is no longer needed.
   const model = options.teacherModel ?? (before?.settings?.url === url ? before.teacher : undefined);
-  return openRemoteTeacher({ url, model, apiKey, temperature, maxTokens, seed }, signal);
+  return openRemoteModel({ url, model, apiKey, temperature, maxTokens, seed }, signal);
 }
 
 export async function findTeacher(
   options: DistillOptions,
-  remote: RemoteTeacher | undefined,
+  remote: RemoteModel | undefined,
   startStage: StartStage,
 ): Promise<Teacher> {
   if (remote !== undefined) return { name: remote.name, path: undefined, contentHash: undefined };

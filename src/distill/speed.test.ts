@@ -9,7 +9,7 @@ const prompts = parsePrompts(lines.join("\n"), "file");
 const signal = new AbortController().signal;
 const answers: Ask = async () => ({ text: "a", end: "stop", numPromptTokens: 1, numOutputTokens: 2 });
 const failing =
-  (code: "teacher_failed" | "invalid_request", from = 0): Ask =>
+  (code: "endpoint_failed" | "invalid_request", from = 0): Ask =>
   async (messages, stop) => {
     if (Number(messages[0]!.content.slice(1)) >= from) throw new MillraceError(code, "no");
     return answers(messages, stop);
@@ -20,7 +20,7 @@ test("prompts that the teacher refuses are left out, and a lost teacher is repor
     ratio: { numRuns: 3 },
   });
   expect(await compareAnswers(failing("invalid_request"), answers, prompts, signal)).toMatch(/refused every prompt/);
-  expect(await compareAnswers(failing("teacher_failed", 5), answers, prompts, signal)).toBe("the teacher fails: no");
+  expect(await compareAnswers(failing("endpoint_failed", 5), answers, prompts, signal)).toBe("the teacher fails: no");
   const broken: Ask = () => Promise.reject(new Error("a bug"));
   await expect(compareAnswers(answers, broken, prompts, signal)).rejects.toThrow("a bug");
 });

@@ -175,7 +175,7 @@ export async function compareAnswers(
       const teacherMs = await timeOf(teacher, prompt);
       times.push({ teacher: teacherMs, student: early ?? (await timeOf(student, prompt)) });
     } catch (thrown) {
-      if (thrown instanceof MillraceError && thrown.code === "teacher_failed")
+      if (thrown instanceof MillraceError && thrown.code === "endpoint_failed")
         return `the teacher fails: ${thrown.message}`;
       if (!isRefusal(thrown)) throw thrown;
     }

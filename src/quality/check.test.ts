@@ -14,6 +14,22 @@ test("reads chats, with defaults for optional fields", () => {
   ]);
 });
 
+test("reads lines of OpenAI's evals, with one or several ideals", () => {
+  const input = [{ role: "user", content: "1 + 1" }];
+  const lines = [
+    { input, ideal: "2" },
+    { input, ideal: ["two", "2"], note: "x" },
+  ];
+  expect(parseChats(lines.map((line) => JSON.stringify(line)).join("\n"), "f")).toEqual([
+    { family: "evals", messages, check: { kind: "includes", texts: ["2"] } },
+    {
+      family: "evals",
+      messages: [messages[0], { role: "assistant", content: "two" }],
+      check: { kind: "includes", texts: ["two", "2"] },
+    },
+  ]);
+});
+
 test.each([
   ["no JSON", "{", /in f, line 2, got invalid JSON/],
   [
@@ -23,6 +39,11 @@ test.each([
   ],
   ["one message", JSON.stringify({ messages: [messages[1]] }), /line 2, got messages/],
   ["an unknown check", JSON.stringify({ messages, check: { kind: "vibes" } }), /line 2, got check\.kind/],
+  [
+    "a pattern that is none",
+    JSON.stringify({ messages, check: { kind: "regex", pattern: "(" } }),
+    /line 2, got check\.pattern: a regular expression/,
+  ],
   [
     "a name that is no name",
     JSON.stringify({

@@ -6,6 +6,15 @@ import { parseJson } from "./fenced.js";
 
 const MAX_CALLS = 100;
 
+function isPattern(text: string): boolean {
+  try {
+    new RegExp(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export const checkSchema = z.discriminatedUnion("kind", [
   /** No right answer exists: nothing to score. */
   z.strictObject({ kind: z.literal("none") }),
@@ -13,6 +22,17 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("exact") }),
   /** Equal except for letter case, surrounding quotes and a final punctuation mark. */
   z.strictObject({ kind: z.literal("phrase") }),
+  /** Contains one of these texts, as OpenAI's evals compare with their ideals. */
+  z.strictObject({ kind: z.literal("includes"), texts: z.array(z.string().min(1)).min(1).readonly() }),
+  /** A part of the answer matches. */
+  z.strictObject({
+    kind: z.literal("regex"),
+    pattern: z.string().refine(isPattern, "a regular expression of JavaScript"),
+    flags: z
+      .string()
+      .regex(/^[imsu]*$/)
+      .optional(),
+  }),
   /** The last number of the answer. */
   z.strictObject({ kind: z.literal("number"), value: z.number() }),
   /** The expected answer is JSON: values count, key order and white space do not. */
@@ -49,6 +69,12 @@ export function problemOfCheck(check: Check, expected: string): string | undefin
   return isMissing ? `a JSON check with an expected answer that is not JSON: ${expected.slice(0, 60)}` : undefined;
 }
 
+/** A line of OpenAI's evals: a prompt, and one or several right answers. */
+const idealSchema = z.object({
+  input: z.array(messageSchema).min(1),
+  ideal: z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]),
+});
+
 const chatSchema = z.object({
   family: z.string().default("chats"),
   messages: z
@@ -79,7 +105,7 @@ export function parseChats(text: string, source: string): ScoredChat[] {
 function parseChat(line: string, place: string): ScoredChat {
   const refuse = (problem: string): never => {
     throw new MillraceError("invalid_option", `expected a chat in ${place}, got ${problem}`, {
-      hint: 'a line is {"family", "messages": [{"role", "content"}, …], "check": {"kind", …}}; the last message is the expected answer',
+      hint: 'a line is {"family", "messages": [{"role", "content"}, …], "check": {"kind", …}}, whose last message is the expected answer, or {"input", "ideal"} of OpenAI\'s evals',
     });
   };
   let value: unknown;
@@ -88,6 +114,8 @@ function parseChat(line: string, place: string): ScoredChat {
   } catch (cause) {
     return refuse(`invalid JSON: ${(cause as Error).message}`);
   }
+  const withIdeal = idealSchema.safeParse(value);
+  if (withIdeal.success) return chatOf(withIdeal.data);
   const parsed = chatSchema.safeParse(value);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -95,4 +123,11 @@ function parseChat(line: string, place: string): ScoredChat {
   }
   const problem = problemOfCheck(parsed.data.check, parsed.data.messages.at(-1)!.content);
   return problem === undefined ? parsed.data : refuse(problem);
+}
+
+/** OpenAI's evals judge by whether the answer includes an ideal. */
+function chatOf({ input, ideal }: z.infer<typeof idealSchema>): ScoredChat {
+  const texts = typeof ideal === "string" ? [ideal] : ideal;
+  const messages = [...input, { role: "assistant" as const, content: texts[0]! }];
+  return { family: "evals", messages, check: { kind: "includes", texts } };
 }

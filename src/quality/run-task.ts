@@ -6,7 +6,7 @@ import { scoreAnswer } from "./score-answer.js";
 import type { EvalTask } from "./tasks.js";
 import { wilsonInterval } from "./wilson.js";
 
-interface ItemResult {
+export interface ItemResult {
   readonly prompt: ScoredChat["messages"];
   readonly answer: string;
   readonly expected: string;
@@ -56,8 +56,12 @@ export async function runTask(
     }
     onProgress(++numDone);
   });
-  const seconds = (performance.now() - startMs) / 1000;
-  return { task: name, ...summaryOf(items), seconds, tokensPerS: totalOf(items) / seconds, items };
+  return resultOf(name, items, (performance.now() - startMs) / 1000);
+}
+
+/** The result of one task from items of any number of runs. */
+export function resultOf(task: string, items: readonly ItemResult[], seconds: number): TaskResult {
+  return { task, ...summaryOf(items), seconds, tokensPerS: seconds === 0 ? 0 : totalOf(items) / seconds, items };
 }
 
 const totalOf = (items: readonly ItemResult[]): number => items.reduce((sum, item) => sum + item.numOutputTokens, 0);

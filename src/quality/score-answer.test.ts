@@ -23,6 +23,17 @@ function scores(name: string, check: Check, cases: readonly Case[]): void {
   });
 }
 
+scores("includes", { kind: "includes", texts: ["Paris", "paris"] }, [
+  ["one of them", "Paris", "It is paris.", 1, true],
+  ["none of them", "Paris", "It is Rome.", 0, false],
+]);
+
+scores("regex", { kind: "regex", pattern: "^answer: (a+)+$", flags: "im" }, [
+  ["a part that matches", "", "I think.\nAnswer: aaa", 1, true],
+  ["no match", "", "Answer: b", 0, false],
+  ["a match that would take years ends", "", `answer: ${"a".repeat(60)}b`, 0, false],
+]);
+
 scores("exact", { kind: "exact" }, [
   ["right", "a\n  b", "a\n  b", 1, true],
   ["white space at the ends of lines and of the text", "a\n  b", "a  \n  b\n\n", 1, true],

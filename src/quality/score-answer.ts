@@ -3,7 +3,16 @@ import type { Check } from "./check.js";
 import { scoreCode } from "./code-score.js";
 import { scoreJson } from "./json-score.js";
 import type { Score } from "./score.js";
-import { scoreExact, scoreList, scoreMentions, scoreNumber, scoreOverlap, scorePhrase } from "./text-scores.js";
+import {
+  scoreExact,
+  scoreIncludes,
+  scoreList,
+  scoreMentions,
+  scoreNumber,
+  scoreOverlap,
+  scorePhrase,
+  scoreRegex,
+} from "./text-scores.js";
 
 /**
  * Depends on its arguments only (and, for Python, on python3). Only code takes time, as it is run.
@@ -18,6 +27,10 @@ export async function scoreAnswer(check: Check, expected: string, answer: string
       return scoreExact(expected, answer);
     case "phrase":
       return scorePhrase(expected, answer);
+    case "includes":
+      return scoreIncludes(check, answer);
+    case "regex":
+      return scoreRegex(check, answer);
     case "number":
       return scoreNumber(check, answer);
     case "json":

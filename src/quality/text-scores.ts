@@ -1,4 +1,5 @@
 /** Scorers that compare texts. */
+import { runInNewContext } from "node:vm";
 import type { Check } from "./check.js";
 import { unfence } from "./fenced.js";
 import type { Score } from "./score.js";
@@ -34,6 +35,26 @@ const normalise = (text: string): string =>
 
 export function scorePhrase(expected: string, answer: string): Score {
   return yesOrNo(normalise(answer) === normalise(expected));
+}
+
+export function scoreIncludes({ texts }: CheckOf<"includes">, answer: string): Score {
+  return yesOrNo(texts.some((text) => answer.includes(text)));
+}
+
+/** A pattern that backtracks without end on a model's answer is ended after this time. */
+const REGEX_MS = 1000;
+
+export function scoreRegex({ pattern, flags = "" }: CheckOf<"regex">, answer: string): Score {
+  try {
+    const isMatch = runInNewContext(
+      "new RegExp(pattern, flags).test(answer)",
+      { pattern, flags, answer },
+      { timeout: REGEX_MS },
+    );
+    return yesOrNo(isMatch === true);
+  } catch {
+    return { ...WRONG, note: `the pattern took longer than ${REGEX_MS / 1000} s` };
+  }
 }
 
 export function scoreNumber({ value }: CheckOf<"number">, answer: string): Score {

@@ -2,9 +2,9 @@
 import { performance } from "node:perf_hooks";
 import { Agent, request } from "undici";
 import { MillraceError } from "../core/errors.js";
-import { type Reply, untilTaken } from "../distill/remote-teacher.js";
 import { type AnswerSignals, signalsOf } from "../gateway/cascade/answer-signals.js";
 import type { Message } from "../quality/ask.js";
+import { type Reply, untilTaken } from "../quality/remote-model.js";
 
 interface AskedModel {
   readonly signals: AnswerSignals;
@@ -13,7 +13,7 @@ interface AskedModel {
 }
 
 export interface ModelClient {
-  /** Throws invalid_request for a prompt that is refused, and teacher_failed where the server does not answer. */
+  /** Throws invalid_request for a prompt that is refused, and endpoint_failed where the server does not answer. */
   ask(model: string, messages: readonly Message[], fields: object, signal: AbortSignal): Promise<AskedModel>;
   close(): Promise<void>;
 }
@@ -47,7 +47,7 @@ export function openModelClient(url: string, apiKey: string | undefined): ModelC
       if (signals !== undefined) return { signals, seconds };
       const isRefused = REFUSED_STATUSES.includes(status);
       throw new MillraceError(
-        isRefused ? "invalid_request" : "teacher_failed",
+        isRefused ? "invalid_request" : "endpoint_failed",
         `expected an answer of ${model} from ${target}, got ${status}: ${text.slice(0, 300)}`,
         { hint: "check the address, the names of the models and the API key" },
       );

@@ -1,7 +1,9 @@
 /** `millrace eval`, as a process on the bundled model: its table, its JSON, chats of a file, and what it refuses. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { repositoryRoot } from "../helpers/fixtures.js";
 import { type Ended, runCli } from "../helpers/run-cli.js";
+import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 const evaluate = (...args: readonly string[]): Promise<Ended> => runCli("eval", ...args);
@@ -50,6 +52,50 @@ test("scores the chats of a file, reports the scores as JSON, and is reproducibl
   expect(odd.items[0].answer).toBe(day.items[0].answer);
   const again = JSON.parse((await evaluate(...args)).stdout);
   expect(again.tasks[0].items).toEqual(day.items);
+});
+
+const STUDENT = join(repositoryRoot(), "models/mill-student.gguf");
+
+test("a smaller model fails against the answers of a run, and the exit code says so", async () => {
+  const run = join(tempTree({}), "base.json");
+  const items = ["--tasks", "fact,sort", "--count", "30", "--max-tokens", "200"];
+  expect((await evaluate(...items, "--out", run)).exitCode).toBe(0);
+  const { stdout, stderr, exitCode } = await evaluate(
+    ...items,
+    "--model",
+    STUDENT,
+    "--baseline",
+    run,
+    "--max-drop",
+    "2",
+  );
+  expect(stderr).toMatch(/^60 items show that an equally good model .*80 % need 773 and 1546 items/m);
+  expect(stdout).toMatch(/^task +items +before +after +drop in points +95 % interval +lost +won +McNemar p\nfact/);
+  expect(stdout).toMatch(/^fails: the drop is above 2 points, with 95 % confidence$/m);
+  expect(exitCode).toBe(1);
+  const other = await evaluate("--tasks", "extract", "--count", "2", "--baseline", run);
+  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("answers to the same chats") });
+});
+
+test("a model behind a server is as good as the same model here, and rounds end once that is known", async () => {
+  await using server = await startTestServer([]);
+  const items = ["--tasks", "fact,extract", "--count", "400", "--max-tokens", "100"];
+  const gate = ["--baseline", server.url, "--max-drop", "5", "--stop-early", "--json"];
+  const { stdout, exitCode } = await evaluate(...items, ...gate);
+  const { comparison, baseline, tasks } = JSON.parse(stdout);
+  expect({ exitCode, baseline: baseline.url }).toEqual({ exitCode: 0, baseline: server.url });
+  expect(comparison).toMatchObject({ verdict: "passes", isSequential: true, numUnpaired: 0, maxDrop: 0.05 });
+  expect(comparison.overall).toMatchObject({ numLost: 0, numWon: 0, p: 1 });
+  expect(comparison.overall.numItems).toBeLessThan(800);
+  expect(tasks.map(({ task }: { task: string }) => task)).toEqual(["fact", "extract"]);
+});
+
+test("options of a gate without a baseline, and a baseline that is no run, are refused", async () => {
+  const alone = await evaluate("--stop-early", "--count", "1");
+  expect(alone).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected --baseline") });
+  const root = tempTree({ "run.json": '{"tasks": []}' });
+  const noRun = await evaluate("--tasks", "fact", "--count", "1", "--baseline", join(root, "run.json"));
+  expect(noRun).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("millrace eval --json > before.json") });
 });
 
 test("refuses unknown tasks and files without chats before a model is loaded", async () => {

@@ -1,16 +1,23 @@
-/** `millrace eval`: lets a model answer held-out chats, many at once, and scores the last answers. */
-import { Command } from "commander";
+/** `millrace eval`: lets a model answer chats, many at once, scores the last answers, and compares them with another model's. */
+import { writeFileSync } from "node:fs";
+import { Command, Option } from "commander";
+import { optionError } from "../../core/option-error.js";
 import { silentStages } from "../../core/stages.js";
-import type { TaskResult } from "../../quality/run-task.js";
+import type { EvalSource } from "../../lab/eval-target.js";
 import type { EvalTask } from "../../quality/tasks.js";
 import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn, listOf, numberIn } from "../flags/option-values.js";
-import { formatTable, jsonText } from "../output/format.js";
+import { comparisonText, tasksTable } from "../output/eval-text.js";
+import { jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
+import { untilStopped } from "../process/stop-signal.js";
 
 interface EvalFlags extends EngineFlags {
   readonly model?: string;
+  readonly url?: string;
+  readonly apiKey?: string;
+  readonly concurrency: number;
   readonly chatTemplate?: string;
   readonly tasks?: readonly string[];
   readonly count: number;
@@ -18,17 +25,27 @@ interface EvalFlags extends EngineFlags {
   readonly chats?: string;
   readonly temperature: number;
   readonly maxTokens: number;
+  readonly baseline?: string;
+  readonly maxDrop?: number;
+  readonly stopEarly?: boolean;
+  readonly out?: string;
   readonly json?: boolean;
 }
 
 /** The bundled models are trained on chats of other seeds. */
 const HELD_OUT_SEED = 1_000_001;
 const MANY = Number.MAX_SAFE_INTEGER;
+const USUAL_MAX_DROP = 2;
 
 export function evalCommand(): Command {
   const command = new Command("eval")
-    .description("Score a model's answers to the last turns of held-out chats, by task.")
+    .description(
+      "Score a model's answers to the last turns of chats, by task; with --baseline, tell whether it is as good as another.",
+    )
     .addOption(modelOption())
+    .option("--url <url>", "URL of an OpenAI-compatible server, whose model --model names (default: its first)")
+    .addOption(new Option("--api-key <key>", "API key for servers").env("OPENAI_API_KEY"))
+    .option("--concurrency <n>", "requests at once to a server", integerIn("--concurrency", 1, 10_000), 8)
     .option(
       "--tasks <names>",
       "tasks, separated by commas (default: all; an unknown name lists them)",
@@ -40,40 +57,77 @@ export function evalCommand(): Command {
     .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 100), 0)
     .option("--max-tokens <n>", "longest answer in tokens", integerIn("--max-tokens", 1, MANY), 1024)
     .option("--chat-template <file>", "use this template instead of the model's own")
+    .option(
+      "--baseline <run|url|model>",
+      "compare with these answers to the same items: the JSON of an earlier run, or another model, which answers now",
+    )
+    .option(
+      "--max-drop <points>",
+      "largest drop in points of right answers; exit code 1 unless the drop is below it with 95 % confidence (default: 2, which only the table tells)",
+      numberIn("--max-drop", 0.1, 100),
+    )
+    .option("--stop-early", "ask in rounds, and stop when the drop is known to be below or above --max-drop")
+    .option("--out <file>", "write the JSON of the run to this file too, for --baseline of later runs")
     .option("--json", "print one JSON object with every prompt, answer and score instead of a table");
-  return addEngineOptions(command).action(runEval);
+  return addEngineOptions(command).action((flags: EvalFlags) =>
+    untilStopped((signal) => runEval(flags, signal), "nothing is kept"),
+  );
 }
 
-async function runEval(flags: EvalFlags): Promise<void> {
-  const [{ requireConfinementFor, UNCONFINED_WARNING }, { seedOf }, { runTask }, { askOf, openLocalSession }] =
+async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
+  const { baseline, stopEarly, maxDrop = USUAL_MAX_DROP } = flags;
+  if (baseline === undefined && (stopEarly || flags.maxDrop !== undefined)) {
+    throw optionError("--baseline", "given, as --stop-early and --max-drop need it", "nothing");
+  }
+  const [{ requireConfinementFor, UNCONFINED_WARNING }, { openEvalTarget, sourceOf }, lab, { powerText }] =
     await Promise.all([
       import("../../quality/code-score.js"),
-      import("../../quality/ask.js"),
-      import("../../quality/run-task.js"),
-      import("../../local/session.js"),
+      import("../../lab/eval-target.js"),
+      import("../../lab/evaluate.js"),
+      import("../../quality/compare.js"),
     ]);
   const tasks = await tasksFor(flags);
   const isConfined = await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
   if (!isConfined) process.stderr.write(`${UNCONFINED_WARNING}\n`);
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
-  const { seed, temperature, maxTokens } = flags;
-  const sampling = { temperature, maxTokens, topP: 1, topK: 0, minP: 0, seed: BigInt(seed) };
-  const session = await openLocalSession({ ...flags, engine: engineSettingsFrom(flags) }, sampling, startStage);
+  const settings = { ...flags, engine: engineSettingsFrom(flags) };
+  const target = await openEvalTarget(sourceFrom(flags), settings, startStage, signal);
   try {
-    const ask = askOf(session, (messages) => seedOf(seed, messages));
-    const results: TaskResult[] = [];
-    for (const task of tasks) {
-      const stage = startStage(task.name);
-      const tell = (numDone: number): void => stage.update(`${numDone} of ${task.chats.length}`);
-      const result = await runTask(ask, task, flags.maxNumSeqs, tell);
-      stage.done(`${percent(result.exact)} of ${result.numItems} right`);
-      results.push(result);
+    const { seed, temperature } = flags;
+    const about = { model: { name: target.name }, seed, temperature, ...target.facts };
+    if (baseline === undefined) {
+      const results = await lab.evaluate(target, tasks, startStage);
+      print(flags, { ...about, tasks: results }, tasksTable(results));
+      return;
     }
-    const report = { model: { name: session.name }, seed, temperature, engine: session.engine.info, tasks: results };
-    process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
+    const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
+    if (!flags.json) process.stderr.write(`${powerText(numItems, maxDrop / 100)}\n`);
+    const other = await openEvalTarget(sourceOf(baseline), settings, startStage, signal);
+    try {
+      const gate = { maxDrop: maxDrop / 100, isSequential: stopEarly ?? false };
+      const { after, comparison } = await lab.evaluatePair(other, target, tasks, gate, startStage);
+      if (comparison.overall.numItems === 0) {
+        throw optionError("--baseline", "answers to the same chats", `none of ${numItems} in ${baseline}`);
+      }
+      const report = { ...about, baseline: { name: other.name, ...other.facts }, comparison, tasks: after };
+      print(flags, report, comparisonText(comparison));
+      if (flags.maxDrop !== undefined && comparison.verdict !== "passes") process.exitCode = 1;
+    } finally {
+      await other.close();
+    }
   } finally {
-    await session.close();
+    await target.close();
   }
+}
+
+const sourceFrom = ({ url, model }: EvalFlags): EvalSource => {
+  const named = model === undefined ? {} : { model };
+  return url === undefined ? { kind: "local", ...named } : { kind: "server", url, ...named };
+};
+
+function print({ json, out }: EvalFlags, report: object, text: string): void {
+  if (out !== undefined) writeFileSync(out, `${jsonText(report)}\n`);
+  process.stdout.write(json ? `${jsonText(report)}\n` : `${text}\n`);
 }
 
 /** Only this command knows the corpus, which belongs to the models. */
@@ -87,19 +141,4 @@ async function tasksFor({ chats, tasks, count, seed }: EvalFlags): Promise<reado
     const mixture = readMixture(name);
     return { name, chats: scorableChats(count, (index) => chatAt(seed, index, mixture)) };
   });
-}
-
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-
-function tableOf(results: readonly TaskResult[]): string {
-  const header = ["task", "items", "right", "95 % interval", "mean score", "tokens/s"];
-  const rows = results.map(({ task, numItems, exact, exactInterval: [low, high], score, tokensPerS }) => [
-    task,
-    String(numItems),
-    percent(exact),
-    `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}`,
-    score.toFixed(3),
-    tokensPerS.toFixed(0),
-  ]);
-  return formatTable([header, ...rows]);
 }

@@ -1,18 +1,18 @@
-/** A teacher behind an OpenAI-compatible server: whole answers over HTTP, with retries while the server is busy. */
+/** A model behind an OpenAI-compatible server: whole answers over HTTP, with retries while the server is busy. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
-import { type Ask, seedOf } from "../quality/ask.js";
+import { type Ask, seedOf } from "./ask.js";
 
-export interface RemoteTeacher {
+export interface RemoteModel {
   /** The model's name on the server. */
   readonly name: string;
   readonly ask: Ask;
   close(): Promise<void>;
 }
 
-interface RemoteTeacherOptions {
+interface RemoteModelOptions {
   /** The server's address, with or without /v1. */
   readonly url: string;
   /** undefined: the first in the server's list. */
@@ -43,8 +43,8 @@ export interface Reply {
   readonly retryAfterMs: number;
 }
 
-/** Throws teacher_failed if no OpenAI-compatible server answers. */
-export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: AbortSignal): Promise<RemoteTeacher> {
+/** Throws endpoint_failed if no OpenAI-compatible server answers. */
+export async function openRemoteModel(options: RemoteModelOptions, signal: AbortSignal): Promise<RemoteModel> {
   const base = options.url.replace(/\/+$/, "").replace(/(\/v1)?$/, "/v1");
   // Headers of a long answer come at its end.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
@@ -101,7 +101,7 @@ export async function untilTaken(
     if (tries === maxTries) {
       const got = typeof outcome === "string" ? outcome : `status ${outcome.status}: ${outcome.text.slice(0, 200)}`;
       throw new MillraceError(
-        "teacher_failed",
+        "endpoint_failed",
         `expected an answer from ${url}, got ${got}${tries === 1 ? "" : ` ${tries} times`}`,
         {
           hint: "check that the server runs; the same command resumes",
@@ -117,7 +117,7 @@ function parse<T>(schema: z.ZodType<T>, { status, text }: Reply, base: string): 
   if (REFUSED_STATUSES.includes(status)) {
     throw new MillraceError(
       "invalid_request",
-      `expected the teacher to accept the prompt, got ${status}: ${text.slice(0, 300)}`,
+      `expected the model to accept the prompt, got ${status}: ${text.slice(0, 300)}`,
     );
   }
   let value: unknown;
@@ -129,10 +129,10 @@ function parse<T>(schema: z.ZodType<T>, { status, text }: Reply, base: string): 
   const parsed = schema.safeParse(value);
   if (status === 200 && parsed.success) return parsed.data;
   throw new MillraceError(
-    "teacher_failed",
+    "endpoint_failed",
     `expected an OpenAI-compatible answer from ${base}, got ${status}: ${text.slice(0, 300)}`,
     {
-      hint: "check the address, --teacher-model and the API key",
+      hint: "check the address, the model's name and the API key",
     },
   );
 }

@@ -1,8 +1,8 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { seedOf } from "../quality/ask.js";
-import { openRemoteTeacher } from "./remote-teacher.js";
+import { seedOf } from "./ask.js";
+import { openRemoteModel } from "./remote-model.js";
 
 interface Reply {
   readonly status?: number;
@@ -41,7 +41,7 @@ const completion = (content: string | null, finish_reason = "stop"): Reply => ({
 });
 const signal = new AbortController().signal;
 const open = (url: string, model?: string) =>
-  openRemoteTeacher({ url, model, apiKey: "key", temperature: 0.5, maxTokens: 9, seed: 3 }, signal);
+  openRemoteModel({ url, model, apiKey: "key", temperature: 0.5, maxTokens: 9, seed: 3 }, signal);
 const QUESTION = [{ role: "user", content: "Why?" }] as const;
 
 test("asks the first model in the server's list, under /v1 however the address is written", async () => {
@@ -95,7 +95,7 @@ test("a refused prompt does not end the collection; any other error does", async
   }
   for (const problem of ["401", "200"]) {
     await expect(teacher.ask(QUESTION, signal)).rejects.toMatchObject({
-      code: "teacher_failed",
+      code: "endpoint_failed",
       message: expect.stringContaining(problem),
     });
   }
@@ -106,7 +106,7 @@ test("a missing server is an error at once", async () => {
   const { url } = await serve(MODELS);
   await new Promise((resolve) => server!.close(resolve));
   await expect(open(url)).rejects.toMatchObject({
-    code: "teacher_failed",
+    code: "endpoint_failed",
     message: expect.stringContaining("ECONNREFUSED"),
   });
 });

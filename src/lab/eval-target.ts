@@ -1,0 +1,153 @@
+/** Models that are evaluated: in this process, behind a server, or the recorded answers of an earlier evaluation. */
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+import type { StartStage } from "../core/stages.js";
+import { askOf, openLocalSession } from "../local/session.js";
+import type { EngineSettings } from "../local/start-engine.js";
+import { type Ask, messageSchema, seedOf } from "../quality/ask.js";
+import { openRemoteModel } from "../quality/remote-model.js";
+import { resultOf, runTask, type TaskResult } from "../quality/run-task.js";
+import type { EvalTask } from "../quality/tasks.js";
+
+export interface EvalTarget {
+  readonly name: string;
+  /** About the engine or the server, for the report. */
+  readonly facts: object;
+  /** Answers the chats of one task and scores the answers. @param onProgress called with the number of items done */
+  run(task: EvalTask, onProgress: (numDone: number) => void): Promise<TaskResult>;
+  close(): Promise<void>;
+}
+
+export interface AnswerSettings {
+  readonly temperature: number;
+  readonly maxTokens: number;
+  readonly seed: number;
+  /** Of models behind a server. */
+  readonly concurrency: number;
+  readonly apiKey?: string | undefined;
+}
+
+export interface EvalSettings extends AnswerSettings {
+  /** Of models in this process. */
+  readonly engine: EngineSettings;
+  readonly chatTemplate?: string;
+}
+
+export type EvalSource =
+  /** @param model absent: the bundled one */
+  | { readonly kind: "local"; readonly model?: string }
+  /** @param model the name in requests; absent: the first in the server's list */
+  | { readonly kind: "server"; readonly url: string; readonly model?: string }
+  | { readonly kind: "recorded"; readonly path: string };
+
+/** @example sourceOf("http://127.0.0.1:8000").kind // "server" */
+export function sourceOf(text: string): EvalSource {
+  if (/^https?:\/\//.test(text)) return { kind: "server", url: text };
+  return text.endsWith(".json") ? { kind: "recorded", path: text } : { kind: "local", model: text };
+}
+
+/** Throws the errors of opening a model, endpoint_failed, file_unreadable and invalid_option. */
+export function openEvalTarget(
+  source: EvalSource,
+  settings: EvalSettings,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<EvalTarget> {
+  switch (source.kind) {
+    case "local":
+      return openLocal(source, settings, startStage);
+    case "server":
+      return openServerTarget(source, settings, signal);
+    case "recorded":
+      return Promise.resolve(openRecorded(source.path));
+  }
+}
+
+async function openLocal(
+  { model }: Extract<EvalSource, { kind: "local" }>,
+  { temperature, maxTokens, seed, engine, chatTemplate }: EvalSettings,
+  startStage: StartStage,
+): Promise<EvalTarget> {
+  const sampling = { temperature, maxTokens, topP: 1, topK: 0, minP: 0, seed: BigInt(seed) };
+  const source = {
+    ...(model === undefined ? {} : { model }),
+    ...(chatTemplate === undefined ? {} : { chatTemplate }),
+    engine,
+  };
+  const session = await openLocalSession(source, sampling, startStage);
+  try {
+    const ask = askOf(session, (messages) => seedOf(seed, messages));
+    const facts = { engine: session.engine.info };
+    return { name: session.name, facts, run: runnerOf(ask, engine.maxNumSeqs), close: () => session.close() };
+  } catch (thrown) {
+    await session.close();
+    throw thrown;
+  }
+}
+
+/** Throws endpoint_failed. */
+export async function openServerTarget(
+  { url, model }: Pick<Extract<EvalSource, { kind: "server" }>, "url" | "model">,
+  { temperature, maxTokens, seed, apiKey, concurrency }: AnswerSettings,
+  signal: AbortSignal,
+): Promise<EvalTarget> {
+  const remote = await openRemoteModel({ url, model, apiKey, temperature, maxTokens, seed }, signal);
+  const stopped: Ask = (messages, own) => remote.ask(messages, AbortSignal.any([own, signal]));
+  return { name: remote.name, facts: { url }, run: runnerOf(stopped, concurrency), close: () => remote.close() };
+}
+
+const runnerOf =
+  (ask: Ask, concurrency: number): EvalTarget["run"] =>
+  (task, onProgress) =>
+    runTask(ask, task, concurrency, onProgress);
+
+const itemSchema = z.object({
+  prompt: z.array(messageSchema),
+  answer: z.string(),
+  expected: z.string(),
+  score: z.number(),
+  exact: z.boolean(),
+  numPromptTokens: z.number(),
+  numOutputTokens: z.number(),
+  end: z.enum(["stop", "length", "refused"]),
+});
+const reportSchema = z.object({
+  model: z.object({ name: z.string() }),
+  tasks: z.array(z.object({ task: z.string(), items: z.array(itemSchema) })),
+});
+
+/** The answers of `millrace eval --json`. Items of other chats than those asked for are left out. */
+function openRecorded(path: string): EvalTarget {
+  const report = readReport(path);
+  const byTask = new Map(report.tasks.map(({ task, items }) => [task, items]));
+  const run: EvalTarget["run"] = async ({ name, chats }, onProgress) => {
+    const wanted = new Set(chats.map(({ messages }) => JSON.stringify(messages)));
+    const items = (byTask.get(name) ?? []).filter(({ prompt, expected }) =>
+      wanted.has(JSON.stringify([...prompt, { role: "assistant", content: expected }])),
+    );
+    onProgress(items.length);
+    return resultOf(name, items, 0);
+  };
+  return { name: report.model.name, facts: { recorded: path }, run, close: async () => {} };
+}
+
+function readReport(path: string): z.infer<typeof reportSchema> {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected an evaluation in ${path}, got ${String(cause)}`, { cause });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // Refused below, together with JSON of another shape.
+  }
+  const parsed = reportSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new MillraceError("invalid_option", `expected the report of an evaluation in ${path}, got something else`, {
+    hint: "write one: millrace eval --json > before.json",
+  });
+}

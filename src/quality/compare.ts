@@ -1,0 +1,139 @@
+/** Compares two models by their answers to the same items: what was lost and won, by task and in all, and whether the loss is within a margin. */
+import { promptId } from "./ask.js";
+import {
+  dropInterval,
+  dropOf,
+  type Flips,
+  flipsOf,
+  itemsNeeded,
+  mcnemarMidP,
+  type Pair,
+  powerOf,
+  type Verdict,
+  verdictOf,
+} from "./paired.js";
+import type { ItemResult, TaskResult } from "./run-task.js";
+
+/** Shares are of 1, so that a drop of 2 points is 0.02. */
+export interface TaskComparison extends Flips {
+  readonly task: string;
+  readonly before: number;
+  readonly after: number;
+  readonly drop: number;
+  /** Two-sided 95 % interval (Tango's score). */
+  readonly interval: readonly [low: number, high: number];
+  /** McNemar's mid-p, two-sided. */
+  readonly p: number;
+  readonly meanScoreBefore: number;
+  readonly meanScoreAfter: number;
+}
+
+export interface Comparison {
+  readonly tasks: readonly TaskComparison[];
+  /** Over the items of all tasks together. */
+  readonly overall: TaskComparison;
+  /** The largest drop that is allowed. */
+  readonly maxDrop: number;
+  readonly verdict: Verdict;
+  /** Looked at after each round instead of once. */
+  readonly isSequential: boolean;
+  /** For a verdict that is open: further items for 80 % power if the models are equally good; undefined where no number can be told. */
+  readonly numMoreItems?: number;
+  /** Items that only one of the two has answered. */
+  readonly numUnpaired: number;
+}
+
+interface ItemPair {
+  readonly task: string;
+  readonly before: ItemResult;
+  readonly after: ItemResult;
+}
+
+/** Items of equal prompts and expected answers. */
+export function pairItems(
+  before: readonly TaskResult[],
+  after: readonly TaskResult[],
+): { readonly pairs: readonly ItemPair[]; readonly numUnpaired: number } {
+  const earlier = new Map(before.flatMap(({ task, items }) => items.map((item) => [itemId(task, item), item])));
+  const pairs: ItemPair[] = [];
+  let numUnpaired = earlier.size;
+  for (const { task, items } of after) {
+    for (const item of items) {
+      const partner = earlier.get(itemId(task, item));
+      if (partner === undefined) numUnpaired++;
+      else {
+        pairs.push({ task, before: partner, after: item });
+        numUnpaired--;
+      }
+    }
+  }
+  return { pairs, numUnpaired };
+}
+
+const itemId = (task: string, { prompt, expected }: Pick<ItemResult, "prompt" | "expected">): string =>
+  promptId([{ role: "task", content: task }, ...prompt, { role: "assistant", content: expected }]);
+
+export const pairOf = ({ before, after }: ItemPair): Pair => ({ before: before.exact, after: after.exact });
+
+/** @param sequential the verdict of a gate that looked after every item; absent: of one look now */
+export function compare(
+  before: readonly TaskResult[],
+  after: readonly TaskResult[],
+  maxDrop: number,
+  sequential?: Verdict,
+): Comparison {
+  const { pairs, numUnpaired } = pairItems(before, after);
+  const overall = comparisonOf("all", pairs);
+  const verdict = sequential ?? verdictOf(overall, maxDrop);
+  const needed = verdict === "undecided" ? itemsNeeded(flipShareOf(overall), maxDrop) : undefined;
+  return {
+    tasks: after.map(({ task }) =>
+      comparisonOf(
+        task,
+        pairs.filter((pair) => pair.task === task),
+      ),
+    ),
+    overall,
+    maxDrop,
+    verdict,
+    isSequential: sequential !== undefined,
+    // A number that these items already exceed shows nothing: the drop is too near to the margin.
+    ...(needed === undefined || needed <= overall.numItems ? {} : { numMoreItems: needed - overall.numItems }),
+    numUnpaired,
+  };
+}
+
+/** Few items are believed with caution: as if one more had flipped. */
+const flipShareOf = ({ numItems, numLost, numWon }: Flips): number => (numLost + numWon + 1) / (numItems + 1);
+
+function comparisonOf(task: string, pairs: readonly ItemPair[]): TaskComparison {
+  const flips = flipsOf(pairs.map(pairOf));
+  const meanOf = (read: (pair: ItemPair) => number): number =>
+    pairs.reduce((sum, pair) => sum + read(pair), 0) / Math.max(1, pairs.length);
+  return {
+    task,
+    ...flips,
+    before: meanOf(({ before }) => Number(before.exact)),
+    after: meanOf(({ after }) => Number(after.exact)),
+    drop: dropOf(flips),
+    interval: dropInterval(flips),
+    p: mcnemarMidP(flips),
+    meanScoreBefore: meanOf(({ before }) => before.score),
+    meanScoreAfter: meanOf(({ after }) => after.score),
+  };
+}
+
+/** Shares of answers that usually flip between a model and a compressed one; 5 % and 10 %. */
+const USUAL_FLIPS = [0.05, 0.1] as const;
+
+/** What this number of items can show, said before they are asked. */
+export function powerText(numItems: number, maxDrop: number): string {
+  const [few, many] = USUAL_FLIPS.map((share) => `${Math.round(100 * powerOf(numItems, share, maxDrop, 0))} %`);
+  const [need, needMany] = USUAL_FLIPS.map((share) => itemsNeeded(share, maxDrop));
+  return (
+    `${numItems} items show that an equally good model drops less than ${points(maxDrop)} points with a probability of ` +
+    `${few} if 5 % of the answers flip, ${many} if 10 % do (80 % need ${need} and ${needMany} items)`
+  );
+}
+
+export const points = (share: number): string => (100 * share).toFixed(1).replace(/\.0$/, "");
