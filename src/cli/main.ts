@@ -26,6 +26,7 @@ import { spendCommand } from "./commands/spend.js";
 import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
+import { tuneCommand } from "./commands/tune.js";
 import { reportError } from "./output/report-error.js";
 
 const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
@@ -55,6 +56,7 @@ export function createProgram(words: readonly string[]): Command {
     bootCommand(),
     healthCommand(),
     evalCommand(),
+    tuneCommand(),
     distillCommand(),
     trainDrafterCommand(),
     routeCommand(),

@@ -1,8 +1,9 @@
 /** What to type after `image render`. */
+
+import { shellWord } from "../core/shell-word.js";
 import { KEY_VARIABLE } from "./image-fleet.js";
 import type { ImageFleet, ImageRequest, ImageTarget } from "./image-request.js";
 import { STOP_SECONDS } from "./machine.js";
-import { shellWord } from "./systemd.js";
 
 export interface NextStep {
   readonly command: string;

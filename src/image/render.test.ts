@@ -2,12 +2,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
+import { shellWord } from "../core/shell-word.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
 import { slugOf } from "./image-fleet.js";
 import { type ImageRequest, type ImageTarget, TARGETS } from "./image-request.js";
 import { BUNDLED_MODEL } from "./machine.js";
 import { renderImage } from "./render.js";
-import { shellWord } from "./systemd.js";
 
 const CPU = `# why it is so
 models:

@@ -1,12 +1,8 @@
 /** Files and an installer for an existing machine. */
+import { shellWord } from "../core/shell-word.js";
 import { debianSteps, installSteps, machineFiles } from "./bare-machine.js";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
 import { containerHost } from "./nvidia.js";
-
-/** @example shellWord("it's") // "'it'\\''s'" */
-export function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
 
 const command = (words: readonly string[]): string => words.map(shellWord).join(" ");
 

@@ -10,6 +10,10 @@ type MetricSums = ReadonlyMap<string, { readonly sum: number; readonly numSeries
 const NAMES = {
   queueSeconds: ["request_queue_time_seconds_sum"],
   queued: ["request_queue_time_seconds_count"],
+  prefillSeconds: ["request_prefill_time_seconds_sum"],
+  decodeSeconds: ["request_decode_time_seconds_sum"],
+  stepSeconds: ["engine_step_seconds_total"],
+  kernelSeconds: ["engine_kernel_seconds_total"],
   drafts: ["spec_decode_num_drafts_total", "spec_decode_num_drafts"],
   drafted: ["spec_decode_num_draft_tokens_total", "spec_decode_num_draft_tokens"],
   accepted: ["spec_decode_num_accepted_tokens_total", "spec_decode_num_accepted_tokens"],
@@ -62,7 +66,10 @@ export function serverMetrics(before: MetricSums, after: MetricSums, samples: re
   const accepted = grown("accepted");
   const perDraft = share(accepted, grown("drafts"));
   const queueS = share(grown("queueSeconds"), grown("queued"));
+  const [prefillS, decodeS] = [grown("prefillSeconds"), grown("decodeSeconds")];
   return {
+    prefillShare: share(prefillS, prefillS === undefined || decodeS === undefined ? undefined : prefillS + decodeS),
+    kernelShare: share(grown("kernelSeconds"), grown("stepSeconds")),
     queueMs: queueS === undefined ? undefined : 1000 * queueS,
     acceptance: share(accepted, grown("drafted")),
     acceptedLength: perDraft === undefined ? undefined : 1 + perDraft,

@@ -118,7 +118,15 @@ export function routeCommand(): Command {
 
 function pricesOf({ smallPrice, largePrice }: CommonFlags) {
   if (smallPrice === undefined && largePrice === undefined) return undefined;
-  if (smallPrice !== undefined && largePrice !== undefined) return { small: smallPrice, large: largePrice };
+  if (smallPrice !== undefined && largePrice !== undefined) {
+    if (smallPrice.input < largePrice.input || smallPrice.output < largePrice.output) {
+      return { small: smallPrice, large: largePrice };
+    }
+    const expected = "expected a small model that costs less than the large one, for prompts or for answers";
+    throw new MillraceError("invalid_option", `${expected}, got prices that save nothing`, {
+      hint: "exchange --small-price and --large-price, or the models",
+    });
+  }
   throw new MillraceError("invalid_option", "expected --small-price and --large-price together, got one of them");
 }
 

@@ -39,7 +39,9 @@ export interface OutputFlags {
   readonly resume?: boolean;
 }
 
-export interface LoadFlags extends OutputFlags {
+export interface LoadFlags extends OutputFlags, TrafficFlags {}
+
+export interface TrafficFlags {
   readonly scenario: string;
   readonly shape?: readonly NamedWorkload[];
   readonly prompts?: string;
@@ -98,7 +100,10 @@ export function addTableOptions(command: Command): Command {
     .addOption(pollOption());
 }
 
-export function addLoadOptions(command: Command): Command {
+export const addLoadOptions = (command: Command): Command => addOutputOptions(addTrafficOptions(command));
+
+/** Options of the requests to send. */
+export function addTrafficOptions(command: Command): Command {
   const add = (group: string, flags: string, about: string, parse: (text: string) => unknown, otherwise?: unknown) => {
     const made = grouped(group, flags, about).argParser(parse);
     command.addOption(otherwise === undefined ? made : made.default(otherwise));
@@ -149,7 +154,7 @@ export function addLoadOptions(command: Command): Command {
     parseSlo,
   );
   number(TOLD, "--price-per-hour <price>", "price of the serving machine, for the cost per million tokens", 0, 1e6);
-  return addOutputOptions(command);
+  return command;
 }
 
 const rates = (text: string) => listOf("--rate")(text, undefined).map(numberIn("--rate", 0.001, 1e6));
@@ -195,7 +200,7 @@ const CONTRADICTIONS = [
 ] as const;
 
 /** Throws invalid_option and file_unreadable. */
-export async function planFromFlags(flags: LoadFlags, command: Command): Promise<Planned> {
+export async function planFromFlags(flags: TrafficFlags, command: Command): Promise<Planned> {
   const [{ planFor }, { readEntries }] = await Promise.all([
     import("../../bench/run/plan.js"),
     import("../../bench/workload/entries.js"),

@@ -1,5 +1,6 @@
 /** A configuration as it is started: the fleet's adapter renders its command line, so that what a plan shows is what the fleet runs. */
 
+import { shellWord } from "../../core/shell-word.js";
 import type { LaunchPlan } from "../../fleet/adapters/adapter.js";
 import { ADAPTERS } from "../../fleet/adapters/index.js";
 import type { Configuration } from "../../plan/request.js";
@@ -19,10 +20,5 @@ export function launchOf({ engine, options, extraArgs }: Configuration): Launch 
   const adapter = ADAPTERS[engine];
   const plan = adapter.launch(options, PROGRAMS[engine] ?? adapter.program!, PLACE, undefined);
   const command: readonly [string, ...string[]] = [...plan.command, ...extraArgs];
-  return { ...plan, command, text: command.map(quoted).join(" ") };
-}
-
-/** For a POSIX shell. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  return { ...plan, command, text: command.map(shellWord).join(" ") };
 }

@@ -1,6 +1,7 @@
 /** One engine with its HTTP server, started from flags, registered, and stopped by signals. */
 import { keepsApart } from "../../core/cache-scope.js";
 import { pagePolicy } from "../../core/cors.js";
+import { assertFreePort } from "../../core/http-server.js";
 import { createLogger } from "../../core/log.js";
 import { packageVersion } from "../../core/package-root.js";
 import { registerServer } from "../../core/server-registry.js";
@@ -24,6 +25,7 @@ interface ServingInstance extends StartedEngine {
 
 export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
   assertKeysToIsolate(flags);
+  await assertFreePort(flags.host, flags.port);
   // Loads while the engine loads its weights.
   const serving = Promise.all([
     import("../../serve/server.js"),

@@ -1,0 +1,212 @@
+/** `millrace tune`: finds the configuration of this server that is best for the user's load, and shows why. */
+import { writeFileSync } from "node:fs";
+import { freemem } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import type { Cell } from "../../bench/workload/scenarios.js";
+import { optionError } from "../../core/option-error.js";
+import { shellWord } from "../../core/shell-word.js";
+import { silentStages } from "../../core/stages.js";
+import { type LocatedModel, locateModel } from "../../formats/locate-model.js";
+import type { AnswerSettings } from "../../lab/eval-target.js";
+import type { Journal } from "../../lab/tune/journal.js";
+import type { TuneEvents, TuneSettings } from "../../lab/tune/loop.js";
+import type { Alternatives } from "../../lab/tune/proposals.js";
+import type { trialRow } from "../../lab/tune/report.js";
+import type { EvalTask } from "../../quality/tasks.js";
+import {
+  addTrafficOptions,
+  planFromFlags,
+  pollOption,
+  type TrafficFlags,
+  workersOption,
+} from "../flags/bench-options.js";
+import { modelOption } from "../flags/model-option.js";
+import { byteSize, integerIn, listOf, numberIn, oneOf } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
+import { untilStopped } from "../process/stop-signal.js";
+import { words } from "./bench-run.js";
+
+const OBJECTIVES = ["throughput", "goodput", "ttft", "tpot", "e2e"] as const;
+const USUAL_CLIENTS = [8];
+const USUAL_ROUNDS = 3;
+const EVALUATION: AnswerSettings = { temperature: 0, maxTokens: 512, seed: 0, concurrency: 16 };
+const MS_PER_MINUTE = 60_000;
+
+interface TuneFlags extends TrafficFlags {
+  readonly model?: string;
+  readonly serverArgs: string;
+  readonly objective: (typeof OBJECTIVES)[number];
+  readonly weights?: readonly string[];
+  readonly chats?: string;
+  readonly count: number;
+  readonly maxDrop: number;
+  readonly minAttainment: number;
+  readonly maxMemory?: number;
+  readonly maxTrials: number;
+  readonly maxMinutes: number;
+  readonly threads?: number;
+  readonly out: string;
+  readonly resume?: boolean;
+  readonly json?: boolean;
+  readonly workers: number;
+  readonly poll?: boolean;
+}
+
+export function tuneCommand(): Command {
+  const command = new Command("tune")
+    .description(
+      "Find the best configuration for your load: measure, name the bottleneck, try a change beside the present server, and keep it only if it is faster and as good.",
+    )
+    .addOption(modelOption())
+    .option("--server-args <flags>", "the first configuration, as flags of millrace serve", "")
+    .option(
+      "--objective <name>",
+      `to improve: ${OBJECTIVES.join(", ")}`,
+      oneOf("--objective", OBJECTIVES),
+      "throughput",
+    )
+    .option("--weights <files>", "other weights of the same model to try, separated by commas", listOf("--weights"))
+    .option(
+      "--chats <file>",
+      "chats as of millrace eval, by which a change that alters answers is judged (default: such changes are rolled back)",
+    )
+    .option("--count <n>", "items of each task in --chats", integerIn("--count", 1, 1_000_000), 1000)
+    .option("--max-drop <points>", "largest drop of right answers, in points", numberIn("--max-drop", 0.1, 100), 2)
+    .option(
+      "--min-attainment <share>",
+      "least share of requests within --slo, unless it was lower before",
+      numberIn("--min-attainment", 0, 1),
+      0.9,
+    )
+    .option("--max-memory <size>", "most memory of the server's process, such as 8GiB", byteSize("--max-memory"))
+    .option("--max-trials <n>", "most changes to try", integerIn("--max-trials", 0, 1000), 12)
+    .option("--max-minutes <n>", "no change is tried after this time", numberIn("--max-minutes", 0.1, 10_000), 60)
+    .option(
+      "--threads <n>",
+      "threads of the server (default: all physical cores but one, for the load generator)",
+      integerIn("--threads", 1, 1024),
+    )
+    .option("--out <folder>", "folder of the journal, the reports and the configuration", "tuning")
+    .option("--resume", "go on with the journal in --out")
+    .option("--json", "print one JSON object instead of tables")
+    .addOption(workersOption())
+    .addOption(pollOption());
+  return addTrafficOptions(command).action((flags: TuneFlags) =>
+    untilStopped((signal) => runTune(flags, command, signal), "the same command with --resume goes on from here"),
+  );
+}
+
+/** The bundled tasks are no measure of other models, so tuning asks for the user's own. */
+async function tasksFrom({ chats, count }: TuneFlags): Promise<readonly EvalTask[]> {
+  if (chats === undefined) return [];
+  const [{ tasksOfFile }, { requireConfinementFor }] = await Promise.all([
+    import("../../quality/tasks.js"),
+    import("../../quality/code-score.js"),
+  ]);
+  const tasks = tasksOfFile(chats, undefined, count);
+  await requireConfinementFor(tasks.flatMap((task) => task.chats.map(({ check }) => check)));
+  return tasks;
+}
+
+async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<void> {
+  const [{ tune }, lab, { parseFlags }, { Journal }, { benchedThreads }, report, { machineInfo }] = await Promise.all([
+    import("../../lab/tune/loop.js"),
+    import("../../lab/tune/server-bench.js"),
+    import("../../lab/tune/configuration.js"),
+    import("../../lab/tune/journal.js"),
+    import("../../bench/run/benched-threads.js"),
+    import("../../lab/tune/report.js"),
+    import("../../bench/results/machine.js"),
+  ]);
+  const { concurrency = USUAL_CLIENTS, rounds = USUAL_ROUNDS, rate, replay, objective, json, out, maxTrials } = flags;
+  const traffic = rate === undefined && replay !== true ? { ...flags, concurrency } : flags;
+  const planned = await planFromFlags({ ...traffic, rounds }, command);
+  lab.assertTunable(planned, objective);
+  const tasks = await tasksFrom(flags);
+  const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
+  const model = await locateModel(flags.model, startStage);
+  const start = parseFlags(words(flags.serverArgs));
+  const settings: TuneSettings = {
+    objective,
+    start,
+    maxTrials,
+    deadlineMs: performance.now() + MS_PER_MINUTE * flags.maxMinutes,
+    minAttainment: flags.minAttainment,
+    maxMemoryBytes: flags.maxMemory,
+    alternatives: { weights: await weightsFrom(flags, model), freeBytes: freemem() },
+    numRounds: rounds,
+  };
+  const bench = new lab.ServerBench(
+    {
+      modelPath: model.path,
+      start,
+      planned,
+      objective,
+      numThreads: flags.threads ?? benchedThreads(),
+      timeoutMs: 1000 * flags.timeout,
+      numWorkers: flags.workers,
+      isPolling: flags.poll === true,
+      tasks,
+      maxDrop: flags.maxDrop / 100,
+      evaluation: EVALUATION,
+    },
+    startStage,
+    signal,
+  );
+  const journal = new Journal(out, { start, objective, plan: planned.plan, model: model.name }, flags.resume === true);
+  const events = json ? recording(journal) : telling(journal, process.stderr, report.trialRow);
+  const tuning = await tune(settings, bench, events, [...journal.trials], signal);
+  const { cpu, numCpus } = machineInfo();
+  const [{ name: load }] = planned.cells as [Cell];
+  const about = { model: model.name, load, objective, machine: `${cpu}, ${numCpus} CPUs`, numRounds: rounds };
+  const launch = lab.serveWords(tuning.best, flags.model).map(shellWord).join(" ");
+  writeFileSync(join(out, "report.md"), report.markdownOf(tuning, about, launch));
+  writeFileSync(join(out, "report.html"), report.htmlOf(tuning, about, launch));
+  writeFileSync(join(out, "millrace.yaml"), report.fleetYaml(model.name, model.path, tuning.best));
+  if (json) {
+    process.stdout.write(`${jsonText({ ...about, ...tuning, command: launch })}\n`);
+    return;
+  }
+  const table =
+    tuning.trials.length === 0 ? [] : [formatTable([report.HEADERS, ...report.trialRows(tuning.trials)]), ""];
+  const files = `${out}: report.html, report.md, millrace.yaml, tune.json`;
+  process.stdout.write(`${[...table, ...report.summaryLines(tuning, about), launch, files].join("\n")}\n`);
+}
+
+const recording = (journal: Journal): TuneEvents => ({
+  onFinding: () => {},
+  onTrial: () => {},
+  onOutcome: (trial) => journal.add(trial),
+});
+
+function telling(journal: Journal, stream: Pick<NodeJS.WriteStream, "write">, rowOf: typeof trialRow): TuneEvents {
+  return {
+    onFinding: ({ bottleneck, because }) => stream.write(`bottleneck: ${bottleneck}: ${because}\n`),
+    onTrial: ({ name, predicted }, number) => stream.write(`${number}. ${name}: predicted ${predicted.toFixed(2)} ×\n`),
+    onOutcome: (trial) => {
+      journal.add(trial);
+      const [, , , measured, answers, outcome] = rowOf(trial);
+      stream.write(`   ${measured}, ${answers}; ${outcome}\n`);
+    },
+  };
+}
+
+/** Throws invalid_option for weights whose size is not known, and the errors of locating models. */
+async function weightsFrom(
+  { weights = [] }: TuneFlags,
+  { path: ownPath }: LocatedModel,
+): Promise<Alternatives["weights"]> {
+  const { modelWork } = await import("../../bench/run/model-work.js");
+  const own = modelWork(ownPath)?.weightBytes;
+  return Promise.all(
+    weights.map(async (spec) => {
+      const { path } = await locateModel(spec, silentStages);
+      const bytes = modelWork(path)?.weightBytes;
+      if (own === undefined || bytes === undefined)
+        throw optionError("--weights", "GGUF files of generating models", spec);
+      return { path, bytesShare: bytes / own };
+    }),
+  );
+}

@@ -1,0 +1,129 @@
+/** Names the bottleneck from the evidence, with the figures that say so. */
+import type { Evidence } from "./evidence.js";
+
+export type Bottleneck =
+  | "client"
+  | "kv memory"
+  | "seats"
+  | "threads"
+  | "cache"
+  | "drafts"
+  | "interference"
+  | "host"
+  | "prefill"
+  | "bandwidth";
+
+export interface Finding {
+  readonly bottleneck: Bottleneck;
+  /** @example "62 % of the time to the first token is waiting, with 4 of 4 seats taken by 16 clients" */
+  readonly because: string;
+}
+
+/** What the change should improve; where latency counts, interference matters. */
+export type Objective = "throughput" | "goodput" | "ttft" | "tpot" | "e2e";
+
+const percent = (share: number): string => `${Math.round(100 * share)} %`;
+const times = (ratio: number): string => `${ratio.toFixed(1)} ×`;
+
+/** Thresholds of each rule: control-plane.md's table of symptoms, and the planted cases of tune's tests. */
+const WAITS = 0.2;
+const KV_FULL = 0.9;
+const PREEMPTED = 0.02;
+const BUSY = 0.8;
+const IDLE = 0.5;
+const MISSED_CACHE = 0.25;
+const LOW_ACCEPTANCE = 0.3;
+const DISTURBED = 3;
+const KERNELS_IDLE = 0.6;
+const MOSTLY_PREFILL = 0.5;
+const CLIENT_BUSY = 0.85;
+
+/** Returns undefined where the rule does not hold. */
+type Rule = (evidence: Evidence, objective: Objective) => string | undefined;
+
+/** In this order: what hides other bottlenecks comes first. */
+const RULES: readonly (readonly [Bottleneck, Rule])[] = [
+  ["client", clientIsBusy],
+  ["kv memory", kvIsFull],
+  ["seats", seatsAreTaken],
+  ["threads", threadsAreFew],
+  ["cache", cacheIsMissed],
+  ["drafts", draftsFail],
+  ["interference", promptsDisturb],
+  ["host", hostIsSlow],
+  ["prefill", prefillDominates],
+];
+
+/** All that hold, the first of them being the bottleneck; where none does, decoding is bound by the weights that each step reads. */
+export function findingsOf(evidence: Evidence, objective: Objective): Finding[] {
+  const findings = RULES.flatMap(([bottleneck, rule]) => {
+    const because = rule(evidence, objective);
+    return because === undefined ? [] : [{ bottleneck, because }];
+  });
+  const rows = evidence.maxRunning === undefined ? "" : `, ${Math.round(evidence.maxRunning)} requests in the batch`;
+  const decode = evidence.prefillShare === undefined ? "" : `, ${percent(1 - evidence.prefillShare)} of it decoding`;
+  const because = `no queue, memory or cache limit is reached: steps take the time${decode}${rows}`;
+  return [...findings, { bottleneck: "bandwidth", because }];
+}
+
+function clientIsBusy({ clientUtilization, numClients, queueShare, cpuCores, threads }: Evidence): string | undefined {
+  if (clientUtilization > CLIENT_BUSY) return `the load generator is ${percent(clientUtilization)} busy`;
+  const isIdle = cpuCores !== undefined && cpuCores < IDLE * threads;
+  if (numClients !== undefined || queueShare > WAITS || !isIdle) return undefined;
+  return `requests do not wait, and the server uses ${cpuCores.toFixed(1)} of ${threads} threads: the rate is all there is to do`;
+}
+
+function kvIsFull({
+  preemptionsPerRequest,
+  maxKvUsage = 0,
+  queueShare,
+  maxRunning,
+  seats,
+  numClients = Number.POSITIVE_INFINITY,
+}: Evidence): string | undefined {
+  if (preemptionsPerRequest > PREEMPTED) {
+    return `${preemptionsPerRequest.toFixed(2)} preemptions a request, KV memory ${percent(maxKvUsage)} full`;
+  }
+  const hasFreeSeats = maxRunning !== undefined && maxRunning < Math.min(seats, numClients);
+  // Blocks are reserved for whole requests, so the memory is full for the next request before it is full.
+  const isFull = maxKvUsage > KV_FULL || (hasFreeSeats && maxKvUsage > KV_FULL / 2);
+  if (!isFull || queueShare < WAITS || !hasFreeSeats) return undefined;
+  return `requests wait (${percent(queueShare)} of the time to the first token) with ${Math.round(maxRunning)} of ${seats} seats taken and KV memory ${percent(maxKvUsage)} full`;
+}
+
+function seatsAreTaken({ queueShare, maxRunning, seats, numClients }: Evidence): string | undefined {
+  if (queueShare < WAITS || maxRunning === undefined || maxRunning < seats) return undefined;
+  const by = numClients === undefined ? "" : ` by ${numClients} clients`;
+  return `${percent(queueShare)} of the time to the first token is waiting, with ${seats} of ${seats} seats taken${by}`;
+}
+
+function threadsAreFew({ threads, cores, cpuCores }: Evidence): string | undefined {
+  if (threads >= cores || cpuCores === undefined || cpuCores < BUSY * threads) return undefined;
+  return `${threads} of ${cores} cores compute, ${percent(cpuCores / threads)} busy`;
+}
+
+function cacheIsMissed({ repeatedShare, cacheHitShare = 0 }: Evidence): string | undefined {
+  if (repeatedShare - cacheHitShare < MISSED_CACHE) return undefined;
+  return `${percent(repeatedShare)} of the prompts' tokens repeat earlier ones, ${percent(cacheHitShare)} come from the cache`;
+}
+
+function draftsFail({ acceptance }: Evidence): string | undefined {
+  if (acceptance === undefined || acceptance >= LOW_ACCEPTANCE) return undefined;
+  return `${percent(acceptance)} of the drafted tokens are accepted`;
+}
+
+function promptsDisturb({ interference }: Evidence, objective: Objective): string | undefined {
+  if (objective === "throughput" || objective === "ttft") return undefined;
+  if (interference === undefined || interference < DISTURBED) return undefined;
+  return `gaps between tokens (p95) are ${times(interference)} as long while a prompt is computed`;
+}
+
+function hostIsSlow({ kernelShare }: Evidence): string | undefined {
+  if (kernelShare === undefined || kernelShare >= KERNELS_IDLE) return undefined;
+  return `the kernels compute in ${percent(kernelShare)} of the steps' time`;
+}
+
+function prefillDominates({ prefillShare }: Evidence): string | undefined {
+  if (prefillShare === undefined || prefillShare < MOSTLY_PREFILL) return undefined;
+  return `${percent(prefillShare)} of the requests' time in the batch is before their first token`;
+}

@@ -1,0 +1,45 @@
+/** A server's configuration as flags, and changes of it. */
+
+/** Flag without dashes → its value; "" for a flag without one. */
+export type Configuration = Readonly<Record<string, string>>;
+
+/** @example parseFlags(["--threads", "1", "--no-enable-prefix-caching"]) // { threads: "1", "no-enable-prefix-caching": "" } */
+export function parseFlags(words: readonly string[]): Configuration {
+  const flags: Record<string, string> = {};
+  let open: string | undefined;
+  for (const word of words) {
+    const match = /^--([a-z][\w-]*)(?:=(.*))?$/s.exec(word);
+    if (match !== null) {
+      open = match[2] === undefined ? match[1]! : undefined;
+      flags[match[1]!] = match[2] ?? "";
+    } else if (open !== undefined) {
+      flags[open] = word;
+      open = undefined;
+    }
+  }
+  return flags;
+}
+
+export const flagWords = (configuration: Configuration): string[] =>
+  Object.entries(configuration).flatMap(([name, value]) => (value === "" ? [`--${name}`] : [`--${name}`, value]));
+
+/** Values to set; undefined removes the flag, so that the server's default holds. */
+export type Edit = Readonly<Record<string, string | undefined>>;
+
+export function edited(configuration: Configuration, edit: Edit): Configuration {
+  const next: Record<string, string> = { ...configuration };
+  for (const [name, value] of Object.entries(edit)) {
+    if (value === undefined) delete next[name];
+    else next[name] = value;
+  }
+  return Object.fromEntries(Object.entries(next).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Equal for equal configurations. */
+export const keyOf = (configuration: Configuration): string => JSON.stringify(edited(configuration, {}));
+
+/** The number of a flag; undefined where it is absent or no number. */
+export function numberOf(configuration: Configuration, name: string): number | undefined {
+  const value = Number(configuration[name]);
+  return configuration[name] === undefined || configuration[name] === "" || Number.isNaN(value) ? undefined : value;
+}

@@ -1,0 +1,135 @@
+/** What a server's runs under the workload say about it: the figures that name a bottleneck. */
+import type { BenchRun } from "../../bench/results/schema.js";
+import type { Workload } from "../../bench/workload/workload.js";
+import { turnsOf } from "../../bench/workload/workload.js";
+import { median } from "../../core/statistics.js";
+import { type Configuration, numberOf } from "./configuration.js";
+
+export interface Evidence {
+  /** Clients of a closed load; undefined for arrivals at a rate. */
+  readonly numClients: number | undefined;
+  readonly seats: number;
+  readonly threads: number;
+  /** Cores that the server may use. */
+  readonly cores: number;
+  /** Cores' worth of CPU time that the server used. */
+  readonly cpuCores: number | undefined;
+  readonly ttftMs: number;
+  readonly tpotMs: number;
+  /** Mean time in the server's queue ÷ mean time to the first token. */
+  readonly queueShare: number;
+  readonly maxRunning: number | undefined;
+  readonly maxKvUsage: number | undefined;
+  readonly preemptionsPerRequest: number;
+  /** Share of the prompts' tokens that an earlier request had at the same place, as far as the workload tells. */
+  readonly repeatedShare: number;
+  readonly cacheHitShare: number | undefined;
+  /** Accepted ÷ draft tokens; undefined without drafts. */
+  readonly acceptance: number | undefined;
+  /** Of the requests' time in the batch, the share until their first token. */
+  readonly prefillShare: number | undefined;
+  /** Of the steps' time, the share inside the kernels. */
+  readonly kernelShare: number | undefined;
+  /** p95 of gaps between tokens while a prompt waits ÷ p95 of the other gaps; undefined with few gaps. */
+  readonly interference: number | undefined;
+  /** Utilisation of the busiest process that sends requests. */
+  readonly clientUtilization: number;
+  readonly isVoid: boolean;
+}
+
+/** The server's default. */
+const DEFAULT_SEATS = 64;
+
+export interface Surroundings {
+  readonly configuration: Configuration;
+  readonly workload: Workload;
+  readonly numClients: number | undefined;
+  readonly cores: number;
+}
+
+/** @param runs of one server under one load, at least one */
+export function evidenceOf(
+  runs: readonly BenchRun[],
+  { configuration, workload, numClients, cores }: Surroundings,
+): Evidence {
+  const middle = (read: (run: BenchRun) => number | undefined): number | undefined => {
+    const values = runs.flatMap((run) => read(run) ?? []);
+    return values.length === 0 ? undefined : median(values);
+  };
+  const ttftMs = middle(({ metrics }) => metrics.ttftMs?.mean) ?? 0;
+  const p95 = (read: (run: BenchRun) => BenchRun["metrics"]["itlMs"]): number | undefined =>
+    middle((run) => read(run)?.percentiles.p95);
+  const [beside, undisturbed] = [
+    p95(({ metrics }) => metrics.itlBesidePromptsMs),
+    p95(({ metrics }) => metrics.itlUndisturbedMs),
+  ];
+  return {
+    numClients,
+    seats: numberOf(configuration, "max-num-seqs") ?? DEFAULT_SEATS,
+    threads: numberOf(configuration, "threads") ?? cores,
+    cores,
+    cpuCores: middle(({ process }) => process?.cpuCores),
+    ttftMs,
+    tpotMs: middle(({ metrics }) => metrics.tpotMs?.mean) ?? 0,
+    queueShare: ttftMs === 0 ? 0 : (middle(({ server }) => server?.queueMs) ?? 0) / ttftMs,
+    maxRunning: middle(({ server }) => server?.maxRunning),
+    maxKvUsage: middle(({ server }) => server?.maxKvUsage),
+    preemptionsPerRequest:
+      middle(({ server, metrics }) => (server?.preemptions ?? 0) / Math.max(1, metrics.numRequests)) ?? 0,
+    repeatedShare: repeatedShareOf(workload, runs[0]?.metrics.numRequests ?? 1),
+    cacheHitShare: middle(({ server }) => server?.cacheHitShare),
+    acceptance: middle(({ server }) => server?.acceptance),
+    prefillShare: middle(({ server }) => server?.prefillShare),
+    kernelShare: middle(({ server }) => server?.kernelShare),
+    interference: beside === undefined || undisturbed === undefined ? undefined : beside / undisturbed,
+    clientUtilization: middle(({ client }) => client.utilization) ?? 0,
+    isVoid: runs.some(({ voidReasons }) => voidReasons.length > 0),
+  };
+}
+
+const meanOf = (length: number | { readonly min: number; readonly max: number }): number =>
+  typeof length === "number" ? length : (length.min + length.max) / 2;
+
+/** @param numRequests of one run */
+export function repeatedShareOf(workload: Workload, numRequests: number): number {
+  switch (workload.kind) {
+    case "random":
+      return (workload.sharedTokens / meanOf(workload.promptTokens)) * (1 - 1 / Math.max(1, numRequests));
+    case "conversation": {
+      const { systemTokens, turnTokens, outputTokens } = workload;
+      const numTurns = turnsOf(workload);
+      const history = (numTurns - 1) / 2;
+      const whole = systemTokens + turnTokens + history * (turnTokens + outputTokens);
+      return 1 - turnTokens / whole;
+    }
+    case "documents": {
+      const share = workload.documentTokens / (workload.documentTokens + workload.outputTokens);
+      return share * Math.max(0, 1 - workload.numDocuments / Math.max(1, numRequests));
+    }
+    case "entries":
+      return sharedPrefixShare(
+        workload.entries.flatMap(({ prompt, messages }) => {
+          if (messages !== undefined) return messages.map(({ role, content }) => `${role}\n${content}`).join("\n");
+          return typeof prompt === "string" ? prompt : [];
+        }),
+      );
+    case "code-edit":
+    case "texts":
+      return 0;
+  }
+}
+
+/** The share of all characters that stand in a prefix of another text: in sorted order, neighbours share most. */
+function sharedPrefixShare(texts: readonly string[]): number {
+  const sorted = [...texts].sort();
+  let numShared = 0;
+  for (const [index, text] of sorted.entries()) {
+    const before = sorted[index - 1];
+    if (before === undefined) continue;
+    let length = 0;
+    while (length < text.length && text[length] === before[length]) length++;
+    numShared += length;
+  }
+  const numCharacters = texts.reduce((sum, text) => sum + text.length, 0);
+  return numCharacters === 0 ? 0 : numShared / numCharacters;
+}

@@ -1,0 +1,232 @@
+/** The loop against a simulated server whose best configuration is known. */
+import { expect, test } from "vitest";
+import { uniform } from "../../core/random.js";
+import { compare } from "../../quality/compare.js";
+import { resultOf } from "../../quality/run-task.js";
+import { type Configuration, edited, numberOf } from "./configuration.js";
+import type { Evidence } from "./evidence.js";
+import { type Bench, type Measured, type Trial, type TuneSettings, tune } from "./loop.js";
+
+interface World {
+  readonly seed: number;
+  readonly numItems: number;
+  /** Share of right answers that the weights lose. */
+  readonly damage: Readonly<Record<string, number>>;
+  /** Relative noise of a run. */
+  readonly noise: number;
+}
+
+const NUM_CLIENTS = 16;
+
+/** Throughput grows with the seats in use, with the cache for the repeated share, and with smaller weights. */
+class SimulatedBench implements Bench {
+  readonly measured: Configuration[][] = [];
+  readonly #random: () => number;
+
+  constructor(private readonly world: World) {
+    this.#random = uniform(world.seed);
+  }
+
+  async measure(configurations: readonly Configuration[], numRounds: number): Promise<readonly Measured[]> {
+    this.measured.push([...configurations]);
+    // A machine that drifts: paired rounds share it.
+    const drifts = Array.from({ length: numRounds }, () => 1 + 0.3 * this.#random());
+    return configurations.map((configuration) => {
+      if (numberOf(configuration, "max-num-batched-tokens") === 4096) {
+        return {
+          values: [],
+          attainment: undefined,
+          peakMemoryBytes: undefined,
+          evidence: undefined,
+          problem: "no memory",
+        };
+      }
+      const speed = speedOf(configuration);
+      const values = drifts.map((drift) => drift * speed * (1 + this.world.noise * (2 * this.#random() - 1)));
+      return { values, attainment: 1, peakMemoryBytes: memoryOf(configuration), evidence: evidenceFor(configuration) };
+    });
+  }
+
+  async judge(configuration: Configuration) {
+    const { numItems, damage } = this.world;
+    if (numItems === 0) return undefined;
+    const lost = damage[configuration.model ?? ""] ?? 0;
+    const items = (isAfter: boolean, random: () => number) =>
+      Array.from({ length: numItems }, (_, index) => {
+        // Two of a hundred answers flip in either direction, whatever the change.
+        const isRight = index % 4 !== 0;
+        const draw = random();
+        const flips = isAfter && (isRight ? draw < 0.02 + lost / 0.75 : draw < 0.06);
+        const exact = flips ? !isRight : isRight;
+        return { ...ITEM, prompt: [{ role: "user", content: String(index) }], exact, score: Number(exact) };
+      });
+    const resultFor = (isAfter: boolean) => [resultOf("task", items(isAfter, this.#random), 1)];
+    return compare(resultFor(false), resultFor(true), 0.02);
+  }
+}
+
+const ITEM = { answer: "", expected: "", numPromptTokens: 1, numOutputTokens: 1, end: "stop" } as const;
+
+const seatsOf = (configuration: Configuration): number => numberOf(configuration, "max-num-seqs") ?? 64;
+
+function speedOf(configuration: Configuration): number {
+  const rows = Math.min(seatsOf(configuration), NUM_CLIENTS);
+  const cache = configuration["no-enable-prefix-caching"] === undefined ? 1.4 : 1;
+  const weights = configuration.model === undefined ? 1 : 1.5;
+  return (100 * cache * weights * rows) / (rows + 8);
+}
+
+const memoryOf = (configuration: Configuration): number => (configuration.model === undefined ? 4e9 : 2e9);
+
+function evidenceFor(configuration: Configuration): Evidence {
+  const seats = seatsOf(configuration);
+  const hasCache = configuration["no-enable-prefix-caching"] === undefined;
+  return {
+    numClients: NUM_CLIENTS,
+    seats,
+    threads: 4,
+    cores: 4,
+    cpuCores: 3.9,
+    ttftMs: 100,
+    tpotMs: 20,
+    queueShare: seats < NUM_CLIENTS ? 0.7 : 0,
+    maxRunning: Math.min(seats, NUM_CLIENTS),
+    maxKvUsage: 0.2,
+    preemptionsPerRequest: 0,
+    repeatedShare: 0.8,
+    cacheHitShare: hasCache ? 0.8 : 0,
+    acceptance: undefined,
+    prefillShare: hasCache ? 0.2 : 0.6,
+    kernelShare: 0.9,
+    interference: 1,
+    clientUtilization: 0.1,
+    isVoid: false,
+  };
+}
+
+const SETTINGS: TuneSettings = {
+  objective: "throughput",
+  start: { "max-num-seqs": "2", "no-enable-prefix-caching": "" },
+  maxTrials: 20,
+  deadlineMs: Number.POSITIVE_INFINITY,
+  minAttainment: 0.9,
+  alternatives: { weights: [], freeBytes: 8e9 },
+  numRounds: 3,
+};
+const QUIET = { onFinding: () => {}, onTrial: () => {}, onOutcome: () => {} };
+const WORLD: World = { seed: 1, numItems: 0, damage: {}, noise: 0.02 };
+const never = new AbortController().signal;
+
+test("from a bad configuration to the best, with each change a hypothesis", async () => {
+  const bench = new SimulatedBench(WORLD);
+  const { best, trials, first, last, total, end } = await tune(SETTINGS, bench, QUIET, [], never);
+  expect(speedOf(best)).toBeCloseTo(speedOf({}), 5);
+  expect([first.bottleneck, last.bottleneck]).toEqual(["seats", "bandwidth"]);
+  expect(total!.low).toBeLessThan(speedOf({}) / speedOf(SETTINGS.start));
+  expect(total!.high).toBeGreaterThan(speedOf({}) / speedOf(SETTINGS.start));
+  expect(end).toBe("no further change is worth its trial");
+  const kept = trials.filter(({ outcome }) => outcome === "kept").map(({ proposal }) => proposal.name);
+  expect(kept).toEqual(["8 seats", "16 seats", "without --no-enable-prefix-caching"]);
+  for (const { proposal, finding, measured } of trials) {
+    expect(finding.bottleneck).toBe(proposal.bottleneck);
+    if (proposal.name !== "steps of 2048 tokens") expect(measured?.low).toBeDefined();
+  }
+});
+
+test("no configuration is tried twice, and the present one is in every comparison", async () => {
+  const bench = new SimulatedBench(WORLD);
+  const { trials } = await tune(SETTINGS, bench, QUIET, [], never);
+  const keys = trials.map(({ configuration }) => JSON.stringify(configuration));
+  expect(new Set(keys).size).toBe(keys.length);
+  for (const pair of bench.measured.slice(1)) expect(pair).toHaveLength(2);
+});
+
+test("a limit whose lifting gains nothing is refuted", async () => {
+  class Indifferent extends SimulatedBench {
+    override async measure(configurations: readonly Configuration[], numRounds: number) {
+      const all = await super.measure(configurations, numRounds);
+      return all.map((each, index) => ({
+        ...each,
+        values: each.values.map((_, round) => 100 * (1 + 0.01 * ((index + round) % 2))),
+      }));
+    }
+  }
+  const { trials, last } = await tune(SETTINGS, new Indifferent(WORLD), QUIET, [], never);
+  expect(trials.filter(({ proposal }) => proposal.bottleneck === "seats")).toHaveLength(1);
+  expect(trials.every(({ outcome }) => outcome === "rolled back")).toBe(true);
+  expect(last.bottleneck).not.toBe("seats");
+});
+
+test("budgets end the loop", async () => {
+  const few = await tune({ ...SETTINGS, maxTrials: 1 }, new SimulatedBench(WORLD), QUIET, [], never);
+  expect(few).toMatchObject({ end: "the budget of trials is spent", trials: [{ outcome: "kept" }] });
+  const late = await tune({ ...SETTINGS, deadlineMs: 0 }, new SimulatedBench(WORLD), QUIET, [], never);
+  expect(late).toMatchObject({ end: "the budget of time is spent", trials: [], best: edited(SETTINGS.start, {}) });
+  expect(late.total).toBeUndefined();
+});
+
+test("an interrupted tuning goes on from its trials and ends as it would have", async () => {
+  const whole = await tune(SETTINGS, new SimulatedBench(WORLD), QUIET, [], never);
+  const stopping = new AbortController();
+  const journal: Trial[] = [];
+  const events = {
+    ...QUIET,
+    onOutcome: (trial: Trial) => {
+      journal.push(trial);
+      if (journal.length === 2) stopping.abort();
+    },
+  };
+  const stopped = await tune(SETTINGS, new SimulatedBench(WORLD), events, [], stopping.signal);
+  expect(stopped).toMatchObject({ end: "stopped", trials: journal });
+  const bench = new SimulatedBench(WORLD);
+  const resumed = await tune(SETTINGS, bench, QUIET, JSON.parse(JSON.stringify(journal)), never);
+  expect(resumed.best).toEqual(whole.best);
+  expect(resumed.trials.map(({ proposal }) => proposal.name)).toEqual(
+    whole.trials.map(({ proposal }) => proposal.name),
+  );
+  expect(bench.measured[0]).toEqual([journal.at(-1)!.configuration]);
+});
+
+test("a first configuration that cannot be measured is an error that says why", async () => {
+  const start = { "max-num-batched-tokens": "4096" };
+  const failing = tune({ ...SETTINGS, start }, new SimulatedBench(WORLD), QUIET, [], never);
+  await expect(failing).rejects.toMatchObject({ code: "peer_failed", message: expect.stringContaining("no memory") });
+});
+
+test("a change over the memory limit is rolled back", async () => {
+  const settings = {
+    ...SETTINGS,
+    start: {},
+    maxMemoryBytes: 1e9,
+    alternatives: { weights: [{ path: "q4.gguf", bytesShare: 0.5 }], freeBytes: 1e9 },
+  };
+  const { trials } = await tune(settings, new SimulatedBench({ ...WORLD, numItems: 100 }), QUIET, [], never);
+  expect(trials.find(({ proposal }) => proposal.isLossy)).toMatchObject({
+    outcome: "rolled back",
+    reason: "it needs more memory than allowed",
+  });
+});
+
+test("a change that alters answers is rolled back where nothing can judge it", async () => {
+  const alternatives = { weights: [{ path: "q4.gguf", bytesShare: 0.5 }], freeBytes: 0 };
+  const { trials } = await tune({ ...SETTINGS, start: {}, alternatives }, new SimulatedBench(WORLD), QUIET, [], never);
+  const lossy = trials.find(({ configuration }) => configuration.model === "q4.gguf");
+  expect(lossy).toMatchObject({ outcome: "rolled back", reason: expect.stringContaining("no items to judge") });
+});
+
+test("in 18 of 20 seeds, weights that lose three points are rolled back and weights that lose none are kept", async () => {
+  const weights = [
+    { path: "damaged.gguf", bytesShare: 0.5 },
+    { path: "sound.gguf", bytesShare: 0.6 },
+  ];
+  let numRight = 0;
+  for (let seed = 1; seed <= 20; seed++) {
+    // As many items as `itemsNeeded` gives for 3.5 % of flips and 95 % power, and some more.
+    const bench = new SimulatedBench({ ...WORLD, seed, numItems: 1500, damage: { "damaged.gguf": 0.03 } });
+    const settings = { ...SETTINGS, start: {}, alternatives: { weights, freeBytes: 0 } };
+    const { trials, best } = await tune(settings, bench, QUIET, [], never);
+    const outcomeOf = (path: string) => trials.find(({ configuration }) => configuration.model === path)?.outcome;
+    if (outcomeOf("damaged.gguf") === "rolled back" && best.model === "sound.gguf") numRight++;
+  }
+  expect(numRight).toBeGreaterThanOrEqual(18);
+});

@@ -1,0 +1,250 @@
+/**
+ * The tuning loop: measure, name the bottleneck, try the change of least effort beside the present configuration, keep it or roll it back, until no
+ * change is worth its trial or the budget is spent. It decides; a bench measures.
+ */
+import { type Estimate, pairedRatio } from "../../bench/measure/intervals.js";
+import { MillraceError } from "../../core/errors.js";
+import type { Comparison } from "../../quality/compare.js";
+import { type Bottleneck, type Finding, findingsOf, type Objective } from "./bottleneck.js";
+import { type Configuration, edited, keyOf } from "./configuration.js";
+import type { Evidence } from "./evidence.js";
+import { type Alternatives, type Proposal, proposalsFor } from "./proposals.js";
+
+/** One configuration's runs, one value for each round. */
+export interface Measured {
+  /** The objective, larger is better; empty where the server did not start or answer. */
+  readonly values: readonly number[];
+  /** Median share of the requests within the SLO; undefined without one. */
+  readonly attainment: number | undefined;
+  readonly peakMemoryBytes: number | undefined;
+  /** undefined where nothing was measured */
+  readonly evidence: Evidence | undefined;
+  readonly problem?: string;
+}
+
+export interface Bench {
+  /** Rounds in which the configurations take turns; values of equal index belong to the same round. */
+  measure(configurations: readonly Configuration[], numRounds: number): Promise<readonly Measured[]>;
+  /** Answers of this configuration against those of the first one; undefined where there is nothing to ask. */
+  judge(configuration: Configuration): Promise<Comparison | undefined>;
+}
+
+export interface TuneSettings {
+  readonly objective: Objective;
+  readonly start: Configuration;
+  readonly maxTrials: number;
+  /** Time on the clock of `performance.now` after which no trial begins. */
+  readonly deadlineMs: number;
+  /** Share of requests within the SLO that a change may not fall below, unless it was lower before. */
+  readonly minAttainment: number;
+  readonly maxMemoryBytes?: number | undefined;
+  readonly alternatives: Alternatives;
+  readonly numRounds: number;
+}
+
+export type Outcome = "kept" | "rolled back";
+
+export interface Trial {
+  readonly proposal: Proposal;
+  readonly finding: Finding;
+  readonly outcome: Outcome;
+  /** Why it was kept or not. */
+  readonly reason: string;
+  /** Objective with the change ÷ without, by paired rounds. */
+  readonly measured?: Estimate | undefined;
+  readonly quality?: Pick<Comparison, "verdict" | "overall" | "numMoreItems"> | undefined;
+  readonly configuration: Configuration;
+}
+
+export interface Tuning {
+  readonly start: Configuration;
+  readonly best: Configuration;
+  readonly trials: readonly Trial[];
+  /** The bottleneck before the first change and after the last. */
+  readonly first: Finding;
+  readonly last: Finding;
+  readonly evidence: Evidence;
+  /** Best ÷ start, measured in turns at the end; undefined where nothing was kept. */
+  readonly total?: Estimate | undefined;
+  /** Why the loop ended. */
+  readonly end: string;
+}
+
+export interface TuneEvents {
+  onFinding(finding: Finding, evidence: Evidence): void;
+  onTrial(proposal: Proposal, number: number): void;
+  onOutcome(trial: Trial, best: Configuration): void;
+}
+
+/** Trials of an interrupted tuning, which are not repeated. */
+export type Journal = readonly Trial[];
+
+/** Further rounds for a gain whose interval still contains 1. */
+const MORE_ROUNDS = 2;
+/** A gain below this is not looked at more closely. */
+const PROMISING = 1.015;
+const ATTAINMENT_SLACK = 0.01;
+/** Limits that the largest change lifts: if it gains nothing, the limit does not bind. */
+const LIMITS: readonly Bottleneck[] = ["seats", "kv memory", "threads"];
+
+/** Throws peer_failed where the first configuration cannot be measured. */
+export async function tune(
+  settings: TuneSettings,
+  bench: Bench,
+  events: TuneEvents,
+  journal: Journal,
+  signal: AbortSignal,
+): Promise<Tuning> {
+  let best = edited(settings.start, {});
+  const trials: Trial[] = [];
+  const tried = new Set<string>();
+  for (const trial of journal) {
+    trials.push(trial);
+    tried.add(keyOf(trial.configuration));
+    if (trial.outcome === "kept") best = trial.configuration;
+  }
+  let [present] = await bench.measure([best], settings.numRounds);
+  const { evidence } = present!;
+  if (evidence === undefined) {
+    throw new MillraceError("peer_failed", `expected the first configuration to be measured, got: ${present!.problem}`);
+  }
+  let latest = evidence;
+  /** Since the last change that was kept. */
+  const refuted = new Set<Bottleneck>();
+  const hypotheses = (): Finding[] =>
+    findingsOf(latest, settings.objective).filter(({ bottleneck }) => !refuted.has(bottleneck));
+  let findings = hypotheses();
+  const first = journal[0]?.finding ?? findings[0]!;
+  let end = "the budget of trials is spent";
+  while (!signal.aborted) {
+    events.onFinding(findings[0]!, latest);
+    const proposals = proposalsFor(findings, best, latest, settings.alternatives);
+    const proposal = proposals.find(({ edit }) => !tried.has(keyOf(edited(best, edit))));
+    if (proposal === undefined) {
+      end = "no further change is worth its trial";
+      break;
+    }
+    if (trials.length >= settings.maxTrials) break;
+    if (performance.now() >= settings.deadlineMs) {
+      end = "the budget of time is spent";
+      break;
+    }
+    events.onTrial(proposal, trials.length + 1);
+    const candidate = edited(best, proposal.edit);
+    tried.add(keyOf(candidate));
+    const finding = findings.find(({ bottleneck }) => bottleneck === proposal.bottleneck)!;
+    const result = await untilAborted(tryChange(best, candidate, proposal, settings, bench), signal);
+    if (result === undefined) break;
+    const trial: Trial = { proposal, finding, configuration: candidate, ...result.decision };
+    trials.push(trial);
+    if (trial.outcome === "kept") {
+      best = candidate;
+      present = result.candidate;
+      refuted.clear();
+    } else {
+      present = result.present ?? present;
+      if (trial.reason === NO_GAIN && LIMITS.includes(proposal.bottleneck)) refuted.add(proposal.bottleneck);
+    }
+    events.onOutcome(trial, best);
+    latest = present?.evidence ?? latest;
+    findings = hypotheses();
+  }
+  if (signal.aborted) end = "stopped";
+  const hasGain = keyOf(best) !== keyOf(settings.start);
+  const total = hasGain && !signal.aborted ? await untilAborted(totalGain(settings, best, bench), signal) : undefined;
+  return { start: settings.start, best, trials, first, last: findings[0]!, evidence: latest, total, end };
+}
+
+/** undefined once the signal is aborted, as a server that is stopped in its run gives no figures. */
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  try {
+    const result = await work;
+    return signal.aborted ? undefined : result;
+  } catch (thrown) {
+    if (signal.aborted) return undefined;
+    throw thrown;
+  }
+}
+
+/** Measured again: the gains of single trials are those of lucky rounds too. */
+async function totalGain(settings: TuneSettings, best: Configuration, bench: Bench): Promise<Estimate | undefined> {
+  const [after, before] = await bench.measure([best, settings.start], settings.numRounds + MORE_ROUNDS);
+  return pairedRatio(...inPairs(after!.values, before!.values));
+}
+
+const NO_GAIN = "no gain beyond the noise";
+
+interface Decision {
+  readonly outcome: Outcome;
+  readonly reason: string;
+  readonly measured?: Estimate | undefined;
+  readonly quality?: Trial["quality"];
+}
+
+interface Tried {
+  readonly decision: Decision;
+  readonly candidate?: Measured;
+  readonly present?: Measured;
+}
+
+async function tryChange(
+  best: Configuration,
+  candidate: Configuration,
+  { isLossy }: Proposal,
+  settings: TuneSettings,
+  bench: Bench,
+): Promise<Tried> {
+  const { numRounds } = settings;
+  let [present, changed] = (await bench.measure([best, candidate], numRounds)) as [Measured, Measured];
+  if (changed.evidence === undefined) {
+    return { decision: { outcome: "rolled back", reason: changed.problem ?? "it did not answer" }, present };
+  }
+  const ratioOf = (): Estimate | undefined => pairedRatio(...inPairs(changed.values, present.values));
+  let measured = ratioOf();
+  if (measured !== undefined && (measured.low ?? 0) <= 1 && (measured.high ?? 2) > 1 && measured.value > PROMISING) {
+    const more = (await bench.measure([best, candidate], numRounds + MORE_ROUNDS)) as [Measured, Measured];
+    [present, changed] = [joined(present, more[0]), joined(changed, more[1])];
+    measured = ratioOf();
+  }
+  const rolledBack = (reason: string): Tried => ({
+    decision: { outcome: "rolled back", reason, measured },
+    candidate: changed,
+    present,
+  });
+  if (measured?.low === undefined || measured.low <= 1) return rolledBack(NO_GAIN);
+  const { maxMemoryBytes = Number.POSITIVE_INFINITY } = settings;
+  if ((changed.peakMemoryBytes ?? 0) > maxMemoryBytes) return rolledBack("it needs more memory than allowed");
+  const floor = Math.min(settings.minAttainment, present.attainment ?? 0) - ATTAINMENT_SLACK;
+  if ((changed.attainment ?? 1) < floor) return rolledBack("fewer requests meet the objective's limits");
+  if (!isLossy) {
+    return { decision: { outcome: "kept", reason: "faster, same bits", measured }, candidate: changed, present };
+  }
+  const quality = await bench.judge(candidate);
+  if (quality === undefined) {
+    const reason = "faster, but it alters answers and there are no items to judge them by";
+    return { decision: { outcome: "rolled back", reason, measured }, candidate: changed, present };
+  }
+  const reasons = {
+    passes: "faster, and as good within the margin",
+    fails: "it damages the answers beyond the margin",
+    undecided: "whether the answers are as good is not known",
+  } as const;
+  const outcome = quality.verdict === "passes" ? "kept" : "rolled back";
+  return {
+    decision: { outcome, reason: reasons[quality.verdict], measured, quality },
+    candidate: changed,
+    present,
+  };
+}
+
+/** Rounds in which both were measured. */
+function inPairs(a: readonly number[], b: readonly number[]): [readonly number[], readonly number[]] {
+  const numPairs = Math.min(a.length, b.length);
+  return [a.slice(0, numPairs), b.slice(0, numPairs)];
+}
+
+const joined = (first: Measured, more: Measured): Measured => ({
+  ...more,
+  values: [...first.values, ...more.values],
+  evidence: more.evidence ?? first.evidence,
+});

@@ -1,0 +1,218 @@
+/**
+ * Changes of a configuration, each a hypothesis: the bottleneck that it answers, the gain that is predicted, and whether answers stay the same bits.
+ * The least effort comes first.
+ */
+import type { Bottleneck, Finding } from "./bottleneck.js";
+import { type Configuration, type Edit, edited, keyOf, numberOf } from "./configuration.js";
+import type { Evidence } from "./evidence.js";
+
+export interface Proposal {
+  /** @example "32 seats" */
+  readonly name: string;
+  readonly bottleneck: Bottleneck;
+  readonly edit: Edit;
+  /** Predicted objective ÷ the present one. */
+  readonly predicted: number;
+  /** 1: a flag whose effect is exact; 2: a flag that uses more of the machine; 3: a change that alters answers and so needs the quality gate. */
+  readonly effort: 1 | 2 | 3;
+  readonly isLossy: boolean;
+}
+
+type Draft = Omit<Proposal, "bottleneck" | "isLossy" | "effort"> & { readonly effort?: 1 | 2; readonly isLossy?: true };
+
+/** Further weights of the same model, by file. */
+export interface Alternatives {
+  readonly weights: readonly { readonly path: string; readonly bytesShare: number }[];
+  /** Free memory of the machine. */
+  readonly freeBytes: number;
+}
+
+/** The least gain that is worth a trial. */
+const WORTH = 1.01;
+const DEFAULT_BATCHED_TOKENS = 128;
+const TOKENS_PER_SEAT = 4;
+const MOST_BATCHED_TOKENS = 8192;
+const MIB = 2 ** 20;
+
+type Maker = (configuration: Configuration, evidence: Evidence, alternatives: Alternatives) => readonly Draft[];
+
+const MAKERS: Readonly<Record<Bottleneck, Maker>> = {
+  client: () => [],
+  "kv memory": kvProposals,
+  seats: seatProposals,
+  threads: threadProposals,
+  cache: cacheProposals,
+  drafts: draftProposals,
+  interference: interferenceProposals,
+  host: hostProposals,
+  prefill: prefillProposals,
+  bandwidth: bandwidthProposals,
+};
+
+/** Whether it differs from the present configuration and promises something. */
+const isWorth = (configuration: Configuration, { edit, predicted }: Draft): boolean =>
+  predicted >= WORTH && keyOf(edited(configuration, edit)) !== keyOf(configuration);
+
+/** For each finding in order, its changes by effort and then by predicted gain; each configuration once. */
+export function proposalsFor(
+  findings: readonly Finding[],
+  configuration: Configuration,
+  evidence: Evidence,
+  alternatives: Alternatives,
+): Proposal[] {
+  const seen = new Set<string>();
+  return findings.flatMap(({ bottleneck }) =>
+    MAKERS[bottleneck](configuration, evidence, alternatives)
+      .filter((draft) => isWorth(configuration, draft))
+      .map(({ isLossy, effort = 1, ...draft }): Proposal => {
+        const isSure = isLossy !== true;
+        return { ...draft, bottleneck, isLossy: !isSure, effort: isSure ? effort : 3 };
+      })
+      .sort((a, b) => a.effort - b.effort || b.predicted - a.predicted)
+      .filter(({ edit }) => {
+        const key = keyOf(edited(configuration, edit));
+        if (seen.has(key)) return false;
+        seen.add(key);
+        return true;
+      }),
+  );
+}
+
+/** More requests in the batch gain half of what they add, as rows share the weights that a step reads. */
+const moreRows = (from: number, to: number): number => 1 + 0.5 * (Math.min(to / from, 4) - 1);
+
+function kvProposals(configuration: Configuration, evidence: Evidence, { freeBytes }: Alternatives): Draft[] {
+  const { maxRunning = 1, seats, numClients = seats } = evidence;
+  const wanted = Math.min(seats, numClients);
+  const gain = moreRows(Math.max(1, maxRunning), Math.min(wanted, 2 * Math.max(1, maxRunning)));
+  const larger: Draft = {
+    name: "half of the free memory for KV",
+    edit: { "kv-cache-memory-bytes": String(MIB * Math.floor(freeBytes / 2 / MIB)) },
+    predicted: gain,
+    effort: 2,
+  };
+  return [
+    ...resets(configuration, "kv-cache-memory-bytes", 1.2 * gain),
+    ...(configuration["kv-cache-memory-bytes"] === undefined ? [larger] : []),
+    ...resets(configuration, "kv-layout", gain),
+    ...cacheProposals(configuration, evidence),
+    { name: "int8 KV", edit: { "kv-cache-dtype": "int8" }, predicted: gain, isLossy: true },
+  ];
+}
+
+function seatProposals(configuration: Configuration, { seats, numClients = 4 * seats }: Evidence): Draft[] {
+  const counts = [Math.min(4 * seats, numClients), Math.min(2 * seats, numClients)].filter((count) => count > seats);
+  return [
+    ...resets(configuration, "batching", 2),
+    ...counts.map((count) => ({
+      name: `${count} seats`,
+      edit: { "max-num-seqs": String(count) },
+      predicted: moreRows(seats, count),
+    })),
+  ];
+}
+
+function threadProposals(configuration: Configuration, { threads, cores }: Evidence): Draft[] {
+  return resets(configuration, "threads", 0.9 * (cores / threads));
+}
+
+function cacheProposals(
+  configuration: Configuration,
+  { repeatedShare, cacheHitShare = 0, prefillShare = 0.5 }: Evidence,
+): Draft[] {
+  const saved = Math.max(0, repeatedShare - cacheHitShare) * prefillShare;
+  const predicted = 1 / (1 - Math.min(0.8, saved));
+  return [...resets(configuration, "no-enable-prefix-caching", predicted)];
+}
+
+const NO_DRAFTS = '{"method":"none"}';
+
+function draftProposals(configuration: Configuration): Draft[] {
+  const drafts = configuration["speculative-config"];
+  return [
+    { name: "no drafts", edit: { "speculative-config": NO_DRAFTS }, predicted: 1.1 },
+    ...(drafts === undefined
+      ? []
+      : [{ name: "the default drafts", edit: { "speculative-config": undefined }, predicted: 1.1 }]),
+  ];
+}
+
+function interferenceProposals(configuration: Configuration, evidence: Evidence): Draft[] {
+  const tokens = batchedTokens(configuration, evidence);
+  return [
+    { name: "steps limited to 1.6 times decoding", edit: { "max-step-ms": "auto" }, predicted: 1.3 },
+    {
+      name: `steps of ${tokens / 2} tokens`,
+      edit: { "max-num-batched-tokens": String(Math.max(evidence.seats, Math.floor(tokens / 2))) },
+      predicted: 1.15,
+    },
+    ...resets(configuration, "no-enable-chunked-prefill", 1.3),
+  ];
+}
+
+function hostProposals(configuration: Configuration, evidence: Evidence): Draft[] {
+  return [...prefillProposals(configuration, evidence), ...draftProposals(configuration)];
+}
+
+function batchedTokens(configuration: Configuration, { seats }: Evidence): number {
+  return numberOf(configuration, "max-num-batched-tokens") ?? Math.max(DEFAULT_BATCHED_TOKENS, TOKENS_PER_SEAT * seats);
+}
+
+function prefillProposals(configuration: Configuration, evidence: Evidence): Draft[] {
+  const tokens = batchedTokens(configuration, evidence);
+  const sizes = [8 * tokens, 2 * tokens].filter((size) => size <= MOST_BATCHED_TOKENS);
+  return [
+    ...sizes.map((size) => ({
+      name: `steps of ${size} tokens`,
+      edit: { "max-num-batched-tokens": String(size) },
+      predicted: tokens < DEFAULT_BATCHED_TOKENS ? 1.5 : 1.05,
+    })),
+    ...resets(configuration, "max-step-ms", 1.2),
+    ...resets(configuration, "activation-dtype", 1.5),
+    { name: "8-bit activations", edit: { "activation-dtype": "int8" }, predicted: 1.1, isLossy: true },
+  ];
+}
+
+function bandwidthProposals(configuration: Configuration, evidence: Evidence, { weights }: Alternatives): Draft[] {
+  const rows = evidence.maxRunning ?? 1;
+  return [
+    ...draftChoices(configuration, rows),
+    ...resets(configuration, "block-size", 1.03),
+    ...resets(configuration, "no-share-kv-reads", 1.05),
+    ...resets(configuration, "activation-dtype", 1.5),
+    ...weights.map(
+      ({ path, bytesShare }): Draft => ({
+        name: `weights of ${path.replace(/.*\//, "")}`,
+        edit: { model: path },
+        predicted: rows <= 8 ? 1 / (0.2 + 0.8 * bytesShare) : 1 / (0.5 + 0.5 * bytesShare),
+        isLossy: true,
+      }),
+    ),
+  ];
+}
+
+/** Drafts from the text itself cost no memory; they pay while a step's rows are few. */
+function draftChoices(configuration: Configuration, rows: number): Draft[] {
+  if (rows > 16) return [];
+  const predicted = rows <= 2 ? 1.3 : 1.1;
+  const drafts = (method: string, depth: number, gain: number): Draft => ({
+    name: `${method} drafts of ${depth}`,
+    edit: { "speculative-config": JSON.stringify({ method, num_speculative_tokens: depth }) },
+    predicted: gain,
+  });
+  const present = configuration["speculative-config"];
+  return [
+    ...(present === undefined
+      ? []
+      : [{ name: "the default drafts", edit: { "speculative-config": undefined }, predicted }]),
+    drafts("suffix", 8, predicted - 0.02),
+    drafts("ngram", 4, predicted - 0.04),
+    { name: "no drafts", edit: { "speculative-config": NO_DRAFTS }, predicted: 1.02 },
+  ];
+}
+
+/** Removing a flag of the user's returns to the server's default. */
+function resets(configuration: Configuration, flag: string, predicted: number): Draft[] {
+  if (configuration[flag] === undefined) return [];
+  return [{ name: `without --${flag}`, edit: { [flag]: undefined }, predicted }];
+}

@@ -1,0 +1,138 @@
+/** A tuning as rows of text, Markdown, one HTML page with a waterfall, and the configuration of the fleet. */
+import { stringify } from "yaml";
+import type { Estimate } from "../../bench/measure/intervals.js";
+import { htmlDocument } from "../../bench/report/html-style.js";
+import { escapeXml, lineFrom, logScale, logTicks, round, textAt } from "../../bench/report/svg.js";
+import type { Objective } from "./bottleneck.js";
+import { type Configuration, flagWords } from "./configuration.js";
+import type { Trial, Tuning } from "./loop.js";
+
+/** About the tuning, for its reports. */
+export interface About {
+  readonly model: string;
+  readonly load: string;
+  readonly objective: Objective;
+  readonly machine: string;
+  readonly numRounds: number;
+}
+
+export const HEADERS = ["change", "because of", "predicted", "measured (95 % interval)", "answers", "outcome"] as const;
+
+export const trialRows = (trials: readonly Trial[]): string[][] => trials.map(trialRow);
+
+/** @example trialRow(trial) // ["32 seats", "seats", "1.50 ×", "1.62 × (1.55 to 1.70)", "same bits", "kept: faster, same bits"] */
+export const trialRow = ({ proposal, measured, quality, outcome, reason }: Trial): string[] => [
+  proposal.name,
+  proposal.bottleneck,
+  times(proposal.predicted),
+  measured === undefined ? "–" : ratioText(measured),
+  quality === undefined ? (proposal.isLossy ? "not judged" : "same bits") : qualityText(quality),
+  `${outcome}: ${reason}`,
+];
+
+const times = (ratio: number): string => `${ratio.toFixed(2)} ×`;
+
+export const ratioText = ({ value, low, high }: Estimate): string =>
+  low === undefined || high === undefined ? times(value) : `${times(value)} (${low.toFixed(2)} to ${high.toFixed(2)})`;
+
+/** @example "drop of 0.4 points (−0.6 to 1.4) over 900 items" */
+function qualityText({ overall: { drop, interval, numItems } }: NonNullable<Trial["quality"]>): string {
+  const [value, low, high] = [drop, ...interval].map((share) => (100 * share).toFixed(1));
+  return `drop of ${value} points (${low} to ${high}) over ${numItems} items`;
+}
+
+/** @example summaryLines(tuning) // ["throughput 2.41 × (2.30 to 2.52), measured again", …] */
+export function summaryLines({ trials, first, last, total, end }: Tuning, { objective }: About): string[] {
+  const numKept = trials.filter(({ outcome }) => outcome === "kept").length;
+  return [
+    `${objective} ${total === undefined ? "as before" : `${ratioText(total)} that of the first configuration, both measured again`}`,
+    `${trials.length} changes tried, ${numKept} kept; ${end}`,
+    `bottleneck at first: ${first.bottleneck} (${first.because})`,
+    `bottleneck now: ${last.bottleneck} (${last.because})`,
+  ];
+}
+
+export function markdownOf(tuning: Tuning, about: About, command: string): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  const table = [line(HEADERS), line(HEADERS.map(() => "---")), ...trialRows(tuning.trials).map(line)];
+  return `${[
+    `# ${titleOf(about)}`,
+    summaryLines(tuning, about)
+      .map((text) => `- ${text}`)
+      .join("\n"),
+    factsOf(about).join("; "),
+    ...(tuning.trials.length === 0 ? [] : [table.join("\n")]),
+    `\`\`\`sh\n${command}\n\`\`\``,
+  ].join("\n\n")}\n`;
+}
+
+const titleOf = ({ model, load, objective }: About): string => `Tuning ${model} for ${objective}: ${load}`;
+
+const factsOf = ({ machine, numRounds }: About): string[] => [
+  machine,
+  `${numRounds} or more rounds of each pair, in turns, each server started for each run`,
+];
+
+export function htmlOf(tuning: Tuning, about: About, command: string): string {
+  const { trials, total, last } = tuning;
+  const kept = trials.filter(({ outcome }) => outcome === "kept");
+  const card = (label: string, value: string, note: string): string =>
+    `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
+  const cells = (row: readonly string[], tag: string): string =>
+    `<tr>${row.map((cell) => `<${tag} class="prose">${escapeXml(cell)}</${tag}>`).join("")}</tr>`;
+  const table = `<div class="scroll"><table><thead>${cells(HEADERS, "th")}</thead><tbody>${trialRows(trials)
+    .map((row) => cells(row, "td"))
+    .join("")}</tbody></table></div>`;
+  const figure = `<figure><figcaption><b>Waterfall</b><small>${escapeXml(about.objective)}, × the first configuration</small></figcaption>${waterfall(kept, total)}</figure>`;
+  return htmlDocument(titleOf(about), [
+    `<header><p class="brand">millrace tune</p><h1>${escapeXml(titleOf(about))}</h1><p class="note">${escapeXml(factsOf(about).join("; "))}</p></header>`,
+    `<div class="cards">${[
+      card(about.objective, total === undefined ? "as before" : times(total.value), "best ÷ first, measured again"),
+      card("changes tried", String(trials.length), `${kept.length} kept`),
+      card("bottleneck now", last.bottleneck, last.because),
+    ].join("")}</div>`,
+    ...(kept.length === 0 ? [] : [`<section><div class="charts">${figure}</div></section>`]),
+    ...(trials.length === 0 ? [] : [`<section><h2>Hypotheses</h2>${table}</section>`]),
+    `<section><h2>Start</h2><div class="scroll"><table><tbody><tr><td class="prose"><code>${escapeXml(command)}</code></td></tr></tbody></table></div></section>`,
+  ]);
+}
+
+const CHART = { width: 460, left: 190, right: 430, row: 30, top: 8 };
+
+/** Each kept change from the product of the earlier gains to its own; the last row is measured from end to end. */
+function waterfall(kept: readonly Trial[], total: Estimate | undefined): string {
+  let product = 1;
+  const steps = kept.map(({ proposal, measured }) => {
+    const from = product;
+    product *= measured?.value ?? 1;
+    return { label: proposal.name, from, to: product };
+  });
+  const rows = [...steps, ...(total === undefined ? [] : [{ label: "measured together", from: 1, to: total.value }])];
+  const ends = rows.flatMap(({ from, to }) => [from, to]);
+  const span = { from: 0.95 * Math.min(1, ...ends), to: 1.15 * Math.max(1.25, ...ends) };
+  const x = logScale(span, { from: CHART.left, to: CHART.right });
+  const bottom = CHART.top + rows.length * CHART.row;
+  const parts = [
+    ...logTicks(span).map(
+      (tick) =>
+        lineFrom(x(tick), CHART.top, x(tick), bottom, 'class="grid"') +
+        textAt(x(tick), bottom + 16, String(round(10 * tick) / 10), 'class="tick" text-anchor="middle"'),
+    ),
+    ...rows.map(({ label, from, to }, index) => {
+      const y = CHART.top + (index + 0.5) * CHART.row;
+      const [left, right] = [x(Math.min(from, to)), x(Math.max(from, to))];
+      const bar = `<rect x="${round(left)}" y="${round(y - 8)}" width="${round(Math.max(1, right - left))}" height="16" rx="3" fill="var(--color)"/>`;
+      const name = textAt(CHART.left - 10, y + 4, label, 'class="row" text-anchor="end"');
+      const value = textAt(right + 6, y + 4, times(to), 'class="tick"');
+      return `<g class="c${index === steps.length ? 1 : 0}">${bar}</g>${name}${value}`;
+    }),
+  ];
+  return `<svg viewBox="0 0 ${CHART.width} ${bottom + 24}" role="img" aria-label="Waterfall">${parts.join("")}</svg>`;
+}
+
+/** The model's entry in the fleet's YAML. */
+export function fleetYaml(name: string, model: string, configuration: Configuration): string {
+  const { model: path = model, ...flags } = configuration;
+  return stringify({ models: [{ name, model: path, args: flagWords(flags) }] });
+}

@@ -1,0 +1,191 @@
+/** Measures and judges configurations of this server on this machine: each is started for each of its runs. */
+
+import { throughputOf } from "../../bench/measure/run-metrics.js";
+import type { BenchRun } from "../../bench/results/schema.js";
+import { runBench } from "../../bench/run/bench.js";
+import { type Launch, launchServer } from "../../bench/run/launch.js";
+import type { Planned } from "../../bench/run/plan.js";
+import { millraceServer } from "../../bench/run/servers.js";
+import type { ServerUnderTest } from "../../bench/run/target.js";
+import type { Cell } from "../../bench/workload/scenarios.js";
+import { MillraceError } from "../../core/errors.js";
+import type { StartStage } from "../../core/stages.js";
+import { type Comparison, compare } from "../../quality/compare.js";
+import type { TaskResult } from "../../quality/run-task.js";
+import type { EvalTask } from "../../quality/tasks.js";
+import { type AnswerSettings, openServerTarget } from "../eval-target.js";
+import { evaluate } from "../evaluate.js";
+import type { Objective } from "./bottleneck.js";
+import { type Configuration, flagWords } from "./configuration.js";
+import { evidenceOf } from "./evidence.js";
+import type { Bench, Measured } from "./loop.js";
+
+export interface ServerBenchSettings {
+  readonly modelPath: string;
+  /** The first configuration, whose answers are the reference. */
+  readonly start: Configuration;
+  /** With one cell. */
+  readonly planned: Planned;
+  readonly objective: Objective;
+  /** Of a server whose configuration has no threads. */
+  readonly numThreads: number;
+  readonly timeoutMs: number;
+  readonly numWorkers: number;
+  readonly isPolling: boolean;
+  /** Empty: nothing is judged. */
+  readonly tasks: readonly EvalTask[];
+  readonly maxDrop: number;
+  readonly evaluation: AnswerSettings;
+}
+
+/** The configuration's own weights, which are no flag of the tuned server. */
+const MODEL = "model";
+
+export class ServerBench implements Bench {
+  /** Each measurement gets prompts of its own. */
+  #numMeasured = 0;
+  #reference: readonly TaskResult[] | undefined;
+
+  constructor(
+    private readonly settings: ServerBenchSettings,
+    private readonly startStage: StartStage,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  /** Throws peer_failed where the only configuration does not start or answer. */
+  async measure(configurations: readonly Configuration[], numRounds: number): Promise<readonly Measured[]> {
+    const { planned, numWorkers, isPolling, numThreads } = this.settings;
+    const plan = { ...planned.plan, rounds: numRounds, seed: planned.plan.seed + this.#numMeasured++ };
+    const targets = configurations.map((configuration, index) => this.#target(configuration, index));
+    const stage = this.startStage(configurations.length === 1 ? "baseline" : "in turns");
+    const job = { targets, planned: { cells: planned.cells, plan }, numWorkers, isPolling, numThreads };
+    const report = await runBench(
+      { ...job, restarts: "run", signal: this.signal },
+      {
+        onOpening: () => {},
+        onTargets: () => {},
+        onRunStart: () => {},
+        onProgress: ({ numBefore, numRuns }, { numDone }) =>
+          stage.update(`run ${numBefore + 1} of ${numRuns}: ${numDone} requests`),
+        onRun: () => {},
+        onReport: () => {},
+      },
+    );
+    const runs = targets.map(({ name }) => (report?.runs ?? []).filter(({ target }) => target === name));
+    stage.done(`${numRounds} rounds of ${planned.cells[0]!.name}`);
+    return configurations.map((configuration, index) => this.#measured(configuration, runs[index]!, runs));
+  }
+
+  async judge(configuration: Configuration): Promise<Comparison | undefined> {
+    const { tasks, start, maxDrop } = this.settings;
+    if (tasks.length === 0) return undefined;
+    this.#reference ??= await this.#answers(start);
+    return compare(this.#reference, await this.#answers(configuration), maxDrop);
+  }
+
+  #launch(configuration: Configuration, name: string): Launch {
+    const { modelPath, numThreads } = this.settings;
+    const { [MODEL]: path = modelPath, ...flags } = configuration;
+    return millraceServer(name, { path, numThreads }, flagWords(flags));
+  }
+
+  #target(configuration: Configuration, index: number): ServerUnderTest {
+    const name = NAMES[index]!;
+    return {
+      name,
+      launch: this.#launch(configuration, name),
+      timeoutMs: this.settings.timeoutMs,
+      // A changed server that does not start is a result.
+      ...(index === 0 ? {} : { factsOf: NAMES[0] }),
+    };
+  }
+
+  /** @param all the runs of every configuration, so that rounds count for all or for none */
+  #measured(configuration: Configuration, runs: readonly BenchRun[], all: readonly (readonly BenchRun[])[]): Measured {
+    const { planned, objective, numThreads } = this.settings;
+    const rounds = runs.map(({ round }) => round).filter((round) => all.every((each) => counts(each, round)));
+    const counted = runs.filter(({ round }) => rounds.includes(round)).sort((a, b) => a.round - b.round);
+    const problem = problemOf(runs, counted);
+    if (problem !== undefined) {
+      return { values: [], attainment: undefined, peakMemoryBytes: undefined, evidence: undefined, problem };
+    }
+    const [cell] = planned.cells as [Cell];
+    const numClients = cell.load.kind === "closed" ? cell.load.concurrency : undefined;
+    const shares = counted.flatMap(({ metrics }) => metrics.slo?.attainment ?? []);
+    const peaks = counted.flatMap(({ process }) => process?.peakMemoryBytes ?? []);
+    const surroundings = { configuration, workload: cell.workload, numClients, cores: numThreads };
+    return {
+      values: counted.map((run) => objectiveOf(run, objective)),
+      attainment: shares.length === 0 ? undefined : shares.reduce((sum, share) => sum + share, 0) / shares.length,
+      peakMemoryBytes: peaks.length === 0 ? undefined : Math.max(...peaks),
+      evidence: evidenceOf(counted, surroundings),
+    };
+  }
+
+  async #answers(configuration: Configuration): Promise<readonly TaskResult[]> {
+    const { tasks, evaluation } = this.settings;
+    const server = await launchServer(this.#launch(configuration, "millrace"), undefined, this.signal);
+    try {
+      const target = await openServerTarget(server, evaluation, this.signal);
+      try {
+        return await evaluate(target, tasks, this.startStage);
+      } finally {
+        await target.close();
+      }
+    } finally {
+      await server.stop();
+    }
+  }
+}
+
+/** Of the present configuration and of its change. */
+const NAMES = ["present", "changed"] as const;
+
+const counts = (runs: readonly BenchRun[], round: number): boolean =>
+  runs.some((run) => run.round === round && run.voidReasons.length === 0);
+
+/** Why nothing can be said about the configuration; undefined where all is well. */
+function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): string | undefined {
+  const failure = counted.flatMap(({ metrics }) => metrics.failures)[0];
+  if (failure !== undefined) return `requests failed: ${failure.example}`;
+  if (counted.length > 0) return undefined;
+  return runs.flatMap(({ voidReasons }) => voidReasons)[0] ?? "no run of it and of its partner counts in one round";
+}
+
+/** Larger is better: latencies are inverted. */
+function objectiveOf({ metrics }: BenchRun, objective: Objective): number {
+  const perS = (ms: number | undefined): number => 1000 / (ms ?? Number.POSITIVE_INFINITY);
+  switch (objective) {
+    case "throughput":
+      return throughputOf(metrics);
+    case "goodput":
+      // Ratios need a positive number.
+      return Math.max(metrics.slo?.goodRequestsPerS ?? 0, 1e-3);
+    case "ttft":
+      return perS(metrics.ttftMs?.mean);
+    case "tpot":
+      return perS(metrics.tpotMs?.mean);
+    case "e2e":
+      return perS(metrics.e2eMs?.mean);
+  }
+}
+
+/** Throws invalid_option for a plan of several loads, and for goodput without limits. */
+export function assertTunable({ cells, plan }: Planned, objective: Objective): void {
+  if (cells.length > 1) {
+    const names = cells.map(({ name }) => name).join("; ");
+    throw new MillraceError("invalid_option", `expected one workload under one load, got ${cells.length}: ${names}`, {
+      hint: "give one: --concurrency 8, or --rate 2",
+    });
+  }
+  if (objective !== "goodput" || plan.slo !== undefined) return;
+  throw new MillraceError("invalid_option", "expected --slo with --objective goodput, got none", {
+    hint: "give the limits of a good answer: --slo ttft=200,tpot=50",
+  });
+}
+
+/** The command that starts a server as configured. @param model as the user named it; undefined: the bundled one */
+export function serveWords(configuration: Configuration, model: string | undefined): string[] {
+  const { [MODEL]: path = model, ...flags } = configuration;
+  return ["millrace", ...(path === undefined ? [] : ["--model", path]), ...flagWords(flags)];
+}
