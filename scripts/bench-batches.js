@@ -4,7 +4,7 @@
  *
  *   node scripts/bench-batches.js [--url http://127.0.0.1:8000] [--model mill-base] [--load 0.3] [--pairs 4] [--seconds 30] [--tokens 48] [--json FILE]
  *
- * Load is the share of time in which the model has an interactive request, if each ran alone: arrivals are Poisson, at load / (time of a request alone).
+ * Load is the share of time in which the model has an interactive request without a batch: arrivals are Poisson, at a rate that two windows beforehand find.
  * Idle capacity is the batch's tokens a second without any other request, times the share of time without an interactive request (measured without a batch).
  */
 import { writeFileSync } from "node:fs";
@@ -185,8 +185,13 @@ const requestMs = quantile(
   alone.map(({ startMs, endMs }) => endMs - startMs),
   0.5,
 );
-const rate = load / requestMs;
-await interactive(rate, 99);
+let rate = load / requestMs;
+for (let i = 0; i < 2; i++) {
+  // Requests that arrive apart take another time than those that follow each other: the rate follows the time that they took.
+  const requests = await interactive(rate, 99);
+  const meanMs = requests.reduce((sum, { startMs, endMs }) => sum + endMs - startMs, 0) / requests.length;
+  rate = -Math.log(1 - load) / meanMs;
+}
 await besideBatch(() => interactive(rate, 99));
 const { tokensPerS: batchAlone } = await besideBatch(() => wait(windowMs));
 const [without, beside, tokensBeside, shares] = [[], [], [], []];

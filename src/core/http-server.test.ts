@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerResponse } 
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { until } from "../../test/helpers/fake-server.js";
-import { answerBadRequest, endSilentConnections, listen } from "./http-server.js";
+import { answerBadRequest, assertFreePort, endSilentConnections, listen } from "./http-server.js";
 
 const NEVER_MS = 1_000_000;
 let server: Server;
@@ -79,4 +79,15 @@ test("what is no request is refused, after the answers to those before it", asyn
     text += chunk.toString();
   });
   await until(() => text.includes("invalid_request"), "the refusal");
+});
+
+test("a port that is taken is told before anything is loaded, and a free one stays free", async () => {
+  const server = createServer();
+  const { port } = await listen(server, "127.0.0.1", 0);
+  await expect(assertFreePort("127.0.0.1", port)).rejects.toMatchObject({ code: "invalid_option" });
+  await new Promise((resolve) => server.close(resolve));
+  await assertFreePort("127.0.0.1", port);
+  const again = createServer();
+  expect((await listen(again, "127.0.0.1", port)).port).toBe(port);
+  await new Promise((resolve) => again.close(resolve));
 });

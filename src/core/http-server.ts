@@ -1,6 +1,6 @@
 /** What every HTTP server of ours does alike: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { errorBody } from "./error-body.js";
 import { MillraceError } from "./errors.js";
@@ -166,6 +166,16 @@ export function listen(server: Server, host: string, port: number): Promise<Addr
       resolve(server.address() as AddressInfo);
     });
   });
+}
+
+/**
+ * Rejects as `listen` does where nobody can listen there now: a command that takes minutes to load a model says so before. A port of 0 is always free.
+ */
+export async function assertFreePort(host: string, port: number): Promise<void> {
+  if (port === 0) return;
+  const server = createServer();
+  await listen(server, host, port);
+  await new Promise((resolve) => server.close(resolve));
 }
 
 /** As it stands in a URL. */
