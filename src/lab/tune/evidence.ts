@@ -40,7 +40,7 @@ export interface Evidence {
 /** The server's default. */
 const DEFAULT_SEATS = 64;
 
-export interface Surroundings {
+interface Surroundings {
   readonly configuration: Configuration;
   readonly workload: Workload;
   readonly numClients: number | undefined;
@@ -91,7 +91,7 @@ const meanOf = (length: number | { readonly min: number; readonly max: number })
   typeof length === "number" ? length : (length.min + length.max) / 2;
 
 /** @param numRequests of one run */
-export function repeatedShareOf(workload: Workload, numRequests: number): number {
+function repeatedShareOf(workload: Workload, numRequests: number): number {
   switch (workload.kind) {
     case "random":
       return (workload.sharedTokens / meanOf(workload.promptTokens)) * (1 - 1 / Math.max(1, numRequests));

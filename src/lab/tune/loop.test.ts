@@ -58,7 +58,7 @@ class SimulatedBench implements Bench {
         const draw = random();
         const flips = isAfter && (isRight ? draw < 0.02 + lost / 0.75 : draw < 0.06);
         const exact = flips ? !isRight : isRight;
-        return { ...ITEM, prompt: [{ role: "user", content: String(index) }], exact, score: Number(exact) };
+        return { ...ITEM, prompt: [{ role: "user" as const, content: String(index) }], exact, score: Number(exact) };
       });
     const resultFor = (isAfter: boolean) => [resultOf("task", items(isAfter, this.#random), 1)];
     return compare(resultFor(false), resultFor(true), 0.02);
