@@ -106,7 +106,13 @@ export async function tune(
   let [present] = await bench.measure([best], settings.numRounds);
   const { evidence } = present!;
   if (evidence === undefined) {
-    throw new MillraceError("peer_failed", `expected the first configuration to be measured, got: ${present!.problem}`);
+    throw new MillraceError(
+      "peer_failed",
+      `expected the first configuration to be measured, got: ${present!.problem}`,
+      {
+        hint: "leave the load generator a core: fewer --threads, fewer clients, a quiet machine, or --poll",
+      },
+    );
   }
   let latest = evidence;
   /** Since the last change that was kept. */

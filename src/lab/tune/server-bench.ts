@@ -52,8 +52,26 @@ export class ServerBench implements Bench {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Throws peer_failed where the only configuration does not start or answer. */
+  /**
+   * A round in which the machine disturbed a run counts for no configuration, and is run again, a few times.
+   * Throws peer_failed where the only configuration does not start or answer.
+   */
   async measure(configurations: readonly Configuration[], numRounds: number): Promise<readonly Measured[]> {
+    const all: BenchRun[][] = configurations.map(() => []);
+    let numMissing = numRounds;
+    for (let tries = 0; tries < MAX_TRIES && numMissing > 0 && !this.signal.aborted; tries++) {
+      const firstRound = tries * numRounds;
+      const more = await this.#rounds(configurations, numMissing);
+      for (const [index, runs] of more.entries()) {
+        all[index]!.push(...runs.map((run) => ({ ...run, round: firstRound + run.round })));
+      }
+      if (all.some((runs) => failureOf(runs) !== undefined || runs.length === 0)) break;
+      numMissing = numRounds - countedRounds(all).length;
+    }
+    return configurations.map((configuration, index) => this.#measured(configuration, all[index]!, countedRounds(all)));
+  }
+
+  async #rounds(configurations: readonly Configuration[], numRounds: number): Promise<readonly BenchRun[][]> {
     const { planned, numWorkers, isPolling, numThreads } = this.settings;
     const plan = { ...planned.plan, rounds: numRounds, seed: planned.plan.seed + this.#numMeasured++ };
     const targets = configurations.map((configuration, index) => this.#target(configuration, index));
@@ -71,9 +89,8 @@ export class ServerBench implements Bench {
         onReport: () => {},
       },
     );
-    const runs = targets.map(({ name }) => (report?.runs ?? []).filter(({ target }) => target === name));
     stage.done(`${numRounds} rounds of ${planned.cells[0]!.name}`);
-    return configurations.map((configuration, index) => this.#measured(configuration, runs[index]!, runs));
+    return targets.map(({ name }) => (report?.runs ?? []).filter(({ target }) => target === name));
   }
 
   async judge(configuration: Configuration): Promise<Comparison | undefined> {
@@ -100,10 +117,9 @@ export class ServerBench implements Bench {
     };
   }
 
-  /** @param all the runs of every configuration, so that rounds count for all or for none */
-  #measured(configuration: Configuration, runs: readonly BenchRun[], all: readonly (readonly BenchRun[])[]): Measured {
+  /** @param rounds that count for every configuration */
+  #measured(configuration: Configuration, runs: readonly BenchRun[], rounds: readonly number[]): Measured {
     const { planned, objective, numThreads } = this.settings;
-    const rounds = runs.map(({ round }) => round).filter((round) => all.every((each) => counts(each, round)));
     const counted = runs.filter(({ round }) => rounds.includes(round)).sort((a, b) => a.round - b.round);
     const problem = problemOf(runs, counted);
     if (problem !== undefined) {
@@ -141,13 +157,23 @@ export class ServerBench implements Bench {
 /** Of the present configuration and of its change. */
 const NAMES = ["present", "changed"] as const;
 
+/** Of a measurement, for rounds that the machine disturbed. */
+const MAX_TRIES = 3;
+
 const counts = (runs: readonly BenchRun[], round: number): boolean =>
   runs.some((run) => run.round === round && run.voidReasons.length === 0);
 
+/** Rounds count for all configurations or for none. */
+const countedRounds = (all: readonly (readonly BenchRun[])[]): readonly number[] =>
+  all[0]!.map(({ round }) => round).filter((round) => all.every((runs) => counts(runs, round)));
+
+const failureOf = (runs: readonly BenchRun[]): string | undefined =>
+  runs.flatMap(({ metrics }) => metrics.failures)[0]?.example;
+
 /** Why nothing can be said about the configuration; undefined where all is well. */
 function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): string | undefined {
-  const failure = counted.flatMap(({ metrics }) => metrics.failures)[0];
-  if (failure !== undefined) return `requests failed: ${failure.example}`;
+  const failure = failureOf(runs);
+  if (failure !== undefined) return `requests failed: ${failure}`;
   if (counted.length > 0) return undefined;
   return runs.flatMap(({ voidReasons }) => voidReasons)[0] ?? "no run of it and of its partner counts in one round";
 }
