@@ -2,7 +2,7 @@
  * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the recorder, the reference
  * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
  * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types,
- * expert-ops.ts and row-ops.ts, so that the script can load it alone.
+ * expert-ops.ts, row-ops.ts and weight-ops.ts, so that the script can load it alone.
  *
  * size: one table, most of whose statements are the lines of its operands.
  *
@@ -11,6 +11,7 @@
 import { EXPERT_OPS } from "./expert-ops.js";
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
 import { ROW_OPS } from "./row-ops.js";
+import { WEIGHT_OPS } from "./weight-ops.js";
 
 /** Attention always splits the KV range into parts of this many entries (exactness rule E3). */
 export const ATTENTION_PART = 256;
@@ -31,13 +32,31 @@ export const CODES = {
    * per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
    */
   ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32", "bf16"],
+  /** GGML's types that `encodeRows` writes. */
+  BlockType: [
+    "Q8_0",
+    "Q4_0",
+    "Q4_1",
+    "Q5_0",
+    "Q5_1",
+    "Q2_K",
+    "Q3_K",
+    "Q4_K",
+    "Q5_K",
+    "Q6_K",
+    "IQ4_NL",
+    "IQ4_XS",
+    "MXFP4",
+  ],
 } as const;
 
 export type Scoring = (typeof CODES.Scoring)[number];
 export type KvType = (typeof CODES.KvType)[number];
 export type Activation = (typeof CODES.Activation)[number];
 export type ActivationFormat = (typeof CODES.ActivationFormat)[number];
+export type BlockType = (typeof CODES.BlockType)[number];
 export const KV_TYPES: readonly KvType[] = CODES.KvType;
+export const BLOCK_TYPES: readonly BlockType[] = CODES.BlockType;
 export const ACTIVATION_FORMATS: readonly ActivationFormat[] = CODES.ActivationFormat;
 
 /** Column of each parameter in a row of sampler parameters (f64). */
@@ -367,6 +386,7 @@ export const OPS = {
     },
   },
   ...EXPERT_OPS,
+  ...WEIGHT_OPS,
 } as const satisfies Readonly<Record<string, OpSpec>>;
 
 export type OpName = keyof typeof OPS;

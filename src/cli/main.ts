@@ -20,6 +20,7 @@ import { inspectCommand } from "./commands/inspect.js";
 import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
 import { planCommand } from "./commands/plan.js";
 import { psCommand } from "./commands/ps.js";
+import { quantizeCommand } from "./commands/quantize.js";
 import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
 import { spendCommand } from "./commands/spend.js";
@@ -48,6 +49,7 @@ export function createProgram(words: readonly string[]): Command {
     psCommand(),
     inspectCommand(),
     convertCommand(),
+    quantizeCommand(),
     doctorCommand(),
     batchCommand(),
     benchCommand(),

@@ -30,6 +30,7 @@ import { convertModel, writeCopy } from "./convert.js";
 import { tokenizerMetadata } from "./gguf/tokenizer.js";
 import type { CopyNote } from "./gguf/write-file.js";
 import { tokenizerFiles } from "./hf/tokenizer.js";
+import { plainStorage } from "./weights/tensors.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-convert-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -381,7 +382,7 @@ test("a window that llama.cpp leaves out is noted", () => {
     writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, sliding_window: window }));
     const source = { path: folder, model: openModel(folder), text: undefined };
     const progress = { onWritten: () => {}, onNote: (note: CopyNote) => void notes.push(note) };
-    for (const _ of writeCopy(file, true, source, "F32", progress));
+    for (const _ of writeCopy(file, true, source, plainStorage("F32"), progress));
     return notes;
   };
   for (const name of ["phi3", "mistral"]) {

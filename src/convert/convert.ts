@@ -12,7 +12,7 @@ import { loadTextSide, type TextSide } from "../text/text-side.js";
 import { PROBE } from "../text/tokenizer/probes.js";
 import { type CopyNote, writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
-import { type CopySource, plainTypeOf } from "./weights/tensors.js";
+import { type CopySource, plainStorage, plainTypeOf, type Storage } from "./weights/tensors.js";
 
 /** Time after which signals are heard, between two pieces. */
 const WORK_MS = 50;
@@ -24,14 +24,15 @@ export interface ConvertOptions {
   readonly model: string;
   /** A path that ends in `.gguf`, or a folder that is empty or missing. */
   readonly out: string;
-  /** Type of the matrices; undefined: the one that loses the least (`plainTypeOf`). */
-  readonly type: PlainType | undefined;
+  /** Type of the matrices, or how a file stores them; undefined: the type that loses the least (`plainTypeOf`). */
+  readonly type: PlainType | ((model: OpenModel) => Storage) | undefined;
 }
 
 export interface Converted {
   readonly path: string;
   readonly format: "gguf" | "hf";
-  readonly type: PlainType;
+  /** @example "Q4_K_M" */
+  readonly type: string;
   readonly numBytes: number;
 }
 
@@ -66,7 +67,10 @@ export async function convertModel(
     refuseEncoder(model.config);
     const text = await loadTextSide(path);
     try {
-      const type = wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined);
+      const storage =
+        typeof wanted === "function"
+          ? wanted(model)
+          : plainStorage(wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined));
       const copy = join(place, isFile ? "copy.gguf" : "copy");
       let hasOtherTokens = false;
       const note = (each: CopyNote) => {
@@ -74,7 +78,7 @@ export async function convertModel(
         onNote(each.text);
       };
       let heardMs = performance.now();
-      for (const _ of writeCopy(copy, isFile, { path, model, text }, type, { onWritten, onNote: note })) {
+      for (const _ of writeCopy(copy, isFile, { path, model, text }, storage, { onWritten, onNote: note })) {
         if (performance.now() - heardMs < WORK_MS) continue;
         await setImmediate();
         signal?.throwIfAborted();
@@ -83,7 +87,7 @@ export async function convertModel(
       await expectSameText(text, copy, hasOtherTokens);
       signal?.throwIfAborted();
       publish(copy, out, isFile);
-      return { path: out, format: isFile ? "gguf" : "hf", type, numBytes: bytesIn(out) };
+      return { path: out, format: isFile ? "gguf" : "hf", type: storage.name, numBytes: bytesIn(out) };
     } finally {
       text.asyncTokenizer.end();
     }
@@ -186,11 +190,19 @@ export function* writeCopy(
   out: string,
   isFile: boolean,
   source: CopySource,
-  type: PlainType,
+  storage: Storage,
   { onWritten, onNote }: CopyProgress,
 ): Generator<void> {
-  if (isFile) yield* writeFile(out, source, type, onWritten, onNote);
-  else yield* writeFolder(out, source, type, onWritten);
+  if (isFile) yield* writeFile(out, source, storage, onWritten, onNote);
+  else {
+    const { name, plain } = storage;
+    if (plain === undefined) {
+      throw new MillraceError("invalid_option", `expected --out to end in .gguf for ${name}, got a folder`, {
+        hint: "Only GGUF files have these types.",
+      });
+    }
+    yield* writeFolder(out, source, plain, onWritten);
+  }
   expectSame(source.model, openModel(out));
 }
 

@@ -1,17 +1,13 @@
 /** A model's hidden states at every position of given texts, for training an EAGLE-3 head on any model that the engine computes. */
 
 import type { Backend } from "../backend/backend.js";
-import { createBackend } from "../backend/create/create-backend.js";
 import { MODEL_LIMITS } from "../model/description/model-description.js";
 import { readRows } from "../model/description/read-rows.js";
-import { type OpenModel, openModel } from "../model/open-model.js";
+import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
-import { GREEDY_SAMPLING } from "./api/request.js";
-import { NO_SPECULATION } from "./api/speculative-config.js";
-import { optionsFor } from "./check-options.js";
-import { buildParts, type EngineParts } from "./engine-parts.js";
-import { Sequence } from "./step/sequence.js";
-import { layOutStep } from "./step-layout.js";
+import type { EngineParts } from "./engine-parts.js";
+import { openAlone, wholeText } from "./lone-model.js";
+import { computeText } from "./rehearsal.js";
 
 /** Sizes and factors of the model that a head is made for. */
 interface ModelFacts {
@@ -43,17 +39,8 @@ export class ModelStates {
 
   /** Rejects with the errors of opening a model. */
   static async open(options: EngineOptions): Promise<ModelStates> {
-    const model = openModel(options.modelPath);
-    const alone = { maxNumSeqs: 1, enablePrefixCaching: false, speculative: NO_SPECULATION, maxStepMs: 0 } as const;
-    const asked = optionsFor(model.config, { ...options, ...alone });
-    const backend = createBackend(asked);
-    try {
-      const parts = await buildParts(model, asked, backend, { progress: () => {}, note: () => {} });
-      return new ModelStates(model, parts, backend);
-    } catch (thrown) {
-      backend.destroy();
-      throw thrown;
-    }
+    const { model, parts, backend } = await openAlone(options);
+    return new ModelStates(model, parts, backend);
   }
 
   private constructor(
@@ -78,21 +65,9 @@ export class ModelStates {
 
   /** @param ids a text within the context @param write gets f32 [rows, numValues] of the positions, in order */
   async read(ids: readonly number[], write: (states: Float32Array) => void): Promise<void> {
-    const { transformer, batch, sampler, kv, numGroups } = this.parts;
+    const { transformer } = this.parts;
     const { width } = this.facts;
-    const request = {
-      promptIds: Int32Array.from(ids),
-      sampling: { ...GREEDY_SAMPLING, maxTokens: 0 },
-      pooling: "mean",
-    } as const;
-    const sequence = Object.assign(new Sequence(-1, request, numGroups, 0), { seat: 0 });
-    while (sequence.numComputedTokens < ids.length) {
-      const numRows = Math.min(batch.capacity.maxRows, ids.length - sequence.numComputedTokens);
-      if (!kv.ensureCapacity(sequence, sequence.numComputedTokens + numRows)) {
-        throw new Error(`expected KV memory for ${ids.length} tokens, got less`);
-      }
-      layOutStep(this.parts, [{ sequence, numNewTokens: numRows }], 0);
-      await transformer.forward(sampler.buffers);
+    await computeText(this.parts, wholeText(ids), Number.POSITIVE_INFINITY, async (numRows) => {
       await transformer.readTapped();
       const states = new Float32Array(numRows * this.numValues);
       const layer = new Float32Array(numRows * width);
@@ -106,10 +81,7 @@ export class ModelStates {
         states.set(transformer.tappedHidden(row), (row + 1) * this.numValues - width);
       }
       write(states);
-      sequence.numComputedTokens += numRows;
-      kv.settle(sequence);
-    }
-    kv.release(sequence);
+    });
   }
 
   close(): void {

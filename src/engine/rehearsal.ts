@@ -1,7 +1,7 @@
 /** Computes steps while there are no requests: to measure step costs, and to fingerprint the results of this build of the model. */
 import type { Backend } from "../backend/backend.js";
 import type { EngineOptions } from "./api/options.js";
-import { GREEDY_SAMPLING } from "./api/request.js";
+import { type EngineRequest, GREEDY_SAMPLING } from "./api/request.js";
 import type { EngineParts } from "./engine-parts.js";
 import { Sequence } from "./step/sequence.js";
 import { fastestMs, StepCost } from "./step/step-cost.js";
@@ -53,23 +53,40 @@ export async function promptLogits(
   promptIds: readonly number[],
   read: (logits: Float32Array) => void,
 ): Promise<void> {
-  const { batch, kv, transformer, sampler } = parts;
-  const { maxRows, maxLogitRows } = batch.capacity;
+  const { maxLogitRows } = parts.batch.capacity;
   const sampling = { ...GREEDY_SAMPLING, maxTokens: 1, numPromptLogprobs: 0 };
-  const sequence = new Sequence(-1, { promptIds: Int32Array.from(promptIds), sampling }, parts.numGroups, 0);
-  sequence.seat = 0;
   const logits = new Float32Array(parts.info.vocabSize);
-  while (sequence.numComputedTokens < promptIds.length) {
-    const numNewTokens = Math.min(maxRows, maxLogitRows, promptIds.length - sequence.numComputedTokens);
+  await computeText(parts, { promptIds: Int32Array.from(promptIds), sampling }, maxLogitRows, async (numRows) => {
+    for (let row = 0; row < numRows; row++) {
+      await parts.transformer.readLogits(row, logits);
+      read(logits);
+    }
+  });
+}
+
+/**
+ * Computes a text alone, while there are no requests. It must fit the context and the KV memory.
+ * @param mostRows of a step
+ * @param onStep reads a step's results
+ */
+export async function computeText(
+  parts: EngineParts,
+  request: EngineRequest,
+  mostRows: number,
+  onStep: (numRows: number) => Promise<void>,
+): Promise<void> {
+  const { batch, kv, transformer, sampler } = parts;
+  const numTokens = request.promptIds.length;
+  const sequence = new Sequence(-1, request, parts.numGroups, 0);
+  sequence.seat = 0;
+  while (sequence.numComputedTokens < numTokens) {
+    const numNewTokens = Math.min(batch.capacity.maxRows, mostRows, numTokens - sequence.numComputedTokens);
     if (!kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
-      throw new Error(`expected KV memory for ${promptIds.length} tokens, got less`);
+      throw new Error(`expected KV memory for ${numTokens} tokens, got less`);
     }
     layOutStep(parts, [{ sequence, numNewTokens }], 0);
     await transformer.forward(sampler.buffers);
-    for (let row = 0; row < numNewTokens; row++) {
-      await transformer.readLogits(row, logits);
-      read(logits);
-    }
+    await onStep(numNewTokens);
     sequence.numComputedTokens += numNewTokens;
     kv.settle(sequence);
   }

@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { writeCopy } from "../../src/convert/convert.js";
 import type { CopyNote } from "../../src/convert/gguf/write-file.js";
+import { plainStorage } from "../../src/convert/weights/tensors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { NO_SPECULATION } from "../../src/engine/api/speculative-config.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
@@ -47,7 +48,7 @@ export function expectClose(got: Completions, expected: Completions): void {
 export function weightsOnly(path: string, out: string): void {
   const source = { path, model: openModel(path), text: undefined };
   const isFile = out.endsWith(".gguf");
-  for (const _ of writeCopy(out, isFile, source, "F32", { onWritten: () => {}, onNote: () => {} }));
+  for (const _ of writeCopy(out, isFile, source, plainStorage("F32"), { onWritten: () => {}, onNote: () => {} }));
 }
 
 /** What is noted while a file is written. */
@@ -55,6 +56,6 @@ export function notesOfFile(path: string, out: string): readonly string[] {
   const notes: string[] = [];
   const source = { path, model: openModel(path), text: undefined };
   const onNote = ({ text }: CopyNote) => void notes.push(text);
-  for (const _ of writeCopy(out, true, source, "F32", { onWritten: () => {}, onNote }));
+  for (const _ of writeCopy(out, true, source, plainStorage("F32"), { onWritten: () => {}, onNote }));
   return notes;
 }

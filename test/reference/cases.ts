@@ -8,7 +8,7 @@ import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/libr
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
 import type { KvType, OpName } from "../../src/backend/ops.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
-import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
+import { BLOCK_LAYOUT, rowByteLength, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
 import { EXPERT_CASES } from "./expert-cases.js";
 import type { OpCase, Result } from "./op-case.js";
@@ -341,6 +341,39 @@ function packCases(): OpCase[] {
   }));
 }
 
+/** The levels are the device's choice; kernels.encode.test.ts compares them with the values. */
+function encodeRowsCases(): OpCase[] {
+  return (["Q8_0", "Q4_K"] as const).map((type) => ({
+    op: "encodeRows",
+    label: `${type} [2, 512]`,
+    record: (bench) => {
+      const out = bench.bytes(new Uint8Array(2 * rowByteLength(type, 512)!));
+      const importance = type === "Q8_0" ? NO_BUFFER : bench.f32(normals(512, 33).map(Math.abs));
+      bench.program.record("encodeRows", {
+        out,
+        x: bench.f32(normals(1024, 34)),
+        importance,
+        numRows: 2,
+        width: 512,
+        type,
+      });
+      return [];
+    },
+  }));
+}
+
+function addSquaresCases(): OpCase[] {
+  return [0, 1, 5].map((numRows) => ({
+    op: "addSquares",
+    label: `${numRows} rows of 70`,
+    record: (bench) => {
+      const sums = bench.bytes(new Uint8Array(Float64Array.from({ length: 70 }, (_, c) => c).buffer));
+      bench.program.record("addSquares", { sums, x: bench.f32(normals(70 * numRows, 35)), numRows, width: 70 });
+      return [{ name: "sums", handle: sums, as: "bytes" as const }];
+    },
+  }));
+}
+
 /** Breadth is in kernels.attention.test.ts. */
 function pagedAttentionCases(): OpCase[] {
   const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
@@ -429,6 +462,8 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   sample: sampleCases(),
   quantize: quantizeCases(),
   pack: packCases(),
+  encodeRows: encodeRowsCases(),
+  addSquares: addSquaresCases(),
   ...EXPERT_CASES,
 };
 

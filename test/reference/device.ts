@@ -18,6 +18,7 @@ import { type HandleSpace, Operands, type ReferenceWeight } from "./operands.js"
 import * as ops from "./ops.js";
 import { pack, quantize, readActivations } from "./packed.js";
 import { sample } from "./sample.js";
+import { addSquares, encodeRows } from "./weights.js";
 
 const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops.Work } = {
   embed: ops.embed,
@@ -43,6 +44,8 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   expertGatedLinear: (operands) => experts.expertGatedLinear(operands, readActivations),
   expertLinear: (operands) => experts.expertLinear(operands, readActivations),
   combineExperts: experts.combineExperts,
+  encodeRows,
+  addSquares,
 };
 
 export function createReferenceDevice(): KernelDevice {

@@ -31,7 +31,9 @@ namespace millrace {
   X(dispatchRows) \
   X(expertGatedLinear) \
   X(expertLinear) \
-  X(combineExperts)
+  X(combineExperts) \
+  X(encodeRows) \
+  X(addSquares)
 
 enum class OpCode : uint32_t {
     embed,
@@ -57,8 +59,10 @@ enum class OpCode : uint32_t {
     expertGatedLinear,
     expertLinear,
     combineExperts,
+    encodeRows,
+    addSquares,
 };
-constexpr int kNumOps = 23;
+constexpr int kNumOps = 25;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -83,6 +87,8 @@ constexpr const char* kOpNames[kNumOps] = {
     "expertGatedLinear",
     "expertLinear",
     "combineExperts",
+    "encodeRows",
+    "addSquares",
 };
 // With the operands: what both sides of the boundary must agree on.
 constexpr const char* kOpSignatures[kNumOps] = {
@@ -109,8 +115,10 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width)",
+    "encodeRows(out, x, importance, numRows, width, type)",
+    "addSquares(sums, x, numRows, width)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 6, 4};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -125,6 +133,8 @@ enum class Activation : uint8_t { silu, geluTanh, gelu, clampedSwiglu };
 constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "clampedSwiglu"};
 enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16 };
 constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16"};
+enum class BlockType : uint8_t { Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4 };
+constexpr const char* kBlockTypeNames[] = {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
 
 // Columns of a row of sampler parameters.
 enum SampleParam {
@@ -444,6 +454,24 @@ struct combineExperts {
   static constexpr operand::Integer<combineExperts> numRows{{4, "numRows"}};
   static constexpr operand::Integer<combineExperts> numChosen{{5, "numChosen"}};
   static constexpr operand::Integer<combineExperts> width{{6, "width"}};
+};
+
+struct encodeRows {
+  static constexpr OpCode code = OpCode::encodeRows;
+  static constexpr operand::Buffer<encodeRows, uint8_t> out{{0, "out"}};
+  static constexpr operand::Buffer<encodeRows, const float> x{{1, "x"}};
+  static constexpr operand::OptionalBuffer<encodeRows, const float> importance{{2, "importance"}};
+  static constexpr operand::Integer<encodeRows> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<encodeRows> width{{4, "width"}};
+  static constexpr operand::Code<encodeRows, BlockType> type{{5, "type"}, 0, 12};
+};
+
+struct addSquares {
+  static constexpr OpCode code = OpCode::addSquares;
+  static constexpr operand::Buffer<addSquares, double> sums{{0, "sums"}};
+  static constexpr operand::Buffer<addSquares, const float> x{{1, "x"}};
+  static constexpr operand::Integer<addSquares> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<addSquares> width{{3, "width"}};
 };
 
 }  // namespace ops

@@ -1,5 +1,9 @@
 /** Compares the predictions of two engines for the same text. */
-import type { EngineCore } from "../../engine/engine-core.js";
+import type { Backend } from "../../backend/backend.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../../engine/api/options.js";
+import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
+import { EngineCore } from "../../engine/engine-core.js";
+import type { OpenModel } from "../../model/open-model.js";
 import { percentile } from "../measure/percentiles.js";
 
 export interface Divergence {
@@ -14,6 +18,16 @@ export interface Divergence {
   /** exp of the mean negative log-likelihood of the text's next tokens. */
   readonly referencePerplexity: number;
   readonly testedPerplexity: number;
+}
+
+/** An engine that scores windows of at most `maxModelLen` tokens. */
+export function openScorer(
+  model: OpenModel,
+  shape: Pick<EngineOptions, "modelPath" | "numThreads"> & { readonly maxModelLen: number } & Partial<EngineOptions>,
+  backend: Backend,
+): Promise<EngineCore> {
+  const alone = { maxNumSeqs: 1, enablePrefixCaching: false, speculative: NO_SPECULATION };
+  return EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, ...alone }, backend);
 }
 
 /** @param windows token ids of texts, at least two tokens each, computed separately */

@@ -4,12 +4,9 @@ import { createBackend } from "../../backend/create/create-backend.js";
 import type { KvType } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { StartStage } from "../../core/stages.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
-import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
-import { EngineCore } from "../../engine/engine-core.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
-import { type Divergence, divergenceOf } from "./divergence.js";
+import { type Divergence, divergenceOf, openScorer } from "./divergence.js";
 
 export const REFERENCE_KV_TYPE = "f16";
 
@@ -43,11 +40,8 @@ export async function benchKvQuality(
   const backend = createBackend({ numThreads });
   const stage = startStage("engine");
   const model = openModel(modelPath);
-  const open = (type: KvType) => {
-    const shape = { modelPath, numThreads, maxModelLen: window, maxNumSeqs: 1, kvCacheDtype: type };
-    const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, enablePrefixCaching: false, speculative: NO_SPECULATION };
-    return EngineCore.create(model, options, backend);
-  };
+  const open = (kvType: KvType) =>
+    openScorer(model, { modelPath, numThreads, maxModelLen: window, kvCacheDtype: kvType }, backend);
   const reference = await open(REFERENCE_KV_TYPE);
   const tested = await open(kvCacheDtype);
   stage.done(`${reference.info.architecture}, ${reference.info.weightType}, ${reference.info.isa}`);

@@ -1,7 +1,7 @@
 /** Writes a model as a GGUF file with llama.cpp's names. */
 import type { TensorSource } from "../../backend/tensor-source.js";
-import { PLAIN_BYTES, type PlainType } from "../../formats/files/plain-values.js";
 import { readGguf } from "../../formats/gguf/read.js";
+import { tensorBytes } from "../../formats/gguf/tensor-types.js";
 import type { GgufMetadata, GgufValue } from "../../formats/gguf/types.js";
 import {
   arr,
@@ -35,14 +35,12 @@ import {
   interleaved,
   isRotated,
   type ModelTensor,
+  type Storage,
   tensorsOf,
 } from "../weights/tensors.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
-
-/** llama.cpp's `general.file_type`. */
-const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 32 };
 
 const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
   [Int8Array, "i8"],
@@ -71,7 +69,7 @@ export interface CopyNote {
 export function* writeFile(
   file: string,
   { path, model, text }: CopySource,
-  type: PlainType,
+  storage: Storage,
   onWritten: (numBytes: number, total: number) => void,
   onNote: (note: CopyNote) => void,
 ): Generator<void> {
@@ -79,13 +77,13 @@ export function* writeFile(
   const source = model.tensors();
   const architecture = architectureOf(config);
   for (const note of notesOf(architecture, config)) onNote({ text: note, isAboutTokens: false });
-  const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, type));
+  const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, storage));
   const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
   let numWritten = 0;
   yield* writePieces(file, {
     metadata: {
       ...modelMetadata(config, architecture, source),
-      "general.file_type": u32(FILE_TYPES[type]),
+      "general.file_type": u32(storage.fileType),
       ...(text === undefined ? {} : textMetadata(path, text, config, onNote)),
     },
     tensors: tensors.map(({ tensor, pieces }) => ({
@@ -145,7 +143,7 @@ function writable(
   config: ServableModel,
   architecture: Architecture,
   source: TensorSource,
-  type: PlainType,
+  storage: Storage,
 ) {
   const [rows, cols] = tensor.shape;
   const { headDim } = config.layers[0]!.mixer;
@@ -156,7 +154,7 @@ function writable(
   const stored: ModelTensor = movesPairs ? { ...tensor, order: interleaved(headDim) } : tensor;
   // Routers too stay F32, as llama.cpp has them.
   const isSmall = cols === undefined || tensor.name.endsWith("ffn_gate_inp.weight");
-  const storedType = isSmall ? ("F32" as const) : type;
+  const storedType = isSmall ? ("F32" as const) : storage.typeOf(tensor);
   const { stack, count = 1 } = tensor;
   const shape =
     cols === undefined
@@ -168,8 +166,8 @@ function writable(
         : [cols, rows / stack.count, stack.count];
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
   const written: WritableTensor = { name, type: storedType, shape };
-  const numBytes = count * rows * (cols ?? 1) * PLAIN_BYTES[storedType];
-  return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType) };
+  const numBytes = tensorBytes(storedType, count * rows * (cols ?? 1));
+  return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType, storage) };
 }
 
 function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {

@@ -2,8 +2,9 @@
 import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
-import { encodeValues, type PlainType } from "../../formats/files/plain-values.js";
+import { encodeValues, PLAIN_TYPES, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
+import type { TensorType } from "../../formats/gguf/types.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -46,6 +47,38 @@ interface WiderStack {
   readonly name: string;
   readonly rows: number;
   readonly offset: number;
+}
+
+/** How a copy stores its matrices. */
+export interface Storage {
+  /** @example "Q4_K_M" */
+  readonly name: string;
+  /** The one type of all matrices; undefined: there are several, or one of blocks. */
+  readonly plain?: PlainType;
+  /** llama.cpp's `general.file_type`. */
+  readonly fileType: number;
+  typeOf(tensor: ModelTensor): TensorType;
+  /**
+   * Rows of a matrix in blocks of `type`, which is none of the plain types.
+   * @param values f32 [rows, cols], finite
+   */
+  encode(name: string, type: TensorType, values: Float32Array, cols: number): Uint8Array;
+}
+
+/** llama.cpp's `general.file_type`. */
+const FILE_TYPES: Readonly<Record<PlainType, number>> = { F32: 0, F16: 1, BF16: 32 };
+
+/** All matrices in one type, in which each value is rounded by itself. */
+export function plainStorage(type: PlainType): Storage {
+  return {
+    name: type,
+    plain: type,
+    fileType: FILE_TYPES[type],
+    typeOf: () => type,
+    encode: (name, other) => {
+      throw new RangeError(`expected ${name} in ${type}, got ${other}`);
+    },
+  };
 }
 
 /** Tensors whose values are read. */
@@ -175,14 +208,20 @@ export const isRotated = (name: string): boolean => /\.attn_[qk]\.(weight|bias)$
 
 /**
  * The tensor's values as bytes of `type`, in pieces. Rows that are stored in that type already are copied unchanged.
+ * @param storage encodes types of blocks
  * @throws errors of the source; model_tensor for a value beyond the range of `type`
  */
-export function* bytesOf(source: ValueSource, tensor: ModelTensor, type: PlainType): Generator<Uint8Array> {
+export function* bytesOf(
+  source: ValueSource,
+  tensor: ModelTensor,
+  type: TensorType,
+  storage?: Storage,
+): Generator<Uint8Array> {
   const { name, shape, order, stack, count: numVectors } = tensor;
   const [numRows, cols] = shape;
   if (cols === undefined) {
     const values = source.values(name, numRows, numVectors);
-    yield encoded(name, type, order === undefined ? values.slice() : reordered(values, 1, order));
+    yield encoded(name, asPlain(type), order === undefined ? values.slice() : reordered(values, 1, order));
     return;
   }
   const step = order?.headDim ?? 1;
@@ -199,9 +238,30 @@ export function* bytesOf(source: ValueSource, tensor: ModelTensor, type: PlainTy
     if (stored.type === type && order === undefined) yield bytes;
     else {
       const values = dequantizeRow(stored.type, bytes, rows * cols);
-      yield encoded(name, type, order === undefined ? values : reordered(values, cols, order));
+      const inOrder = order === undefined ? values : reordered(values, cols, order);
+      if (storage === undefined || isPlain(type)) yield encoded(name, asPlain(type), inOrder);
+      else {
+        refuseBeyondHalves(name, type, inOrder);
+        yield storage.encode(name, type, inOrder, cols);
+      }
     }
   }
+}
+
+const isPlain = (type: TensorType): type is PlainType => (PLAIN_TYPES as readonly TensorType[]).includes(type);
+
+function asPlain(type: TensorType): PlainType {
+  if (isPlain(type)) return type;
+  throw new RangeError(`expected a type that rounds each value by itself, got ${type}`);
+}
+
+/** Blocks have halves as their scales. */
+function refuseBeyondHalves(name: string, type: TensorType, values: Float32Array): void {
+  const beyond = values.find((value) => !(Math.abs(value) < F16_INFINITE));
+  if (beyond === undefined) return;
+  throw new MillraceError("model_tensor", `expected finite values below ${F16_INFINITE} in ${name}, got ${beyond}`, {
+    hint: `The matrix cannot be stored in ${type}. Check the model's files.`,
+  });
 }
 
 /** Where the source has rows of a stack. */

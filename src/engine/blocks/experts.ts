@@ -70,6 +70,7 @@ export class Experts {
     const choice = { numRows, numExperts, numChosen };
     const numSlots = numRows * numChosen;
     const input = recordNorm(program, normed, hidden, numRows, { weights: this.norms.ffNorm, width, eps: rmsEps });
+    this.products.measure(program, gates.weights, input, numRows, width);
     program.record("linear", { out: logits, x: input, ...router, numRows });
     const { scoring, scale, normalises, numGroups, numUsedGroups } = routing;
     program.record("routeExperts", {
@@ -100,6 +101,7 @@ export class Experts {
       numSlots,
       kind: activation,
     });
+    this.products.measure(program, downs.weights, gate, numSlots, inner);
     const [downX] = inputs.prepare(program, gate, [downs.weights], numSlots, inner);
     program.record("expertLinear", { out, x: downX!, ...downs, groups, numSlots });
     program.record("combineExperts", { out: hidden, x: out, places, weights, numRows, numChosen, width });

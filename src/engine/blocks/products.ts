@@ -1,5 +1,5 @@
 /** Products of rows with matrices, from rows prepared by the backend; and the norm before them. */
-import type { Backend, ProductInputs } from "../../backend/backend.js";
+import type { AnyWeight, Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { LinearOperands, Program } from "../../backend/program.js";
 import type { Linear, NormWeights } from "./weights.js";
@@ -38,6 +38,8 @@ export function recordNorm(
 
 export class Products {
   readonly #inputs: ProductInputs;
+  /** For the first matrix of those that share an input: f64 [cols], to which the squares of the input's columns are added. */
+  meters: ReadonlyMap<AnyWeight, BufferHandle> = new Map();
 
   /** @param maxRows most rows of a product */
   constructor(backend: Backend, maxRows: number) {
@@ -83,8 +85,15 @@ export class Products {
     cols: number,
   ): readonly LinearOperands[] {
     const weights = linears.map(({ weight }) => weight);
+    this.measure(program, weights[0]!, x, numRows, cols);
     const inputs = this.#inputs.prepare(program, x, weights, numRows, cols);
     return linears.map(({ weight, bias }, i) => ({ x: inputs[i]!, weight, bias }));
+  }
+
+  /** Meters x [rows, cols], where `meters` has `first`: for products that are recorded elsewhere. */
+  measure(program: Program, first: AnyWeight, x: BufferHandle, numRows: number, cols: number): void {
+    const sums = this.meters.get(first);
+    if (sums !== undefined) program.record("addSquares", { sums, x, numRows, width: cols });
   }
 }
 

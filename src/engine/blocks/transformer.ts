@@ -51,6 +51,7 @@ export class Transformer {
   readonly #embedding: Embedding;
   readonly #last: LastRows;
   readonly #output: Output;
+  readonly #products: Products;
   /** [maxRows, width] residual stream */
   readonly #hidden: BufferHandle;
   /** By layer: copies of its input, and the numbers of all rows. */
@@ -65,6 +66,7 @@ export class Transformer {
     const { config, weights, backend, caches, batch, maxModelLen } = parts;
     const { maxRows, maxLogitRows } = batch.capacity;
     const products = new Products(backend, Math.max(maxRows, maxLogitRows));
+    this.#products = products;
     const normed = backend.allocate(maxRows * config.width * 4);
     const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
     const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
@@ -111,6 +113,12 @@ export class Transformer {
       this.#captured.set(layer, buffer);
       return buffer;
     });
+  }
+
+  /** From the next step on, adds the squares of inputs of products, as `Products.meters` has them. */
+  meterInputs(meters: Products["meters"]): void {
+    this.#recorded.clear();
+    this.#products.meters = meters;
   }
 
   /**

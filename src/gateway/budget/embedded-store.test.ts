@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { budgetOf, budgetStoreConformance, limitsOf } from "../../../test/helpers/budget-store-conformance.js";
 import { openDatabase } from "../store/database.js";
 import { groupCommitOf } from "../store/group-commit.js";
@@ -62,16 +62,25 @@ test("a settlement is committed with what comes next, or soon", async () => {
   await using bench = makeBench();
   const { database, store } = bench.open();
   const claims = claimsOf([budgetOf("a", 100)]);
-  await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "1" });
-  const settled = store.settle("1", 12, 0);
-  await new Promise((resolve) => setImmediate(resolve));
-  const used = database.prepare("SELECT sum(used) AS used FROM budget_meters");
-  expect(used.get()).toMatchObject({ used: null });
-  expect((await store.read(claims)).money).toMatchObject([{ used: 12, held: 0 }]);
-  expect(used.get()).toMatchObject({ used: 12 });
-  expect(await settled).toBe(true);
-  await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "2" });
-  expect(await store.settle("2", 1, 0)).toBe(true);
+  vi.useFakeTimers({ toFake: ["setTimeout"] });
+  try {
+    await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "1" });
+    const settled = store.settle("1", 12, 0);
+    await new Promise((resolve) => setImmediate(resolve));
+    const used = database.prepare("SELECT sum(used) AS used FROM budget_meters");
+    expect(used.get()).toMatchObject({ used: null });
+    expect((await store.read(claims)).money).toMatchObject([{ used: 12, held: 0 }]);
+    expect(used.get()).toMatchObject({ used: 12 });
+    expect(await settled).toBe(true);
+    await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "2" });
+    const later = store.settle("2", 1, 0);
+    await new Promise((resolve) => setImmediate(resolve));
+    vi.runAllTimers();
+    expect(await later).toBe(true);
+    expect(used.get()).toMatchObject({ used: 13 });
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("a write that fails changes nothing, and the next one works", async () => {

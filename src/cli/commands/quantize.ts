@@ -1,0 +1,167 @@
+/** `millrace quantize`: writes a model as a smaller GGUF file, and tells what it lost. */
+import { Command, Option } from "commander";
+import type { Candidate, Quantised } from "../../compress/quantise.js";
+import { defaultNumThreads } from "../../core/cpu.js";
+import { optionError } from "../../core/option-error.js";
+import { formatBytes } from "../../core/quantities.js";
+import { type StartStage, silentStages } from "../../core/stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import type { EvalSettings } from "../../lab/eval-target.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn, listOf, numberIn } from "../flags/option-values.js";
+import { comparisonText } from "../output/eval-text.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
+import { untilStopped } from "../process/stop-signal.js";
+
+interface QuantizeFlags {
+  readonly model?: string;
+  readonly method: readonly string[];
+  readonly out: string;
+  readonly calibrate?: string;
+  readonly calibrationTokens: number;
+  readonly imatrix?: string;
+  readonly saveImatrix?: string;
+  readonly evals?: string;
+  readonly count: number;
+  readonly maxDrop: number;
+  readonly maxTokens: number;
+  readonly threads?: number;
+  readonly json?: boolean;
+}
+
+export function quantizeCommand(): Command {
+  return new Command("quantize")
+    .description(
+      "Write a model as a smaller GGUF file. With your texts, the weights that matter to them keep more, and the loss is measured; with your questions, a file that answers worse is not kept.",
+    )
+    .addOption(modelOption())
+    .addOption(
+      new Option(
+        "--method <types>",
+        "types, separated by commas: the first that passes is kept (an unknown name lists them)",
+      )
+        .argParser(listOf("--method"))
+        .default(["Q4_K_M"], "Q4_K_M"),
+    )
+    .requiredOption("--out <file.gguf>", "the new file")
+    .option("--calibrate <file>", "chats as JSON lines (.jsonl), or any other text: tells which columns matter")
+    .option(
+      "--calibration-tokens <n>",
+      "most tokens of --calibrate",
+      integerIn("--calibration-tokens", 64, 1 << 30),
+      65_536,
+    )
+    .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
+    .option("--save-imatrix <file.gguf>", "keep what --calibrate measured")
+    .option("--evals <file>", "chats as of millrace eval: a file with fewer right answers than the model is not kept")
+    .option("--count <n>", "items of each task in --evals", integerIn("--count", 1, 1_000_000), 1000)
+    .option("--max-drop <points>", "largest drop of right answers, in points", numberIn("--max-drop", 0.1, 100), 2)
+    .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
+    .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
+    .option("--json", "print one JSON object instead of a table")
+    .action((flags: QuantizeFlags) =>
+      untilStopped((signal) => runQuantize(flags, signal), "the unfinished file is removed"),
+    );
+}
+
+async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<void> {
+  const [{ METHODS }, { assertFree, quantise }] = await Promise.all([
+    import("../../compress/recipes.js"),
+    import("../../compress/quantise.js"),
+  ]);
+  const methods = flags.method.map((name) => {
+    const known = METHODS.find((method) => method === name.toUpperCase());
+    if (known === undefined) throw optionError("--method", `of ${METHODS.join(", ")}`, name);
+    return known;
+  });
+  const { out, json, imatrix, calibrate, saveImatrix } = flags;
+  if (!out.endsWith(".gguf")) throw optionError("--out", "to end in .gguf", out);
+  if (imatrix !== undefined && saveImatrix !== undefined)
+    throw optionError("--save-imatrix", "without --imatrix", saveImatrix);
+  if (saveImatrix !== undefined && calibrate === undefined)
+    throw optionError("--calibrate", "with --save-imatrix", "nothing");
+  assertFree({ out, methods });
+  const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
+  const { path, name } = await locateModel(flags.model, startStage);
+  const numThreads = flags.threads ?? defaultNumThreads();
+  const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);
+  const { importance, heldOut } = await calibrationFrom(flags, path, numThreads, startStage, signal);
+  const settings = { model: path, out, methods, importance, numThreads, heldOut, gate };
+  const tell = (candidate: Candidate): void => {
+    if (candidate.quality !== undefined && !json) process.stderr.write(`${comparisonText(candidate.quality)}\n`);
+  };
+  const quantised = await quantise(settings, startStage, tell, signal);
+  if (quantised.chosen === undefined) process.exitCode = 1;
+  process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${textOf(quantised)}\n`);
+}
+
+async function gateFrom({ evals, count, maxDrop, maxTokens }: QuantizeFlags, numThreads: number) {
+  const [{ tasksOfFile }, { requireConfinementFor }, { DEFAULT_ENGINE_OPTIONS }] = await Promise.all([
+    import("../../quality/tasks.js"),
+    import("../../quality/code-score.js"),
+    import("../../engine/api/options.js"),
+  ]);
+  const tasks = tasksOfFile(evals!, undefined, count);
+  await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
+  const engine = { ...DEFAULT_ENGINE_OPTIONS, numThreads };
+  const evaluation: EvalSettings = { temperature: 0, maxTokens, seed: 0, concurrency: 1, engine };
+  return { tasks, maxDrop: maxDrop / 100, evaluation };
+}
+
+async function calibrationFrom(
+  { calibrate, calibrationTokens: maxTokens, imatrix, saveImatrix }: QuantizeFlags,
+  path: string,
+  numThreads: number,
+  startStage: StartStage,
+  signal: AbortSignal,
+) {
+  const lab = await import("../../compress/importance.js");
+  const given = imatrix === undefined ? undefined : lab.readImportance(imatrix);
+  if (calibrate === undefined) return { importance: given, heldOut: [] };
+  const [{ readCalibration, WINDOW }, { loadTextSide }, { openModel }] = await Promise.all([
+    import("../../compress/calibration.js"),
+    import("../../text/text-side.js"),
+    import("../../model/open-model.js"),
+  ]);
+  const { tokenizer, chatTemplate, asyncTokenizer } = await loadTextSide(path);
+  asyncTokenizer.end();
+  const model = openModel(path);
+  const { contextLength } = model.config;
+  const { windows, heldOut } = readCalibration(calibrate, tokenizer, chatTemplate, { contextLength, maxTokens });
+  if (given !== undefined) return { importance: given, heldOut };
+  const measured = await lab.measureImportance(path, windows, numThreads, startStage, signal);
+  const source = model.tensors();
+  if (saveImatrix !== undefined) {
+    lab.writeImportance(saveImatrix, measured, (name) => source.has(name), { source: calibrate, window: WINDOW });
+  }
+  return { importance: lab.importanceOf(measured), heldOut };
+}
+
+function textOf({ candidates, chosen, original }: Quantised): string {
+  const header = [
+    "method",
+    "size",
+    "of the original",
+    "bits a weight",
+    "perplexity",
+    "KL divergence",
+    "same token",
+    "answers",
+  ];
+  const rows = candidates.map(({ method, numBytes, bitsPerWeight, loss, quality }) => [
+    method,
+    formatBytes(numBytes),
+    `${((100 * numBytes) / original.numBytes).toFixed(0)} %`,
+    bitsPerWeight.toFixed(2),
+    loss === undefined ? "–" : `${loss.testedPerplexity.toFixed(3)} (${loss.referencePerplexity.toFixed(3)})`,
+    loss === undefined ? "–" : loss.meanKl.toFixed(5),
+    loss === undefined ? "–" : `${(100 * loss.sameTop).toFixed(1)} %`,
+    quality === undefined ? "not judged" : quality.verdict,
+  ]);
+  const end =
+    chosen === undefined
+      ? "none passed; the files are kept aside with their figures, ending in .failed.gguf"
+      : `written: ${chosen.path}`;
+  return `${formatTable([header, ...rows])}\n${end}`;
+}

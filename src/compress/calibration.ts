@@ -1,0 +1,75 @@
+/** The user's texts as token ids: most to calibrate with, some to measure the loss on. */
+import { readFileSync } from "node:fs";
+import { MillraceError } from "../core/errors.js";
+import { parseChats } from "../quality/check.js";
+import type { ChatTemplate } from "../text/template/chat-template.js";
+import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
+
+export interface Calibration {
+  /** Token ids, at least two in each. */
+  readonly windows: readonly (readonly number[])[];
+  readonly heldOut: readonly (readonly number[])[];
+}
+
+/** Tokens computed together, as benchmarks of perplexity have it. */
+export const WINDOW = 512;
+/** Every so-many-th window is held out. */
+const HELD_OUT_EVERY = 8;
+const MOST_HELD_OUT_TOKENS = 16_384;
+
+/**
+ * @param path chats as JSON lines, or any other text
+ * @param maxTokens to calibrate with
+ * @throws file_unreadable, and invalid_option where there is too little
+ */
+export function readCalibration(
+  path: string,
+  tokenizer: Tokenizer,
+  chatTemplate: ChatTemplate | undefined,
+  { contextLength, maxTokens }: { readonly contextLength: number; readonly maxTokens: number },
+): Calibration {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected texts in ${path}, got ${String(cause)}`, { cause });
+  }
+  const window = Math.min(WINDOW, contextLength);
+  const texts = path.endsWith(".jsonl") ? chatTexts(text, path, chatTemplate) : [text];
+  const windows: number[][] = [];
+  const heldOut: number[][] = [];
+  let numTokens = 0;
+  let numHeldOut = 0;
+  for (const each of texts) {
+    if (numTokens >= maxTokens) break;
+    const ids = tokenizer.encode(each, { addSpecial: true, parseSpecial: true });
+    for (let start = 0; start < ids.length && numTokens < maxTokens; start += window) {
+      const part = ids.slice(start, start + window);
+      if (part.length < 2) continue;
+      const isHeldOut = (windows.length + heldOut.length) % HELD_OUT_EVERY === HELD_OUT_EVERY - 1;
+      if (isHeldOut && numHeldOut < MOST_HELD_OUT_TOKENS) {
+        heldOut.push(part);
+        numHeldOut += part.length;
+      } else {
+        windows.push(part);
+        numTokens += part.length;
+      }
+    }
+  }
+  if (heldOut.length > 0) return { windows, heldOut };
+  throw new MillraceError(
+    "invalid_option",
+    `expected at least ${HELD_OUT_EVERY} texts or windows of ${window} tokens in ${path}, got ${windows.length}`,
+    {
+      hint: "give more text: 100,000 tokens of your own prompts and answers are plenty",
+    },
+  );
+}
+
+function chatTexts(text: string, path: string, template: ChatTemplate | undefined): readonly string[] {
+  return parseChats(text, path).map(({ messages }) =>
+    template === undefined
+      ? messages.map(({ content }) => content).join("\n")
+      : template.render({ messages, addGenerationPrompt: false }),
+  );
+}

@@ -1,0 +1,149 @@
+/**
+ * How much each column of a matrix matters: the mean square of what enters it over the user's texts, as llama.cpp's importance matrices have it. Both
+ * tools read each other's files.
+ */
+
+import { MillraceError } from "../core/errors.js";
+import type { StartStage } from "../core/stages.js";
+import { ActivationMeter, type MeasuredInput } from "../engine/activation-meter.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import { openFile, readExactly } from "../formats/files/read-file.js";
+import { readGguf } from "../formats/gguf/read.js";
+import { arr, str, u32, type WritableTensor, writeGguf } from "../formats/gguf/write.js";
+
+/** Columns that no text used get this share of the mean, so that their weights are not thrown away. */
+const FLOOR = 1e-3;
+/** llama.cpp's names (tools/imatrix). */
+const KIND = "imatrix";
+const SUMS = ".in_sum2";
+const COUNTS = ".counts";
+/** Longest row of the sums that a file may have. */
+const MOST_COLS = 1 << 24;
+
+export class Importance {
+  /** @param means f64 [cols] by the matrix's name */
+  constructor(readonly means: ReadonlyMap<string, Float64Array>) {}
+
+  /** @param name with or without `.weight` @returns above 0, one for each column; undefined: nothing is known @throws invalid_option */
+  of(name: string, cols: number): Float32Array | undefined {
+    const means = this.means.get(name.replace(/\.weight$/, ""));
+    if (means === undefined) return undefined;
+    if (means.length !== cols) {
+      throw new MillraceError(
+        "invalid_option",
+        `expected the importance of ${cols} columns of ${name}, got ${means.length}`,
+        {
+          hint: "the importance matrix is of another model",
+        },
+      );
+    }
+    const mean = means.reduce((sum, value) => sum + value, 0) / cols;
+    // Without any input nothing is known.
+    return mean > 0 ? Float32Array.from(means, (value) => Math.min(value / mean, 1e6) + FLOOR) : undefined;
+  }
+}
+
+/** @param windows token ids of texts, each within the context */
+export async function measureImportance(
+  modelPath: string,
+  windows: readonly (readonly number[])[],
+  numThreads: number,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<readonly MeasuredInput[]> {
+  const stage = startStage("importance");
+  const longest = Math.max(...windows.map(({ length }) => length));
+  const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen: longest });
+  try {
+    for (const [index, ids] of windows.entries()) {
+      signal.throwIfAborted();
+      await meter.add(ids);
+      stage.update(`${index + 1} of ${windows.length} texts`);
+    }
+    const measured = await meter.read();
+    stage.done(`${windows.reduce((sum, { length }) => sum + length, 0)} tokens of ${windows.length} texts`);
+    return measured;
+  } finally {
+    meter.close();
+  }
+}
+
+export const importanceOf = (measured: readonly MeasuredInput[]): Importance =>
+  new Importance(
+    new Map(
+      measured.flatMap(({ names, sums, numRows }) => names.map((name) => [name, sums.map((sum) => sum / numRows)])),
+    ),
+  );
+
+/** Writes what was measured for the matrices that the model has. @param source named in the file */
+export function writeImportance(
+  path: string,
+  measured: readonly MeasuredInput[],
+  has: (name: string) => boolean,
+  { source, window }: { readonly source: string; readonly window: number },
+): void {
+  const bytesOf = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer);
+  const tensors = measured.flatMap(({ names, sums, numRows }) =>
+    names
+      .map((name) => `${name}.weight`)
+      .filter(has)
+      .flatMap((name): WritableTensor[] => [
+        { name: `${name}${SUMS}`, type: "F32", shape: [sums.length, 1], data: bytesOf(Float32Array.from(sums)) },
+        { name: `${name}${COUNTS}`, type: "F32", shape: [1, 1], data: bytesOf(Float32Array.of(numRows)) },
+      ]),
+  );
+  const numRows = measured[0]?.numRows ?? 0;
+  writeGguf(path, {
+    metadata: {
+      "general.type": str(KIND),
+      "imatrix.datasets": arr("string", [source]),
+      "imatrix.chunk_count": u32(Math.ceil(numRows / window)),
+      "imatrix.chunk_size": u32(window),
+    },
+    tensors,
+  });
+}
+
+/** Reads a file of `writeImportance` or of llama.cpp's `llama-imatrix`. Throws the errors of GGUF files, and invalid_option. */
+export function readImportance(path: string): Importance {
+  const { metadata, tensors, shards } = readGguf(path);
+  const refuse = (problem: string): never => {
+    throw new MillraceError("invalid_option", `expected an importance matrix in ${path}, got ${problem}`, {
+      hint: "write one with millrace quantize --save-imatrix, or with llama-imatrix (a .gguf file)",
+    });
+  };
+  if (metadata.get("general.type") !== KIND)
+    refuse(`a file of type ${String(metadata.get("general.type") ?? "model")}`);
+  const means = new Map<string, Float64Array>();
+  const valuesOf = (name: string): { readonly values: Float32Array; readonly shape: readonly number[] } => {
+    const found = tensors.get(name);
+    if (found === undefined || found.type !== "F32") return refuse(`no F32 values ${name}`);
+    using file = openFile(shards[found.shard]!.path);
+    const bytes = readExactly(file, found.byteOffset, found.byteLength);
+    const values = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+    if (values.some((value) => !(value >= 0) || value === Number.POSITIVE_INFINITY))
+      refuse(`${name} below 0 or infinite`);
+    return { values, shape: found.shape };
+  };
+  for (const name of tensors.keys()) {
+    if (!name.endsWith(SUMS)) continue;
+    const matrix = name.slice(0, -SUMS.length);
+    const { values, shape } = valuesOf(name);
+    const cols = shape[0]!;
+    const { values: counts } = valuesOf(`${matrix}${COUNTS}`);
+    const numStacked = values.length / cols;
+    if (cols > MOST_COLS || counts.length !== numStacked)
+      refuse(`${counts.length} counts for ${numStacked} rows of ${name}`);
+    // Experts of one stack share an importance: their sums together, over all that any of them read.
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    const sums = new Float64Array(cols);
+    for (const [index, value] of values.entries()) sums[index % cols]! += value;
+    if (total > 0)
+      means.set(
+        matrix.replace(/\.weight$/, ""),
+        sums.map((sum) => sum / total),
+      );
+  }
+  if (means.size === 0) refuse("no sums");
+  return new Importance(means);
+}

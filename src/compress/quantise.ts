@@ -1,0 +1,146 @@
+/**
+ * Quantises a model into GGUF files, method by method, until one passes: each candidate is written, its predictions are compared with the original's,
+ * and its answers to the user's questions are judged in pairs. A candidate that fails is kept aside with its figures.
+ */
+import { renameSync, statSync, writeFileSync } from "node:fs";
+import type { Divergence } from "../bench/engine/divergence.js";
+import { convertModel } from "../convert/convert.js";
+import { MillraceError } from "../core/errors.js";
+import type { StartStage } from "../core/stages.js";
+import { type EvalSettings, openEvalTarget } from "../lab/eval-target.js";
+import { evaluate } from "../lab/evaluate.js";
+import { openModel } from "../model/open-model.js";
+import { type Comparison, compare } from "../quality/compare.js";
+import type { TaskResult } from "../quality/run-task.js";
+import type { EvalTask } from "../quality/tasks.js";
+import type { Importance } from "./importance.js";
+import { measureLoss } from "./loss.js";
+import type { Method } from "./recipes.js";
+import { RowEncoder } from "./row-encoder.js";
+import { quantisedStorage } from "./storage.js";
+
+export interface QuantiseSettings {
+  readonly model: string;
+  /** Ends in `.gguf`. */
+  readonly out: string;
+  /** In the order in which they are tried. */
+  readonly methods: readonly Method[];
+  readonly importance: Importance | undefined;
+  readonly numThreads: number;
+  /** Token ids of texts to measure the loss on; empty: it is not measured. */
+  readonly heldOut: readonly (readonly number[])[];
+  readonly gate: QuantiseGate | undefined;
+}
+
+interface QuantiseGate {
+  readonly tasks: readonly EvalTask[];
+  /** Largest drop of right answers, as a share of 1. */
+  readonly maxDrop: number;
+  readonly evaluation: EvalSettings;
+}
+
+export interface Candidate {
+  readonly method: Method;
+  readonly path: string;
+  readonly numBytes: number;
+  /** Of all weights, those that stay wider included. */
+  readonly bitsPerWeight: number;
+  readonly loss?: Divergence | undefined;
+  readonly quality?: Comparison | undefined;
+}
+
+export interface Quantised {
+  /** In the order in which they were tried. */
+  readonly candidates: readonly Candidate[];
+  /** undefined: none passed */
+  readonly chosen: Candidate | undefined;
+  readonly original: { readonly numBytes: number; readonly weightType: string | undefined };
+}
+
+/** Throws the errors of `convertModel`, of opening models and of evaluations. */
+export async function quantise(
+  settings: QuantiseSettings,
+  startStage: StartStage,
+  onCandidate: (candidate: Candidate) => void,
+  signal: AbortSignal,
+): Promise<Quantised> {
+  const { model, out, methods, gate } = settings;
+  const { summary } = openModel(model);
+  const original = { numBytes: summary.weightBytes, weightType: summary.weightType };
+  const candidates: Candidate[] = [];
+  let reference: readonly TaskResult[] | undefined;
+  for (const method of methods) {
+    signal.throwIfAborted();
+    const written = await write(settings, method, startStage, signal);
+    const loss =
+      settings.heldOut.length === 0
+        ? undefined
+        : await measureLoss(model, out, settings.heldOut, settings.numThreads, startStage);
+    let quality: Comparison | undefined;
+    if (gate !== undefined) {
+      reference ??= await answersOf(model, gate, startStage, signal);
+      quality = compare(reference, await answersOf(out, gate, startStage, signal), gate.maxDrop);
+    }
+    const hasPassed = quality === undefined || quality.verdict === "passes";
+    const path = hasPassed ? out : asideOf(out, method);
+    const candidate = { method, path, ...written, loss, quality };
+    candidates.push(candidate);
+    onCandidate(candidate);
+    if (hasPassed) return { candidates, chosen: candidate, original };
+    renameSync(out, path);
+    writeFileSync(`${path}.json`, `${JSON.stringify(candidate)}\n`);
+  }
+  return { candidates, chosen: undefined, original };
+}
+
+/** @example asideOf("m.gguf", "Q4_0") // "m.Q4_0.failed.gguf" */
+export const asideOf = (out: string, method: Method): string => out.replace(/\.gguf$/, `.${method}.failed.gguf`);
+
+async function write(
+  { model, out, importance, numThreads }: QuantiseSettings,
+  method: Method,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Pick<Candidate, "numBytes" | "bitsPerWeight">> {
+  const stage = startStage(method);
+  const encoder = new RowEncoder(numThreads);
+  try {
+    const { numBytes } = await convertModel(
+      { model, out, type: (opened) => quantisedStorage(method, opened, importance, encoder) },
+      (done, total) => stage.update(`${Math.floor((100 * done) / total)} % written`),
+      (text) => stage.note(text),
+      signal,
+    );
+    const { weightBytes, numParameters } = openModel(out).summary;
+    const bitsPerWeight = (8 * weightBytes) / numParameters;
+    stage.done(`${bitsPerWeight.toFixed(2)} bits a weight`);
+    return { numBytes, bitsPerWeight };
+  } finally {
+    encoder.close();
+  }
+}
+
+async function answersOf(
+  model: string,
+  { tasks, evaluation }: QuantiseGate,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<readonly TaskResult[]> {
+  const target = await openEvalTarget({ kind: "local", model }, evaluation, startStage, signal);
+  try {
+    return await evaluate(target, tasks, startStage);
+  } finally {
+    await target.close();
+  }
+}
+
+/** Throws invalid_option for an `out` whose failed candidates would replace files. */
+export function assertFree({ out, methods }: Pick<QuantiseSettings, "out" | "methods">): void {
+  for (const method of methods) {
+    const aside = asideOf(out, method);
+    if (statSync(aside, { throwIfNoEntry: false }) === undefined) continue;
+    throw new MillraceError("invalid_option", `expected no file ${aside}, got one of an earlier run`, {
+      hint: "remove it, or give another --out",
+    });
+  }
+}

@@ -1,0 +1,76 @@
+/** Methods of quantising into a GGUF file: which matrix gets which type. Names and codes are llama.cpp's (`enum llama_ftype` of llama.h). */
+import type { BlockType } from "../backend/ops.js";
+import type { ModelTensor } from "../convert/weights/tensors.js";
+import { BLOCK_LAYOUT } from "../formats/dequantize.js";
+import type { TensorType } from "../formats/gguf/types.js";
+
+interface Recipe {
+  /** llama.cpp's `general.file_type`. */
+  readonly fileType: number;
+  readonly base: BlockType;
+  /** Values and down projections pass their errors on undamped, so they get more bits; absent: in no layer. */
+  readonly better?: { readonly type: BlockType; readonly layers: "all" | "some" | "first" };
+}
+
+/** By size, the largest first. */
+const RECIPES = {
+  Q8_0: { fileType: 7, base: "Q8_0" },
+  Q6_K: { fileType: 18, base: "Q6_K" },
+  Q5_K_M: { fileType: 17, base: "Q5_K", better: { type: "Q6_K", layers: "some" } },
+  Q5_K_S: { fileType: 16, base: "Q5_K" },
+  Q5_1: { fileType: 9, base: "Q5_1" },
+  Q5_0: { fileType: 8, base: "Q5_0" },
+  Q4_K_M: { fileType: 15, base: "Q4_K", better: { type: "Q6_K", layers: "some" } },
+  Q4_K_S: { fileType: 14, base: "Q4_K", better: { type: "Q5_K", layers: "first" } },
+  Q4_1: { fileType: 3, base: "Q4_1" },
+  Q4_0: { fileType: 2, base: "Q4_0" },
+  IQ4_NL: { fileType: 25, base: "IQ4_NL" },
+  IQ4_XS: { fileType: 30, base: "IQ4_XS", better: { type: "Q5_K", layers: "first" } },
+  MXFP4: { fileType: 38, base: "MXFP4" },
+  Q3_K_M: { fileType: 12, base: "Q3_K", better: { type: "Q4_K", layers: "all" } },
+  Q3_K_S: { fileType: 11, base: "Q3_K" },
+  Q2_K: { fileType: 10, base: "Q2_K", better: { type: "Q3_K", layers: "all" } },
+} as const satisfies Readonly<Record<string, Recipe>>;
+
+export type Method = keyof typeof RECIPES;
+export const METHODS = Object.keys(RECIPES) as readonly Method[];
+
+export const fileTypeOf = (method: Method): number => RECIPES[method].fileType;
+
+/** For rows that are no whole number of 256 values: the type of 32 values a block that is next in size. */
+const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
+  Q2_K: "IQ4_NL",
+  Q3_K: "IQ4_NL",
+  IQ4_XS: "IQ4_NL",
+  Q4_K: "Q5_0",
+  Q5_K: "Q5_1",
+  Q6_K: "Q8_0",
+};
+
+/** Logits read every row of the output matrix, so it keeps at least this type. */
+const OUTPUT_TYPE = "Q6_K";
+
+/** Of a matrix. @param hasOutput the model has an output matrix beside its embeddings @param numLayers of the model */
+export function typeFor(method: Method, tensor: ModelTensor, hasOutput: boolean, numLayers: number): TensorType {
+  const { base, better }: Recipe = RECIPES[method];
+  const cols = tensor.shape[1]!;
+  const name = tensor.name.replace(/\.weight$/, "");
+  if (name === (hasOutput ? "output" : "token_embd")) return fitting(base === "Q8_0" ? base : OUTPUT_TYPE, cols);
+  const parts = /^blk\.(\d+)\.(attn_v|attn_qkv|ffn_down|ffn_down_exps|ffn_down_shexp)$/.exec(name);
+  const isBetter = better !== undefined && parts !== null && hasMore(better.layers, Number(parts[1]), numLayers);
+  return fitting(isBetter ? better.type : base, cols);
+}
+
+/** The first and the last eighth of the layers, and every third between them, as llama.cpp's `use_more_bits` has it. */
+function hasMore(layers: NonNullable<Recipe["better"]>["layers"], layer: number, numLayers: number): boolean {
+  if (layers === "all") return true;
+  const eighth = Math.floor(numLayers / 8);
+  if (layers === "first") return layer < Math.max(1, eighth);
+  return layer < eighth || layer >= Math.floor((7 * numLayers) / 8) || (layer - eighth) % 3 === 2;
+}
+
+function fitting(type: BlockType, cols: number): TensorType {
+  if (cols % BLOCK_LAYOUT[type].numValues === 0) return type;
+  const narrow = NARROW[type];
+  return narrow !== undefined && cols % BLOCK_LAYOUT[narrow].numValues === 0 ? narrow : "F16";
+}
