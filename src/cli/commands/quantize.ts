@@ -1,5 +1,5 @@
 /** `millrace quantize`: writes a model as a smaller GGUF file, and tells what it lost. */
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import type { Candidate, Quantised } from "../../compress/quantise.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
@@ -14,9 +14,11 @@ import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 
+const USUAL_METHODS = ["Q4_K_M"];
+
 interface QuantizeFlags {
   readonly model?: string;
-  readonly method: readonly string[];
+  readonly method?: readonly string[];
   readonly out: string;
   readonly calibrate?: string;
   readonly calibrationTokens: number;
@@ -36,13 +38,10 @@ export function quantizeCommand(): Command {
       "Write a model as a smaller GGUF file. With your texts, the weights that matter to them keep more, and the loss is measured; with your questions, a file that answers worse is not kept.",
     )
     .addOption(modelOption())
-    .addOption(
-      new Option(
-        "--method <types>",
-        "types, separated by commas: the first that passes is kept (an unknown name lists them)",
-      )
-        .argParser(listOf("--method"))
-        .default(["Q4_K_M"], "Q4_K_M"),
+    .option(
+      "--method <types>",
+      "types, separated by commas: the first that passes is kept (default: Q4_K_M; an unknown name lists all)",
+      listOf("--method"),
     )
     .requiredOption("--out <file.gguf>", "the new file")
     .option("--calibrate <file>", "chats as JSON lines (.jsonl), or any other text: tells which columns matter")
@@ -70,7 +69,7 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
     import("../../compress/recipes.js"),
     import("../../compress/quantise.js"),
   ]);
-  const methods = flags.method.map((name) => {
+  const methods = (flags.method ?? USUAL_METHODS).map((name) => {
     const known = METHODS.find((method) => method === name.toUpperCase());
     if (known === undefined) throw optionError("--method", `of ${METHODS.join(", ")}`, name);
     return known;
