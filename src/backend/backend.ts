@@ -3,7 +3,7 @@
  * made. Host and device share no memory: data crosses through `input` and `output` buffers, and through `read` and `write`.
  */
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
-import type { KvType } from "./ops.js";
+import type { BlockType, KvType } from "./ops.js";
 import type { Program } from "./program.js";
 import type { MatrixSource, MatrixSpec } from "./tensor-source.js";
 
@@ -157,4 +157,15 @@ export interface Backend {
   tidy(): boolean;
   kvBytes(): KvBytes;
   destroy(): void;
+}
+
+/** Makes weights smaller. It always runs on the CPU, and the caller waits for it. */
+export interface RowEncoder {
+  /**
+   * @param values f32 [rows, cols], finite
+   * @param importance of each column, above 0; undefined: all are 1
+   * @returns the rows' blocks
+   */
+  encode(type: BlockType, values: Float32Array, cols: number, importance: Float32Array | undefined): Uint8Array;
+  close(): void;
 }

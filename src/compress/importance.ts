@@ -68,10 +68,14 @@ export async function measureImportance(
   }
 }
 
+/** In f32, as files have the sums, so that an importance that was kept gives the same bytes. */
 export const importanceOf = (measured: readonly MeasuredInput[]): Importance =>
   new Importance(
     new Map(
-      measured.flatMap(({ names, sums, numRows }) => names.map((name) => [name, sums.map((sum) => sum / numRows)])),
+      measured.flatMap(({ names, sums, numRows }) => {
+        const means = sums.map((sum) => Math.fround(sum) / numRows);
+        return names.map((name) => [name, means]);
+      }),
     ),
   );
 

@@ -3,6 +3,7 @@
  * and its answers to the user's questions are judged in pairs. A candidate that fails is kept aside with its figures.
  */
 import { renameSync, statSync, writeFileSync } from "node:fs";
+import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { Divergence } from "../bench/engine/divergence.js";
 import { convertModel } from "../convert/convert.js";
 import { MillraceError } from "../core/errors.js";
@@ -16,7 +17,6 @@ import type { EvalTask } from "../quality/tasks.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
 import type { Method } from "./recipes.js";
-import { RowEncoder } from "./row-encoder.js";
 import { quantisedStorage } from "./storage.js";
 
 export interface QuantiseSettings {
@@ -103,7 +103,7 @@ async function write(
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "numBytes" | "bitsPerWeight">> {
   const stage = startStage(method);
-  const encoder = new RowEncoder(numThreads);
+  const encoder = createRowEncoder(numThreads);
   try {
     const { numBytes } = await convertModel(
       { model, out, type: (opened) => quantisedStorage(method, opened, importance, encoder) },

@@ -1,10 +1,10 @@
 /** How a quantised copy stores its matrices: the recipe's types, encoded with the columns' importance. */
+import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
 import type { Storage } from "../convert/weights/tensors.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { Importance } from "./importance.js";
 import { fileTypeOf, type Method, typeFor } from "./recipes.js";
-import type { RowEncoder } from "./row-encoder.js";
 
 export function quantisedStorage(
   method: Method,

@@ -13,11 +13,11 @@ test("several loads, a goodput without limits and unknown objectives are refused
     refusal("--objective", "speed"),
   ]);
   expect(loads).toMatchObject({
-    exitCode: 1,
+    exitCode: 2,
     stderr: expect.stringMatching(/invalid_option.*one load, got 2.*\n.*--concurrency 8/),
   });
-  expect(goodput).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(/expected --slo .*\n.*--slo ttft=200/) });
-  expect(objective).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("throughput, goodput") });
+  expect(goodput).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/expected --slo .*\n.*--slo ttft=200/) });
+  expect(objective).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("throughput, goodput") });
 });
 
 test("a journal of other options, and a file that is no journal, are not resumed", async () => {
@@ -26,6 +26,6 @@ test("a journal of other options, and a file that is no journal, are not resumed
   const [other, broken] = await Promise.all(
     folders.map((out) => runCli("tune", "--shape", "16/8", "--resume", "--out", out)),
   );
-  expect(other).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("got others") });
-  expect(broken).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(join(folders[1]!, "tune.json")) });
+  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("got others") });
+  expect(broken).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(join(folders[1]!, "tune.json")) });
 });

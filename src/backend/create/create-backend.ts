@@ -1,8 +1,9 @@
 /** Chooses the backend. All code outside `src/backend` sees it only as a `Backend`. */
-import type { Backend, BackendOptions } from "../backend.js";
+import type { Backend, BackendOptions, RowEncoder } from "../backend.js";
 import { createCpuBackend } from "../cpu/cpu-backend.js";
 import { loadKernels } from "../cpu/library/load.js";
 import { PackCache } from "../cpu/packs/pack-cache.js";
+import { CpuRowEncoder } from "../cpu/row-encoder.js";
 
 export type { CachedPack, PackCache } from "../cpu/packs/pack-cache.js";
 
@@ -15,3 +16,6 @@ export function createBackend(options: Pick<BackendOptions, "numThreads"> & Part
 export function openPackCache(folder: string): PackCache {
   return new PackCache({ folder, maxBytes: 0 }, loadKernels().packedLayoutVersion());
 }
+
+/** Throws `kernels_missing`. */
+export const createRowEncoder = (numThreads: number): RowEncoder => new CpuRowEncoder(numThreads);

@@ -75,11 +75,11 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
     return known;
   });
   const { out, json, imatrix, calibrate, saveImatrix } = flags;
-  if (!out.endsWith(".gguf")) throw optionError("--out", "to end in .gguf", out);
+  if (!out.endsWith(".gguf")) throw optionError("--out", "a name that ends in .gguf", out);
   if (imatrix !== undefined && saveImatrix !== undefined)
-    throw optionError("--save-imatrix", "without --imatrix", saveImatrix);
+    throw optionError("--save-imatrix", "absent beside --imatrix", saveImatrix);
   if (saveImatrix !== undefined && calibrate === undefined)
-    throw optionError("--calibrate", "with --save-imatrix", "nothing");
+    throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
   assertFree({ out, methods });
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);

@@ -1,12 +1,13 @@
 /** Encodes rows into blocks on kernel threads. */
-import type { KernelDevice } from "../backend/cpu/library/kernels.js";
-import { loadKernels } from "../backend/cpu/library/load.js";
-import { type BufferHandle, NO_BUFFER } from "../backend/handles.js";
-import type { BlockType } from "../backend/ops.js";
-import { Program } from "../backend/program.js";
-import { rowByteLength } from "../formats/dequantize.js";
+import { rowByteLength } from "../../formats/dequantize.js";
+import type { RowEncoder } from "../backend.js";
+import { type BufferHandle, NO_BUFFER } from "../handles.js";
+import type { BlockType } from "../ops.js";
+import { Program } from "../program.js";
+import type { KernelDevice } from "./library/kernels.js";
+import { loadKernels } from "./library/load.js";
 
-export class RowEncoder {
+export class CpuRowEncoder implements RowEncoder {
   readonly #device: KernelDevice;
   readonly #program = new Program();
   /** Kept between calls, and replaced by larger ones. */
@@ -16,11 +17,6 @@ export class RowEncoder {
     this.#device = loadKernels().createDevice({ numThreads });
   }
 
-  /**
-   * @param values f32 [rows, cols], finite
-   * @param importance of each column, above 0; absent: all are 1
-   * @returns the rows' blocks
-   */
   encode(type: BlockType, values: Float32Array, cols: number, importance: Float32Array | undefined): Uint8Array {
     const numRows = values.length / cols;
     const bytes = new Uint8Array(numRows * rowByteLength(type, cols)!);

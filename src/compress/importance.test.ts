@@ -1,0 +1,85 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { tempTree } from "../../test/scripts/temp-tree.js";
+import { str, type WritableGguf, writeGguf } from "../formats/gguf/write.js";
+import { Importance, importanceOf, readImportance, writeImportance } from "./importance.js";
+
+const MEASURED = [
+  { names: ["blk.0.attn_q", "blk.0.attn_k"], sums: Float64Array.of(4, 0, 12), numRows: 4 },
+  { names: ["blk.0.ffn_down"], sums: Float64Array.of(1, 1), numRows: 8 },
+];
+
+test("means weigh columns against each other; unused columns keep a little", () => {
+  const importance = importanceOf(MEASURED);
+  const weights = importance.of("blk.0.attn_k.weight", 3)!;
+  expect([...weights]).toEqual([0.75, 0, 2.25].map((value) => expect.closeTo(value + 1e-3, 6)));
+  expect(importance.of("blk.0.attn_q", 3)).toEqual(weights);
+  expect(importance.of("blk.1.attn_q", 3)).toBeUndefined();
+  expect(() => importance.of("blk.0.ffn_down", 3)).toThrow(/importance of 3 columns of blk\.0\.ffn_down, got 2/);
+  expect(new Importance(new Map([["a", new Float64Array(3)]])).of("a", 3)).toBeUndefined();
+});
+
+test("a file has what was measured for the matrices of the model, under llama.cpp's names", () => {
+  const path = join(tempTree({}), "importance.gguf");
+  writeImportance(path, MEASURED, (name) => name !== "blk.0.attn_k.weight", { source: "mine.jsonl", window: 512 });
+  const { means } = readImportance(path);
+  expect([...means.keys()]).toEqual(["blk.0.attn_q", "blk.0.ffn_down"]);
+  expect([...means.get("blk.0.attn_q")!]).toEqual([1, 0, 3]);
+});
+
+const f32 = (...values: readonly number[]): Uint8Array => new Uint8Array(Float32Array.from(values).buffer);
+function fileOf(gguf: WritableGguf): string {
+  const path = join(tempTree({}), "m.gguf");
+  writeGguf(path, gguf);
+  return path;
+}
+const KIND = { "general.type": str("imatrix") };
+
+test("experts of a stack share the sums of all that any of them read", () => {
+  const path = fileOf({
+    metadata: KIND,
+    tensors: [
+      { name: "blk.0.ffn_up_exps.weight.in_sum2", type: "F32", shape: [2, 3], data: f32(1, 2, 3, 4, 0, 0) },
+      { name: "blk.0.ffn_up_exps.weight.counts", type: "F32", shape: [1, 3], data: f32(1, 3, 0) },
+    ],
+  });
+  expect([...readImportance(path).means.get("blk.0.ffn_up_exps")!]).toEqual([1, 1.5]);
+});
+
+test.each([
+  ["a model", { metadata: {}, tensors: [] }, /got a file of type model/],
+  ["no sums", { metadata: KIND, tensors: [] }, /got no sums/],
+  [
+    "no counts",
+    { metadata: KIND, tensors: [{ name: "a.in_sum2", type: "F32", shape: [2, 1], data: f32(1, 2) }] },
+    /no F32 values a\.counts/,
+  ],
+  [
+    "other counts",
+    {
+      metadata: KIND,
+      tensors: [
+        { name: "a.in_sum2", type: "F32", shape: [2, 1], data: f32(1, 2) },
+        { name: "a.counts", type: "F32", shape: [1, 2], data: f32(1, 2) },
+      ],
+    },
+    /got 2 counts for 1 rows/,
+  ],
+  [
+    "negative sums",
+    {
+      metadata: KIND,
+      tensors: [
+        { name: "a.in_sum2", type: "F32", shape: [2, 1], data: f32(1, -2) },
+        { name: "a.counts", type: "F32", shape: [1, 1], data: f32(1) },
+      ],
+    },
+    /below 0 or infinite/,
+  ],
+] as const satisfies readonly (readonly [
+  string,
+  WritableGguf,
+  RegExp,
+])[])("a file with %s is refused", (_, gguf, message) => {
+  expect(() => readImportance(fileOf(gguf))).toThrow(message);
+});

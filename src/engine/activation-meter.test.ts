@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { ActivationMeter } from "./activation-meter.js";
+import { DEFAULT_ENGINE_OPTIONS } from "./api/options.js";
+import { ModelStates } from "./model-states.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-meter-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const TEXTS = [40, 3].map((length) => Array.from({ length }, (_, i) => (i * 31 + 5 * length) % 300));
+
+test.each([
+  "llama",
+  "qwen3moe",
+] as const)("%s: the squares of every input, whatever the chunks", async (architecture) => {
+  const modelPath = join(folder, `${architecture}.gguf`);
+  writeRandomModel(modelPath, { architecture, seed: 1, type: "F32", width: 64, ff: 96, layers: 2 });
+  const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 22, maxModelLen: 64 };
+  const measure = async (maxNumBatchedTokens: number) => {
+    const meter = await ActivationMeter.open({ ...options, maxNumBatchedTokens });
+    for (const ids of TEXTS) await meter.add(ids);
+    const measured = await meter.read();
+    meter.close();
+    return measured;
+  };
+  const measured = await measure(64);
+  const inChunks = await measure(7);
+  expect(inChunks.map(({ names }) => names)).toEqual(measured.map(({ names }) => names));
+  const of = (name: string) => measured.find(({ names }) => names.includes(name))!;
+  for (const [index, { names, sums }] of measured.entries()) {
+    expect({ names, isPositive: sums.every((sum) => sum > 0) }).toEqual({ names, isPositive: true });
+    // Experts group the rows of a step, so their sums are in another order.
+    for (const [c, sum] of inChunks[index]!.sums.entries()) expect(sum).toBeCloseTo(sums[c]!, 8);
+  }
+  expect(of("blk.1.attn_q").sums).toBe(of("blk.1.attn_v").sums);
+  const numTokens = TEXTS.flat().length;
+  const isMixture = architecture === "qwen3moe";
+  expect(of(isMixture ? "blk.0.ffn_up_exps" : "blk.0.ffn_up").numRows).toBe(numTokens);
+  expect(of(isMixture ? "blk.0.ffn_down_exps" : "blk.0.ffn_down").numRows % numTokens).toBe(0);
+
+  // The first input is the embeddings over their root mean square; the model's gains are near one, and the same for all tokens.
+  const states = await ModelStates.open(options);
+  const { embedding } = states.tables();
+  states.close();
+  const plain = new Float64Array(64);
+  for (const id of TEXTS.flat()) {
+    const row = embedding.subarray(64 * id, 64 * (id + 1));
+    const meanSquare = row.reduce((sum, value) => sum + value * value, 0) / 64;
+    for (const [c, value] of row.entries()) plain[c]! += value ** 2 / meanSquare;
+  }
+  const gains = [...of("blk.0.attn_q").sums].map((sum, c) => sum / plain[c]!);
+  for (const gain of gains) expect(Math.abs(Math.log(gain))).toBeLessThan(1);
+});

@@ -1,0 +1,101 @@
+/** `millrace quantize`, as a process on the bundled models: the file that it writes, its gate, and what it refuses. */
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { chatAt, families, readMixture } from "../../models/corpus/families.js";
+import { readGguf } from "../../src/formats/gguf/read.js";
+import { writeGguf } from "../../src/formats/gguf/write.js";
+import { repositoryRoot } from "../helpers/fixtures.js";
+import { type Ended, runCli } from "../helpers/run-cli.js";
+import { tempTree } from "../scripts/temp-tree.js";
+
+const BASE = join(repositoryRoot(), "models/mill-base.gguf");
+const quantize = (...args: readonly string[]): Promise<Ended> => runCli("quantize", "--model", BASE, ...args);
+
+/** Chats of the corpus, so many of each family, as lines. */
+const chats = (seed: number, count: number, wanted = families.map(({ name }) => name)): string =>
+  wanted
+    .flatMap((name) => {
+      const mixture = readMixture(name);
+      return Array.from({ length: count }, (_, index) => JSON.stringify(chatAt(seed, index, mixture)));
+    })
+    .join("\n");
+
+test("a third of the size with nearly the same predictions, and the matrix of importance is kept for the next time", async () => {
+  const root = tempTree({ "mine.jsonl": chats(7, 10) });
+  const [out, imatrix] = [join(root, "q4.gguf"), join(root, "importance.gguf")];
+  const ended = await quantize(
+    "--calibrate",
+    join(root, "mine.jsonl"),
+    "--save-imatrix",
+    imatrix,
+    "--out",
+    out,
+    "--json",
+  );
+  expect(ended).toMatchObject({ exitCode: 0 });
+  const { chosen, original } = JSON.parse(ended.stdout);
+  expect(chosen).toMatchObject({ method: "Q4_K_M", path: out, numBytes: statSync(out).size });
+  expect(chosen.numBytes / original.numBytes).toBeLessThan(0.35);
+  expect(chosen.loss.meanKl).toBeLessThan(0.02);
+  expect(chosen.loss.sameTop).toBeGreaterThan(0.93);
+  const { metadata, tensors } = readGguf(out);
+  expect(metadata.get("general.file_type")).toBe(15);
+  expect(tensors.get("blk.0.attn_q.weight")!.type).toBe("Q4_K");
+  const again = join(root, "again.gguf");
+  expect(await quantize("--imatrix", imatrix, "--out", again)).toMatchObject({ exitCode: 0 });
+  expect(readFileSync(again).equals(readFileSync(out))).toBe(true);
+});
+
+test("a file that answers worse is kept aside with its figures, and the next method is tried", async () => {
+  const root = tempTree({ "questions.jsonl": chats(1_000_001, 100, ["extract", "sort"]) });
+  const out = join(root, "small.gguf");
+  const args = ["--evals", join(root, "questions.jsonl"), "--max-drop", "4", "--max-tokens", "64"];
+  const ended = await quantize("--method", "q2_k,q8_0", ...args, "--out", out, "--json");
+  expect(ended).toMatchObject({ exitCode: 0 });
+  const { candidates, chosen } = JSON.parse(ended.stdout);
+  expect(candidates.map(({ method }: { method: string }) => method)).toEqual(["Q2_K", "Q8_0"]);
+  expect(candidates[0].quality.overall.drop).toBeGreaterThan(0.02);
+  expect(chosen).toMatchObject({ method: "Q8_0", quality: { verdict: "passes" } });
+  const aside = join(root, "small.Q2_K.failed.gguf");
+  expect([existsSync(aside), JSON.parse(readFileSync(`${aside}.json`, "utf8")).method]).toEqual([true, "Q2_K"]);
+  // A second run would replace it.
+  const again = await quantize("--method", "q2_k", ...args, "--out", join(root, "small.gguf"));
+  expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("small.Q2_K.failed.gguf") });
+});
+
+test("unknown types, folders, present files and foreign matrices are refused", async () => {
+  const root = tempTree({ "there.gguf": "", "short.txt": "One line." });
+  writeGguf(join(root, "foreign.gguf"), { metadata: {}, tensors: [] });
+  const out = join(root, "new.gguf");
+  const [type, folder, present, foreign, short] = await Promise.all([
+    quantize("--method", "Q9", "--out", out),
+    quantize("--out", join(root, "folder")),
+    quantize("--out", join(root, "there.gguf")),
+    quantize("--imatrix", join(root, "foreign.gguf"), "--out", out),
+    quantize("--calibrate", join(root, "short.txt"), "--out", out),
+  ]);
+  const refused = (message: RegExp) => ({ exitCode: 2, stderr: expect.stringMatching(message) });
+  expect(type).toMatchObject(refused(/--method to be of Q8_0, .*Q2_K, got "Q9"/));
+  expect(folder).toMatchObject(refused(/--out to be a name that ends in \.gguf/));
+  expect(present).toMatchObject(refused(/--out to name a new file/));
+  expect(foreign).toMatchObject(refused(/importance matrix in .*foreign\.gguf, got a file of type model/));
+  expect(short).toMatchObject(refused(/at least 8 texts or windows/));
+  expect(existsSync(out)).toBe(false);
+});
+
+test("a file of another model's importance is refused before anything is left", async () => {
+  const root = tempTree({});
+  const imatrix = join(root, "other.gguf");
+  const sums = new Uint8Array(Float32Array.of(1, 2).buffer);
+  writeGguf(imatrix, {
+    metadata: { "general.type": { type: "string", value: "imatrix" } },
+    tensors: [
+      { name: "blk.0.attn_q.weight.in_sum2", type: "F32", shape: [2, 1], data: sums },
+      { name: "blk.0.attn_q.weight.counts", type: "F32", shape: [1, 1], data: sums.subarray(0, 4) },
+    ],
+  });
+  const ended = await quantize("--imatrix", imatrix, "--out", join(root, "new.gguf"));
+  expect(ended).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("importance of 256 columns") });
+  expect(existsSync(join(root, "new.gguf"))).toBe(false);
+});
