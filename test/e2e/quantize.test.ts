@@ -1,5 +1,5 @@
 /** `millrace quantize`, as a process on the bundled models: the file that it writes, its gate, and what it refuses. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { chatAt, families, readMixture } from "../../models/corpus/families.js";
@@ -7,6 +7,7 @@ import { readGguf } from "../../src/formats/gguf/read.js";
 import { writeGguf } from "../../src/formats/gguf/write.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { type Ended, runCli } from "../helpers/run-cli.js";
+import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 const BASE = join(repositoryRoot(), "models/mill-base.gguf");
@@ -98,4 +99,21 @@ test("a file of another model's importance is refused before anything is left", 
   const ended = await quantize("--imatrix", imatrix, "--out", join(root, "new.gguf"));
   expect(ended).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("importance of 256 columns") });
   expect(existsSync(join(root, "new.gguf"))).toBe(false);
+});
+
+test("a server makes its own quantised copy, under the name of the model, and finds it again", async () => {
+  const cache = tempTree({});
+  const args = ["--model", join(repositoryRoot(), "models/mill-student.gguf"), "--quantization", "int8"];
+  const made: string[] = [];
+  for (let start = 0; start < 2; start++) {
+    await using server = await startTestServer(args, { MILLRACE_CACHE: cache });
+    const { data } = (await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string }[] };
+    expect(data.map(({ id }) => id)).toEqual(["mill-student"]);
+    const [copy, ...others] = readdirSync(join(cache, "quantized"));
+    expect(others).toEqual([]);
+    made.push(`${copy} ${statSync(join(cache, "quantized", copy!)).mtimeMs}`);
+  }
+  expect(made[1]).toBe(made[0]);
+  const { exitCode, stderr } = await runCli("engine", ...args.slice(0, 3), "fp8", "--port", "0");
+  expect({ exitCode, stderr }).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("int8, int4, q8_0") });
 });

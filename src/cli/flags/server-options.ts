@@ -13,6 +13,7 @@ import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
 
 export interface ServerFlags extends EngineFlags, SamplingSource {
   readonly model?: string;
+  readonly quantization?: string;
   readonly chatTemplate?: string;
   readonly host: string;
   readonly port: number;
@@ -37,6 +38,13 @@ export function addServerOptions(command: Command): Command {
     new Option(flags, description).argParser(listOf(flag)).helpGroup("Server:");
   command
     .addOption(modelOption())
+    .addOption(
+      option(
+        "--quantization <type>",
+        "serve a quantised copy, which is made once: int8, int4, or a type of millrace quantize",
+        String,
+      ),
+    )
     .addOption(option("--host <address>", "address to listen on", String, "127.0.0.1"))
     .addOption(option("--port <n>", "port to listen on; 0 = any free port", integerIn("--port", 0, 65_535), 8000))
     .addOption(

@@ -3,10 +3,12 @@ import { keepsApart } from "../../core/cache-scope.js";
 import { pagePolicy } from "../../core/cors.js";
 import { assertFreePort } from "../../core/http-server.js";
 import { createLogger } from "../../core/log.js";
+import { optionError } from "../../core/option-error.js";
 import { packageVersion } from "../../core/package-root.js";
 import { registerServer } from "../../core/server-registry.js";
 import type { StartStage } from "../../core/stages.js";
 import { logThroughput } from "../../core/throughput-log.js";
+import { type LocatedModel, locateModel } from "../../formats/locate-model.js";
 import { type StartedEngine, startEngineWithText } from "../../local/start-engine.js";
 import type { RunningServer } from "../../serve/server.js";
 import { engineSettingsFrom } from "../flags/engine-options.js";
@@ -34,8 +36,12 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     import("../../serve/load-counts.js"),
   ]);
   serving.catch(() => {});
-  const started = await startEngineWithText({ ...flags, engine: engineSettingsFrom(flags) }, startStage);
-  const { engine, tokenizer, asyncTokenizer, chatTemplate, embeddingPrompts, name, samplingDefaults } = started;
+  const engineSettings = engineSettingsFrom(flags);
+  const copy = await quantisedCopyFor(flags, engineSettings.numThreads, startStage);
+  const source = { ...flags, ...(copy === undefined ? {} : { model: copy.path }), engine: engineSettings };
+  const started = await startEngineWithText(source, startStage);
+  const { engine, tokenizer, asyncTokenizer, chatTemplate, embeddingPrompts, samplingDefaults } = started;
+  const name = copy?.name ?? started.name;
   const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
   const modelNames = [firstName, ...otherNames] as const;
   const apiKeys = flags.apiKey ?? [];
@@ -80,6 +86,20 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     await engine.close();
     throw thrown;
   }
+}
+
+/** The model that `--quantization` asks for, under the name of the model that it is made of. */
+async function quantisedCopyFor(
+  { quantization, model }: ServerFlags,
+  numThreads: number,
+  startStage: StartStage,
+): Promise<LocatedModel | undefined> {
+  if (quantization === undefined) return undefined;
+  const { methodOf, QUANTIZATIONS, quantisedCopy } = await import("../../compress/at-load.js");
+  const method = methodOf(quantization);
+  if (method === undefined) throw optionError("--quantization", `of ${QUANTIZATIONS.join(", ")}`, quantization);
+  const { path, name } = await locateModel(model, startStage);
+  return { path: await quantisedCopy(path, method, numThreads, startStage), name };
 }
 
 /** Lists the server in `millrace ps`. */

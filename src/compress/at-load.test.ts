@@ -1,0 +1,38 @@
+import { copyFileSync, readdirSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test, vi } from "vitest";
+import { repositoryRoot } from "../../test/helpers/fixtures.js";
+import { tempTree } from "../../test/scripts/temp-tree.js";
+import { silentStages } from "../core/stages.js";
+import { openModel } from "../model/open-model.js";
+import { methodOf, quantisedCopy } from "./at-load.js";
+
+afterEach(() => vi.unstubAllEnvs());
+
+test("names of other servers stand for types, and unknown ones for none", () => {
+  expect(["int8", "INT4", "q6_k", "Q5_K_M", "fp8", ""].map(methodOf)).toEqual([
+    "Q8_0",
+    "Q4_K_M",
+    "Q6_K",
+    "Q5_K_M",
+    undefined,
+    undefined,
+  ]);
+});
+
+test("a copy is made once, whoever asks, and again when the model has changed", async () => {
+  const root = tempTree({});
+  vi.stubEnv("MILLRACE_CACHE", join(root, "cache"));
+  const model = join(root, "model.gguf");
+  copyFileSync(join(repositoryRoot(), "models/mill-student.gguf"), model);
+  const ask = () => quantisedCopy(model, "Q8_0", 1, silentStages);
+  const copies = await Promise.all([ask(), ask(), ask()]);
+  expect(new Set(copies).size).toBe(1);
+  expect(openModel(copies[0]!).summary.weightType).toBe("Q8_0");
+  const folder = join(root, "cache", "quantized");
+  expect(readdirSync(folder)).toHaveLength(1);
+  utimesSync(model, 1, 1);
+  const changed = await ask();
+  expect(changed).not.toBe(copies[0]);
+  expect(readdirSync(folder)).toEqual([changed.slice(folder.length + 1)]);
+});

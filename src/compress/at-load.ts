@@ -1,0 +1,70 @@
+/** Quantised copies of models that are served with `--quantization`: made at the first start, found again at later ones. */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { createRowEncoder } from "../backend/create/create-backend.js";
+import { convertModel } from "../convert/convert.js";
+import { cacheFolder } from "../core/cache-folder.js";
+import { MillraceError } from "../core/errors.js";
+import type { StartStage } from "../core/stages.js";
+import { openModel } from "../model/open-model.js";
+import { METHODS, type Method } from "./recipes.js";
+import { quantisedStorage } from "./storage.js";
+
+/** Names that users of vLLM and bitsandbytes know. */
+const ALIASES: Readonly<Record<string, Method>> = { INT8: "Q8_0", INT4: "Q4_K_M" };
+
+export const QUANTIZATIONS: readonly string[] = ["int8", "int4", ...METHODS.map((method) => method.toLowerCase())];
+
+/** @example methodOf("int8") // "Q8_0" */
+export function methodOf(name: string): Method | undefined {
+  const upper = name.toUpperCase();
+  return ALIASES[upper] ?? METHODS.find((method) => method === upper);
+}
+
+/**
+ * The path of a quantised copy in the cache. Several processes may ask at once: each writes, and the first to end is kept.
+ * @param path of a model on this disk
+ */
+export async function quantisedCopy(
+  path: string,
+  method: Method,
+  numThreads: number,
+  startStage: StartStage,
+): Promise<string> {
+  const folder = join(cacheFolder(), "quantized");
+  mkdirSync(folder, { recursive: true });
+  const { files } = openModel(path);
+  const versions = files.map((file) => {
+    const { size, mtimeMs } = statSync(file);
+    return [file, size, mtimeMs];
+  });
+  const prefix = `${hashOf(path)}-${method}-`;
+  const copy = join(folder, `${prefix}${hashOf(versions)}.gguf`);
+  const stage = startStage(method);
+  if (existsSync(copy)) {
+    stage.done(`${copy}, of an earlier start`);
+    return copy;
+  }
+  const encoder = createRowEncoder(numThreads);
+  try {
+    const type = (model: Parameters<typeof quantisedStorage>[1]) => quantisedStorage(method, model, undefined, encoder);
+    const tell = (done: number, total: number): void => stage.update(`${Math.floor((100 * done) / total)} % written`);
+    await convertModel({ model: path, out: copy, type }, tell, (text) => stage.note(text));
+  } catch (thrown) {
+    // Another process was faster.
+    if (!(thrown instanceof MillraceError) || !existsSync(copy)) throw thrown;
+  } finally {
+    encoder.close();
+  }
+  for (const name of readdirSync(folder)) {
+    // Of the model's files as they were before.
+    if (name.startsWith(prefix) && name.endsWith(".gguf") && join(folder, name) !== copy)
+      rmSync(join(folder, name), { force: true });
+  }
+  stage.done(copy);
+  return copy;
+}
+
+const hashOf = (value: unknown): string =>
+  createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
