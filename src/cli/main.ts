@@ -19,6 +19,7 @@ import { imageCommand } from "./commands/image.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
 import { planCommand } from "./commands/plan.js";
+import { promptsCommand } from "./commands/prompts.js";
 import { psCommand } from "./commands/ps.js";
 import { quantizeCommand } from "./commands/quantize.js";
 import { routeCommand } from "./commands/route.js";
@@ -50,6 +51,7 @@ export function createProgram(words: readonly string[]): Command {
     inspectCommand(),
     convertCommand(),
     quantizeCommand(),
+    promptsCommand(),
     doctorCommand(),
     batchCommand(),
     benchCommand(),

@@ -68,10 +68,36 @@ export function dequantizeRow(type: WeightType, bytes: Uint8Array, cols: number)
       { hint: "pass the bytes of one whole row" },
     );
   }
+  if (type === "F16" || type === "BF16") return widened(type, bytes, cols);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const out = new Float32Array(cols);
   for (let block = 0; block * codec.numValues < cols; block++) {
     codec.decode(view, block * codec.byteLength, out, block * codec.numValues);
+  }
+  return out;
+}
+
+/** Every value of two bytes, by its bits: whole models are read so. */
+const widenedValues = new Map<"F16" | "BF16", Float32Array>();
+
+function widened(type: "F16" | "BF16", bytes: Uint8Array, cols: number): Float32Array {
+  const table = widenedValues.get(type) ?? tableOf(type);
+  widenedValues.set(type, table);
+  const isAligned = bytes.byteOffset % 2 === 0;
+  const words = isAligned
+    ? new Uint16Array(bytes.buffer, bytes.byteOffset, cols)
+    : new Uint16Array(bytes.slice(0, 2 * cols).buffer);
+  const out = new Float32Array(cols);
+  for (let i = 0; i < cols; i++) out[i] = table[words[i]!]!;
+  return out;
+}
+
+function tableOf(type: "F16" | "BF16"): Float32Array {
+  const view = new DataView(new ArrayBuffer(2 << 16));
+  const out = new Float32Array(1 << 16);
+  for (let bits = 0; bits < 1 << 16; bits++) {
+    view.setUint16(2 * bits, bits, true);
+    CODECS[type].decode(view, 2 * bits, out, bits);
   }
   return out;
 }

@@ -257,8 +257,10 @@ function asPlain(type: TensorType): PlainType {
 
 /** Blocks have halves as their scales. */
 function refuseBeyondHalves(name: string, type: TensorType, values: Float32Array): void {
+  let isWithin = true;
+  for (const value of values) isWithin &&= value < F16_INFINITE && value > -F16_INFINITE;
+  if (isWithin) return;
   const beyond = values.find((value) => !(Math.abs(value) < F16_INFINITE));
-  if (beyond === undefined) return;
   throw new MillraceError("model_tensor", `expected finite values below ${F16_INFINITE} in ${name}, got ${beyond}`, {
     hint: `The matrix cannot be stored in ${type}. Check the model's files.`,
   });

@@ -1,0 +1,106 @@
+/** `millrace prompts audit`: what recorded prompts waste, in tokens and money, and how to mend it. */
+import { writeFileSync } from "node:fs";
+import { Command } from "commander";
+import { optionError } from "../../core/option-error.js";
+import { type StartStage, silentStages } from "../../core/stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import type { PromptAudit, PromptFinding, PromptPrices } from "../../prompts/audit.js";
+import type { Encode } from "../../prompts/simulate.js";
+import { numberIn } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
+
+interface AuditFlags {
+  readonly model?: string;
+  readonly prices?: PromptPrices;
+  readonly perMonth?: number;
+  readonly mend?: string;
+  readonly json?: boolean;
+}
+
+export function promptsCommand(): Command {
+  const audit = new Command("audit")
+    .description(
+      "Find waste in recorded chat requests: prefixes that defeat the cache, repeated and unused text, bloat, limits. Each finding has the tokens and the money that mending it saves.",
+    )
+    .argument("<file>", "requests as JSON lines: bodies, {request, response}, or lines of a batch")
+    .option("--model <path|hf:org/repo[:file]>", "count with this model's tokenizer (default: four characters a token)")
+    .option(
+      "--prices <input,cached,output>",
+      "dollars for a million tokens, such as 0.25,0.025,2 (default: only tokens are told)",
+      pricesFrom,
+    )
+    .option("--per-month <n>", "requests a month (default: those of the file)", numberIn("--per-month", 1, 1e12))
+    .option("--mend <file>", "write the requests with the mends that change no content")
+    .option("--json", "print one JSON object instead of a table")
+    .action(runAudit);
+  return new Command("prompts").description("What prompts cost, and could cost.").addCommand(audit);
+}
+
+function pricesFrom(text: string): PromptPrices {
+  const numbers = text.split(",").map(Number);
+  const [input, cached, output] = numbers;
+  const isValid = numbers.length === 3 && numbers.every((each) => Number.isFinite(each) && each >= 0);
+  if (!isValid) throw optionError("--prices", "three prices, such as 0.25,0.025,2", text);
+  return { input: input!, cached: cached!, output: output! };
+}
+
+async function runAudit(file: string, { model, prices, perMonth, mend, json }: AuditFlags): Promise<void> {
+  const [{ readRequests, bodyOf }, { auditPrompts }, { estimate }] = await Promise.all([
+    import("../../prompts/requests.js"),
+    import("../../prompts/audit.js"),
+    import("../../prompts/simulate.js"),
+  ]);
+  const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
+  const requests = readRequests(file);
+  const encode = model === undefined ? estimate : await encoderOf(model, startStage);
+  const stage = startStage("audit");
+  const monthly = perMonth === undefined ? 1 : perMonth / requests.length;
+  const audit = auditPrompts(requests, encode, prices, monthly, (name) => stage.update(name));
+  stage.done(`${requests.length} requests`);
+  if (mend !== undefined) {
+    writeFileSync(mend, `${audit.mended.requests.map((request) => JSON.stringify(bodyOf(request))).join("\n")}\n`);
+  }
+  const { mended, ...shown } = audit;
+  const { totals, dollars } = mended;
+  process.stdout.write(json ? `${jsonText({ ...shown, mended: { totals, dollars } })}\n` : `${textOf(audit, mend)}\n`);
+}
+
+async function encoderOf(model: string, startStage: StartStage): Promise<Encode> {
+  const { loadTextSide } = await import("../../text/text-side.js");
+  const { path } = await locateModel(model, startStage);
+  const { tokenizer, asyncTokenizer } = await loadTextSide(path);
+  asyncTokenizer.end();
+  return (text) => tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
+}
+
+const CHANGES: Readonly<Record<PromptFinding["changes"], string>> = {
+  place: "places of words",
+  form: "form",
+  limits: "limits",
+  content: "content: evaluate it",
+};
+
+function textOf({ numRequests, totals, dollars, findings, mended }: PromptAudit, mend: string | undefined): string {
+  const money = (value: number | undefined): string => (value === undefined ? "–" : `$${value.toFixed(2)}`);
+  const cachedShare = ((100 * totals.cached) / Math.max(1, totals.prompt)).toFixed(0);
+  const head = `${numRequests} requests: ${totals.prompt} prompt tokens, ${cachedShare} % of them cached, ${totals.output} of answers${dollars === undefined ? "" : `; ${money(dollars)} a month`}`;
+  if (findings.length === 0) return `${head}\nno waste found`;
+  const header = ["waste", "requests", "prompt tokens", "more cached", "answer tokens", "saves a month", "changes"];
+  const rows = findings.map(({ name, numRequests: count, saved, dollars: saving, changes }) => [
+    name,
+    String(count),
+    String(-saved.prompt),
+    String(saved.cached),
+    String(-saved.output),
+    money(saving),
+    CHANGES[changes],
+  ]);
+  const advice = findings.map(
+    ({ name, because, advice: what }) => `${name}: ${because}. ${what[0]!.toUpperCase()}${what.slice(1)}.`,
+  );
+  const after = mended.totals;
+  const together = `mends that change no content, together: ${totals.prompt - after.prompt} prompt tokens less, ${after.cached - totals.cached} more cached${dollars === undefined ? "" : `; ${money(mended.dollars)} instead of ${money(dollars)} a month`}`;
+  const written = mend === undefined ? [] : [`written: ${mend}`];
+  return [head, "", formatTable([header, ...rows]), "", ...advice, "", together, ...written].join("\n");
+}

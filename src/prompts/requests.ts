@@ -1,0 +1,152 @@
+/** Recorded requests, as applications send them, from a file of JSON lines. */
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+
+export interface PromptMessage {
+  readonly role: string;
+  readonly content: string;
+}
+
+export interface PromptTool {
+  readonly name: string;
+  /** As the application writes it. */
+  readonly definition: unknown;
+}
+
+export interface PromptRequest {
+  readonly messages: readonly PromptMessage[];
+  readonly tools: readonly PromptTool[];
+  readonly maxTokens: number | undefined;
+  /** It asks for JSON. */
+  readonly hasFormat: boolean;
+  /** undefined: the file has no answer */
+  readonly answer: string | undefined;
+  /** Names of tools that the answer, or earlier answers among the messages, call. */
+  readonly calledTools: readonly string[];
+  /** As the server counts; undefined: it is counted from the answer. */
+  readonly outputTokens: number | undefined;
+  /** As it was read. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+const partSchema = z.object({ type: z.string().optional(), text: z.string().optional() }).loose();
+const callSchema = z.object({ function: z.object({ name: z.string() }).loose() }).loose();
+const messageSchema = z
+  .object({
+    role: z.string(),
+    content: z.union([z.string(), z.array(partSchema)]).nullish(),
+    tool_calls: z.array(callSchema).nullish(),
+  })
+  .loose();
+const bodySchema = z
+  .object({
+    system: z.union([z.string(), z.array(partSchema)]).nullish(),
+    messages: z.array(messageSchema).min(1),
+    tools: z
+      .array(
+        z.object({ name: z.string().optional(), function: z.object({ name: z.string() }).loose().optional() }).loose(),
+      )
+      .nullish(),
+    max_tokens: z.number().nullish(),
+    max_completion_tokens: z.number().nullish(),
+    response_format: z.object({ type: z.string() }).loose().nullish(),
+  })
+  .loose();
+const answerSchema = z
+  .object({
+    choices: z.array(z.object({ message: messageSchema.partial({ role: true }) }).loose()).nullish(),
+    usage: z.object({ completion_tokens: z.number().nullish(), output_tokens: z.number().nullish() }).loose().nullish(),
+  })
+  .loose();
+/** A request alone, a line of a batch, or a request with its answer. */
+const lineSchema = z.union([
+  z.object({ request: bodySchema, response: answerSchema.nullish() }).loose(),
+  z.object({ body: bodySchema, response: answerSchema.nullish() }).loose(),
+  bodySchema.extend({ response: answerSchema.nullish() }),
+]);
+
+const MAX_LINE_CHARACTERS = 1 << 24;
+
+const textOf = (content: z.infer<typeof messageSchema>["content"]): string =>
+  typeof content === "string" ? content : (content ?? []).map(({ text = "" }) => text).join("");
+
+/** Throws file_unreadable, and invalid_option with the line number. */
+export function readRequests(path: string): PromptRequest[] {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected requests in ${path}, got ${String(cause)}`, { cause });
+  }
+  const requests = text
+    .split("\n")
+    .flatMap((line, index) => (line.trim() === "" ? [] : [parse(line, `${path}, line ${index + 1}`)]));
+  if (requests.length > 0) return requests;
+  throw new MillraceError("invalid_option", `expected requests in ${path}, got none`, { hint: HINT });
+}
+
+const HINT =
+  'a line is the body of a chat request ({"messages", "tools", …}), {"request", "response"}, or a line of a batch ({"body"})';
+
+function parse(line: string, place: string): PromptRequest {
+  const refuse = (got: string): never => {
+    throw new MillraceError("invalid_option", `expected a chat request in ${place}, got ${got}`, { hint: HINT });
+  };
+  if (line.length > MAX_LINE_CHARACTERS) return refuse(`${line.length} characters`);
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    return refuse(`invalid JSON: ${(cause as Error).message}`);
+  }
+  const parsed = lineSchema.safeParse(value);
+  if (!parsed.success) return refuse("something else");
+  const { data } = parsed;
+  const whole = ("request" in data ? data.request : "body" in data ? data.body : data) as z.infer<typeof bodySchema>;
+  const { response: given, ...body } = whole;
+  const response = (data.response ?? given) as z.infer<typeof answerSchema> | null | undefined;
+  const answer = response?.choices?.[0]?.message;
+  const system =
+    body.system === undefined || body.system === null ? [] : [{ role: "system", content: textOf(body.system) }];
+  const usage = response?.usage;
+  return {
+    messages: [...system, ...body.messages.map(({ role, content }) => ({ role, content: textOf(content) }))],
+    tools: (body.tools ?? []).map((definition) => ({
+      name: definition.function?.name ?? definition.name ?? "",
+      definition,
+    })),
+    maxTokens: body.max_completion_tokens ?? body.max_tokens ?? undefined,
+    hasFormat:
+      body.response_format !== undefined && body.response_format !== null && body.response_format.type !== "text",
+    answer: answer === undefined ? undefined : textOf(answer.content),
+    calledTools: [answer, ...body.messages].flatMap((message) =>
+      (message?.tool_calls ?? []).map((call) => call.function.name),
+    ),
+    outputTokens: usage?.completion_tokens ?? usage?.output_tokens ?? undefined,
+    body,
+  };
+}
+
+/** The request's body as it was read, with what mends have changed. */
+export function bodyOf({ body, messages, tools, maxTokens, hasFormat }: PromptRequest): object {
+  const parsed = bodySchema.parse(body);
+  const hasSystem = parsed.system !== undefined && parsed.system !== null;
+  const written = messages.slice(hasSystem ? 1 : 0).map(({ content }, index) => {
+    const message = parsed.messages[index]!;
+    return textOf(message.content) === content ? message : { ...message, content };
+  });
+  const limit =
+    parsed.max_completion_tokens === undefined || parsed.max_completion_tokens === null
+      ? "max_tokens"
+      : "max_completion_tokens";
+  const isFormatNew = hasFormat && (parsed.response_format === undefined || parsed.response_format === null);
+  return {
+    ...body,
+    ...(hasSystem && textOf(parsed.system) !== messages[0]!.content ? { system: messages[0]!.content } : {}),
+    messages: written,
+    ...(tools.length === 0 ? {} : { tools: tools.map(({ definition }) => definition) }),
+    ...(maxTokens === undefined ? {} : { [limit]: maxTokens }),
+    ...(isFormatNew ? { response_format: { type: "json_object" } } : {}),
+  };
+}

@@ -1,0 +1,349 @@
+/**
+ * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and tells what it found; the saving is what the mended
+ * requests cost less (simulate.ts).
+ */
+
+import type { PromptMessage, PromptRequest } from "./requests.js";
+import type { Encode } from "./simulate.js";
+import { isVolatile, withoutVolatile } from "./volatile.js";
+
+/** What a mend changes for the model: the place of words, their form, or what is said, which only an evaluation can judge. */
+export type Change = "place" | "form" | "content" | "limits";
+
+export interface Mended {
+  /** As many as before, in order; untouched ones are the same objects. */
+  readonly requests: readonly PromptRequest[];
+  /** One sentence about what was found. */
+  readonly because: string;
+}
+
+export interface Waste {
+  readonly name: string;
+  readonly changes: Change;
+  /** What the application should do. */
+  readonly advice: string;
+  /** undefined: nothing of the kind */
+  find(requests: readonly PromptRequest[], encode: Encode): Mended | undefined;
+}
+
+const percent = (part: number, all: number): string => `${Math.round((100 * part) / Math.max(1, all))} %`;
+
+/** Requests of one application: the same tools, and the same system prompt but for what changes each time. */
+function groupsOf(requests: readonly PromptRequest[]): readonly (readonly PromptRequest[])[] {
+  const groups = new Map<string, PromptRequest[]>();
+  for (const request of requests) {
+    const system = request.messages.find(({ role }) => isSystem(role))?.content ?? "";
+    const tools = request.tools.map(({ name }) => name).sort();
+    const key = JSON.stringify([withoutVolatile(system), tools]);
+    const group = groups.get(key) ?? [];
+    group.push(request);
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}
+
+const isSystem = (role: string): boolean => role === "system" || role === "developer";
+
+/** Applies `mend` to each request; undefined where it changes none. */
+function eachMended(
+  requests: readonly PromptRequest[],
+  mend: (request: PromptRequest) => PromptRequest,
+  because: (numChanged: number) => string,
+): Mended | undefined {
+  const mended = requests.map(mend);
+  const numChanged = mended.filter((request, index) => request !== requests[index]).length;
+  return numChanged === 0 ? undefined : { requests: mended, because: because(numChanged) };
+}
+
+/** Changes the texts of a request's messages; the same object where none changes. */
+function withTexts(request: PromptRequest, change: (message: PromptMessage, index: number) => string): PromptRequest {
+  const messages = request.messages.map((message, index) => {
+    const content = change(message, index);
+    return content === message.content ? message : { ...message, content };
+  });
+  return messages.every((message, index) => message === request.messages[index]) ? request : { ...request, messages };
+}
+
+/** Lines of the system prompt that differ within a group only in what is volatile go to the last message. */
+function earlyVolatile(requests: readonly PromptRequest[]): Mended | undefined {
+  const moved = new Map<PromptRequest, PromptRequest>();
+  const examples: string[] = [];
+  for (const group of groupsOf(requests)) {
+    const systems = new Set(group.map(({ messages }) => messages.find(({ role }) => isSystem(role))?.content ?? ""));
+    if (systems.size < 2) continue;
+    const linesOf = (request: PromptRequest) =>
+      (request.messages.find(({ role }) => isSystem(role))?.content ?? "").split("\n");
+    const first = linesOf(group[0]!);
+    const isChanging = first.map(
+      (line, index) => isVolatile(line) && group.some((other) => linesOf(other)[index] !== line),
+    );
+    const example = first[isChanging.indexOf(true)];
+    if (example === undefined) continue;
+    examples.push(example.trim());
+    for (const request of group) moved.set(request, withLinesLast(request, isChanging));
+  }
+  return eachMended(
+    requests,
+    (request) => moved.get(request) ?? request,
+    (count) => `${percent(count, requests.length)} of the requests differ early: "${examples[0]!.slice(0, 80)}"`,
+  );
+}
+
+function withLinesLast(request: PromptRequest, isMoved: readonly boolean[]): PromptRequest {
+  const system = request.messages.findIndex(({ role }) => isSystem(role));
+  const last = request.messages.length - 1;
+  if (system === last) return request;
+  const lines = request.messages[system]!.content.split("\n");
+  const moved = lines.filter((_, index) => isMoved[index]).join("\n");
+  const kept = lines.filter((_, index) => !isMoved[index]).join("\n");
+  return withTexts(request, ({ content }, index) =>
+    index === system ? kept : index === last ? `${moved}\n${content}` : content,
+  );
+}
+
+function shuffledTools(requests: readonly PromptRequest[]): Mended | undefined {
+  const orders = new Map<string, Set<string>>();
+  const namesOf = ({ tools }: PromptRequest) => tools.map(({ name }) => name);
+  for (const request of requests) {
+    const names = namesOf(request);
+    const set = JSON.stringify([...names].sort());
+    orders.set(set, (orders.get(set) ?? new Set()).add(JSON.stringify(names)));
+  }
+  return eachMended(
+    requests,
+    (request) => {
+      const names = JSON.stringify([...namesOf(request)].sort());
+      if ((orders.get(names)?.size ?? 0) < 2) return request;
+      const tools = [...request.tools].sort((a, b) => (a.name < b.name ? -1 : 1));
+      return tools.every((tool, index) => tool === request.tools[index]) ? request : { ...request, tools };
+    },
+    () => `the same tools come in ${Math.max(...[...orders.values()].map(({ size }) => size))} orders`,
+  );
+}
+
+/** Requests of an application before its tools count as unused. */
+const ENOUGH_REQUESTS = 20;
+
+function unusedTools(requests: readonly PromptRequest[]): Mended | undefined {
+  const unused = new Map<PromptRequest, ReadonlySet<string>>();
+  const names = new Set<string>();
+  for (const group of groupsOf(requests)) {
+    const called = new Set(group.flatMap(({ calledTools }) => calledTools));
+    // Without any call, nothing is known: the answers may not be in the file.
+    if (group.length < ENOUGH_REQUESTS || called.size === 0) continue;
+    const never = new Set(group[0]!.tools.map(({ name }) => name).filter((name) => !called.has(name)));
+    for (const name of never) names.add(name);
+    for (const request of group) unused.set(request, never);
+  }
+  return eachMended(
+    requests,
+    (request) => {
+      const tools = request.tools.filter(({ name }) => unused.get(request)?.has(name) !== true);
+      return tools.length === request.tools.length ? request : { ...request, tools };
+    },
+    () => `${names.size} tools are never called: ${[...names].slice(0, 5).join(", ")}`,
+  );
+}
+
+/** Shorter passages may be repeated on purpose. */
+const PASSAGE_CHARACTERS = 200;
+
+function repeatedPassages(requests: readonly PromptRequest[]): Mended | undefined {
+  return eachMended(
+    requests,
+    (request) => {
+      const seen = new Set<string>();
+      return withTexts(request, ({ content }) => {
+        const passages = content.split(/\n{2,}/);
+        const kept = passages.filter((passage) => {
+          const isRepeated = passage.length >= PASSAGE_CHARACTERS && seen.has(passage);
+          seen.add(passage);
+          return !isRepeated;
+        });
+        return kept.length === passages.length ? content : kept.join("\n\n");
+      });
+    },
+    (count) => `${percent(count, requests.length)} of the requests have a passage twice`,
+  );
+}
+
+const FENCE = "```";
+
+/** Outside of fenced code, which keeps its form. Texts are hostile: no pattern here looks back or tries twice. */
+function mapProse(text: string, change: (prose: string) => string): string {
+  const parts = text.split(FENCE);
+  return parts.map((part, index) => (index % 2 === 0 ? change(part) : part)).join(FENCE);
+}
+
+function whitespace(requests: readonly PromptRequest[]): Mended | undefined {
+  const shorter = (prose: string): string => {
+    const lines = prose.split("\n").map((line, index, all) => (index === all.length - 1 ? line : line.trimEnd()));
+    return lines
+      .join("\n")
+      .replace(/(\S)[ \t]{3,}/g, "$1 ")
+      .replace(/\n{3,}/g, "\n\n");
+  };
+  return eachMended(
+    requests,
+    (request) => withTexts(request, ({ content }) => mapProse(content, shorter)),
+    (count) => `${percent(count, requests.length)} of the requests have runs of spaces or empty lines`,
+  );
+}
+
+/** Texts with more openings than this that begin no JSON are left as they are. */
+const MAX_BROKEN = 100;
+
+/** Objects and lists over several lines, whose first and last lines are their brackets alone, on one line each. */
+function minified(text: string): string {
+  const lines = text.split("\n");
+  const written: string[] = [];
+  let numBroken = 0;
+  for (let at = 0; at < lines.length; at++) {
+    const closing = { "{": "}", "[": "]" }[lines[at]!.trimEnd()];
+    const end =
+      closing === undefined || numBroken > MAX_BROKEN
+        ? -1
+        : lines.findIndex((line, i) => i > at && line.trimEnd() === closing);
+    const json = end < 0 ? undefined : compactJson(lines.slice(at, end + 1).join("\n"));
+    if (closing !== undefined && json === undefined) numBroken++;
+    written.push(json ?? lines[at]!);
+    if (json !== undefined) at = end;
+  }
+  return written.join("\n");
+}
+
+/** undefined: it is no object or list in JSON */
+function compactJson(text: string): string | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? JSON.stringify(value) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function indentedJson(requests: readonly PromptRequest[]): Mended | undefined {
+  return eachMended(
+    requests,
+    (request) => withTexts(request, ({ content }) => mapProse(content, minified)),
+    (count) => `${percent(count, requests.length)} of the requests have JSON over several lines`,
+  );
+}
+
+/** Pairs of question and answer that are worth their tokens without a proof. */
+const KEPT_EXAMPLES = 3;
+
+/** Examples are pairs of messages, the same in every request of a group, before the messages that differ. */
+function fewShots(requests: readonly PromptRequest[]): Mended | undefined {
+  const shorter = new Map<PromptRequest, PromptRequest>();
+  let most = 0;
+  for (const group of groupsOf(requests)) {
+    if (group.length < ENOUGH_REQUESTS) continue;
+    const shared = sharedMessages(group);
+    const numSystem = group[0]!.messages.findIndex(({ role }) => !isSystem(role));
+    const numExamples = Math.floor((shared - numSystem) / 2);
+    if (numSystem < 0 || numExamples <= KEPT_EXAMPLES) continue;
+    most = Math.max(most, numExamples);
+    const [from, to] = [numSystem + 2 * KEPT_EXAMPLES, numSystem + 2 * numExamples];
+    for (const request of group) {
+      shorter.set(request, {
+        ...request,
+        messages: request.messages.filter((_, index) => index < from || index >= to),
+      });
+    }
+  }
+  return eachMended(
+    requests,
+    (request) => shorter.get(request) ?? request,
+    (count) => `${percent(count, requests.length)} of the requests begin with up to ${most} examples`,
+  );
+}
+
+/** Messages that all requests of a group begin with. */
+function sharedMessages(group: readonly PromptRequest[]): number {
+  const [first, ...others] = group;
+  // The system prompt may differ in what is volatile; the last message is the question.
+  const sameAt = (index: number): boolean => {
+    const message = first!.messages[index]!;
+    return others.every(({ messages }) => {
+      const other = messages[index];
+      return other?.role === message.role && (isSystem(message.role) || other.content === message.content);
+    });
+  };
+  const most = Math.min(...group.map(({ messages }) => messages.length - 1));
+  let count = 0;
+  while (count < most && sameAt(count)) count++;
+  return count;
+}
+
+const LEAST_ANSWERS = 20;
+/** A limit of this many times the 99th percentile never cuts, and never protects. */
+const OVERSIZED = 4;
+const HEADROOM = 1.5;
+
+function limits(requests: readonly PromptRequest[], encode: Encode): Mended | undefined {
+  const lengths = requests
+    .flatMap(({ outputTokens, answer }) => outputTokens ?? (answer === undefined ? [] : encode(answer).length))
+    .sort((a, b) => a - b);
+  if (lengths.length < LEAST_ANSWERS) return undefined;
+  const p99 = lengths[Math.min(lengths.length - 1, Math.floor(0.99 * lengths.length))]!;
+  const limit = Math.max(16, Math.ceil((HEADROOM * p99) / 16) * 16);
+  const isWide = ({ maxTokens }: PromptRequest): boolean => maxTokens === undefined || maxTokens > OVERSIZED * p99;
+  return eachMended(
+    requests,
+    (request) =>
+      isWide(request) && limit < (request.maxTokens ?? Number.POSITIVE_INFINITY)
+        ? { ...request, maxTokens: limit }
+        : request,
+    (count) =>
+      `${percent(count, requests.length)} of the requests have no max_tokens, or one above ${OVERSIZED} times the longest answers (p99: ${p99}); ${limit} would do`,
+  );
+}
+
+/** The JSON within an answer that has words around it; undefined: there is none. */
+function jsonWithin(answer: string): string | undefined {
+  const start = answer.search(/[[{]/);
+  const end = Math.max(answer.lastIndexOf("}"), answer.lastIndexOf("]"));
+  // A few brackets in a long answer are no structure.
+  if (start < 0 || end - start < answer.trim().length / 4) return undefined;
+  return compactJson(answer.slice(start, end + 1));
+}
+
+function looseAnswers(requests: readonly PromptRequest[], encode: Encode): Mended | undefined {
+  return eachMended(
+    requests,
+    (request) => {
+      const { answer, hasFormat } = request;
+      const json = hasFormat || answer === undefined ? undefined : jsonWithin(answer);
+      if (json === undefined || json.length >= answer!.length) return request;
+      const before = request.outputTokens ?? encode(answer!).length;
+      const share = encode(json).length / Math.max(1, encode(answer!).length);
+      return { ...request, answer: json, hasFormat: true, outputTokens: Math.round(before * share) };
+    },
+    (count) =>
+      `${percent(count, requests.length)} of the answers are JSON with words or spaces around it, without response_format`,
+  );
+}
+
+/** In the order in which an application would mend them: what changes least first. */
+export const WASTES: readonly Waste[] = [
+  {
+    name: "early differences",
+    changes: "place",
+    advice: "move dates, times and identifiers from the system prompt to the last message",
+    find: earlyVolatile,
+  },
+  { name: "shuffled tools", changes: "place", advice: "list tools in one order", find: shuffledTools },
+  { name: "indented JSON", changes: "form", advice: "write JSON without spaces", find: indentedJson },
+  {
+    name: "whitespace",
+    changes: "form",
+    advice: "drop trailing and repeated spaces and empty lines",
+    find: whitespace,
+  },
+  { name: "loose answers", changes: "form", advice: "ask for response_format json_schema", find: looseAnswers },
+  { name: "limits", changes: "limits", advice: "set max_tokens by what answers need", find: limits },
+  { name: "repeated passages", changes: "content", advice: "give a passage once", find: repeatedPassages },
+  { name: "unused tools", changes: "content", advice: "offer only tools that are called", find: unusedTools },
+  { name: "many examples", changes: "content", advice: `keep ${KEPT_EXAMPLES} examples, and evaluate`, find: fewShots },
+];
