@@ -25,7 +25,7 @@ const ALLOWED = {
   quality: ["core", "text"],
   lab: ["core", "formats", "text", "engine", "model", "bench", "local", "quality"],
   compress: ["core", "formats", "text", "backend", "model", "convert", "engine", "bench", "quality", "lab"],
-  prompts: ["core"],
+  prompts: ["core", "text"],
   plan: ["core", "formats", "model"],
   distill: ["core", "formats", "text", "engine", "bench", "local", "quality"],
   gateway: ["core", "text"],

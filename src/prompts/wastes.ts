@@ -10,14 +10,14 @@ import { isVolatile, withoutVolatile } from "./volatile.js";
 /** What a mend changes for the model: the place of words, their form, or what is said, which only an evaluation can judge. */
 export type Change = "place" | "form" | "content" | "limits";
 
-export interface Mended {
+interface Mended {
   /** As many as before, in order; untouched ones are the same objects. */
   readonly requests: readonly PromptRequest[];
   /** One sentence about what was found. */
   readonly because: string;
 }
 
-export interface Waste {
+interface Waste {
   readonly name: string;
   readonly changes: Change;
   /** What the application should do. */

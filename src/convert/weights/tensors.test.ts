@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { TensorSource } from "../../backend/tensor-source.js";
-import { bytesOf } from "./tensors.js";
+import { bytesOf, type Storage } from "./tensors.js";
 
 /** A source of one vector and one matrix of a row, both with these values. */
 function sourceOf(...numbers: readonly number[]): TensorSource {
@@ -26,4 +26,20 @@ test.each([
   }
   // What is infinite in the model stays so.
   expect(encode("F16", 65_519, Number.POSITIVE_INFINITY)[0]).toEqual(Uint8Array.of(0xff, 0x7b, 0, 0x7c));
+});
+
+test("blocks are made of values within float16's range alone", () => {
+  const storage: Storage = {
+    name: "Q8_0",
+    fileType: 7,
+    typeOf: () => "Q8_0",
+    encode: (_name, _type, values) => Uint8Array.of(values.length),
+  };
+  const encode = (...values: readonly number[]) => [
+    ...bytesOf(sourceOf(...values), { name: "blk.0.ffn_up.weight", shape: [1, values.length] }, "Q8_0", storage),
+  ];
+  expect(encode(65_519, -1)).toEqual([Uint8Array.of(2)]);
+  for (const large of [65_520, -1e30, Number.NaN, Number.NEGATIVE_INFINITY]) {
+    expect(() => encode(1, large)).toThrow(/finite values below 65520 in blk\.0\.ffn_up\.weight/);
+  }
 });
