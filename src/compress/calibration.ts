@@ -13,6 +13,8 @@ export interface Calibration {
 
 /** Tokens computed together, as benchmarks of perplexity have it. */
 export const WINDOW = 512;
+/** A token has fewer on average, so more of a text is never needed. */
+const MOST_CHARACTERS_PER_TOKEN = 64;
 /** Every so-many-th window is held out. */
 const HELD_OUT_EVERY = 8;
 const MOST_HELD_OUT_TOKENS = 16_384;
@@ -42,7 +44,10 @@ export function readCalibration(
   let numHeldOut = 0;
   for (const each of texts) {
     if (numTokens >= maxTokens) break;
-    const ids = tokenizer.encode(each, { addSpecial: true, parseSpecial: true });
+    const ids = tokenizer.encode(each.slice(0, MOST_CHARACTERS_PER_TOKEN * maxTokens), {
+      addSpecial: true,
+      parseSpecial: true,
+    });
     for (let start = 0; start < ids.length && numTokens < maxTokens; start += window) {
       const part = ids.slice(start, start + window);
       if (part.length < 2) continue;

@@ -52,7 +52,7 @@ export async function measureImportance(
   signal: AbortSignal,
 ): Promise<readonly MeasuredInput[]> {
   const stage = startStage("importance");
-  const longest = Math.max(...windows.map(({ length }) => length));
+  const longest = windows.reduce((most, { length }) => Math.max(most, length), 0);
   const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen: longest });
   try {
     for (const [index, ids] of windows.entries()) {

@@ -11,18 +11,20 @@ export async function measureLoss(
   windows: readonly (readonly number[])[],
   numThreads: number,
   startStage: StartStage,
+  signal: AbortSignal,
 ): Promise<Divergence> {
   const stage = startStage("loss");
-  const maxModelLen = Math.max(...windows.map(({ length }) => length));
+  const maxModelLen = windows.reduce((most, { length }) => Math.max(most, length), 0);
   const open = async (modelPath: string) => {
     const backend = createBackend({ numThreads });
     return { backend, core: await openScorer(openModel(modelPath), { modelPath, numThreads, maxModelLen }, backend) };
   };
   const [reference, tested] = [await open(original), await open(copy)];
   try {
-    const loss = await divergenceOf(reference.core, tested.core, windows, (numTokens, meanKl) =>
-      stage.update(`${numTokens} tokens, KL divergence ${meanKl.toFixed(5)}`),
-    );
+    const loss = await divergenceOf(reference.core, tested.core, windows, (numTokens, meanKl) => {
+      signal.throwIfAborted();
+      stage.update(`${numTokens} tokens, KL divergence ${meanKl.toFixed(5)}`);
+    });
     stage.done(`KL divergence ${loss.meanKl.toFixed(5)} over ${loss.numTokens} held-out tokens`);
     return loss;
   } finally {

@@ -2,7 +2,7 @@
  * Quantises a model into GGUF files, method by method, until one passes: each candidate is written, its predictions are compared with the original's,
  * and its answers to the user's questions are judged in pairs. A candidate that fails is kept aside with its figures.
  */
-import { renameSync, statSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { Divergence } from "../bench/engine/divergence.js";
 import { convertModel } from "../convert/convert.js";
@@ -69,21 +69,25 @@ export async function quantise(
   const original = { numBytes: summary.weightBytes, weightType: summary.weightType };
   const candidates: Candidate[] = [];
   let reference: readonly TaskResult[] | undefined;
+  const referenceFor = async (): Promise<readonly TaskResult[] | undefined> => {
+    if (gate !== undefined) reference ??= await answersOf(model, gate, startStage, signal);
+    return reference;
+  };
   for (const method of methods) {
     signal.throwIfAborted();
     const written = await write(settings, method, startStage, signal);
-    const loss =
-      settings.heldOut.length === 0
-        ? undefined
-        : await measureLoss(model, out, settings.heldOut, settings.numThreads, startStage);
-    let quality: Comparison | undefined;
-    if (gate !== undefined) {
-      reference ??= await answersOf(model, gate, startStage, signal);
-      quality = compare(reference, await answersOf(out, gate, startStage, signal), gate.maxDrop);
+    let judged: Pick<Candidate, "loss" | "quality">;
+    try {
+      judged = await judge(settings, await referenceFor(), startStage, signal);
+    } catch (thrown) {
+      // Nobody knows how good it is.
+      rmSync(out, { force: true });
+      throw thrown;
     }
+    const { quality } = judged;
     const hasPassed = quality === undefined || quality.verdict === "passes";
     const path = hasPassed ? out : asideOf(out, method);
-    const candidate = { method, path, ...written, loss, quality };
+    const candidate = { method, path, ...written, ...judged };
     candidates.push(candidate);
     onCandidate(candidate);
     if (hasPassed) return { candidates, chosen: candidate, original };
@@ -91,6 +95,19 @@ export async function quantise(
     writeFileSync(`${path}.json`, `${JSON.stringify(candidate)}\n`);
   }
   return { candidates, chosen: undefined, original };
+}
+
+/** @param reference the original's answers; undefined: nothing is asked */
+async function judge(
+  { model, out, heldOut, numThreads, gate }: QuantiseSettings,
+  reference: readonly TaskResult[] | undefined,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Pick<Candidate, "loss" | "quality">> {
+  const loss =
+    heldOut.length === 0 ? undefined : await measureLoss(model, out, heldOut, numThreads, startStage, signal);
+  if (gate === undefined || reference === undefined) return { loss };
+  return { loss, quality: compare(reference, await answersOf(out, gate, startStage, signal), gate.maxDrop) };
 }
 
 /** @example asideOf("m.gguf", "Q4_0") // "m.Q4_0.failed.gguf" */

@@ -56,7 +56,7 @@ export function openEvalTarget(
 ): Promise<EvalTarget> {
   switch (source.kind) {
     case "local":
-      return openLocal(source, settings, startStage);
+      return openLocal(source, settings, startStage, signal);
     case "server":
       return openServerTarget(source, settings, signal);
     case "recorded":
@@ -68,6 +68,7 @@ async function openLocal(
   { model }: Extract<EvalSource, { kind: "local" }>,
   { temperature, maxTokens, seed, engine, chatTemplate }: EvalSettings,
   startStage: StartStage,
+  signal: AbortSignal,
 ): Promise<EvalTarget> {
   const sampling = { temperature, maxTokens, topP: 1, topK: 0, minP: 0, seed: BigInt(seed) };
   const source = {
@@ -77,7 +78,10 @@ async function openLocal(
   };
   const session = await openLocalSession(source, sampling, startStage);
   try {
-    const ask = askOf(session, (messages) => seedOf(seed, messages));
+    const ask = untilAborted(
+      askOf(session, (messages) => seedOf(seed, messages)),
+      signal,
+    );
     const facts = { engine: session.engine.info };
     return { name: session.name, facts, run: runnerOf(ask, engine.maxNumSeqs), close: () => session.close() };
   } catch (thrown) {
@@ -93,9 +97,15 @@ export async function openServerTarget(
   signal: AbortSignal,
 ): Promise<EvalTarget> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature, maxTokens, seed }, signal);
-  const stopped: Ask = (messages, own) => remote.ask(messages, AbortSignal.any([own, signal]));
-  return { name: remote.name, facts: { url }, run: runnerOf(stopped, concurrency), close: () => remote.close() };
+  const ask = untilAborted(remote.ask, signal);
+  return { name: remote.name, facts: { url }, run: runnerOf(ask, concurrency), close: () => remote.close() };
 }
+
+/** Asks with another signal beside the asker's own. */
+const untilAborted =
+  (ask: Ask, signal: AbortSignal): Ask =>
+  (messages, own) =>
+    ask(messages, AbortSignal.any([own, signal]));
 
 const runnerOf =
   (ask: Ask, concurrency: number): EvalTarget["run"] =>

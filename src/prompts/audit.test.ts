@@ -171,6 +171,15 @@ test("bodies of every kind are read; what is none is refused with its line", () 
   expect(() => readRequests(path)).toThrow(/got none/);
 });
 
+test("fenced code keeps its form, but for JSON", () => {
+  const path = join(tempTree({}), "requests.jsonl");
+  const code = "```py\nx = {\n}\n\n\n\ny   =    1\n```";
+  const content = `${code}\n\`\`\`json\n{\n  "a": 1\n}\n\`\`\`\n[\n1\n]\n{\nno JSON\n}`;
+  writeFileSync(path, JSON.stringify({ messages: [{ role: "user", content }] }));
+  const { mended } = auditPrompts(readRequests(path), estimate, undefined, 1);
+  expect(mended.requests[0]!.messages[0]!.content).toBe(`${code}\n\`\`\`json\n{"a":1}\n\`\`\`\n[1]\n{\nno JSON\n}`);
+});
+
 test("hostile texts end in good time", () => {
   const long = [
     `${"[\n".repeat(20_000)}`,

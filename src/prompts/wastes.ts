@@ -117,7 +117,7 @@ function shuffledTools(requests: readonly PromptRequest[]): Mended | undefined {
       const tools = [...request.tools].sort((a, b) => (a.name < b.name ? -1 : 1));
       return tools.every((tool, index) => tool === request.tools[index]) ? request : { ...request, tools };
     },
-    () => `the same tools come in ${Math.max(...[...orders.values()].map(({ size }) => size))} orders`,
+    () => `the same tools come in ${[...orders.values()].reduce((most, { size }) => Math.max(most, size), 0)} orders`,
   );
 }
 
@@ -169,10 +169,12 @@ function repeatedPassages(requests: readonly PromptRequest[]): Mended | undefine
 
 const FENCE = "```";
 
-/** Outside of fenced code, which keeps its form. Texts are hostile: no pattern here looks back or tries twice. */
-function mapProse(text: string, change: (prose: string) => string): string {
+/** Outside of fenced code, which keeps its form but for code of `language`. Texts are hostile: no pattern here looks back or tries twice. */
+function mapProse(text: string, change: (prose: string) => string, language?: string): string {
   const parts = text.split(FENCE);
-  return parts.map((part, index) => (index % 2 === 0 ? change(part) : part)).join(FENCE);
+  const isChanged = (part: string, index: number): boolean =>
+    index % 2 === 0 || (language !== undefined && part.startsWith(`${language}\n`));
+  return parts.map((part, index) => (isChanged(part, index) ? change(part) : part)).join(FENCE);
 }
 
 function whitespace(requests: readonly PromptRequest[]): Mended | undefined {
@@ -225,7 +227,7 @@ function compactJson(text: string): string | undefined {
 function indentedJson(requests: readonly PromptRequest[]): Mended | undefined {
   return eachMended(
     requests,
-    (request) => withTexts(request, ({ content }) => mapProse(content, minified)),
+    (request) => withTexts(request, ({ content }) => mapProse(content, minified, "json")),
     (count) => `${percent(count, requests.length)} of the requests have JSON over several lines`,
   );
 }
@@ -270,7 +272,7 @@ function sharedMessages(group: readonly PromptRequest[]): number {
       return other?.role === message.role && (isSystem(message.role) || other.content === message.content);
     });
   };
-  const most = Math.min(...group.map(({ messages }) => messages.length - 1));
+  const most = group.reduce((least, { messages }) => Math.min(least, messages.length - 1), Number.POSITIVE_INFINITY);
   let count = 0;
   while (count < most && sameAt(count)) count++;
   return count;

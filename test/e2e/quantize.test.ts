@@ -1,4 +1,5 @@
 /** `millrace quantize`, as a process on the bundled models: the file that it writes, its gate, and what it refuses. */
+import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -116,4 +117,18 @@ test("a server makes its own quantised copy, under the name of the model, and fi
   expect(made[1]).toBe(made[0]);
   const { exitCode, stderr } = await runCli("engine", ...args.slice(0, 3), "fp8", "--port", "0");
   expect({ exitCode, stderr }).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("int8, int4, q8_0") });
+});
+
+test("Ctrl-C while the file is judged leaves no file", async () => {
+  const root = tempTree({ "questions.jsonl": chats(3, 300, ["story"]) });
+  const out = join(root, "judged.gguf");
+  const child = spawn(process.execPath, [
+    join(repositoryRoot(), "bin/millrace.js"),
+    ...["quantize", "--model", BASE, "--evals", join(root, "questions.jsonl"), "--out", out],
+  ]);
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  await expect.poll(() => existsSync(out), { timeout: 60_000, interval: 5 }).toBe(true);
+  child.kill("SIGINT");
+  expect(await ended).toBe(130);
+  expect(readdirSync(root)).toEqual(["questions.jsonl"]);
 });

@@ -28,15 +28,20 @@ export class Journal {
     // As it is read back.
     this.#settings = JSON.parse(JSON.stringify(settings));
     this.#trials = isResumed ? [...this.#read()] : [];
+    this.#save();
   }
 
   get trials(): readonly Trial[] {
     return this.#trials;
   }
 
-  /** The whole file or nothing: a kill while writing leaves the previous file. */
   add(trial: Trial): void {
     this.#trials.push(trial);
+    this.#save();
+  }
+
+  /** The whole file or nothing: a kill while writing leaves the previous file. */
+  #save(): void {
     const saved: Saved = { format: FORMAT, version: VERSION, settings: this.#settings, trials: this.#trials };
     writeFileSync(`${this.#path}.partial`, `${JSON.stringify(saved)}\n`);
     renameSync(`${this.#path}.partial`, this.#path);
