@@ -110,7 +110,9 @@ export async function openLocalSession(
         finish("cancelled");
       };
       signal?.addEventListener("abort", onAbort, { once: true });
-      generation.start(engine);
+      // A signal that is aborted already tells nobody.
+      if (signal?.aborted === true) finish("cancelled");
+      else generation.start(engine);
     });
   }
 

@@ -122,10 +122,9 @@ test("a server makes its own quantised copy, under the name of the model, and fi
 test("Ctrl-C while the file is judged leaves no file", async () => {
   const root = tempTree({ "questions.jsonl": chats(3, 300, ["story"]) });
   const out = join(root, "judged.gguf");
-  const child = spawn(process.execPath, [
-    join(repositoryRoot(), "bin/millrace.js"),
-    ...["quantize", "--model", BASE, "--evals", join(root, "questions.jsonl"), "--out", out],
-  ]);
+  const questions = join(root, "questions.jsonl");
+  const launcher = join(repositoryRoot(), "bin/millrace.js");
+  const child = spawn(process.execPath, [launcher, "quantize", "--model", BASE, "--evals", questions, "--out", out]);
   const ended = new Promise((resolve) => child.once("close", resolve));
   await expect.poll(() => existsSync(out), { timeout: 60_000, interval: 5 }).toBe(true);
   child.kill("SIGINT");
