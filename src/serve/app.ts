@@ -2,7 +2,7 @@
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
-import { ANTHROPIC_ERRORS, type ErrorDialect, OLLAMA_ERRORS, OPENAI_ERRORS } from "../core/error-body.js";
+import { ANTHROPIC_ERRORS, type ErrorDialect, OPENAI_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
@@ -10,7 +10,6 @@ import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
 import { webAnswer } from "../core/web-app.js";
 import { wrongTask } from "../engine/admission.js";
-import type { Task } from "../engine/api/stats.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
@@ -21,13 +20,10 @@ import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./
 import { onDisconnect } from "./http/disconnect.js";
 import { respondWithError } from "./http/error-response.js";
 import { tenantOf } from "./http/request-terms.js";
+import { api, info, type Route } from "./http/route.js";
 import { kvEvents } from "./kv-events.js";
-import { INFILL_RULES, infill, LLAMA_COMPLETION_RULES, llamaCompletion } from "./llama/completion.js";
-import { applyTemplate, props, slots, TEMPLATE_RULES } from "./llama/props.js";
-import { CHAT_RULES as OLLAMA_CHAT_RULES, chat as ollamaChat } from "./ollama/chat.js";
-import { EMBED_RULES, embed, LEGACY_EMBED_RULES, legacyEmbed } from "./ollama/embed.js";
-import { GENERATE_RULES, generate } from "./ollama/generate.js";
-import { apiVersion, NAMED_RULES, pull, running, show, tags } from "./ollama/models.js";
+import { LLAMA_ROUTES } from "./llama/routes.js";
+import { OLLAMA_ROUTES } from "./ollama/routes.js";
 import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completions } from "./openai/completions.js";
 import { EMBEDDING_RULES, embeddings } from "./openai/embeddings.js";
@@ -36,25 +32,9 @@ import { RERANK_RULES, rerank, SCORE_RULES, score } from "./openai/rerank.js";
 import { RESPONSE_RULES } from "./openai/response-request.js";
 import { inputTokens, responses, storedResponse } from "./openai/responses.js";
 import { DETOKENIZE_RULES, detokenize, TOKENIZE_RULES, tokenize, tokenizerInfo } from "./openai/tokenize.js";
-import { type DescribedRoute, openApiDocument } from "./openapi.js";
+import { openApiDocument } from "./openapi.js";
 
-type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
-
-interface Route extends DescribedRoute {
-  readonly handler: Handler;
-  /** Needs an API key where keys are configured. */
-  readonly isProtected: boolean;
-  /** Answers while the server drains. */
-  readonly isOpenWhileDraining: boolean;
-  readonly dialect: ErrorDialect;
-  /** What the model must be for. */
-  readonly task?: Task;
-}
-
-const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_ERRORS } as const;
 const anthropicApi = { ...api, dialect: ANTHROPIC_ERRORS } as const;
-const ollamaApi = { ...api, dialect: OLLAMA_ERRORS } as const;
-const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_ERRORS } as const;
 
 const ROUTES: readonly Route[] = [
   { method: "GET", path: "/", handler: webApp, ...info, summary: "The app in the browser", answerType: "text/html" },
@@ -194,96 +174,8 @@ const ROUTES: readonly Route[] = [
     ...api,
     summary: "Special tokens and the chat template",
   },
-  {
-    method: "POST",
-    path: "/api/chat",
-    handler: ollamaChat,
-    ...ollamaApi,
-    task: "generate",
-    summary: "An answer to a chat, by Ollama's API",
-    rules: OLLAMA_CHAT_RULES,
-  },
-  {
-    method: "POST",
-    path: "/api/generate",
-    handler: generate,
-    ...ollamaApi,
-    task: "generate",
-    summary: "An answer to a prompt, by Ollama's API",
-    rules: GENERATE_RULES,
-  },
-  {
-    method: "POST",
-    path: "/api/embed",
-    handler: embed,
-    ...ollamaApi,
-    task: "embed",
-    summary: "Vectors of texts, by Ollama's API",
-    rules: EMBED_RULES,
-  },
-  {
-    method: "POST",
-    path: "/api/embeddings",
-    handler: legacyEmbed,
-    ...ollamaApi,
-    task: "embed",
-    summary: "A vector of a text, by Ollama's earlier API",
-    rules: LEGACY_EMBED_RULES,
-  },
-  { method: "GET", path: "/api/tags", handler: tags, ...ollamaApi, summary: "The served names, by Ollama's API" },
-  { method: "GET", path: "/api/ps", handler: running, ...ollamaApi, summary: "The loaded models, by Ollama's API" },
-  {
-    method: "GET",
-    path: "/api/version",
-    handler: apiVersion,
-    ...info,
-    dialect: OLLAMA_ERRORS,
-    summary: "The version of Ollama's API",
-  },
-  {
-    method: "POST",
-    path: "/api/show",
-    handler: show,
-    ...ollamaApi,
-    summary: "A model's facts, by Ollama's API",
-    rules: NAMED_RULES,
-  },
-  {
-    method: "POST",
-    path: "/api/pull",
-    handler: pull,
-    ...ollamaApi,
-    summary: "Success for a model that is there, by Ollama's API",
-    rules: NAMED_RULES,
-  },
-  {
-    method: "POST",
-    path: "/completion",
-    handler: llamaCompletion,
-    ...api,
-    task: "generate",
-    summary: "A text that goes on from a prompt, by llama-server's API",
-    rules: LLAMA_COMPLETION_RULES,
-  },
-  {
-    method: "POST",
-    path: "/infill",
-    handler: infill,
-    ...api,
-    task: "generate",
-    summary: "What stands between two texts, by llama-server's API",
-    rules: INFILL_RULES,
-  },
-  {
-    method: "POST",
-    path: "/apply-template",
-    handler: applyTemplate,
-    ...api,
-    summary: "A chat as the model reads it, by llama-server's API",
-    rules: TEMPLATE_RULES,
-  },
-  { method: "GET", path: "/props", handler: props, ...api, summary: "The server's facts, by llama-server's API" },
-  { method: "GET", path: "/slots", handler: slots, ...api, summary: "Seats and their use, by llama-server's API" },
+  ...OLLAMA_ROUTES,
+  ...LLAMA_ROUTES,
   { method: "GET", path: "/openapi.json", handler: openApi, ...info, summary: "This description, by OpenAPI" },
 ];
 

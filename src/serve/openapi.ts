@@ -1,21 +1,6 @@
 /** GET /openapi.json: the routes and the fields of requests, derived from the tables and schemas that check requests. */
 import { z } from "zod";
-import type { FieldRules } from "./openai/fields.js";
-
-type BodyRules = Pick<FieldRules<z.ZodRawShape>, "inert"> & { readonly schema: z.ZodObject };
-
-/** A route, as the description shows it. */
-export interface DescribedRoute {
-  readonly method: "GET" | "POST" | "DELETE";
-  /** In Hono's syntax: parameters are `:name`, with a pattern where they may contain slashes. */
-  readonly path: string;
-  readonly summary: string;
-  readonly isProtected: boolean;
-  /** The rules of the request's body; absent for routes without one. */
-  readonly rules?: BodyRules;
-  /** The content type of the answer; JSON when absent. */
-  readonly answerType?: string;
-}
+import type { BodyRules, DescribedRoute } from "./http/route.js";
 
 type Json = Readonly<Record<string, unknown>>;
 

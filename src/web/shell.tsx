@@ -97,7 +97,7 @@ export function Shell() {
         </label>
       </header>
       {wantedKey.value !== undefined && <KeyForm role={wantedKey.value} />}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: who has only keys scrolls it, too */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll it */}
       <main tabIndex={0} aria-label={page.name}>
         <View key={keyChanges.value} />
       </main>

@@ -21,6 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser?.close());
 beforeEach((context) => {
+  // A checkout without a browser runs the other tests; .ci/run installs Chromium, so that these run there.
   if (chromiumPath === undefined) context.skip("needs chromium");
 });
 

@@ -38,6 +38,7 @@ afterAll(async () => {
   if (dataFolder !== undefined) rmSync(dataFolder, { recursive: true });
 });
 beforeEach((context) => {
+  // A checkout without a browser runs the other tests; .ci/run installs Chromium, so that these run there.
   if (chromiumPath === undefined) context.skip("needs chromium");
 });
 

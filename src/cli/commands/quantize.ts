@@ -9,6 +9,7 @@ import { locateModel } from "../../formats/locate-model.js";
 import type { EvalSettings } from "../../lab/eval-target.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn, listOf, numberIn } from "../flags/option-values.js";
+import { questionsFrom } from "../flags/own-questions.js";
 import { comparisonText } from "../output/eval-text.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
@@ -96,13 +97,10 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
 }
 
 async function gateFrom({ evals, count, maxDrop, maxTokens }: QuantizeFlags, numThreads: number) {
-  const [{ tasksOfFile }, { requireConfinementFor }, { DEFAULT_ENGINE_OPTIONS }] = await Promise.all([
-    import("../../quality/tasks.js"),
-    import("../../quality/code-score.js"),
+  const [tasks, { DEFAULT_ENGINE_OPTIONS }] = await Promise.all([
+    questionsFrom(evals!, count),
     import("../../engine/api/options.js"),
   ]);
-  const tasks = tasksOfFile(evals!, undefined, count);
-  await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
   const engine = { ...DEFAULT_ENGINE_OPTIONS, numThreads };
   const evaluation: EvalSettings = { temperature: 0, maxTokens, seed: 0, concurrency: 1, engine };
   return { tasks, maxDrop: maxDrop / 100, evaluation };

@@ -13,7 +13,6 @@ import type { Journal } from "../../lab/tune/journal.js";
 import type { TuneEvents, TuneSettings } from "../../lab/tune/loop.js";
 import type { Alternatives } from "../../lab/tune/proposals.js";
 import type { trialRow } from "../../lab/tune/report.js";
-import type { EvalTask } from "../../quality/tasks.js";
 import {
   addTrafficOptions,
   planFromFlags,
@@ -23,6 +22,7 @@ import {
 } from "../flags/bench-options.js";
 import { modelOption } from "../flags/model-option.js";
 import { byteSize, integerIn, listOf, numberIn, oneOf } from "../flags/option-values.js";
+import { questionsFrom } from "../flags/own-questions.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
@@ -98,18 +98,6 @@ export function tuneCommand(): Command {
   );
 }
 
-/** The bundled tasks are no measure of other models, so tuning asks for the user's own. */
-async function tasksFrom({ chats, count }: TuneFlags): Promise<readonly EvalTask[]> {
-  if (chats === undefined) return [];
-  const [{ tasksOfFile }, { requireConfinementFor }] = await Promise.all([
-    import("../../quality/tasks.js"),
-    import("../../quality/code-score.js"),
-  ]);
-  const tasks = tasksOfFile(chats, undefined, count);
-  await requireConfinementFor(tasks.flatMap((task) => task.chats.map(({ check }) => check)));
-  return tasks;
-}
-
 async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<void> {
   const [{ tune }, lab, { parseFlags }, { Journal }, { benchedThreads }, report, { machineInfo }] = await Promise.all([
     import("../../lab/tune/loop.js"),
@@ -124,7 +112,8 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   const traffic = rate === undefined && replay !== true ? { ...flags, concurrency } : flags;
   const planned = await planFromFlags({ ...traffic, rounds }, command);
   lab.assertTunable(planned, objective);
-  const tasks = await tasksFrom(flags);
+  // The bundled tasks are no measure of other models, so tuning asks for the user's own.
+  const tasks = flags.chats === undefined ? [] : await questionsFrom(flags.chats, flags.count);
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const model = await locateModel(flags.model, startStage);
   const start = parseFlags(words(flags.serverArgs));

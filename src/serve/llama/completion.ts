@@ -21,18 +21,11 @@ import { schemaField } from "../openai/constraint.js";
 import { type FieldRules, isEmptyArray, isOneOf, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
-import {
-  checked,
-  integerIn,
-  modelField,
-  type SamplingFields,
-  samplingShape,
-  termsShape,
-} from "../openai/schema-parts.js";
+import { checked, integerIn, modelField, type SamplingFields, termsShape } from "../openai/schema-parts.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { type CompletionFacts, completionFrames, type Ended, endedObject } from "./completion-object.js";
+import { llamaSamplingShape, MAX_INT, maxTokensFrom, samplingFieldsOf } from "./sampling-fields.js";
 
-const MAX_INT = 2 ** 31 - 1;
 const MAX_BIASES = 1024;
 
 /** Pairs of a token's id and its bias; false forbids the token. */
@@ -51,15 +44,7 @@ const shared = {
   model: modelField.optional(),
   stream: z.boolean().optional(),
   n_predict: integerIn(-2, MAX_INT).optional(),
-  temperature: samplingShape.temperature,
-  top_k: integerIn(-1, MAX_INT).optional(),
-  top_p: samplingShape.top_p,
-  min_p: samplingShape.min_p,
-  seed: samplingShape.seed,
-  stop: samplingShape.stop,
-  repeat_penalty: samplingShape.repetition_penalty,
-  presence_penalty: samplingShape.presence_penalty,
-  frequency_penalty: samplingShape.frequency_penalty,
+  ...llamaSamplingShape,
   ignore_eos: z.boolean().optional(),
   logit_bias: biasField.optional(),
   return_tokens: z.boolean().optional(),
@@ -127,18 +112,10 @@ function formOf({ grammar = "", json_schema: schema }: SharedFields): AnswerForm
 }
 
 function samplingOf(request: SharedFields): SamplingFields {
-  const { temperature, top_k, top_p, min_p, stop, presence_penalty, frequency_penalty, ignore_eos } = request;
   const bias = request.logit_bias?.map(([id, value]) => [String(id), value === false ? -100 : value]);
   return {
-    temperature,
-    top_k,
-    top_p,
-    min_p,
-    stop,
-    presence_penalty,
-    frequency_penalty,
-    ignore_eos,
-    repetition_penalty: request.repeat_penalty,
+    ...samplingFieldsOf(request),
+    ignore_eos: request.ignore_eos,
     logit_bias: bias === undefined ? undefined : (Object.fromEntries(bias) as Record<string, number>),
     return_token_ids: request.return_tokens,
   };
@@ -165,8 +142,7 @@ function plan(
       fields,
       terms,
       promptIds: prompt.ids,
-      // −1 and −2 are llama-server's for as many as there is room for.
-      maxTokens: limit < 0 ? undefined : Math.max(1, limit),
+      maxTokens: maxTokensFrom(limit),
       maxTokensField: "n_predict",
       promptField: "prompt",
       numLogprobs: undefined,

@@ -10,7 +10,7 @@ import { assertTextMayFit } from "../openai/prompt-size.js";
 import { modelField } from "../openai/schema-parts.js";
 import { templateTools, toolsField } from "../openai/tool-fields.js";
 
-/** Seats stand where llama-server has slots: any request may take any seat, and each may have the whole context. */
+/** A slot of llama-server is a seat here. Any request may take any seat, and each seat may use the whole context. */
 export function slots(c: AppContext, { engine }: ServeContext): Response {
   const { maxNumSeqs, maxModelLen } = engine.info;
   const { numRunning } = engine.stats();

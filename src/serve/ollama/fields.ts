@@ -3,12 +3,11 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import type { ServeContext } from "../http/context.js";
+import { llamaSamplingShape, MAX_INT, maxTokensFrom, samplingFieldsOf } from "../llama/sampling-fields.js";
 import type { ChatPlanFields } from "../openai/chat-plan.js";
 import { anyObjectForm } from "../openai/constraint.js";
 import type { SamplingFields } from "../openai/schema-parts.js";
-import { checked, integerIn, modelField, samplingShape } from "../openai/schema-parts.js";
-
-const MAX_INT = 2 ** 31 - 1;
+import { checked, integerIn, modelField } from "../openai/schema-parts.js";
 
 /** Settings of Ollama's runner. This server's are those that it was started with. */
 const RUNNER_SETTINGS = [
@@ -31,15 +30,7 @@ const off = (...values: readonly unknown[]) =>
   ).optional();
 
 const optionsField = z.strictObject({
-  temperature: samplingShape.temperature,
-  top_k: integerIn(-1, MAX_INT).optional(),
-  top_p: samplingShape.top_p,
-  min_p: samplingShape.min_p,
-  seed: samplingShape.seed,
-  stop: samplingShape.stop,
-  repeat_penalty: samplingShape.repetition_penalty,
-  presence_penalty: samplingShape.presence_penalty,
-  frequency_penalty: samplingShape.frequency_penalty,
+  ...llamaSamplingShape,
   num_predict: integerIn(-2, MAX_INT).optional(),
   repeat_last_n: z.unknown().optional(),
   penalize_newline: z.unknown().optional(),
@@ -79,18 +70,9 @@ export function formOf({ format }: GenerationFields): AnswerForm | undefined {
   return format === "json" ? anyObjectForm("format") : { kind: "schema", schema: format, param: "format" };
 }
 
-export function samplingOf({ options = {} }: GenerationFields): SamplingFields {
-  const { temperature, top_k, top_p, min_p, stop, presence_penalty, frequency_penalty, repeat_penalty } = options;
-  const penalties = { presence_penalty, frequency_penalty, repetition_penalty: repeat_penalty };
-  // Ollama's clients send an empty list where they have no stops.
-  return { temperature, top_k, top_p, min_p, stop, ...penalties };
-}
+export const samplingOf = ({ options = {} }: GenerationFields): SamplingFields => samplingFieldsOf(options);
 
-/** −1 and −2 are Ollama's for as many as there is room for. */
-export function maxTokensOf({ options }: GenerationFields): number | undefined {
-  const { num_predict: limit } = options ?? {};
-  return limit === undefined || limit < 0 ? undefined : Math.max(1, limit);
-}
+export const maxTokensOf = ({ options }: GenerationFields): number | undefined => maxTokensFrom(options?.num_predict);
 
 /** What the template is told about thinking. */
 export function thinkingFields({ think }: GenerationFields, { chatFormat }: ServeContext): ChatPlanFields {

@@ -33,7 +33,7 @@ function PaneView({
     isAtEnd.current = scrollHeight - scrollTop - clientHeight < NEAR_PIXELS;
   };
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: who has only keys scrolls it, too
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll it
     <section class="log" ref={log} tabIndex={0} aria-label={`Conversation with ${modelOf(pane)}`} onScroll={onScroll}>
       {isPaired && <h2>{modelOf(pane)}</h2>}
       {pane.turns.length === 0 && <p class="hint">Ask something. The answer streams from this server.</p>}

@@ -9,7 +9,7 @@ interface TableProps {
 
 export function Table({ columns, children }: TableProps) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: who has only keys scrolls it, too
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll it
     <div class="table" tabIndex={0}>
       <table>
         <thead>

@@ -30,8 +30,8 @@ export function MarkdownView({ text }: { readonly text: string }) {
   const { closed, open } = splitter.split(text);
   const blocks = open === "" ? closed : [...closed, open];
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the buttons inside are pressed by keys, too
-    // biome-ignore lint/a11y/noStaticElementInteractions: it listens for the buttons inside
+    // biome-ignore lint/a11y/useKeyWithClickEvents: a press of Enter on a button inside is a click, too
+    // biome-ignore lint/a11y/noStaticElementInteractions: clicks on the buttons inside bubble to it
     <div class="markdown" onClick={(event) => void copyCode(event)}>
       {blocks.map((raw, i) => (
         <Block key={i} raw={raw} />

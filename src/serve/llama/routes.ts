@@ -1,0 +1,35 @@
+/** The paths of llama-server's API that OpenAI's does not have. */
+import { api, type Route } from "../http/route.js";
+import { INFILL_RULES, infill, LLAMA_COMPLETION_RULES, llamaCompletion } from "./completion.js";
+import { applyTemplate, props, slots, TEMPLATE_RULES } from "./props.js";
+
+export const LLAMA_ROUTES: readonly Route[] = [
+  {
+    method: "POST",
+    path: "/completion",
+    handler: llamaCompletion,
+    ...api,
+    task: "generate",
+    summary: "A text that goes on from a prompt, by llama-server's API",
+    rules: LLAMA_COMPLETION_RULES,
+  },
+  {
+    method: "POST",
+    path: "/infill",
+    handler: infill,
+    ...api,
+    task: "generate",
+    summary: "What stands between two texts, by llama-server's API",
+    rules: INFILL_RULES,
+  },
+  {
+    method: "POST",
+    path: "/apply-template",
+    handler: applyTemplate,
+    ...api,
+    summary: "A chat as the model reads it, by llama-server's API",
+    rules: TEMPLATE_RULES,
+  },
+  { method: "GET", path: "/props", handler: props, ...api, summary: "The server's facts, by llama-server's API" },
+  { method: "GET", path: "/slots", handler: slots, ...api, summary: "Seats and their use, by llama-server's API" },
+];

@@ -1,0 +1,33 @@
+/** Sampling fields under llama.cpp's names, which its server and Ollama's API share. */
+import { integerIn, type SamplingFields, samplingShape } from "../openai/schema-parts.js";
+
+export const MAX_INT = 2 ** 31 - 1;
+
+export const llamaSamplingShape = {
+  temperature: samplingShape.temperature,
+  top_k: integerIn(-1, MAX_INT).optional(),
+  top_p: samplingShape.top_p,
+  min_p: samplingShape.min_p,
+  seed: samplingShape.seed,
+  stop: samplingShape.stop,
+  repeat_penalty: samplingShape.repetition_penalty,
+  presence_penalty: samplingShape.presence_penalty,
+  frequency_penalty: samplingShape.frequency_penalty,
+} as const;
+
+type Shared = "temperature" | "top_k" | "top_p" | "min_p" | "stop" | "presence_penalty" | "frequency_penalty";
+
+interface LlamaSampling extends Pick<SamplingFields, Shared> {
+  readonly repeat_penalty?: number | undefined;
+}
+
+/** The fields of `llamaSamplingShape`, but for the seed, as OpenAI's requests have them. */
+export function samplingFieldsOf(fields: LlamaSampling): SamplingFields {
+  const { temperature, top_k, top_p, min_p, stop, presence_penalty, frequency_penalty, repeat_penalty } = fields;
+  const penalties = { presence_penalty, frequency_penalty, repetition_penalty: repeat_penalty };
+  return { temperature, top_k, top_p, min_p, stop, ...penalties };
+}
+
+/** @param limit tokens of an answer; −1, −2 and undefined: as many as there is room for */
+export const maxTokensFrom = (limit: number | undefined): number | undefined =>
+  limit === undefined || limit < 0 ? undefined : Math.max(1, limit);
