@@ -21,8 +21,11 @@ export const KV_OCTET = 8;
 
 /** Names that an operand may have instead of a number; a name's index in its list is its code. */
 export const CODES = {
-  /** Storage type of keys and values. int8 has one f32 scale per token and head. */
-  KvType: ["f16", "f32", "int8"],
+  /**
+   * Storage type of keys and values. int8 has one f32 scale per token and head, fp8_e4m3 a power of two, fp8_e5m2 none; fp4 is NVFP4's
+   * E2M1 with an E4M3 scale per 16 values, and a power of two per token and head in place of one scale per tensor.
+   */
+  KvType: ["f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"],
   /** A router's function of its logits, by which it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
   Scoring: ["softmax", "sigmoid"],
   /** Of a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
@@ -276,7 +279,7 @@ export const OPS = {
     computes:
       "Rotates q and k in place by the rope table (the first 2 · half values of each head; pairs (2i, 2i + 1), or (i, i + half) when " +
       "`isNeox`), then stores k and v at slots[m] of the caches, converted to the KV type. In a cache an octet of keys is [D, 8], of values " +
-      "[8, D], and slot = block · blockSize + offset. An int8 octet ends with eight f32 scales: the entry's largest magnitude / 127.",
+      "[8, D], and slot = block · blockSize + offset. An octet ends with its entries' scales, where the type has them: native/cpu/kernels/kv_cache.h.",
     operands: {
       q: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "reads and writes" },
       k: { kind: "f32", shape: "[numRows, numKvHeads, headDim]", access: "reads and writes" },

@@ -11,11 +11,19 @@ export const CONCURRENT = 1;
 /** Words before an operation's arguments: opcode, flags, numArgs. */
 export const HEADER_WORDS = 3;
 
-export const KV_VALUE_BYTES: Readonly<Record<KvType, number>> = { f16: 2, f32: 4, int8: 1 };
+/** Values of an fp4 entry that share a scale. */
+export const FP4_GROUP = 16;
+
+/** Stored bytes of one token's key (or value) of one head, without its scales. */
+export function kvValueBytes(kvType: KvType, headDim: number): number {
+  if (kvType === "fp4") return (FP4_GROUP / 2) * Math.ceil(headDim / FP4_GROUP);
+  return headDim * (kvType === "f32" ? 4 : kvType === "f16" ? 2 : 1);
+}
 
 /** Stored bytes of one token's key (or value) of one head. */
 export function kvEntryBytes(kvType: KvType, headDim: number): number {
-  return headDim * KV_VALUE_BYTES[kvType] + (kvType === "int8" ? 4 : 0);
+  const scales = { f16: 0, f32: 0, int8: 4, fp8_e4m3: 1, fp8_e5m2: 0, fp4: Math.ceil(headDim / FP4_GROUP) + 1 };
+  return kvValueBytes(kvType, headDim) + scales[kvType];
 }
 
 /** Inputs of a linear layer: x [numRows, cols], weight [rows, cols] and bias [rows], or NO_BUFFER for no bias. */

@@ -75,7 +75,7 @@ function lines(plants: ReadonlySet<string>, count = 60): string[] {
             },
           },
         ],
-        ...(has("limits") ? {} : { usage: { completion_tokens: 40 } }),
+        usage: { completion_tokens: 40 },
       },
     });
   });
@@ -167,8 +167,59 @@ test("bodies of every kind are read; what is none is refused with its line", () 
     writeFileSync(path, `${JSON.stringify({ messages })}\n${broken}`);
     expect(() => readRequests(path)).toThrow(/line 2/);
   }
+  expect(() => readRequests(path)).toThrow("line 2, got Invalid input: expected object, received number");
+  writeFileSync(path, '{"messages":[{"role":"user","content":5}]}');
+  expect(() => readRequests(path)).toThrow(/got messages\.0\.content: /);
   writeFileSync(path, "\n");
   expect(() => readRequests(path)).toThrow(/got none/);
+});
+
+/** The mended body of the last of these. */
+function mendedOf(...bodies: readonly object[]): Record<string, unknown> {
+  const path = join(tempTree({}), "requests.jsonl");
+  writeFileSync(path, bodies.map((body) => JSON.stringify(body)).join("\n"));
+  const { mended } = auditPrompts(readRequests(path), estimate, undefined, 1);
+  return bodyOf(mended.requests.at(-1)!) as Record<string, unknown>;
+}
+
+test("parts other than one text, long integers, repeated keys and columns come through", () => {
+  const image = { type: "image_url", image_url: { url: "data:," } };
+  const kept = { role: "user", content: [{ type: "text", text: "What is   \n\n\n\nthis?" }, image] };
+  expect(mendedOf({ messages: [kept] })["messages"]).toEqual([kept]);
+  const cached = { type: "text", text: "a   \n\n\n\nb", cache_control: { type: "ephemeral" } };
+  expect(mendedOf({ system: [cached], messages: [kept] })["system"]).toEqual([{ ...cached, text: "a\n\nb" }]);
+  const json = '{\n"id": 9007199254740993,\n"price": 1.0, "a":1,"a":"x  \\" y"\n}\nA\t\t\tB';
+  expect(mendedOf({ messages: [{ role: "user", content: json }] })["messages"]).toEqual([
+    { role: "user", content: '{"id":9007199254740993,"price":1.0,"a":1,"a":"x  \\" y"}\nA\t\t\tB' },
+  ]);
+});
+
+test("limits never cut a recorded answer, and know nothing of calls without usage", () => {
+  const ask = (system: string, message: object, tokens?: number) => ({
+    messages: [
+      { role: "system", content: system },
+      { role: "user", content: "?" },
+    ],
+    max_tokens: 2000,
+    response: { choices: [{ message }], ...(tokens === undefined ? {} : { usage: { completion_tokens: tokens } }) },
+  });
+  const short = Array.from({ length: 300 }, () => ask("classify", { content: "yes" }, 1));
+  expect(mendedOf(...short)["max_tokens"]).toBe(16);
+  expect(mendedOf(...short, ask("write", { content: "" }, 1250))["max_tokens"]).toBe(2000);
+  expect(mendedOf(...short, ask("classify", { content: "" }, 1250))["max_tokens"]).toBe(2000);
+  const call = { content: null, tool_calls: [{ function: { name: "f", arguments: "x".repeat(400) } }] };
+  expect(mendedOf(...Array.from({ length: 25 }, () => ask("call", call)))["max_tokens"]).toBe(2000);
+});
+
+test("JSON is asked for where an object is within the words", () => {
+  const ask = (content: string, more: object) => ({
+    messages: [{ role: "user", content: "?" }],
+    response: { choices: [{ message: { content } }] },
+    ...more,
+  });
+  const text = { response_format: { type: "text" } };
+  expect(mendedOf(ask('Sure: {"a": 1}', text))["response_format"]).toEqual({ type: "json_object" });
+  expect(mendedOf(ask("Sure: [2, 3, 5, 7, 11]", text))["response_format"]).toEqual({ type: "text" });
 });
 
 test("fenced code keeps its form, but for JSON", () => {
@@ -187,6 +238,7 @@ test("hostile texts end in good time", () => {
     `${"a1-".repeat(50_000)}`,
     "```".repeat(30_000),
     "{\n".repeat(50_000),
+    "{\n}\n".repeat(50_000),
   ];
   const path = join(tempTree({}), "requests.jsonl");
   const bodies = long.flatMap((text, i) =>

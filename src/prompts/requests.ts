@@ -6,6 +6,8 @@ import { MillraceError } from "../core/errors.js";
 export interface PromptMessage {
   readonly role: string;
   readonly content: string;
+  /** It has parts beside one text, such as images: no mend changes it. */
+  readonly isFixed?: boolean;
 }
 
 export interface PromptTool {
@@ -22,6 +24,8 @@ export interface PromptRequest {
   readonly hasFormat: boolean;
   /** undefined: the file has no answer */
   readonly answer: string | undefined;
+  /** The answer calls tools, so that it is more than its text. */
+  readonly isCall: boolean;
   /** Names of tools that the answer, or earlier answers among the messages, call. */
   readonly calledTools: readonly string[];
   /** As the server counts; undefined: it is counted from the answer. */
@@ -59,17 +63,23 @@ const answerSchema = z
     usage: z.object({ completion_tokens: z.number().nullish(), output_tokens: z.number().nullish() }).loose().nullish(),
   })
   .loose();
-/** A request alone, a line of a batch, or a request with its answer. */
-const lineSchema = z.union([
-  z.object({ request: bodySchema, response: answerSchema.nullish() }).loose(),
-  z.object({ body: bodySchema, response: answerSchema.nullish() }).loose(),
-  bodySchema.extend({ response: answerSchema.nullish() }),
-]);
+const response = answerSchema.nullish();
+/** A request with its answer, a line of a batch, or a request alone. */
+const requestLine = z.object({ request: bodySchema, response }).loose();
+const batchLine = z.object({ body: bodySchema, response }).loose();
+const bodyLine = bodySchema.extend({ response });
 
 const MAX_LINE_CHARACTERS = 1 << 24;
 
 const textOf = (content: z.infer<typeof messageSchema>["content"]): string =>
   typeof content === "string" ? content : (content ?? []).map(({ text = "" }) => text).join("");
+
+const isFixed = (content: z.infer<typeof messageSchema>["content"]): boolean =>
+  Array.isArray(content) && (content.length !== 1 || content[0]!.text === undefined);
+
+/** `content` with another text; the one part of a list keeps its other fields. */
+const withText = (content: z.infer<typeof messageSchema>["content"], text: string): unknown =>
+  Array.isArray(content) ? content.map((part) => ({ ...part, text })) : text;
 
 /** Throws file_unreadable, and invalid_option with the line number. */
 export function readRequests(path: string): PromptRequest[] {
@@ -100,26 +110,37 @@ function parse(line: string, place: string): PromptRequest {
   } catch (cause) {
     return refuse(`invalid JSON: ${(cause as Error).message}`);
   }
-  const parsed = lineSchema.safeParse(value);
-  if (!parsed.success) return refuse("something else");
+  const has = (key: string): boolean => typeof value === "object" && value !== null && key in value;
+  const parsed = (has("request") ? requestLine : has("body") ? batchLine : bodyLine).safeParse(value);
+  if (!parsed.success) {
+    const [{ path, message }] = parsed.error.issues as [z.core.$ZodIssue];
+    return refuse(path.length === 0 ? message : `${path.join(".")}: ${message}`);
+  }
   const { data } = parsed;
   const whole = ("request" in data ? data.request : "body" in data ? data.body : data) as z.infer<typeof bodySchema>;
   const { response: given, ...body } = whole;
   const response = (data.response ?? given) as z.infer<typeof answerSchema> | null | undefined;
   const answer = response?.choices?.[0]?.message;
-  const system =
-    body.system === undefined || body.system === null ? [] : [{ role: "system", content: textOf(body.system) }];
+  const isPresent = <T>(value: T | null | undefined): value is T => value !== undefined && value !== null;
+  const messageOf = (role: string, content: z.infer<typeof messageSchema>["content"]): PromptMessage => ({
+    role,
+    content: textOf(content),
+    isFixed: isFixed(content),
+  });
   const usage = response?.usage;
   return {
-    messages: [...system, ...body.messages.map(({ role, content }) => ({ role, content: textOf(content) }))],
+    messages: [
+      ...(isPresent(body.system) ? [messageOf("system", body.system)] : []),
+      ...body.messages.map(({ role, content }) => messageOf(role, content)),
+    ],
     tools: (body.tools ?? []).map((definition) => ({
       name: definition.function?.name ?? definition.name ?? "",
       definition,
     })),
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? undefined,
-    hasFormat:
-      body.response_format !== undefined && body.response_format !== null && body.response_format.type !== "text",
+    hasFormat: isPresent(body.response_format) && body.response_format.type !== "text",
     answer: answer === undefined ? undefined : textOf(answer.content),
+    isCall: (answer?.tool_calls ?? []).length > 0,
     calledTools: [answer, ...body.messages].flatMap((message) =>
       (message?.tool_calls ?? []).map((call) => call.function.name),
     ),
@@ -134,16 +155,18 @@ export function bodyOf({ body, messages, tools, maxTokens, hasFormat }: PromptRe
   const hasSystem = parsed.system !== undefined && parsed.system !== null;
   const written = messages.slice(hasSystem ? 1 : 0).map(({ content }, index) => {
     const message = parsed.messages[index]!;
-    return textOf(message.content) === content ? message : { ...message, content };
+    return textOf(message.content) === content ? message : { ...message, content: withText(message.content, content) };
   });
   const limit =
     parsed.max_completion_tokens === undefined || parsed.max_completion_tokens === null
       ? "max_tokens"
       : "max_completion_tokens";
-  const isFormatNew = hasFormat && (parsed.response_format === undefined || parsed.response_format === null);
+  const isFormatNew = hasFormat && (parsed.response_format ?? { type: "text" }).type === "text";
   return {
     ...body,
-    ...(hasSystem && textOf(parsed.system) !== messages[0]!.content ? { system: messages[0]!.content } : {}),
+    ...(hasSystem && textOf(parsed.system) !== messages[0]!.content
+      ? { system: withText(parsed.system, messages[0]!.content) }
+      : {}),
     messages: written,
     ...(tools.length === 0 ? {} : { tools: tools.map(({ definition }) => definition) }),
     ...(maxTokens === undefined ? {} : { [limit]: maxTokens }),

@@ -44,7 +44,7 @@ function numCached(ids: readonly number[], seen: Set<string>): number {
   let found = 0;
   let isKnown = true;
   for (let end = BLOCK; end < ids.length; end += BLOCK) {
-    // Two independent sums of 26 bits: prefixes of one file do not collide in practice.
+    // Two sums of 32 bits: prefixes of one file do not collide in practice.
     let [first, second] = [chain, chain ^ 0x2f3a5];
     for (let i = end - BLOCK; i < end; i++) {
       first = (Math.imul(first, 0x01000193) ^ ids[i]!) >>> 0;

@@ -59,7 +59,7 @@ function eachMended(
 function withTexts(request: PromptRequest, change: (message: PromptMessage, index: number) => string): PromptRequest {
   const messages = request.messages.map((message, index) => {
     const content = change(message, index);
-    return content === message.content ? message : { ...message, content };
+    return content === message.content || message.isFixed === true ? message : { ...message, content };
   });
   return messages.every((message, index) => message === request.messages[index]) ? request : { ...request, messages };
 }
@@ -92,7 +92,7 @@ function earlyVolatile(requests: readonly PromptRequest[]): Mended | undefined {
 function withLinesLast(request: PromptRequest, isMoved: readonly boolean[]): PromptRequest {
   const system = request.messages.findIndex(({ role }) => isSystem(role));
   const last = request.messages.length - 1;
-  if (system === last) return request;
+  if (system === last || [system, last].some((index) => request.messages[index]!.isFixed)) return request;
   const lines = request.messages[system]!.content.split("\n");
   const moved = lines.filter((_, index) => isMoved[index]).join("\n");
   const kept = lines.filter((_, index) => !isMoved[index]).join("\n");
@@ -182,7 +182,7 @@ function whitespace(requests: readonly PromptRequest[]): Mended | undefined {
     const lines = prose.split("\n").map((line, index, all) => (index === all.length - 1 ? line : line.trimEnd()));
     return lines
       .join("\n")
-      .replace(/(\S)[ \t]{3,}/g, "$1 ")
+      .replace(/(\S) {3,}/g, "$1 ")
       .replace(/\n{3,}/g, "\n\n");
   };
   return eachMended(
@@ -198,14 +198,12 @@ const MAX_BROKEN = 100;
 /** Objects and lists over several lines, whose first and last lines are their brackets alone, on one line each. */
 function minified(text: string): string {
   const lines = text.split("\n");
+  const closings = { "}": nextLines(lines, "}"), "]": nextLines(lines, "]") };
   const written: string[] = [];
   let numBroken = 0;
   for (let at = 0; at < lines.length; at++) {
-    const closing = { "{": "}", "[": "]" }[lines[at]!.trimEnd()];
-    const end =
-      closing === undefined || numBroken > MAX_BROKEN
-        ? -1
-        : lines.findIndex((line, i) => i > at && line.trimEnd() === closing);
+    const closing = ({ "{": "}", "[": "]" } as const)[lines[at]!.trimEnd()];
+    const end = closing === undefined || numBroken > MAX_BROKEN ? -1 : closings[closing][at]!;
     const json = end < 0 ? undefined : compactJson(lines.slice(at, end + 1).join("\n"));
     if (closing !== undefined && json === undefined) numBroken++;
     written.push(json ?? lines[at]!);
@@ -214,14 +212,43 @@ function minified(text: string): string {
   return written.join("\n");
 }
 
+/** For each line, the next one at or after it that is `content` alone; −1: none. */
+function nextLines(lines: readonly string[], content: string): Int32Array {
+  const next = new Int32Array(lines.length);
+  let found = -1;
+  for (let at = lines.length - 1; at >= 0; at--) {
+    if (lines[at]!.trimEnd() === content) found = at;
+    next[at] = found;
+  }
+  return next;
+}
+
 /** undefined: it is no object or list in JSON */
 function compactJson(text: string): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? JSON.stringify(value) : undefined;
+    return typeof value === "object" && value !== null ? withoutSpaces(text) : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Valid JSON without whitespace between its tokens: written anew, long integers and repeated keys would not come back. */
+function withoutSpaces(json: string): string {
+  const kept: string[] = [];
+  let from = 0;
+  let isString = false;
+  for (let at = 0; at < json.length; at++) {
+    const character = json[at]!;
+    if (isString && character === "\\") at++;
+    else if (character === '"') isString = !isString;
+    else if (!isString && " \t\r\n".includes(character)) {
+      if (at > from) kept.push(json.slice(from, at));
+      from = at + 1;
+    }
+  }
+  kept.push(json.slice(from));
+  return kept.join("");
 }
 
 function indentedJson(requests: readonly PromptRequest[]): Mended | undefined {
@@ -283,29 +310,36 @@ const LEAST_ANSWERS = 20;
 const OVERSIZED = 4;
 const HEADROOM = 1.5;
 
+/** Of each application apart; a request whose own answer is longer than the limit keeps its own. */
 function limits(requests: readonly PromptRequest[], encode: Encode): Mended | undefined {
-  const lengths = requests
-    .flatMap(({ outputTokens, answer }) => outputTokens ?? (answer === undefined ? [] : encode(answer).length))
-    .sort((a, b) => a - b);
-  if (lengths.length < LEAST_ANSWERS) return undefined;
-  const p99 = lengths[Math.min(lengths.length - 1, Math.floor(0.99 * lengths.length))]!;
-  const limit = Math.max(16, Math.ceil((HEADROOM * p99) / 16) * 16);
-  const isWide = ({ maxTokens }: PromptRequest): boolean => maxTokens === undefined || maxTokens > OVERSIZED * p99;
+  const lengthOf = ({ outputTokens, answer, isCall }: PromptRequest): number | undefined =>
+    outputTokens ?? (answer === undefined || isCall ? undefined : encode(answer).length);
+  const mended = new Map<PromptRequest, PromptRequest>();
+  const found: string[] = [];
+  for (const group of groupsOf(requests)) {
+    const lengths = group.flatMap((request) => lengthOf(request) ?? []).sort((a, b) => a - b);
+    if (lengths.length < LEAST_ANSWERS) continue;
+    const p99 = lengths[Math.min(lengths.length - 1, Math.floor(0.99 * lengths.length))]!;
+    const limit = Math.max(16, Math.ceil((HEADROOM * p99) / 16) * 16);
+    const wide = group.filter(
+      ({ maxTokens = Number.POSITIVE_INFINITY }) => maxTokens > Math.max(limit, OVERSIZED * p99),
+    );
+    const safe = wide.filter((request) => (lengthOf(request) ?? 0) <= limit);
+    for (const request of safe) mended.set(request, { ...request, maxTokens: limit });
+    if (safe.length > 0) found.push(`${limit} would do (p99: ${p99})`);
+  }
   return eachMended(
     requests,
-    (request) =>
-      isWide(request) && limit < (request.maxTokens ?? Number.POSITIVE_INFINITY)
-        ? { ...request, maxTokens: limit }
-        : request,
+    (request) => mended.get(request) ?? request,
     (count) =>
-      `${percent(count, requests.length)} of the requests have no max_tokens, or one above ${OVERSIZED} times the longest answers (p99: ${p99}); ${limit} would do`,
+      `${percent(count, requests.length)} of the requests have no max_tokens, or one above ${OVERSIZED} times the longest answers; ${found[0]}`,
   );
 }
 
-/** The JSON within an answer that has words around it; undefined: there is none. */
-function jsonWithin(answer: string): string | undefined {
-  const start = answer.search(/[[{]/);
-  const end = Math.max(answer.lastIndexOf("}"), answer.lastIndexOf("]"));
+/** The JSON object within an answer that has words around it; undefined: there is none. */
+function objectWithin(answer: string): string | undefined {
+  const start = answer.indexOf("{");
+  const end = answer.lastIndexOf("}");
   // A few brackets in a long answer are no structure.
   if (start < 0 || end - start < answer.trim().length / 4) return undefined;
   return compactJson(answer.slice(start, end + 1));
@@ -316,7 +350,7 @@ function looseAnswers(requests: readonly PromptRequest[], encode: Encode): Mende
     requests,
     (request) => {
       const { answer, hasFormat } = request;
-      const json = hasFormat || answer === undefined ? undefined : jsonWithin(answer);
+      const json = hasFormat || answer === undefined ? undefined : objectWithin(answer);
       if (json === undefined || json.length >= answer!.length) return request;
       const before = request.outputTokens ?? encode(answer!).length;
       const share = encode(json).length / Math.max(1, encode(answer!).length);
@@ -343,8 +377,13 @@ export const WASTES: readonly Waste[] = [
     advice: "drop trailing and repeated spaces and empty lines",
     find: whitespace,
   },
-  { name: "loose answers", changes: "form", advice: "ask for response_format json_schema", find: looseAnswers },
   { name: "limits", changes: "limits", advice: "set max_tokens by what answers need", find: limits },
+  {
+    name: "loose answers",
+    changes: "form",
+    advice: "ask for JSON by response_format: json_object, or better your json_schema",
+    find: looseAnswers,
+  },
   { name: "repeated passages", changes: "content", advice: "give a passage once", find: repeatedPassages },
   { name: "unused tools", changes: "content", advice: "offer only tools that are called", find: unusedTools },
   { name: "many examples", changes: "content", advice: `keep ${KEPT_EXAMPLES} examples, and evaluate`, find: fewShots },

@@ -1,6 +1,6 @@
 /** Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query head at a time. */
-import { f16ToNumber } from "../../src/formats/dequantize.js";
-import { type KvCacheView, kvByteOffset, kvScaleOffset, type Operands, readKvShape } from "./operands.js";
+import { type KvCacheView, loadEntry } from "./kv-entries.js";
+import { type Operands, readKvShape } from "./operands.js";
 import { capped, type Work } from "./ops.js";
 
 export function pagedAttention(operands: Operands<"pagedAttention">): Work {
@@ -87,17 +87,4 @@ function dot(a: Float32Array, b: Float64Array): number {
   let sum = 0;
   for (let d = 0; d < b.length; d++) sum += a[d]! * b[d]!;
   return sum;
-}
-
-/** One head's stored vector [headDim]. */
-function loadEntry(cache: KvCacheView, side: "key" | "value", slot: number, head: number): Float64Array {
-  const { bytes, shape } = cache;
-  const values = new Float64Array(shape.headDim);
-  for (let d = 0; d < shape.headDim; d++) {
-    const at = kvByteOffset(side, shape, slot, head, d);
-    if (shape.kvType === "f32") values[d] = bytes.getFloat32(at, true);
-    else if (shape.kvType === "f16") values[d] = f16ToNumber(bytes.getUint16(at, true));
-    else values[d] = bytes.getInt8(at) * bytes.getFloat32(kvScaleOffset(shape, slot, head), true);
-  }
-  return values;
 }

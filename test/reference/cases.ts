@@ -6,7 +6,7 @@
 
 import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
-import type { KvType, OpName } from "../../src/backend/ops.js";
+import { KV_TYPES, type OpName } from "../../src/backend/ops.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, rowByteLength, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
@@ -212,9 +212,8 @@ function ropeAndWriteKvCases(): OpCase[] {
     { numHeads: 6, numKvHeads: 2, headDim: 24, blockSize: 16, half: 12 },
     { numHeads: 4, numKvHeads: 4, headDim: 80, blockSize: 32, half: 16 },
   ];
-  const kvTypes: readonly KvType[] = ["f16", "f32", "int8"];
   return shapes.flatMap(({ half, ...shape }) =>
-    kvTypes.flatMap((kvType) =>
+    KV_TYPES.flatMap((kvType) =>
       [false, true].map(
         (isNeox): OpCase => ({
           op: "ropeAndWriteKv",
@@ -255,8 +254,8 @@ function recordRope(bench: Bench, shape: KvShape, half: number, isNeox: boolean)
     isNeox,
   });
   const rotated = f32Result("q", q, { relative: 1e-6, absolute: 1e-6 });
-  if (shape.kvType === "int8") {
-    // A rotated key may round to the neighbouring quantum: what was not rotated must be the very bytes.
+  if (shape.kvType !== "f16" && shape.kvType !== "f32") {
+    // A rotated key may round to the neighbouring code: what was not rotated must be the very bytes.
     const exact = half === 0 ? [{ name: "keyCache", handle: keyCache, as: "bytes" as const }] : [];
     return [rotated, ...exact, { name: "valueCache", handle: valueCache, as: "bytes" }];
   }

@@ -12,9 +12,10 @@ import {
   type OpName,
   operandsIn,
 } from "../../src/backend/ops.js";
-import { KV_VALUE_BYTES, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
+import { type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { MillraceError } from "../../src/core/errors.js";
 import { dequantizeRow, type WeightType } from "../../src/formats/dequantize.js";
+import type { KvCacheView } from "./kv-entries.js";
 
 export interface ReferenceWeight {
   readonly type: WeightType;
@@ -204,32 +205,4 @@ export function readKvShape(operands: Operands<"ropeAndWriteKv"> | Operands<"pag
   const blockSize = operands.integer("blockSize", 1);
   if (blockSize % KV_OCTET !== 0) operands.refuse("blockSize", `a multiple of ${KV_OCTET}`, blockSize);
   return { kvType, numHeads, numKvHeads, headDim: operands.integer("headDim", 1), blockSize };
-}
-
-export interface KvCacheView {
-  readonly bytes: DataView;
-  readonly shape: KvShape;
-  readonly numBlocks: number;
-}
-
-/**
- * Byte offset of value d of head h at `slot` = block · blockSize + offset. A block's entries lie eight by eight: keys as [D, 8], values as
- * [8, D].
- */
-export function kvByteOffset(side: "key" | "value", shape: KvShape, slot: number, head: number, d: number): number {
-  const lane = slot % KV_OCTET;
-  const index = side === "key" ? d * KV_OCTET + lane : lane * shape.headDim + d;
-  return octetOffset(shape, slot, head) + index * KV_VALUE_BYTES[shape.kvType];
-}
-
-/** Byte offset of an int8 entry's f32 scale. */
-export function kvScaleOffset(shape: KvShape, slot: number, head: number): number {
-  return octetOffset(shape, slot, head) + KV_OCTET * shape.headDim + 4 * (slot % KV_OCTET);
-}
-
-function octetOffset(shape: KvShape, slot: number, head: number): number {
-  const block = Math.floor(slot / shape.blockSize);
-  const octetInBlock = Math.floor((slot % shape.blockSize) / KV_OCTET);
-  const octet = ((block * shape.numKvHeads + head) * shape.blockSize) / KV_OCTET + octetInBlock;
-  return octet * KV_OCTET * kvEntryBytes(shape.kvType, shape.headDim);
 }

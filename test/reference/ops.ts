@@ -5,16 +5,8 @@
 
 import { activationsOf } from "../../src/backend/cpu/product-type.js";
 import type { Activation, OperandName } from "../../src/backend/ops.js";
-import { numberToF16 } from "../../src/formats/dequantize.js";
-import {
-  type KvCacheView,
-  kvByteOffset,
-  kvScaleOffset,
-  type Operands,
-  type ReferenceWeight,
-  readKvShape,
-  weightRow,
-} from "./operands.js";
+import { storeEntry } from "./kv-entries.js";
+import { type Operands, type ReferenceWeight, readKvShape, weightRow } from "./operands.js";
 
 export type Work = () => void;
 
@@ -314,37 +306,6 @@ function rotate(head: Float32Array, angles: Float32Array, half: number, isNeox: 
     head[first] = a * cos - b * sin;
     head[second] = a * sin + b * cos;
   }
-}
-
-/** Stores one head's vector at `slot`. */
-export function storeEntry(
-  cache: KvCacheView,
-  side: "key" | "value",
-  slot: number,
-  head: number,
-  values: Float32Array,
-): void {
-  const { bytes, shape } = cache;
-  const scale = shape.kvType === "int8" ? int8Scale(values) : 1;
-  if (shape.kvType === "int8") bytes.setFloat32(kvScaleOffset(shape, slot, head), scale, true);
-  values.forEach((value, d) => {
-    const at = kvByteOffset(side, shape, slot, head, d);
-    if (shape.kvType === "f32") bytes.setFloat32(at, value, true);
-    else if (shape.kvType === "f16") bytes.setUint16(at, numberToF16(value), true);
-    else bytes.setInt8(at, scale > 0 ? roundToEven(Math.fround(value / scale)) : 0);
-  });
-}
-
-/** The largest magnitude / 127; 0 below the normal numbers, NaN where a value is not finite. */
-function int8Scale(values: Float32Array): number {
-  const largest = values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
-  if (!Number.isFinite(largest)) return Number.NaN;
-  const scale = Math.fround(largest / 127);
-  return scale < 2 ** -126 ? 0 : scale;
-}
-
-function roundToEven(value: number): number {
-  return Math.fround(Math.fround(value + 1.5 * 2 ** 23) - 1.5 * 2 ** 23);
 }
 
 export function gatherRows(operands: Operands<"gatherRows">): Work {

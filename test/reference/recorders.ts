@@ -3,7 +3,7 @@ import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../src/backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { type Bench, joined, shuffled } from "./compare.js";
-import { storeEntry } from "./ops.js";
+import { storeEntry } from "./kv-entries.js";
 
 /** One sequence's stored entries, in order. */
 export interface KvSequence {

@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include "kv_cache.h"
 #include "simd.h"
+#include "small_floats.h"
 
 namespace millrace::MILLRACE_ISA {
 
@@ -44,29 +45,22 @@ MILLRACE_INLINE void inTiles(int64_t begin, int64_t end, Tile tile) {
 // Calls body with the type of the stored values as a constant.
 template <class Body>
 MILLRACE_INLINE void withType(KvType type, Body body) {
-  if (type == KvType::f16) return body(std::integral_constant<KvType, KvType::f16>{});
-  if (type == KvType::int8) return body(std::integral_constant<KvType, KvType::int8>{});
-  body(std::integral_constant<KvType, KvType::f32>{});
+  switch (type) {
+    case KvType::f16: return body(std::integral_constant<KvType, KvType::f16>{});
+    case KvType::f32: return body(std::integral_constant<KvType, KvType::f32>{});
+    case KvType::int8: return body(std::integral_constant<KvType, KvType::int8>{});
+    case KvType::fp8_e4m3: return body(std::integral_constant<KvType, KvType::fp8_e4m3>{});
+    case KvType::fp8_e5m2: return body(std::integral_constant<KvType, KvType::fp8_e5m2>{});
+    case KvType::fp4: return body(std::integral_constant<KvType, KvType::fp4>{});
+  }
 }
 
 // Bytes of eight stored values.
-constexpr int64_t vectorBytes(KvType type) { return type == KvType::f16 ? 16 : type == KvType::f32 ? 32 : 8; }
-
-// Stored values, widened; of int8 without their scale.
-template <KvType kType>
-MILLRACE_INLINE Floats loadStored(Source values) {
-  if (kType == KvType::f16) return loadHalves(values);
-  if (kType == KvType::int8) return toFloats(loadI8s(values));
-  return loadFloats(values);
+constexpr int64_t vectorBytes(KvType type) {
+  return type == KvType::f32 ? 32 : type == KvType::f16 ? 16 : type == KvType::fp4 ? 4 : 8;
 }
-
-// The same of one run of memory.
-template <KvType kType>
-MILLRACE_INLINE Floats loadStored(const uint8_t* values) {
-  if (kType == KvType::f16) return loadHalves(values);
-  if (kType == KvType::int8) return toFloats(loadI8s(values));
-  return loadFloats(reinterpret_cast<const float*>(values));
-}
+// Dimensions of eight entries' keys that a line of memory holds.
+constexpr int64_t keyStep(KvType type) { return 64 / vectorBytes(type); }
 
 // Octets of keys or values that are widened together: as many as fill registers, the last one perhaps twice. Null in place of one that
 // comes next: there is none.
@@ -80,44 +74,116 @@ MILLRACE_INLINE void ask(const uint8_t* next, int64_t offset) {
   if (offset % 64 == 0 && next != nullptr) __builtin_prefetch(next + offset);
 }
 
+// 2^(e - 127) of entries' exponent bytes: 0 for 0 and infinity for 255, which makes a NaN of every value that it scales, those being zeros.
+MILLRACE_INLINE Floats exponentsOf(Source bytes) { return reinterpret_cast<Floats>(loadU8s(bytes) << 23); }
+
+// A register of octets' keys, widened one dimension at a time. Products with scales of fp8 and fp4 are exact.
+template <KvType kType>
+class StoredKeys {
+ public:
+  StoredKeys() = default;
+  MILLRACE_MEMBER StoredKeys(const KvGeometry& kv, const Octets& keys) : source_{keys.at[0], keys.at[kEights - 1] - keys.at[0]} {
+    if (kType == KvType::int8) scales_ = loadFloats(source_ + kv.scalesOffset());
+    if (kType == KvType::fp8_e4m3 || kType == KvType::fp4) exponents_ = exponentsOf(source_ + kv.exponentsOffset());
+    if (kType == KvType::fp8_e4m3) scales_ = exponents_;
+    groupScales_ = kv.scalesOffset();
+  }
+
+  // Before dimensions [d, d + keyStep), d being a multiple of it.
+  MILLRACE_MEMBER void enter(int64_t d) {
+    if (kType == KvType::fp4) scales_ = loadE4m3s(source_ + (groupScales_ + d / kFp4Group * kKvOctet)) * exponents_;
+  }
+
+  // Dimension d + i of the lanes' entries, d being even and i 0 or 1.
+  MILLRACE_MEMBER Floats at(int64_t d, int i) const {
+    if (kType == KvType::f16) return loadHalves(source_ + (d + i) * 16);
+    if (kType == KvType::f32) return loadFloats(source_ + (d + i) * 32);
+    if (kType == KvType::int8) return toFloats(loadI8s(source_ + (d + i) * 8)) * scales_;
+    if (kType == KvType::fp8_e4m3) return loadE4m3s(source_ + (d + i) * 8) * scales_;
+    if (kType == KvType::fp8_e5m2) return loadE5m2s(source_ + (d + i) * 8);
+    return fromE2m1s(loadU8s(source_ + d * 4) >> (4 * i)) * scales_;
+  }
+
+ private:
+  Source source_{};
+  Floats scales_{};
+  Floats exponents_{};
+  int64_t groupScales_ = 0;
+};
+
+// One entry's value, widened a register of dimensions at a time.
+template <KvType kType>
+class StoredValue {
+ public:
+  // @param row of the octet
+  MILLRACE_MEMBER StoredValue(const KvGeometry& kv, const uint8_t* octet, int64_t row) : row_(octet + row * kv.valueBytes()) {
+    if (kType == KvType::int8) scale_ = splatFloats(reinterpret_cast<const float*>(octet + kv.scalesOffset())[row]);
+    if (kType == KvType::fp8_e4m3 || kType == KvType::fp4) {
+      exponent_ = floatOf(static_cast<uint32_t>(octet[kv.exponentsOffset() + row]) << 23);
+    }
+    if (kType == KvType::fp8_e4m3) scale_ = splatFloats(exponent_);
+    groupScales_ = octet + kv.scalesOffset() + row * kv.numGroups();
+  }
+
+  // Where dimension d lies, a multiple of kLanes.
+  MILLRACE_MEMBER const uint8_t* address(int64_t d) const { return row_ + d * vectorBytes(kType) / 8; }
+
+  // From dimension d on.
+  MILLRACE_MEMBER Floats at(int64_t d) const {
+    if (kType != KvType::fp4) return widened(address(d));
+    const int64_t group = d / kFp4Group;
+    const float scale = kE4m3Magnitudes.at[groupScales_[group] & 127] * exponent_;
+    return fromE2m1s(loadNibbles(row_ + group * (kFp4Group / 2), d % kFp4Group)) * splatFloats(scale);
+  }
+
+  // The last dimensions, fewer than kLanes, and zeros.
+  MILLRACE_MEMBER Floats tail(int64_t d, int64_t headDim) const {
+    if (kType == KvType::fp4) return at(d);
+    uint8_t padded[vectorBytes(kType) * kEights] = {};
+    memcpy(padded, address(d), static_cast<size_t>((headDim - d) * vectorBytes(kType) / 8));
+    return widened(padded);
+  }
+
+ private:
+  MILLRACE_MEMBER Floats widened(const uint8_t* from) const {
+    if (kType == KvType::f16) return loadHalves(from);
+    if (kType == KvType::f32) return loadFloats(reinterpret_cast<const float*>(from));
+    if (kType == KvType::int8) return toFloats(loadI8s(from)) * scale_;
+    if (kType == KvType::fp8_e4m3) return loadE4m3s(from) * scale_;
+    return loadE5m2s(from);
+  }
+
+  const uint8_t* row_;
+  Floats scale_{};
+  float exponent_ = 0;
+  const uint8_t* groupScales_;
+};
+
 // keys: octets of [headDim, 8] → out [headDim, kLanes].
 template <KvType kType>
-void widenKeys(const KvGeometry& kv, const Octets& keys, const Octets& next, float* out) {
-  const Source first = {keys.at[0], keys.at[kEights - 1] - keys.at[0]};
-  const Floats scales = kType == KvType::int8 ? loadFloats(first + kv.scalesOffset()) : Floats{};
-  const int64_t numBytes = kv.headDim * vectorBytes(kType);
-  for (int64_t at = 0; at < numBytes; at += vectorBytes(kType), out += kLanes) {
-    for (const uint8_t* octet : next.at) ask(octet, at);
-    const Floats vector = loadStored<kType>(first + at);
-    storeFloats(out, kType == KvType::int8 ? vector * scales : vector);
+void widenKeys(const KvGeometry& kv, const Octets& octets, const Octets& next, float* out) {
+  StoredKeys<kType> keys(kv, octets);
+  for (int64_t first = 0; first < kv.headDim; first += keyStep(kType)) {
+    for (const uint8_t* octet : next.at) ask(octet, first * vectorBytes(kType));
+    keys.enter(first);
+    const int64_t end = first + keyStep(kType) < kv.headDim ? first + keyStep(kType) : kv.headDim;
+    for (int64_t d = first; d < end; d++, out += kLanes) storeFloats(out, keys.at(d / 2 * 2, d % 2));
   }
 }
 
 // values: octets of [8, headDim] → out [8 · kEights, paddedDim], padded with zeros.
 template <KvType kType>
 void widenValues(const KvGeometry& kv, const Octets& values, const Octets& next, float* out, int64_t paddedDim) {
-  constexpr int64_t kBytes = vectorBytes(kType) * kEights;
-  const int64_t rowBytes = kv.headDim * vectorBytes(kType) / 8;
-  const int64_t tailBytes = rowBytes % kBytes;
   for (int64_t row = 0; row < kLanes; row++, out += paddedDim) {
-    const uint8_t* octet = values.at[row / kKvOctet];
-    const int64_t offset = row % kKvOctet * rowBytes;
-    const uint8_t* nextRow = next.at[row / kKvOctet] == nullptr ? nullptr : next.at[row / kKvOctet] + offset;
-    float scale = 1.0f;
-    if (kType == KvType::int8) memcpy(&scale, octet + kv.scalesOffset() + 4 * (row % kKvOctet), 4);
-    const auto widen = [&](const uint8_t* from, float* to) {
-      const Floats vector = loadStored<kType>({from, vectorBytes(kType)});
-      storeFloats(to, kType == KvType::int8 ? vector * splatFloats(scale) : vector);
-    };
-    float* to = out;
-    for (int64_t at = 0; at + kBytes <= rowBytes; at += kBytes, to += kLanes) {
-      ask(nextRow, at);
-      widen(octet + offset + at, to);
+    const uint8_t* ahead = next.at[row / kKvOctet];
+    const StoredValue<kType> value(kv, values.at[row / kKvOctet], row % kKvOctet);
+    const uint8_t* nextRow = ahead == nullptr ? nullptr : ahead + row % kKvOctet * kv.valueBytes();
+    int64_t d = 0;
+    for (; d + kLanes <= kv.headDim; d += kLanes) {
+      ask(nextRow, d * vectorBytes(kType) / 8);
+      storeFloats(out + d, value.at(d));
     }
-    if (tailBytes == 0) continue;
-    uint8_t padded[kBytes] = {};
-    memcpy(padded, octet + offset + rowBytes - tailBytes, static_cast<size_t>(tailBytes));
-    widen(padded, to);
+    if (d < kv.headDim) storeFloats(out + d, value.tail(d, kv.headDim));
   }
 }
 
@@ -151,15 +217,13 @@ void scoreTile(const float* q, const float* keys, int64_t headDim, float* scores
 
 // As scoreTile, of keys as they are stored, widened in registers: for so few queries that memory and scratch would be most of the work.
 template <KvType kType, int kQueries, int kVectors>
-void scoreStoredTile(const KvGeometry& kv, const float* q, const Octets* keys, const Octets* next, float* scores) {
-  constexpr int kStep = 64 / vectorBytes(kType);
-  Source source[kVectors];
-  Floats scales[kVectors];
+void scoreStoredTile(const KvGeometry& kv, const float* q, const Octets* octets, const Octets* next, float* scores) {
+  constexpr int64_t kStep = keyStep(kType);
+  StoredKeys<kType> keys[kVectors];
   Floats acc[kQueries][kVectors];
   MILLRACE_UNROLL
   for (int v = 0; v < kVectors; v++) {
-    source[v] = {keys[v].at[0], keys[v].at[kEights - 1] - keys[v].at[0]};
-    if (kType == KvType::int8) scales[v] = loadFloats(source[v] + kv.scalesOffset());
+    keys[v] = StoredKeys<kType>(kv, octets[v]);
     MILLRACE_UNROLL
     for (int i = 0; i < kQueries; i++) acc[i][v] = Floats{};
   }
@@ -167,17 +231,20 @@ void scoreStoredTile(const KvGeometry& kv, const float* q, const Octets* keys, c
     MILLRACE_UNROLL
     for (int v = 0; v < kVectors; v++) {
       for (const uint8_t* octet : next[v].at) ask(octet, first * vectorBytes(kType));
+      keys[v].enter(first);
     }
-    for (int64_t d = first; d < first + kStep; d++) {
-      Floats qs[kQueries];
+    for (int64_t d = first; d < first + kStep; d += 2) {
       MILLRACE_UNROLL
-      for (int i = 0; i < kQueries; i++) qs[i] = splatFloats(q[d * kQueries + i]);
-      MILLRACE_UNROLL
-      for (int v = 0; v < kVectors; v++) {
-        const Floats stored = loadStored<kType>(source[v] + d * vectorBytes(kType));
-        const Floats k = kType == KvType::int8 ? stored * scales[v] : stored;
+      for (int odd = 0; odd < 2; odd++) {
+        Floats qs[kQueries];
         MILLRACE_UNROLL
-        for (int i = 0; i < kQueries; i++) acc[i][v] = mulAdd(qs[i], k, acc[i][v]);
+        for (int i = 0; i < kQueries; i++) qs[i] = splatFloats(q[(d + odd) * kQueries + i]);
+        MILLRACE_UNROLL
+        for (int v = 0; v < kVectors; v++) {
+          const Floats k = keys[v].at(d, odd);
+          MILLRACE_UNROLL
+          for (int i = 0; i < kQueries; i++) acc[i][v] = mulAdd(qs[i], k, acc[i][v]);
+        }
       }
     }
   }
@@ -237,9 +304,6 @@ void valueEntries(const float* weights, const float* values, int64_t numEntries,
 template <KvType kType, int kQueries, int kVectors>
 void valueStoredTile(const KvGeometry& kv, const float* weights, const uint8_t* const* octets, const uint8_t* const* next, int64_t begin, int64_t end,
                      int64_t d, float* out) {
-  constexpr int64_t kBytes = vectorBytes(kType) * kEights;
-  const int64_t rowBytes = kv.headDim * vectorBytes(kType) / 8;
-  const int64_t column = d * vectorBytes(kType) / 8;
   Floats acc[kQueries][kVectors];
   MILLRACE_UNROLL
   for (int i = 0; i < kQueries; i++) {
@@ -247,19 +311,15 @@ void valueStoredTile(const KvGeometry& kv, const float* weights, const uint8_t* 
     for (int v = 0; v < kVectors; v++) acc[i][v] = loadFloats(out + i * kv.headDim + kLanes * v);
   }
   for (int64_t j = begin; j < end; j++) {
-    const uint8_t* octet = octets[j / kKvOctet];
-    const int64_t offset = j % kKvOctet * rowBytes + column;
-    const uint8_t* ahead = next[j / kKvOctet];
-    Floats scale{};
-    if (kType == KvType::int8) scale = splatFloats(reinterpret_cast<const float*>(octet + kv.scalesOffset())[j % kKvOctet]);
+    const StoredValue<kType> stored(kv, octets[j / kKvOctet], j % kKvOctet);
+    const uint8_t* ahead = next[j / kKvOctet] == nullptr ? nullptr : next[j / kKvOctet] + (stored.address(d) - octets[j / kKvOctet]);
     Floats weight[kQueries];
     MILLRACE_UNROLL
     for (int i = 0; i < kQueries; i++) weight[i] = splatFloats(weights[i * kScorePitch + j]);
     MILLRACE_UNROLL
     for (int v = 0; v < kVectors; v++) {
-      if (ahead != nullptr) __builtin_prefetch(ahead + offset + kBytes * v);
-      const Floats stored = loadStored<kType>(octet + offset + kBytes * v);
-      const Floats value = kType == KvType::int8 ? stored * scale : stored;
+      if (ahead != nullptr) __builtin_prefetch(ahead + v * vectorBytes(kType) * kEights);
+      const Floats value = stored.at(d + kLanes * v);
       MILLRACE_UNROLL
       for (int i = 0; i < kQueries; i++) acc[i][v] = mulAdd(weight[i], value, acc[i][v]);
     }

@@ -125,8 +125,8 @@ constexpr int64_t kAttentionPart = 256;
 // Entries of a KV block are stored eight by eight; a block is a whole number of octets.
 constexpr int64_t kKvOctet = 8;
 
-enum class KvType : uint8_t { f16, f32, int8 };
-constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8"};
+enum class KvType : uint8_t { f16, f32, int8, fp8_e4m3, fp8_e5m2, fp4 };
+constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"};
 enum class Scoring : uint8_t { softmax, sigmoid };
 constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
 enum class Activation : uint8_t { silu, geluTanh, gelu, clampedSwiglu };
@@ -310,7 +310,7 @@ struct ropeAndWriteKv {
   static constexpr operand::Integer<ropeAndWriteKv> numKvHeads{{9, "numKvHeads"}};
   static constexpr operand::Integer<ropeAndWriteKv> headDim{{10, "headDim"}};
   static constexpr operand::Integer<ropeAndWriteKv> blockSize{{11, "blockSize"}};
-  static constexpr operand::Code<ropeAndWriteKv, KvType> kvType{{12, "kvType"}, 0, 2};
+  static constexpr operand::Code<ropeAndWriteKv, KvType> kvType{{12, "kvType"}, 0, 5};
   static constexpr operand::Integer<ropeAndWriteKv> half{{13, "half"}};
   static constexpr operand::Flag<ropeAndWriteKv> isNeox{{14, "isNeox"}};
 };
@@ -330,7 +330,7 @@ struct pagedAttention {
   static constexpr operand::Integer<pagedAttention> numKvHeads{{10, "numKvHeads"}};
   static constexpr operand::Integer<pagedAttention> headDim{{11, "headDim"}};
   static constexpr operand::Integer<pagedAttention> blockSize{{12, "blockSize"}};
-  static constexpr operand::Code<pagedAttention, KvType> kvType{{13, "kvType"}, 0, 2};
+  static constexpr operand::Code<pagedAttention, KvType> kvType{{13, "kvType"}, 0, 5};
   static constexpr operand::Number<pagedAttention> scale{{14, "scale"}};
   static constexpr operand::Integer<pagedAttention> window{{15, "window"}};
   static constexpr operand::Number<pagedAttention> cap{{16, "cap"}};

@@ -90,7 +90,8 @@ Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
 // As few groups as there can be, of nearly equal sizes.
 void formGroups(Workspace& work) {
   // What one tile of queries reads once need not be kept; a remainder of the head dimension is padded there.
-  work.isDirect = work.numQueries <= kDirectQueries && work.kv->headDim % kLanes == 0;
+  const int64_t step = work.kv->type == KvType::fp4 ? kFp4Group : kLanes;
+  work.isDirect = work.numQueries <= kDirectQueries && work.kv->headDim % step == 0;
   work.numGroups = work.isDirect ? 1 : (work.numQueries + kTileQueries - 1) / kTileQueries;
   int64_t query = 0;
   for (int64_t g = 0; g < work.numGroups; g++) {

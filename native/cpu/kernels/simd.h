@@ -23,6 +23,7 @@
 #endif
 
 #define MILLRACE_INLINE static inline __attribute__((always_inline))
+#define MILLRACE_MEMBER inline __attribute__((always_inline))
 // Before a loop over a tile's registers: only unrolled does its array become registers.
 #if defined(__clang__)
 #define MILLRACE_UNROLL _Pragma("unroll")

@@ -25,6 +25,8 @@ const CASES: readonly [readonly string[], Partial<EngineOptions>][] = [
   [["--block-size", "32"], { blockSize: 32 }],
   [["--kv-cache-dtype", "f32"], { kvCacheDtype: "f32" }],
   [["--kv-cache-dtype", "auto"], { kvCacheDtype: "f16" }],
+  [["--kv-cache-dtype", "fp8"], { kvCacheDtype: "fp8_e4m3" }],
+  [["--kv-cache-dtype", "fp4"], { kvCacheDtype: "fp4" }],
   [["--kv-cache-memory-bytes", "64MiB"], { kvCacheMemoryBytes: 64 * 2 ** 20 }],
   [["--no-enable-prefix-caching"], { enablePrefixCaching: false }],
   [["--enable-prefix-caching"], { enablePrefixCaching: true }],

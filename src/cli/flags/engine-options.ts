@@ -27,7 +27,7 @@ export interface EngineFlags {
   readonly maxNumBatchedTokens?: number;
   readonly blockSize: number;
   readonly activationDtype: EngineOptions["activationDtype"];
-  readonly kvCacheDtype: "auto" | EngineOptions["kvCacheDtype"];
+  readonly kvCacheDtype: "auto" | "fp8" | EngineOptions["kvCacheDtype"];
   readonly kvCacheMemoryBytes?: number;
   readonly packCacheSize: number;
   readonly enablePrefixCaching: boolean;
@@ -87,8 +87,8 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--kv-cache-dtype <type>",
-      "f16, f32, int8 (half of f16, slightly lossy), or auto (f16)",
-      oneOf("--kv-cache-dtype", ["auto", ...KV_TYPES]),
+      "f16, f32, int8 (half of f16, slightly lossy), fp8_e4m3 (or fp8) and fp8_e5m2 (half, lossier), fp4 (2/7, lossiest), or auto (f16)",
+      oneOf("--kv-cache-dtype", ["auto", "fp8", ...KV_TYPES]),
       defaults.kvCacheDtype,
     ),
     option(
@@ -195,6 +195,12 @@ function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (tex
   };
 }
 
+function kvTypeOf(flag: EngineFlags["kvCacheDtype"]): EngineOptions["kvCacheDtype"] {
+  if (flag === "auto") return DEFAULT_ENGINE_OPTIONS.kvCacheDtype;
+  // As vLLM's flag means it.
+  return flag === "fp8" ? "fp8_e4m3" : flag;
+}
+
 /** @param speculative the default of --speculative-config */
 export function engineSettingsFrom(
   flags: EngineFlags,
@@ -207,7 +213,7 @@ export function engineSettingsFrom(
     maxNumSeqs: flags.maxNumSeqs,
     maxNumBatchedTokens: flags.maxNumBatchedTokens ?? defaultBatchedTokens(flags.maxNumSeqs),
     blockSize: flags.blockSize,
-    kvCacheDtype: flags.kvCacheDtype === "auto" ? DEFAULT_ENGINE_OPTIONS.kvCacheDtype : flags.kvCacheDtype,
+    kvCacheDtype: kvTypeOf(flags.kvCacheDtype),
     activationDtype: flags.activationDtype,
     packCache: flags.packCacheSize === 0 ? undefined : { folder: packFolder(), maxBytes: flags.packCacheSize },
     kvCacheMemoryBytes: flags.kvCacheMemoryBytes,
