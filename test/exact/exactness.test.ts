@@ -181,6 +181,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     const full = await openCore(isa, model, fullOptions, rng.chance(0.5) ? oracle : undefined);
     try {
       const together = await runTogether(full.core, planned);
+      expect(full.core.takeFailures(), `seed ${seed}, run ${run}, ${model.architecture}, ${isa}`).toEqual([]);
       planned.forEach(({ cancelAtStep }, index) => {
         const got = together.get(index);
         const what = `seed ${seed}, run ${run}, request ${index}, ${model.architecture}, ${isa}`;
@@ -195,7 +196,6 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
           if (outputs[index]!.finishReason === "stop") totals.ended++;
         }
       });
-      expect(full.core.takeFailures()).toEqual([]);
       const stats = full.core.stats();
       expect(stats.numUsedKvBlocks).toBe(0);
       totals.requests += planned.length;

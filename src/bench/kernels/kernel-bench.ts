@@ -3,6 +3,7 @@
 import type { Isa } from "../../backend/cpu/library/kernels.js";
 import { loadKernels } from "../../backend/cpu/library/load.js";
 import { productType } from "../../backend/cpu/product-type.js";
+import { KV_TYPES } from "../../backend/ops.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
 import { expertWorkloads } from "./expert-workloads.js";
@@ -56,12 +57,11 @@ export function workloadsOf(spec: KernelBenchSpec): KernelWorkload[] {
         spec.numRows.flatMap((numRows) => expertWorkloads(productType(type, "auto", spec.isa), numRows)),
       ),
     attention: () => [
-      decodeAttention("f16", 1, 4096),
+      ...KV_TYPES.map((kvType) => decodeAttention(kvType, 1, 4096)),
       decodeAttention("f16", 8, 1024),
-      decodeAttention("f32", 1, 4096),
       decodeAttention("f16", 8, 2048, true),
-      prefillAttention("f16", 512),
-      writeKv("f16", 512),
+      ...KV_TYPES.map((kvType) => prefillAttention(kvType, 512)),
+      ...KV_TYPES.map((kvType) => writeKv(kvType, 512)),
     ],
     sample: () => VOCABULARIES.flatMap((size) => [...sampleWorkloads(size, 1), ...sampleWorkloads(size, 16)]),
     small: () => [

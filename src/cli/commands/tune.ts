@@ -127,13 +127,14 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
     alternatives: { weights: await weightsFrom(flags, model), freeBytes: freemem() },
     numRounds: rounds,
   };
+  const numThreads = flags.threads ?? benchedThreads();
   const bench = new lab.ServerBench(
     {
       modelPath: model.path,
       start,
       planned,
       objective,
-      numThreads: flags.threads ?? benchedThreads(),
+      numThreads,
       timeoutMs: 1000 * flags.timeout,
       numWorkers: flags.workers,
       isPolling: flags.poll === true,
@@ -144,9 +145,12 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
     startStage,
     signal,
   );
-  const journal = new Journal(out, { start, objective, plan: planned.plan, model: model.name }, flags.resume === true);
+  const { chats, count, weights, maxDrop, maxMemory, minAttainment } = flags;
+  const judged = { numThreads, chats, count, weights, maxDrop, maxMemory, minAttainment };
+  const told = { start, objective, plan: planned.plan, model: model.name, ...judged };
+  const journal = new Journal(out, told, flags.resume === true);
   const events = json ? recording(journal) : telling(journal, process.stderr, report.trialRow);
-  const tuning = await tune(settings, bench, events, [...journal.trials], signal);
+  const tuning = await tune(settings, bench, events, { trials: [...journal.trials], first: journal.first }, signal);
   const { cpu, numCpus } = machineInfo();
   const [{ name: load }] = planned.cells as [Cell];
   const about = { model: model.name, load, objective, machine: `${cpu}, ${numCpus} CPUs`, numRounds: rounds };
@@ -165,14 +169,17 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
 }
 
 const recording = (journal: Journal): TuneEvents => ({
-  onFinding: () => {},
+  onFinding: (finding) => journal.begin(finding),
   onTrial: () => {},
   onOutcome: (trial) => journal.add(trial),
 });
 
 function telling(journal: Journal, stream: Pick<NodeJS.WriteStream, "write">, rowOf: typeof trialRow): TuneEvents {
   return {
-    onFinding: ({ bottleneck, because }) => stream.write(`bottleneck: ${bottleneck}: ${because}\n`),
+    onFinding: (finding) => {
+      journal.begin(finding);
+      stream.write(`bottleneck: ${finding.bottleneck}: ${finding.because}\n`);
+    },
     onTrial: ({ name, predicted }, number) => stream.write(`${number}. ${name}: predicted ${predicted.toFixed(2)} ×\n`),
     onOutcome: (trial) => {
       journal.add(trial);

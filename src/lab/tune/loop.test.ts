@@ -1,10 +1,15 @@
 /** The loop against a simulated server whose best configuration is known. */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { uniform } from "../../core/random.js";
 import { compare } from "../../quality/compare.js";
 import { resultOf } from "../../quality/run-task.js";
 import { type Configuration, edited, numberOf } from "./configuration.js";
 import type { Evidence } from "./evidence.js";
+import { Journal } from "./journal.js";
 import { type Bench, type Measured, type Trial, type TuneSettings, tune } from "./loop.js";
 
 interface World {
@@ -119,7 +124,7 @@ const never = new AbortController().signal;
 
 test("from a bad configuration to the best, with each change a hypothesis", async () => {
   const bench = new SimulatedBench(WORLD);
-  const { best, trials, first, last, total, end } = await tune(SETTINGS, bench, QUIET, [], never);
+  const { best, trials, first, last, total, end } = await tune(SETTINGS, bench, QUIET, { trials: [] }, never);
   expect(speedOf(best)).toBeCloseTo(speedOf({}), 5);
   expect([first.bottleneck, last.bottleneck]).toEqual(["seats", "bandwidth"]);
   expect(total!.low).toBeLessThan(speedOf({}) / speedOf(SETTINGS.start));
@@ -135,7 +140,7 @@ test("from a bad configuration to the best, with each change a hypothesis", asyn
 
 test("no configuration is tried twice, and the present one is in every comparison", async () => {
   const bench = new SimulatedBench(WORLD);
-  const { trials } = await tune(SETTINGS, bench, QUIET, [], never);
+  const { trials } = await tune(SETTINGS, bench, QUIET, { trials: [] }, never);
   const keys = trials.map(({ configuration }) => JSON.stringify(configuration));
   expect(new Set(keys).size).toBe(keys.length);
   for (const pair of bench.measured.slice(1)) expect(pair).toHaveLength(2);
@@ -151,22 +156,75 @@ test("a limit whose lifting gains nothing is refuted", async () => {
       }));
     }
   }
-  const { trials, last } = await tune(SETTINGS, new Indifferent(WORLD), QUIET, [], never);
+  const { trials, last } = await tune(SETTINGS, new Indifferent(WORLD), QUIET, { trials: [] }, never);
   expect(trials.filter(({ proposal }) => proposal.bottleneck === "seats")).toHaveLength(1);
   expect(trials.every(({ outcome }) => outcome === "rolled back")).toBe(true);
   expect(last.bottleneck).not.toBe("seats");
 });
 
+test("a change of the cache refutes no lack of memory, and other activations are judged", async () => {
+  const start = { "no-enable-prefix-caching": "", "activation-dtype": "f32" };
+  class Full extends SimulatedBench {
+    override async measure(configurations: readonly Configuration[], numRounds: number) {
+      const measured = await super.measure(configurations, numRounds);
+      return measured.map((each, index) => ({
+        ...each,
+        values: each.values.map((_, round) => 100 * (1 + 0.01 * ((index + round) % 2))),
+        evidence: each.evidence && {
+          ...each.evidence,
+          maxKvUsage: 1,
+          preemptionsPerRequest: 1,
+          maxRunning: 4,
+          prefillShare: 0.9,
+        },
+      }));
+    }
+  }
+  const { trials } = await tune({ ...SETTINGS, start, maxTrials: 40 }, new Full(WORLD), QUIET, { trials: [] }, never);
+  const tried = (name: string) => trials.find(({ proposal }) => proposal.name === name)?.proposal;
+  expect(tried("without --no-enable-prefix-caching")).toMatchObject({ isLossy: false });
+  expect(tried("half of the free memory for KV")).toBeDefined();
+  expect(tried("without --activation-dtype")).toMatchObject({ isLossy: true });
+});
+
+test("a winner that is worse when measured again does not win", async () => {
+  class Unlucky extends SimulatedBench {
+    override async measure(configurations: readonly Configuration[], numRounds: number) {
+      const measured = await super.measure(configurations, numRounds);
+      const isLast = isDeepStrictEqual(configurations[1], SETTINGS.start);
+      return isLast ? measured.map((each, i) => ({ ...each, values: each.values.map(() => 1 + i) })) : measured;
+    }
+  }
+  const tuning = await tune(SETTINGS, new Unlucky(WORLD), QUIET, { trials: [] }, never);
+  expect(tuning.trials.some(({ outcome }) => outcome === "kept")).toBe(true);
+  expect(tuning.best).toEqual(SETTINGS.start);
+  expect(tuning.end).toMatch(/gain nothing/);
+});
+
+test("a journal holds the first finding, and an earlier one is kept aside", () => {
+  const folder = tempTree({});
+  const first = { bottleneck: "seats", because: "all are taken" } as const;
+  const journal = new Journal(folder, SETTINGS, false);
+  journal.begin(first);
+  journal.begin({ bottleneck: "host", because: "later" });
+  expect(new Journal(folder, SETTINGS, true).first).toEqual(first);
+  expect(new Journal(folder, SETTINGS, false).first).toBeUndefined();
+  expect(readdirSync(folder).filter((name) => name.startsWith("tune-"))).toHaveLength(1);
+  const saved = JSON.parse(readFileSync(join(folder, "tune.json"), "utf8"));
+  writeFileSync(join(folder, "tune.json"), JSON.stringify({ ...saved, trials: [{ outcome: "kept" }] }));
+  expect(() => new Journal(folder, SETTINGS, true)).toThrow(/got something else/);
+});
+
 test("budgets end the loop", async () => {
-  const few = await tune({ ...SETTINGS, maxTrials: 1 }, new SimulatedBench(WORLD), QUIET, [], never);
+  const few = await tune({ ...SETTINGS, maxTrials: 1 }, new SimulatedBench(WORLD), QUIET, { trials: [] }, never);
   expect(few).toMatchObject({ end: "the budget of trials is spent", trials: [{ outcome: "kept" }] });
-  const late = await tune({ ...SETTINGS, deadlineMs: 0 }, new SimulatedBench(WORLD), QUIET, [], never);
+  const late = await tune({ ...SETTINGS, deadlineMs: 0 }, new SimulatedBench(WORLD), QUIET, { trials: [] }, never);
   expect(late).toMatchObject({ end: "the budget of time is spent", trials: [], best: edited(SETTINGS.start, {}) });
   expect(late.total).toBeUndefined();
 });
 
 test("an interrupted tuning goes on from its trials and ends as it would have", async () => {
-  const whole = await tune(SETTINGS, new SimulatedBench(WORLD), QUIET, [], never);
+  const whole = await tune(SETTINGS, new SimulatedBench(WORLD), QUIET, { trials: [] }, never);
   const stopping = new AbortController();
   const journal: Trial[] = [];
   const events = {
@@ -176,10 +234,10 @@ test("an interrupted tuning goes on from its trials and ends as it would have", 
       if (journal.length === 2) stopping.abort();
     },
   };
-  const stopped = await tune(SETTINGS, new SimulatedBench(WORLD), events, [], stopping.signal);
+  const stopped = await tune(SETTINGS, new SimulatedBench(WORLD), events, { trials: [] }, stopping.signal);
   expect(stopped).toMatchObject({ end: "stopped", trials: journal });
   const bench = new SimulatedBench(WORLD);
-  const resumed = await tune(SETTINGS, bench, QUIET, JSON.parse(JSON.stringify(journal)), never);
+  const resumed = await tune(SETTINGS, bench, QUIET, { trials: JSON.parse(JSON.stringify(journal)) }, never);
   expect(resumed.best).toEqual(whole.best);
   expect(resumed.trials.map(({ proposal }) => proposal.name)).toEqual(
     whole.trials.map(({ proposal }) => proposal.name),
@@ -189,7 +247,7 @@ test("an interrupted tuning goes on from its trials and ends as it would have", 
 
 test("a first configuration that cannot be measured is an error that says why", async () => {
   const start = { "max-num-batched-tokens": "4096" };
-  const failing = tune({ ...SETTINGS, start }, new SimulatedBench(WORLD), QUIET, [], never);
+  const failing = tune({ ...SETTINGS, start }, new SimulatedBench(WORLD), QUIET, { trials: [] }, never);
   await expect(failing).rejects.toMatchObject({ code: "peer_failed", message: expect.stringContaining("no memory") });
 });
 
@@ -200,7 +258,13 @@ test("a change over the memory limit is rolled back", async () => {
     maxMemoryBytes: 1e9,
     alternatives: { weights: [{ path: "q4.gguf", bytesShare: 0.5 }], freeBytes: 1e9 },
   };
-  const { trials } = await tune(settings, new SimulatedBench({ ...WORLD, numItems: 100 }), QUIET, [], never);
+  const { trials } = await tune(
+    settings,
+    new SimulatedBench({ ...WORLD, numItems: 100 }),
+    QUIET,
+    { trials: [] },
+    never,
+  );
   expect(trials.find(({ proposal }) => proposal.isLossy)).toMatchObject({
     outcome: "rolled back",
     reason: "it needs more memory than allowed",
@@ -209,7 +273,13 @@ test("a change over the memory limit is rolled back", async () => {
 
 test("a change that alters answers is rolled back where nothing can judge it", async () => {
   const alternatives = { weights: [{ path: "q4.gguf", bytesShare: 0.5 }], freeBytes: 0 };
-  const { trials } = await tune({ ...SETTINGS, start: {}, alternatives }, new SimulatedBench(WORLD), QUIET, [], never);
+  const { trials } = await tune(
+    { ...SETTINGS, start: {}, alternatives },
+    new SimulatedBench(WORLD),
+    QUIET,
+    { trials: [] },
+    never,
+  );
   const lossy = trials.find(({ configuration }) => configuration.model === "q4.gguf");
   expect(lossy).toMatchObject({ outcome: "rolled back", reason: expect.stringContaining("no items to judge") });
 });
@@ -224,7 +294,7 @@ test("in 18 of 20 seeds, weights that lose three points are rolled back and weig
     // As many items as `itemsNeeded` gives for 3.5 % of flips and 95 % power, and some more.
     const bench = new SimulatedBench({ ...WORLD, seed, numItems: 1500, damage: { "damaged.gguf": 0.03 } });
     const settings = { ...SETTINGS, start: {}, alternatives: { weights, freeBytes: 0 } };
-    const { trials, best } = await tune(settings, bench, QUIET, [], never);
+    const { trials, best } = await tune(settings, bench, QUIET, { trials: [] }, never);
     const outcomeOf = (path: string) => trials.find(({ configuration }) => configuration.model === path)?.outcome;
     if (outcomeOf("damaged.gguf") === "rolled back" && best.model === "sound.gguf") numRight++;
   }

@@ -14,7 +14,7 @@ import { type Alternatives, type Proposal, proposalsFor } from "./proposals.js";
 export interface Measured {
   /** The objective, larger is better; empty where the server did not start or answer. */
   readonly values: readonly number[];
-  /** Median share of the requests within the SLO; undefined without one. */
+  /** Mean share of the requests within the SLO; undefined without one. */
   readonly attainment: number | undefined;
   readonly peakMemoryBytes: number | undefined;
   /** undefined where nothing was measured */
@@ -76,16 +76,27 @@ export interface TuneEvents {
   onOutcome(trial: Trial, best: Configuration): void;
 }
 
-/** Trials of an interrupted tuning, which are not repeated. */
-export type Journal = readonly Trial[];
+/** An interrupted tuning, whose trials are not repeated. */
+export interface Journal {
+  readonly trials: readonly Trial[];
+  /** Before the first change; undefined for a tuning that begins. */
+  readonly first?: Finding | undefined;
+}
 
-/** Further rounds for a gain whose interval still contains 1. */
+/** Rounds of a closer look, beyond those of a first one. */
 const MORE_ROUNDS = 2;
 /** A gain below this is not looked at more closely. */
 const PROMISING = 1.015;
 const ATTAINMENT_SLACK = 0.01;
-/** Limits that the largest change lifts: if it gains nothing, the limit does not bind. */
-const LIMITS: readonly Bottleneck[] = ["seats", "kv memory", "threads"];
+/** Limits of one flag, whose largest change lifts them: if it gains nothing, the limit does not bind. */
+const LIMITS: Readonly<Partial<Record<Bottleneck, string>>> = {
+  seats: "max-num-seqs",
+  "kv memory": "kv-cache-memory-bytes",
+  threads: "threads",
+};
+
+const isRefutation = ({ outcome, reason, proposal }: Trial): boolean =>
+  outcome === "rolled back" && reason === NO_GAIN && (LIMITS[proposal.bottleneck] ?? "") in proposal.edit;
 
 /** Throws peer_failed where the first configuration cannot be measured. */
 export async function tune(
@@ -98,11 +109,17 @@ export async function tune(
   let best = edited(settings.start, {});
   const trials: Trial[] = [];
   const tried = new Set<string>();
-  for (const trial of journal) {
+  /** Since the last change that was kept. */
+  const refuted = new Set<Bottleneck>();
+  const settle = (trial: Trial): void => {
     trials.push(trial);
     tried.add(keyOf(trial.configuration));
-    if (trial.outcome === "kept") best = trial.configuration;
-  }
+    if (trial.outcome === "kept") {
+      best = trial.configuration;
+      refuted.clear();
+    } else if (isRefutation(trial)) refuted.add(trial.proposal.bottleneck);
+  };
+  for (const trial of journal.trials) settle(trial);
   let [present] = await bench.measure([best], settings.numRounds);
   const { evidence } = present!;
   if (evidence === undefined) {
@@ -115,12 +132,10 @@ export async function tune(
     );
   }
   let latest = evidence;
-  /** Since the last change that was kept. */
-  const refuted = new Set<Bottleneck>();
   const hypotheses = (): Finding[] =>
     findingsOf(latest, settings.objective).filter(({ bottleneck }) => !refuted.has(bottleneck));
   let findings = hypotheses();
-  const first = journal[0]?.finding ?? findings[0]!;
+  const first = journal.first ?? findings[0]!;
   let end = "the budget of trials is spent";
   while (!signal.aborted) {
     events.onFinding(findings[0]!, latest);
@@ -137,20 +152,12 @@ export async function tune(
     }
     events.onTrial(proposal, trials.length + 1);
     const candidate = edited(best, proposal.edit);
-    tried.add(keyOf(candidate));
     const finding = findings.find(({ bottleneck }) => bottleneck === proposal.bottleneck)!;
     const result = await untilAborted(tryChange(best, candidate, proposal, settings, bench), signal);
     if (result === undefined) break;
     const trial: Trial = { proposal, finding, configuration: candidate, ...result.decision };
-    trials.push(trial);
-    if (trial.outcome === "kept") {
-      best = candidate;
-      present = result.candidate;
-      refuted.clear();
-    } else {
-      present = result.present ?? present;
-      if (trial.reason === NO_GAIN && LIMITS.includes(proposal.bottleneck)) refuted.add(proposal.bottleneck);
-    }
+    settle(trial);
+    present = (trial.outcome === "kept" ? result.candidate : result.present) ?? present;
     events.onOutcome(trial, best);
     latest = present?.evidence ?? latest;
     findings = hypotheses();
@@ -158,7 +165,10 @@ export async function tune(
   if (signal.aborted) end = "stopped";
   const hasGain = keyOf(best) !== keyOf(settings.start);
   const total = hasGain && !signal.aborted ? await untilAborted(totalGain(settings, best, bench), signal) : undefined;
-  return { start: settings.start, best, trials, first, last: findings[0]!, evidence: latest, total, end };
+  const isWorse = total !== undefined && total.value <= 1;
+  if (isWorse) end = "measured again, all changes together gain nothing, and the first configuration stays";
+  const winner = isWorse ? settings.start : best;
+  return { start: settings.start, best: winner, trials, first, last: findings[0]!, evidence: latest, total, end };
 }
 
 /** undefined once the signal is aborted, as a server that is stopped in its run gives no figures. */
@@ -205,6 +215,10 @@ async function tryChange(
   if (changed.evidence === undefined) {
     return { decision: { outcome: "rolled back", reason: changed.problem ?? "it did not answer" }, present };
   }
+  if (present.evidence === undefined) {
+    const reason = `the configuration before it could not be measured: ${present.problem}`;
+    return { decision: { outcome: "rolled back", reason }, candidate: changed };
+  }
   const ratioOf = (): Estimate | undefined => pairedRatio(...inPairs(changed.values, present.values));
   let measured = ratioOf();
   if (measured !== undefined && (measured.low ?? 0) <= 1 && (measured.high ?? 2) > 1 && measured.value > PROMISING) {
@@ -249,8 +263,18 @@ function inPairs(a: readonly number[], b: readonly number[]): [readonly number[]
   return [a.slice(0, numPairs), b.slice(0, numPairs)];
 }
 
-const joined = (first: Measured, more: Measured): Measured => ({
-  ...more,
-  values: [...first.values, ...more.values],
-  evidence: more.evidence ?? first.evidence,
-});
+function joined(first: Measured, more: Measured): Measured {
+  const values = [...first.values, ...more.values];
+  const shareOf = ({ attainment, values: { length } }: Measured): number => (attainment ?? 0) * length;
+  const peaks = [first, more].flatMap(({ peakMemoryBytes }) => peakMemoryBytes ?? []);
+  return {
+    ...more,
+    values,
+    attainment:
+      first.attainment === undefined && more.attainment === undefined
+        ? undefined
+        : (shareOf(first) + shareOf(more)) / Math.max(1, values.length),
+    peakMemoryBytes: peaks.length === 0 ? undefined : Math.max(...peaks),
+    evidence: more.evidence ?? first.evidence,
+  };
+}

@@ -85,6 +85,7 @@ function kvProposals(configuration: Configuration, evidence: Evidence, { freeByt
   const { maxRunning = 1, seats, numClients = seats } = evidence;
   const wanted = Math.min(seats, numClients);
   const gain = moreRows(Math.max(1, maxRunning), Math.min(wanted, 2 * Math.max(1, maxRunning)));
+  const fp4Gain = moreRows(Math.max(1, maxRunning), Math.min(wanted, 3.4 * Math.max(1, maxRunning)));
   const larger: Draft = {
     name: "half of the free memory for KV",
     edit: { "kv-cache-memory-bytes": String(MIB * Math.floor(freeBytes / 2 / MIB)) },
@@ -97,6 +98,7 @@ function kvProposals(configuration: Configuration, evidence: Evidence, { freeByt
     ...resets(configuration, "kv-layout", gain),
     ...cacheProposals(configuration, evidence),
     { name: "int8 KV", edit: { "kv-cache-dtype": "int8" }, predicted: gain, isLossy: true },
+    { name: "fp4 KV", edit: { "kv-cache-dtype": "fp4" }, predicted: fp4Gain, isLossy: true },
   ];
 }
 
@@ -168,7 +170,8 @@ function prefillProposals(configuration: Configuration, evidence: Evidence): Dra
       predicted: tokens < DEFAULT_BATCHED_TOKENS ? 1.5 : 1.05,
     })),
     ...resets(configuration, "max-step-ms", 1.2),
-    ...resets(configuration, "activation-dtype", 1.5),
+    // Other roundings of the activations are other bits.
+    ...resets(configuration, "activation-dtype", 1.5).map((draft): Draft => ({ ...draft, isLossy: true })),
     { name: "8-bit activations", edit: { "activation-dtype": "int8" }, predicted: 1.1, isLossy: true },
   ];
 }
@@ -179,7 +182,8 @@ function bandwidthProposals(configuration: Configuration, evidence: Evidence, { 
     ...draftChoices(configuration, rows),
     ...resets(configuration, "block-size", 1.03),
     ...resets(configuration, "no-share-kv-reads", 1.05),
-    ...resets(configuration, "activation-dtype", 1.5),
+    // Other roundings of the activations are other bits.
+    ...resets(configuration, "activation-dtype", 1.5).map((draft): Draft => ({ ...draft, isLossy: true })),
     ...weights.map(
       ({ path, bytesShare }): Draft => ({
         name: `weights of ${path.replace(/.*\//, "")}`,
