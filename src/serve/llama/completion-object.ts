@@ -31,7 +31,7 @@ function settingsOf({ sampling, stops, numTokensAsked }: CompletionFacts): objec
     repeat_penalty: sampling.repetitionPenalty,
     presence_penalty: sampling.presencePenalty,
     frequency_penalty: sampling.frequencyPenalty,
-    seed: Number(BigInt.asUintN(32, sampling.seed)),
+    seed: Number(BigInt.asIntN(64, sampling.seed)),
     stop: stops,
   };
 }
@@ -63,14 +63,21 @@ function timingsOf({ times: { promptMs, answerMs }, numPredicted }: Ended, numPr
 interface Output {
   readonly content: string;
   readonly tokens: readonly number[];
+  readonly hasNewLine: boolean;
 }
 
-/** @param output empty in a stream, whose earlier events had it */
-export function endedObject(facts: CompletionFacts, index: number, output: Output, ended: Ended): object {
+/** @param output without content and tokens in a stream, whose earlier events had them */
+export function endedObject(
+  facts: CompletionFacts,
+  index: number,
+  { content, tokens, hasNewLine }: Output,
+  ended: Ended,
+): object {
   const { numPromptTokens, model, prompt } = facts;
   return {
     index,
-    ...output,
+    content,
+    tokens,
     id_slot: -1,
     stop: true,
     model,
@@ -78,7 +85,7 @@ export function endedObject(facts: CompletionFacts, index: number, output: Outpu
     tokens_evaluated: numPromptTokens,
     generation_settings: settingsOf(facts),
     prompt,
-    has_new_line: output.content.includes("\n"),
+    has_new_line: hasNewLine,
     truncated: false,
     ...stopFields(ended.end),
     tokens_cached: numPromptTokens + ended.numPredicted,
@@ -88,6 +95,7 @@ export function endedObject(facts: CompletionFacts, index: number, output: Outpu
 
 export function completionFrames(all: readonly CompletionFacts[], clocks: readonly AnswerClock[]): StreamFrames {
   const numPredicted = all.map(() => 0);
+  const hasNewLine = all.map(() => false);
   const event = (object: object): string => `data: ${JSON.stringify(object)}\n\n`;
   return {
     onUpdate(index, update) {
@@ -95,6 +103,7 @@ export function completionFrames(all: readonly CompletionFacts[], clocks: readon
       clocks[index]!.update(update);
       numPredicted[index]! += update.numNewTokens;
       const { text, tokenIds, end, numCachedTokens } = update;
+      hasNewLine[index] ||= text.includes("\n");
       const piece = {
         index,
         content: text,
@@ -108,7 +117,9 @@ export function completionFrames(all: readonly CompletionFacts[], clocks: readon
       if (end === undefined) return news;
       const times = clocks[index]!.times();
       const ended = { end, times, numPredicted: numPredicted[index]!, numCached: numCachedTokens };
-      return news + event(endedObject(facts, index, { content: "", tokens: [] }, ended));
+      return (
+        news + event(endedObject(facts, index, { content: "", tokens: [], hasNewLine: hasNewLine[index]! }, ended))
+      );
     },
     onDone: () => "",
     onError: (error) => event(errorBody(error, all[0]!.requestId)),

@@ -5,7 +5,6 @@ import { recipeText } from "../../text/answer/answer-recipe.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { AnswerClock } from "../generation/answer-clock.js";
 import type { GenerationRequest } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
@@ -24,7 +23,7 @@ import { planChoices } from "../openai/sampling.js";
 import { checked, integerIn, modelField, type SamplingFields, termsShape } from "../openai/schema-parts.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { type CompletionFacts, completionFrames, type Ended, endedObject } from "./completion-object.js";
-import { llamaSamplingShape, MAX_INT, maxTokensFrom, samplingFieldsOf } from "./sampling-fields.js";
+import { llamaSamplingShape, llamaSeedOf, MAX_INT, samplingFieldsOf } from "./sampling-fields.js";
 
 const MAX_BIASES = 1024;
 
@@ -112,12 +111,15 @@ function formOf({ grammar = "", json_schema: schema }: SharedFields): AnswerForm
 }
 
 function samplingOf(request: SharedFields): SamplingFields {
-  const bias = request.logit_bias?.map(([id, value]) => [String(id), value === false ? -100 : value]);
+  const bias = request.logit_bias?.map(([id, value]) => [
+    String(id),
+    value === false ? Number.NEGATIVE_INFINITY : value,
+  ]);
   return {
     ...samplingFieldsOf(request),
     ignore_eos: request.ignore_eos,
     logit_bias: bias === undefined ? undefined : (Object.fromEntries(bias) as Record<string, number>),
-    return_token_ids: request.return_tokens,
+    return_token_ids: request.return_tokens === true || request.stream === true,
   };
 }
 
@@ -135,6 +137,7 @@ function plan(
 ): Planned {
   const form = formOf(request);
   const fields = samplingOf(request);
+  // As many as there is room for, where it is negative.
   const limit = request.n_predict ?? -1;
   const [generation] = planChoices(
     context,
@@ -142,7 +145,7 @@ function plan(
       fields,
       terms,
       promptIds: prompt.ids,
-      maxTokens: maxTokensFrom(limit),
+      maxTokens: limit < 0 ? undefined : limit,
       maxTokensField: "n_predict",
       promptField: "prompt",
       numLogprobs: undefined,
@@ -151,7 +154,7 @@ function plan(
       recipe: form === undefined ? undefined : recipeText(form),
     },
     1,
-    seedOf(request.seed, context.drawSeed),
+    llamaSeedOf(request.seed, context.drawSeed),
   );
   sayUnenforced(c, form);
   const facts = {
@@ -197,7 +200,7 @@ async function respond(
     };
   });
   const objects = results.map(({ text, tokenIds }, i) =>
-    endedObject(planned[i]!.facts, i, { content: text, tokens: tokenIds }, ended[i]!),
+    endedObject(planned[i]!.facts, i, { content: text, tokens: tokenIds, hasNewLine: text.includes("\n") }, ended[i]!),
   );
   return c.json(objects.length === 1 ? objects[0]! : objects);
 }

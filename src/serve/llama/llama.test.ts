@@ -13,7 +13,7 @@ afterEach(async () => {
 });
 
 async function ask(path: string, body?: object): Promise<Response> {
-  fake ??= await startAnswering(() => "one two three", toolTemplate);
+  fake ??= await startAnswering((prompt) => (prompt === "lines" ? "one\ntwo" : "one two three"), toolTemplate);
   return await fetch(fake.server.url + path, body === undefined ? {} : { method: "POST", body: JSON.stringify(body) });
 }
 
@@ -65,6 +65,28 @@ describe("/completion", () => {
       [0, "one two three"],
       [1, "one two three"],
     ]);
+  });
+
+  it("draws a seed for −1 and 2³² − 1, and says one that can be sent back", async () => {
+    const seedFor = async (seed?: number): Promise<number> => {
+      const body = (await (await ask("/completion", { prompt: "a", seed })).json()) as Json;
+      return (body.generation_settings as { seed: number }).seed;
+    };
+    const drawn = [await seedFor(), await seedFor(-1), await seedFor(-1), await seedFor(2 ** 32 - 1)];
+    expect(new Set(drawn).size).toBe(4);
+    for (const seed of drawn) expect(seed).toBe(seed >>> 0);
+    expect([await seedFor(drawn[1]), await seedFor(7), await seedFor(-5)]).toEqual([drawn[1], 7, -5]);
+  });
+
+  it("of no tokens has none; a stream tells its tokens and its line breaks", async () => {
+    expect(await (await ask("/completion", { prompt: "a", n_predict: 0 })).json()).toMatchObject({
+      content: "",
+      tokens_predicted: 0,
+      stop_type: "limit",
+    });
+    const all = await events(await ask("/completion", { prompt: "lines", stream: true }));
+    expect(all.at(-1)).toMatchObject({ has_new_line: true });
+    expect(all.flatMap(({ tokens }) => tokens).length).toBe(all.at(-1)!.tokens_predicted);
   });
 
   it.each([

@@ -1,4 +1,5 @@
 /** Sampling fields under llama.cpp's names, which its server and Ollama's API share. */
+import { type SeedSource, seedOf } from "../generation/seeds.js";
 import { integerIn, type SamplingFields, samplingShape } from "../openai/schema-parts.js";
 
 export const MAX_INT = 2 ** 31 - 1;
@@ -28,6 +29,9 @@ export function samplingFieldsOf(fields: LlamaSampling): SamplingFields {
   return { temperature, top_k, top_p, min_p, stop, ...penalties };
 }
 
-/** @param limit tokens of an answer; −1, −2 and undefined: as many as there is room for */
-export const maxTokensFrom = (limit: number | undefined): number | undefined =>
-  limit === undefined || limit < 0 ? undefined : Math.max(1, limit);
+/** llama.cpp's default, which asks for a drawn seed, and its unsigned form. */
+const DRAWN: readonly (number | undefined)[] = [undefined, -1, 2 ** 32 - 1];
+
+/** A drawn seed has 32 bits, so that an answer can say it in its settings and a client can send it back. */
+export const llamaSeedOf = (seed: number | undefined, draw: SeedSource): bigint =>
+  DRAWN.includes(seed) ? BigInt.asUintN(32, draw()) : seedOf(seed, draw);

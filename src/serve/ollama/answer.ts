@@ -1,9 +1,9 @@
 /** Runs a planned request of Ollama's API, and answers. */
 import { AnswerClock } from "../generation/answer-clock.js";
-import { seedOf } from "../generation/seeds.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
+import { llamaSeedOf } from "../llama/sampling-fields.js";
 import type { ChatPlan } from "../openai/chat-plan.js";
 import { planChoices } from "../openai/sampling.js";
 import { type GenerationFields, maxTokensOf, samplingOf } from "./fields.js";
@@ -41,7 +41,7 @@ export async function answer(
       numPromptLogprobs: undefined,
     },
     1,
-    seedOf(request.options?.seed, context.drawSeed),
+    llamaSeedOf(request.options?.seed, context.drawSeed),
   );
   const facts = factsOf(c, options, plan.promptIds.length);
   if (request.stream !== false) return streamResults(c, context, generations, terms, answerFrames(facts));

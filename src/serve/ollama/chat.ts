@@ -51,7 +51,7 @@ function plainMessages(messages: readonly MessageField[]): readonly PlainMessage
     if (role === "tool") {
       const wanted = toolName ?? name ?? undefined;
       const found = open.findIndex((call) => wanted === undefined || call.function.name === wanted);
-      const [call] = open.splice(Math.max(0, found), 1);
+      const [call] = found < 0 ? [] : open.splice(found, 1);
       return { ...plain, tool_call_id: call?.id ?? "call_0", ...(wanted === undefined ? {} : { name: wanted }) };
     }
     if (calls == null || calls.length === 0) return plain;
@@ -59,7 +59,7 @@ function plainMessages(messages: readonly MessageField[]): readonly PlainMessage
       const id = `call_${numCalls++}`;
       return { id, type: "function", function: { name: called, arguments: JSON.stringify(given) } };
     });
-    open.push(...plainCalls);
+    for (const call of plainCalls) open.push(call);
     return { ...plain, tool_calls: plainCalls };
   });
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import type { ServeContext } from "../http/context.js";
-import { llamaSamplingShape, MAX_INT, maxTokensFrom, samplingFieldsOf } from "../llama/sampling-fields.js";
+import { llamaSamplingShape, MAX_INT, samplingFieldsOf } from "../llama/sampling-fields.js";
 import type { ChatPlanFields } from "../openai/chat-plan.js";
 import { anyObjectForm } from "../openai/constraint.js";
 import type { SamplingFields } from "../openai/schema-parts.js";
@@ -72,7 +72,9 @@ export function formOf({ format }: GenerationFields): AnswerForm | undefined {
 
 export const samplingOf = ({ options = {} }: GenerationFields): SamplingFields => samplingFieldsOf(options);
 
-export const maxTokensOf = ({ options }: GenerationFields): number | undefined => maxTokensFrom(options?.num_predict);
+/** undefined: as many tokens as there is room for, which Ollama's own runner takes 0 for, too. */
+export const maxTokensOf = ({ options: { num_predict = 0 } = {} }: GenerationFields): number | undefined =>
+  num_predict <= 0 ? undefined : num_predict;
 
 /** What the template is told about thinking. */
 export function thinkingFields({ think }: GenerationFields, { chatFormat }: ServeContext): ChatPlanFields {

@@ -49,6 +49,8 @@ describe("chats", () => {
     const client = await connect(() => "one two three");
     const cut = await client.chat({ model: "fake", messages, options: { num_predict: 3 } });
     expect(cut).toMatchObject({ done_reason: "length", eval_count: 3 });
+    const unlimited = await client.chat({ model: "fake", messages, options: { num_predict: 0 } });
+    expect(unlimited).toMatchObject({ done_reason: "stop" });
     const stopped = await client.chat({ model: "fake", messages, options: { stop: [" three"], num_ctx: 4096 } });
     expect(stopped.message.content).toBe("one two");
   });
@@ -80,6 +82,20 @@ describe("chats", () => {
       calls.push(...(part.message.tool_calls ?? []));
     }
     expect(calls).toEqual(whole.message.tool_calls);
+  });
+
+  it("give each result to the oldest open call of its name", async () => {
+    const prompts: string[] = [];
+    const client = await connect((prompt) => {
+      prompts.push(prompt);
+      return "Done.";
+    });
+    const call = (name: string) => ({ function: { name, arguments: {} } });
+    const result = (tool_name?: string) => ({ role: "tool", content: "r", ...(tool_name && { tool_name }) });
+    const turn = { role: "assistant", content: "", tool_calls: ["a", "b", "a"].map(call) };
+    const results = [result("b"), result("unknown"), result(), result("a")];
+    await client.chat({ model: "fake", messages: [...messages, turn, ...results] });
+    expect(prompts[0]!.match(/FOR \S+/g)).toEqual(["FOR call_1", "FOR call_0", "FOR call_0", "FOR call_2"]);
   });
 
   it("have thoughts apart", async () => {
