@@ -10,11 +10,12 @@ import { methodOf, quantisedCopy } from "./at-load.js";
 afterEach(() => vi.unstubAllEnvs());
 
 test("names of other servers stand for types, and unknown ones for none", () => {
-  expect(["int8", "INT4", "q6_k", "Q5_K_M", "fp8", ""].map(methodOf)).toEqual([
+  expect(["int8", "INT4", "q6_k", "Q5_K_M", "fp8", "fp16", ""].map(methodOf)).toEqual([
     "Q8_0",
     "Q4_K_M",
     "Q6_K",
     "Q5_K_M",
+    "FP8",
     undefined,
     undefined,
   ]);

@@ -8,8 +8,8 @@ import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import { openModel } from "../model/open-model.js";
-import { METHODS, type Method } from "./recipes.js";
-import { quantisedStorage } from "./storage.js";
+import { isFolderMethod } from "./folder-formats.js";
+import { METHODS, type Method, quantisedStorage } from "./storage.js";
 
 /** Names that users of vLLM and bitsandbytes know. */
 const ALIASES: Readonly<Record<string, Method>> = { INT8: "Q8_0", INT4: "Q4_K_M" };
@@ -21,6 +21,12 @@ export function methodOf(name: string): Method | undefined {
   const upper = name.toUpperCase();
   return ALIASES[upper] ?? METHODS.find((method) => method === upper);
 }
+
+/** A copy's name behind its prefix; one that is being made has another. */
+const COPY = /^[0-9a-f]{16}(\.gguf)?$/;
+
+/** Counts changes of the bytes that the encoders write. */
+const ENCODERS = 2;
 
 /**
  * The path of a quantised copy in the cache. Several processes may ask at once: each writes, and the first to end is kept.
@@ -40,7 +46,7 @@ export async function quantisedCopy(
     return [file, size, mtimeMs];
   });
   const prefix = `${hashOf(path)}-${method}-`;
-  const copy = join(folder, `${prefix}${hashOf(versions)}.gguf`);
+  const copy = join(folder, `${prefix}${hashOf([ENCODERS, ...versions])}${isFolderMethod(method) ? "" : ".gguf"}`);
   const stage = startStage(method);
   if (existsSync(copy)) {
     stage.done(`${copy}, of an earlier start`);
@@ -59,8 +65,8 @@ export async function quantisedCopy(
   }
   for (const name of readdirSync(folder)) {
     // Of the model's files as they were before.
-    if (name.startsWith(prefix) && name.endsWith(".gguf") && join(folder, name) !== copy)
-      rmSync(join(folder, name), { force: true });
+    if (name.startsWith(prefix) && COPY.test(name.slice(prefix.length)) && join(folder, name) !== copy)
+      rmSync(join(folder, name), { recursive: true, force: true });
   }
   stage.done(copy);
   return copy;

@@ -17,6 +17,8 @@ export const WINDOW = 512;
 const MOST_CHARACTERS_PER_TOKEN = 64;
 /** Every so-many-th window is held out. */
 const HELD_OUT_EVERY = 8;
+/** With fewer, no window would be held out of a long text. */
+export const LEAST_TOKENS = HELD_OUT_EVERY * WINDOW;
 const MOST_HELD_OUT_TOKENS = 16_384;
 
 /**
@@ -37,7 +39,10 @@ export function readCalibration(
     throw new MillraceError("file_unreadable", `expected texts in ${path}, got ${String(cause)}`, { cause });
   }
   const window = Math.min(WINDOW, contextLength);
-  const texts = path.endsWith(".jsonl") ? chatTexts(text, path, chatTemplate) : [text];
+  const isChats = path.endsWith(".jsonl");
+  const texts = isChats ? chatTexts(text, path, chatTemplate) : [text];
+  // A template writes the special tokens itself, as the server's chats have them.
+  const addSpecial = !isChats || chatTemplate === undefined;
   const windows: number[][] = [];
   const heldOut: number[][] = [];
   let numTokens = 0;
@@ -45,7 +50,7 @@ export function readCalibration(
   for (const each of texts) {
     if (numTokens >= maxTokens) break;
     const ids = tokenizer.encode(each.slice(0, MOST_CHARACTERS_PER_TOKEN * maxTokens), {
-      addSpecial: true,
+      addSpecial,
       parseSpecial: true,
     });
     for (let start = 0; start < ids.length && numTokens < maxTokens; start += window) {

@@ -1,6 +1,8 @@
-import { join } from "node:path";
+import { readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
+import { readGguf } from "../formats/gguf/read.js";
 import { str, type WritableGguf, writeGguf } from "../formats/gguf/write.js";
 import { Importance, importanceOf, readImportance, writeImportance } from "./importance.js";
 
@@ -21,10 +23,16 @@ test("means weigh columns against each other; unused columns keep a little", () 
 
 test("a file has what was measured for the matrices of the model, under llama.cpp's names", () => {
   const path = join(tempTree({}), "importance.gguf");
-  writeImportance(path, MEASURED, (name) => name !== "blk.0.attn_k.weight", { source: "mine.jsonl", window: 512 });
+  const counts: Record<string, number> = { "blk.0.attn_q.weight": 1, "blk.0.ffn_down.weight": 3 };
+  writeImportance(path, MEASURED, (name) => counts[name] ?? 0, { source: "mine.jsonl", window: 512 });
   const { means } = readImportance(path);
   expect([...means.keys()]).toEqual(["blk.0.attn_q", "blk.0.ffn_down"]);
   expect([...means.get("blk.0.attn_q")!]).toEqual([1, 0, 3]);
+  expect([...means.get("blk.0.ffn_down")!]).toEqual([0.125, 0.125]);
+  // llama-quantize expects a row of sums for each expert of a stack.
+  expect(readGguf(path).tensors.get("blk.0.ffn_down.weight.in_sum2")!.shape).toEqual([2, 3]);
+  expect(readGguf(path).tensors.get("blk.0.ffn_down.weight.counts")!.shape).toEqual([1, 3]);
+  expect(readdirSync(dirname(path))).toEqual(["importance.gguf"]);
 });
 
 const f32 = (...values: readonly number[]): Uint8Array => new Uint8Array(Float32Array.from(values).buffer);

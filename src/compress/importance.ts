@@ -3,6 +3,8 @@
  * tools read each other's files.
  */
 
+import { renameSync } from "node:fs";
+import { setImmediate } from "node:timers/promises";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import { ActivationMeter, type MeasuredInput } from "../engine/activation-meter.js";
@@ -58,6 +60,8 @@ export async function measureImportance(
     for (const [index, ids] of windows.entries()) {
       signal.throwIfAborted();
       await meter.add(ids);
+      // Steps end without waiting for anything, and signals are heard between turns of the event loop only.
+      await setImmediate();
       stage.update(`${index + 1} of ${windows.length} texts`);
     }
     const measured = await meter.read();
@@ -79,25 +83,38 @@ export const importanceOf = (measured: readonly MeasuredInput[]): Importance =>
     ),
   );
 
-/** Writes what was measured for the matrices that the model has. @param source named in the file */
+/**
+ * Writes what was measured for the matrices that the model has: the whole file or nothing. Experts share what was measured, and each of a stack has it,
+ * as llama.cpp expects.
+ * @param numStacked matrices under a name: 1, the experts of a stack, or 0 where the model has none
+ * @param source named in the file
+ */
 export function writeImportance(
   path: string,
   measured: readonly MeasuredInput[],
-  has: (name: string) => boolean,
+  numStacked: (name: string) => number,
   { source, window }: { readonly source: string; readonly window: number },
 ): void {
-  const bytesOf = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer);
+  const repeated = (values: Float64Array, count: number): Uint8Array => {
+    const all = new Float32Array(values.length * count);
+    for (let i = 0; i < count; i++) all.set(values, i * values.length);
+    return new Uint8Array(all.buffer);
+  };
   const tensors = measured.flatMap(({ names, sums, numRows }) =>
-    names
-      .map((name) => `${name}.weight`)
-      .filter(has)
-      .flatMap((name): WritableTensor[] => [
-        { name: `${name}${SUMS}`, type: "F32", shape: [sums.length, 1], data: bytesOf(Float32Array.from(sums)) },
-        { name: `${name}${COUNTS}`, type: "F32", shape: [1, 1], data: bytesOf(Float32Array.of(numRows)) },
-      ]),
+    names.flatMap((each): WritableTensor[] => {
+      const name = `${each}.weight`;
+      const count = numStacked(name);
+      if (count === 0) return [];
+      const rows = Float64Array.of(numRows);
+      return [
+        { name: `${name}${SUMS}`, type: "F32", shape: [sums.length, count], data: repeated(sums, count) },
+        { name: `${name}${COUNTS}`, type: "F32", shape: [1, count], data: repeated(rows, count) },
+      ];
+    }),
   );
   const numRows = measured[0]?.numRows ?? 0;
-  writeGguf(path, {
+  const partial = `${path}.${process.pid}.partial`;
+  writeGguf(partial, {
     metadata: {
       "general.type": str(KIND),
       "imatrix.datasets": arr("string", [source]),
@@ -106,6 +123,7 @@ export function writeImportance(
     },
     tensors,
   });
+  renameSync(partial, path);
 }
 
 /** Reads a file of `writeImportance` or of llama.cpp's `llama-imatrix`. Throws the errors of GGUF files, and invalid_option. */

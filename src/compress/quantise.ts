@@ -2,11 +2,12 @@
  * Quantises a model into GGUF files, method by method, until one passes: each candidate is written, its predictions are compared with the original's,
  * and its answers to the user's questions are judged in pairs. A candidate that fails is kept aside with its figures.
  */
-import { renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { Divergence } from "../bench/engine/divergence.js";
 import { convertModel } from "../convert/convert.js";
 import { MillraceError } from "../core/errors.js";
+import { assertNewFile } from "../core/new-file.js";
 import type { StartStage } from "../core/stages.js";
 import { type EvalSettings, openEvalTarget } from "../lab/eval-target.js";
 import { evaluate } from "../lab/evaluate.js";
@@ -14,17 +15,19 @@ import { openModel } from "../model/open-model.js";
 import { type Comparison, compare } from "../quality/compare.js";
 import type { TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
+import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
-import type { Method } from "./recipes.js";
-import { quantisedStorage } from "./storage.js";
+import { type Method, quantisedStorage } from "./storage.js";
 
 export interface QuantiseSettings {
   readonly model: string;
-  /** Ends in `.gguf`. */
+  /** A name that ends in `.gguf`, or of a folder for methods of folders. */
   readonly out: string;
-  /** In the order in which they are tried. */
+  /** In the order in which they are tried; all of files, or all of folders. */
   readonly methods: readonly Method[];
+  /** Of four-bit folders. */
+  readonly layout: Layout;
   readonly importance: Importance | undefined;
   readonly numThreads: number;
   /** Token ids of texts to measure the loss on; empty: it is not measured. */
@@ -42,7 +45,9 @@ interface QuantiseGate {
 export interface Candidate {
   readonly method: Method;
   readonly path: string;
+  /** Of the whole file. */
   readonly numBytes: number;
+  readonly weightBytes: number;
   /** Of all weights, those that stay wider included. */
   readonly bitsPerWeight: number;
   readonly loss?: Divergence | undefined;
@@ -54,7 +59,7 @@ export interface Quantised {
   readonly candidates: readonly Candidate[];
   /** undefined: none passed */
   readonly chosen: Candidate | undefined;
-  readonly original: { readonly numBytes: number; readonly weightType: string | undefined };
+  readonly original: { readonly weightBytes: number; readonly weightType: string | undefined };
 }
 
 /** Throws the errors of `convertModel`, of opening models and of evaluations. */
@@ -66,7 +71,7 @@ export async function quantise(
 ): Promise<Quantised> {
   const { model, out, methods, gate } = settings;
   const { summary } = openModel(model);
-  const original = { numBytes: summary.weightBytes, weightType: summary.weightType };
+  const original = { weightBytes: summary.weightBytes, weightType: summary.weightType };
   const candidates: Candidate[] = [];
   let reference: readonly TaskResult[] | undefined;
   const referenceFor = async (): Promise<readonly TaskResult[] | undefined> => {
@@ -81,7 +86,7 @@ export async function quantise(
       judged = await judge(settings, await referenceFor(), startStage, signal);
     } catch (thrown) {
       // Nobody knows how good it is.
-      rmSync(out, { force: true });
+      rmSync(out, { recursive: true, force: true });
       throw thrown;
     }
     const { quality } = judged;
@@ -111,19 +116,20 @@ async function judge(
 }
 
 /** @example asideOf("m.gguf", "Q4_0") // "m.Q4_0.failed.gguf" */
-export const asideOf = (out: string, method: Method): string => out.replace(/\.gguf$/, `.${method}.failed.gguf`);
+const asideOf = (out: string, method: Method): string =>
+  isFolderMethod(method) ? `${out}.${method}.failed` : out.replace(/\.gguf$/, `.${method}.failed.gguf`);
 
 async function write(
-  { model, out, importance, numThreads }: QuantiseSettings,
+  { model, out, layout, importance, numThreads }: QuantiseSettings,
   method: Method,
   startStage: StartStage,
   signal: AbortSignal,
-): Promise<Pick<Candidate, "numBytes" | "bitsPerWeight">> {
+): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight">> {
   const stage = startStage(method);
   const encoder = createRowEncoder(numThreads);
   try {
     const { numBytes } = await convertModel(
-      { model, out, type: (opened) => quantisedStorage(method, opened, importance, encoder) },
+      { model, out, type: (opened) => quantisedStorage(method, opened, importance, encoder, layout) },
       (done, total) => stage.update(`${Math.floor((100 * done) / total)} % written`),
       (text) => stage.note(text),
       signal,
@@ -131,7 +137,7 @@ async function write(
     const { weightBytes, numParameters } = openModel(out).summary;
     const bitsPerWeight = (8 * weightBytes) / numParameters;
     stage.done(`${bitsPerWeight.toFixed(2)} bits a weight`);
-    return { numBytes, bitsPerWeight };
+    return { numBytes, weightBytes, bitsPerWeight };
   } finally {
     encoder.close();
   }
@@ -151,13 +157,12 @@ async function answersOf(
   }
 }
 
-/** Throws invalid_option for an `out` whose failed candidates would replace files. */
-export function assertFree({ out, methods }: Pick<QuantiseSettings, "out" | "methods">): void {
-  for (const method of methods) {
-    const aside = asideOf(out, method);
-    if (statSync(aside, { throwIfNoEntry: false }) === undefined) continue;
-    throw new MillraceError("invalid_option", `expected no file ${aside}, got one of an earlier run`, {
-      hint: "remove it, or give another --out",
-    });
-  }
+/** Throws invalid_option where `out`, a file of a failed candidate, or another file to be written cannot be a new one. */
+export function assertFree(
+  { out, methods }: Pick<QuantiseSettings, "out" | "methods">,
+  others: readonly string[],
+): void {
+  for (const path of [out, ...others, ...methods.map((method) => asideOf(out, method))]) assertNewFile(path);
+  if (!others.includes(out)) return;
+  throw new MillraceError("invalid_option", `expected two files, got ${out} twice`);
 }

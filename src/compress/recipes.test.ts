@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import type { ModelTensor } from "../convert/weights/tensors.js";
-import { METHODS, typeFor } from "./recipes.js";
+import { FILE_METHODS, typeFor } from "./recipes.js";
 
 const matrix = (name: string, cols = 512): ModelTensor => ({ name: `${name}.weight`, shape: [64, cols] });
 const NUM_LAYERS = 16;
-const typesOf = (method: (typeof METHODS)[number], part: string): string[] =>
+const typesOf = (method: (typeof FILE_METHODS)[number], part: string): string[] =>
   Array.from({ length: NUM_LAYERS }, (_, layer) => typeFor(method, matrix(`blk.${layer}.${part}`), true, NUM_LAYERS));
 
 test("values and down projections of some layers, and the output, have more bits", () => {
@@ -21,10 +21,10 @@ test("values and down projections of some layers, and the output, have more bits
 });
 
 test("rows that are no whole blocks get a type of narrower blocks, or none", () => {
-  const typeOf = (method: (typeof METHODS)[number], cols: number) =>
+  const typeOf = (method: (typeof FILE_METHODS)[number], cols: number) =>
     typeFor(method, matrix("blk.3.attn_q", cols), true, NUM_LAYERS);
-  expect(METHODS.map((method) => typeOf(method, 288))).toEqual(
+  expect(FILE_METHODS.map((method) => typeOf(method, 288))).toEqual(
     "Q8_0 Q8_0 Q5_1 Q5_1 Q5_1 Q5_0 Q5_0 Q5_0 Q4_1 Q4_0 IQ4_NL IQ4_NL MXFP4 IQ4_NL IQ4_NL IQ4_NL".split(" "),
   );
-  expect(new Set(METHODS.map((method) => typeOf(method, 40)))).toEqual(new Set(["F16"]));
+  expect(new Set(FILE_METHODS.map((method) => typeOf(method, 40)))).toEqual(new Set(["F16"]));
 });

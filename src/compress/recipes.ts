@@ -32,10 +32,10 @@ const RECIPES = {
   Q2_K: { fileType: 10, base: "Q2_K", better: { type: "Q3_K", layers: "all" } },
 } as const satisfies Readonly<Record<string, Recipe>>;
 
-export type Method = keyof typeof RECIPES;
-export const METHODS = Object.keys(RECIPES) as readonly Method[];
+export type FileMethod = keyof typeof RECIPES;
+export const FILE_METHODS = Object.keys(RECIPES) as readonly FileMethod[];
 
-export const fileTypeOf = (method: Method): number => RECIPES[method].fileType;
+export const fileTypeOf = (method: FileMethod): number => RECIPES[method].fileType;
 
 /** For rows that are no whole number of 256 values: the type of 32 values a block that is next in size. */
 const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
@@ -51,7 +51,7 @@ const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
 const OUTPUT_TYPE = "Q6_K";
 
 /** Of a matrix. @param hasOutput the model has an output matrix beside its embeddings @param numLayers of the model */
-export function typeFor(method: Method, tensor: ModelTensor, hasOutput: boolean, numLayers: number): TensorType {
+export function typeFor(method: FileMethod, tensor: ModelTensor, hasOutput: boolean, numLayers: number): TensorType {
   const { base, better }: Recipe = RECIPES[method];
   const cols = tensor.shape[1]!;
   const name = tensor.name.replace(/\.weight$/, "");

@@ -1,17 +1,30 @@
-/** How a quantised copy stores its matrices: the recipe's types, encoded with the columns' importance. */
+/** How a quantised copy stores its matrices. */
 import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
-import type { Storage } from "../convert/weights/tensors.js";
+import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
+import type { WeightType } from "../formats/dequantize.js";
 import type { OpenModel } from "../model/open-model.js";
+import { FOLDER_METHODS, type FolderMethod, isFolderMethod, type Layout, layerStorage } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
-import { fileTypeOf, type Method, typeFor } from "./recipes.js";
+import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
 
+export type Method = FileMethod | FolderMethod;
+export const METHODS: readonly Method[] = [...FILE_METHODS, ...FOLDER_METHODS];
+
+/** A method of a file: the recipe's types, encoded with the columns' importance. One of a folder: codes and scales of its layers. */
 export function quantisedStorage(
   method: Method,
-  { config, tensors }: OpenModel,
+  { config, tensors, summary }: OpenModel,
   importance: Importance | undefined,
   encoder: RowEncoder,
-): Storage {
+  layout: Layout = "compressed-tensors",
+): Storage | FolderStorage {
+  if (isFolderMethod(method)) {
+    const widest = plainTypeOf(summary.weightType as WeightType | undefined);
+    // AutoAWQ and GPTQ have their scales in halves.
+    const plain = layout !== "compressed-tensors" ? "F16" : widest === "F32" ? "BF16" : widest;
+    return { name: method, plain, layers: layerStorage(method, layout, plain, importance) };
+  }
   const hasOutput = tensors().has("output.weight");
   return {
     name: method,

@@ -12,7 +12,7 @@ import { loadTextSide, type TextSide } from "../text/text-side.js";
 import { PROBE } from "../text/tokenizer/probes.js";
 import { type CopyNote, writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
-import { type CopySource, plainStorage, plainTypeOf, type Storage } from "./weights/tensors.js";
+import { type CopySource, type FolderStorage, plainStorage, plainTypeOf, type Storage } from "./weights/tensors.js";
 
 /** Time after which signals are heard, between two pieces. */
 const WORK_MS = 50;
@@ -24,8 +24,8 @@ export interface ConvertOptions {
   readonly model: string;
   /** A path that ends in `.gguf`, or a folder that is empty or missing. */
   readonly out: string;
-  /** Type of the matrices, or how a file stores them; undefined: the type that loses the least (`plainTypeOf`). */
-  readonly type: PlainType | ((model: OpenModel) => Storage) | undefined;
+  /** Type of the matrices, or how they are stored; undefined: the type that loses the least (`plainTypeOf`). */
+  readonly type: PlainType | ((model: OpenModel) => Storage | FolderStorage) | undefined;
 }
 
 export interface Converted {
@@ -190,18 +190,20 @@ export function* writeCopy(
   out: string,
   isFile: boolean,
   source: CopySource,
-  storage: Storage,
+  storage: Storage | FolderStorage,
   { onWritten, onNote }: CopyProgress,
 ): Generator<void> {
-  if (isFile) yield* writeFile(out, source, storage, onWritten, onNote);
-  else {
-    const { name, plain } = storage;
-    if (plain === undefined) {
-      throw new MillraceError("invalid_option", `expected --out to end in .gguf for ${name}, got a folder`, {
-        hint: "Only GGUF files have these types.",
-      });
-    }
-    yield* writeFolder(out, source, plain, onWritten);
+  const { name } = storage;
+  const refuse = (expected: string, got: string): never => {
+    throw new MillraceError("invalid_option", `expected --out to ${expected} for ${name}, got ${got}`);
+  };
+  if (isFile) {
+    if (!("typeOf" in storage)) return refuse("name a folder", "a .gguf file");
+    yield* writeFile(out, source, storage, onWritten, onNote);
+  } else {
+    const { plain } = storage;
+    if (plain === undefined) return refuse("end in .gguf", "a folder");
+    yield* writeFolder(out, source, { ...storage, plain }, onWritten);
   }
   expectSame(source.model, openModel(out));
 }

@@ -5,7 +5,7 @@ import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { loadTextSide } from "../text/text-side.js";
 import { auditPrompts } from "./audit.js";
-import { bodyOf, readRequests } from "./requests.js";
+import { bodyOf, lineOf, readRequests } from "./requests.js";
 import { type Encode, estimate, totalsOf } from "./simulate.js";
 
 const GUIDE = Array.from(
@@ -163,6 +163,7 @@ test("bodies of every kind are read; what is none is refused with its line", () 
   expect(requests.map(({ messages: all }) => all.map(({ content }) => content))).toEqual([["ab"], ["s", "ab"], ["ab"]]);
   expect(requests[1]!.maxTokens).toBe(5);
   expect(bodyOf(requests[1]!)).toEqual({ messages, system: "s", max_completion_tokens: 5 });
+  expect(requests.map(lineOf)).toEqual([{ messages }, written[1], { messages }]);
   for (const broken of ["{", "[]", '{"messages":[]}', '{"messages":[{"role":1}]}', "7"]) {
     writeFileSync(path, `${JSON.stringify({ messages })}\n${broken}`);
     expect(() => readRequests(path)).toThrow(/line 2/);

@@ -32,6 +32,8 @@ export interface PromptRequest {
   readonly outputTokens: number | undefined;
   /** As it was read. */
   readonly body: Readonly<Record<string, unknown>>;
+  /** Other fields of the batch's line that has the body; undefined: it is no line of a batch */
+  readonly batchFields: Readonly<Record<string, unknown>> | undefined;
 }
 
 const partSchema = z.object({ type: z.string().optional(), text: z.string().optional() }).loose();
@@ -146,7 +148,19 @@ function parse(line: string, place: string): PromptRequest {
     ),
     outputTokens: usage?.completion_tokens ?? usage?.output_tokens ?? undefined,
     body,
+    batchFields: "body" in data && !("request" in data) ? withoutResponse(data) : undefined,
   };
+}
+
+function withoutResponse(line: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { response: _, ...fields } = line;
+  return fields;
+}
+
+/** A line to send: the mended body, in its line of a batch where it comes from one. */
+export function lineOf(request: PromptRequest): object {
+  const { batchFields } = request;
+  return batchFields === undefined ? bodyOf(request) : { ...batchFields, body: bodyOf(request) };
 }
 
 /** The request's body as it was read, with what mends have changed. */

@@ -332,7 +332,7 @@ function limits(requests: readonly PromptRequest[], encode: Encode): Mended | un
     requests,
     (request) => mended.get(request) ?? request,
     (count) =>
-      `${percent(count, requests.length)} of the requests have no max_tokens, or one above ${OVERSIZED} times the longest answers; ${found[0]}`,
+      `${percent(count, requests.length)} of the requests have no max_tokens, or one above ${OVERSIZED} times the 99th percentile of the answers; ${found[0]}`,
   );
 }
 

@@ -27,7 +27,7 @@ export const checkSchema = z.discriminatedUnion("kind", [
   /** A part of the answer matches. */
   z.strictObject({
     kind: z.literal("regex"),
-    pattern: z.string().refine(isPattern, "a regular expression of JavaScript"),
+    pattern: z.string().refine(isPattern, { error: ({ input }) => `no regular expression: ${JSON.stringify(input)}` }),
     flags: z
       .string()
       .regex(/^[imsu]*$/)

@@ -104,7 +104,7 @@ export async function untilTaken(
         "endpoint_failed",
         `expected an answer from ${url}, got ${got}${tries === 1 ? "" : ` ${tries} times`}`,
         {
-          hint: "check that the server runs; the same command resumes",
+          hint: "check that the server runs at this address",
         },
       );
     }

@@ -2,7 +2,7 @@
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
-import { ANTHROPIC_ERRORS, type ErrorDialect, OPENAI_ERRORS } from "../core/error-body.js";
+import { ANTHROPIC_ERRORS, type ErrorDialect, OLLAMA_ERRORS, OPENAI_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
@@ -323,10 +323,11 @@ export function createAppWithLifecycle(options: AppOptions): {
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
   app.notFound((c) => {
     if (isAnthropic(c)) enterDialect(c, ANTHROPIC_ERRORS);
+    else if (c.req.path.startsWith("/api/")) enterDialect(c, OLLAMA_ERRORS);
     const path = c.req.path.slice(0, 80);
     const hint = OF_GATEWAYS.test(path)
       ? "files and batches are a gateway's: start it with --instances 1, or use `millrace batch run`"
-      : "the API is under /v1";
+      : "docs/reference/http-api.md lists them";
     const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
     return respondWithError(c, error, options.logger);
   });

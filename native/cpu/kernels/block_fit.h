@@ -145,7 +145,7 @@ Range fitRange(const float* values, const float* weights) {
   }
   if (kIsNegative && low > 0) low = 0;
   if (kIsNegative && high < 0) high = 0;
-  if (!(high - low >= kTiny)) return {0, kIsNegative && low > 0 ? 0 : low};
+  if (!(high - low >= kTiny)) return {0, low};
   const Group<kCount> group(values, weights);
   f32x8 sums[3] = {};
   for (int v = 0; v < group.kVectors; v++) {

@@ -97,19 +97,21 @@ void encodeRange(const float* x, const float* w, uint8_t* out) {
 void encodeMxfp4(const float* x, const float* w, uint8_t* out) {
   using Levels = Entries<E2M1Table>;
   const float extreme = absOf(extremeOf<32>(x));
-  int best = 0;
+  // Smaller exponents, whose unit is no normal number, are of no use to weights.
+  constexpr int kLeast = 2;
+  int best = kLeast;
   double bestError = -1;
   // The largest level is 6 = 1.5 · 2², twice that in the table, whose unit is 2^(exponent − 128).
   const int middle = extreme > 0 ? static_cast<int>(bitsOf(extreme) >> 23) - 2 : 0;
-  for (int exponent = boundedInt(middle - 1, 0, 254); exponent <= boundedInt(middle + 1, 0, 254); exponent++) {
-    const float d = exponent >= 2 ? floatOf(static_cast<uint32_t>(exponent - 1) << 23) : floatOf(0x00200000u << exponent);
+  for (int exponent = boundedInt(middle - 1, kLeast, 254); exponent <= boundedInt(middle + 1, kLeast, 254); exponent++) {
+    const float d = floatOf(static_cast<uint32_t>(exponent - 1) << 23);
     const double error = errorOf<Levels, 32>(x, w, d, 0);
     if (bestError >= 0 && !(error < bestError)) continue;
     bestError = error;
     best = exponent;
   }
   uint8_t codes[32];
-  const float d = best >= 2 ? floatOf(static_cast<uint32_t>(best - 1) << 23) : floatOf(0x00200000u << best);
+  const float d = floatOf(static_cast<uint32_t>(best - 1) << 23);
   errorOf<Levels, 32>(x, w, d, 0, codes);
   out[0] = static_cast<uint8_t>(best);
   storeNibbles(codes, out + 1);

@@ -147,8 +147,9 @@ const MAX_DELAY_SHARE = 0.01;
 const DELAY_FLOOR_MS = 0.2;
 
 /** Reasons caused by the client. */
-export const READ_LATE = `the load generator read answers late by more than 1 % of the time per token (and ${1000 * DELAY_FLOOR_MS} µs), or of an answer's time`;
-export const SENT_LATE = "it sent requests late by more than 1 % of an answer's time";
+export const READ_LATE = `the machine was too busy for the load generator: it read answers late by more than 1 % of the time per token (and ${1000 * DELAY_FLOOR_MS} µs), or of an answer's time`;
+export const SENT_LATE =
+  "the machine was too busy for the load generator: it sent requests late by more than 1 % of an answer's time";
 
 /**
  * Reasons why a run is void. Late reading delays each token of an answer, so its limit depends on the time per token. A request is sent once, so the

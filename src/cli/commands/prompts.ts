@@ -1,6 +1,7 @@
 /** `millrace prompts audit`: what recorded prompts waste, in tokens and money, and how to mend it. */
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
+import { assertNewFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import { locateModel } from "../../formats/locate-model.js";
@@ -31,7 +32,7 @@ export function promptsCommand(): Command {
       pricesFrom,
     )
     .option("--per-month <n>", "requests a month (default: those of the file)", numberIn("--per-month", 1, 1e12))
-    .option("--mend <file>", "write the requests with the mends that change no content")
+    .option("--mend <file>", "a new file for the requests with the mends that change no content")
     .option("--json", "print one JSON object instead of a table")
     .action(runAudit);
   return new Command("prompts").description("What prompts cost, and could cost.").addCommand(audit);
@@ -46,12 +47,13 @@ function pricesFrom(text: string): PromptPrices {
 }
 
 async function runAudit(file: string, { model, prices, perMonth, mend, json }: AuditFlags): Promise<void> {
-  const [{ readRequests, bodyOf }, { auditPrompts }, { estimate }] = await Promise.all([
+  const [{ readRequests, lineOf }, { auditPrompts }, { estimate }] = await Promise.all([
     import("../../prompts/requests.js"),
     import("../../prompts/audit.js"),
     import("../../prompts/simulate.js"),
   ]);
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
+  if (mend !== undefined) assertNewFile(mend);
   const requests = readRequests(file);
   const encode = model === undefined ? estimate : await encoderOf(model, startStage);
   const stage = startStage("audit");
@@ -59,7 +61,7 @@ async function runAudit(file: string, { model, prices, perMonth, mend, json }: A
   const audit = auditPrompts(requests, encode, prices, monthly, (name) => stage.update(name));
   stage.done(`${requests.length} requests`);
   if (mend !== undefined) {
-    writeFileSync(mend, `${audit.mended.requests.map((request) => JSON.stringify(bodyOf(request))).join("\n")}\n`);
+    writeFileSync(mend, `${audit.mended.requests.map((request) => JSON.stringify(lineOf(request))).join("\n")}\n`);
   }
   const { mended, ...shown } = audit;
   const { totals, dollars } = mended;
@@ -84,7 +86,7 @@ const CHANGES: Readonly<Record<PromptFinding["changes"], string>> = {
 function textOf({ numRequests, totals, dollars, findings, mended }: PromptAudit, mend: string | undefined): string {
   const money = (value: number | undefined): string => (value === undefined ? "–" : `$${value.toFixed(2)}`);
   const cachedShare = ((100 * totals.cached) / Math.max(1, totals.prompt)).toFixed(0);
-  const head = `${numRequests} requests: ${totals.prompt} prompt tokens, ${cachedShare} % of them cached, ${totals.output} of answers${dollars === undefined ? "" : `; ${money(dollars)} a month`}`;
+  const head = `${numRequests} requests: ${totals.prompt} prompt tokens, ${cachedShare} % of them cached, ${totals.output} answer tokens${dollars === undefined ? "" : `; ${money(dollars)} a month`}`;
   if (findings.length === 0) return `${head}\nno waste found`;
   const header = ["waste", "requests", "prompt tokens", "more cached", "answer tokens", "saves a month", "changes"];
   const rows = findings.map(({ name, numRequests: count, saved, dollars: saving, changes }) => [

@@ -1,5 +1,7 @@
 /** `millrace quantize`: writes a model as a smaller GGUF file, and tells what it lost. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
+import { LEAST_TOKENS } from "../../compress/calibration.js";
+import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-formats.js";
 import type { Candidate, Quantised } from "../../compress/quantise.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
@@ -7,6 +9,7 @@ import { formatBytes } from "../../core/quantities.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import { locateModel } from "../../formats/locate-model.js";
 import type { EvalSettings } from "../../lab/eval-target.js";
+import { powerText } from "../../quality/compare.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn, listOf, numberIn } from "../flags/option-values.js";
 import { questionsFrom } from "../flags/own-questions.js";
@@ -21,6 +24,7 @@ interface QuantizeFlags {
   readonly model?: string;
   readonly method?: readonly string[];
   readonly out: string;
+  readonly layout: Layout;
   readonly calibrate?: string;
   readonly calibrationTokens: number;
   readonly imatrix?: string;
@@ -36,7 +40,7 @@ interface QuantizeFlags {
 export function quantizeCommand(): Command {
   return new Command("quantize")
     .description(
-      "Write a model as a smaller GGUF file. With your texts, the weights that matter to them keep more, and the loss is measured; with your questions, a file that answers worse is not kept.",
+      "Write a model as a smaller GGUF file, or as a folder for vLLM and others. With your texts, the weights that matter to them keep more, and the loss is measured; with your questions, a file that answers worse is not kept.",
     )
     .addOption(modelOption())
     .option(
@@ -44,12 +48,17 @@ export function quantizeCommand(): Command {
       "types, separated by commas: the first that passes is kept (default: Q4_K_M; an unknown name lists all)",
       listOf("--method"),
     )
-    .requiredOption("--out <file.gguf>", "the new file")
+    .requiredOption("--out <path>", "the new file, whose name ends in .gguf, or the new folder")
+    .addOption(
+      new Option("--layout <name>", "of folders with four bits: AutoAWQ's and GPTQ's are for engines without the other")
+        .choices(LAYOUTS)
+        .default(LAYOUTS[0]),
+    )
     .option("--calibrate <file>", "chats as JSON lines (.jsonl), or any other text: tells which columns matter")
     .option(
       "--calibration-tokens <n>",
       "most tokens of --calibrate",
-      integerIn("--calibration-tokens", 64, 1 << 30),
+      integerIn("--calibration-tokens", LEAST_TOKENS, 1 << 30),
       65_536,
     )
     .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
@@ -67,27 +76,33 @@ export function quantizeCommand(): Command {
 
 async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<void> {
   const [{ METHODS }, { assertFree, quantise }] = await Promise.all([
-    import("../../compress/recipes.js"),
+    import("../../compress/storage.js"),
     import("../../compress/quantise.js"),
   ]);
   const methods = (flags.method ?? USUAL_METHODS).map((name) => {
     const known = METHODS.find((method) => method === name.toUpperCase());
-    if (known === undefined) throw optionError("--method", `of ${METHODS.join(", ")}`, name);
+    if (known === undefined) throw optionError("--method", `one of ${METHODS.join(", ")}`, name);
     return known;
   });
-  const { out, json, imatrix, calibrate, saveImatrix } = flags;
-  if (!out.endsWith(".gguf")) throw optionError("--out", "a name that ends in .gguf", out);
+  const { out, layout, json, imatrix, calibrate, saveImatrix } = flags;
+  const isFolder = isFolderMethod(methods[0]!);
+  if (methods.some((method) => isFolderMethod(method) !== isFolder))
+    throw optionError("--method", "of types of files, or of types of folders", methods.join(","));
+  if (out.endsWith(".gguf") === isFolder)
+    throw optionError("--out", isFolder ? `a folder for ${methods[0]}` : "a name that ends in .gguf", out);
   if (imatrix !== undefined && saveImatrix !== undefined)
     throw optionError("--save-imatrix", "absent beside --imatrix", saveImatrix);
   if (saveImatrix !== undefined && calibrate === undefined)
     throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
-  assertFree({ out, methods });
+  if (methods.length > 1 && flags.evals === undefined)
+    throw optionError("--method", "one type where no --evals chooses between several", methods.join(","));
+  assertFree({ out, methods }, saveImatrix === undefined ? [] : [saveImatrix]);
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
   const numThreads = flags.threads ?? defaultNumThreads();
   const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);
   const { importance, heldOut } = await calibrationFrom(flags, path, numThreads, startStage, signal);
-  const settings = { model: path, out, methods, importance, numThreads, heldOut, gate };
+  const settings = { model: path, out, methods, layout, importance, numThreads, heldOut, gate };
   const tell = (candidate: Candidate): void => {
     if (candidate.quality !== undefined && !json) process.stderr.write(`${comparisonText(candidate.quality)}\n`);
   };
@@ -101,6 +116,8 @@ async function gateFrom({ evals, count, maxDrop, maxTokens }: QuantizeFlags, num
     questionsFrom(evals!, count),
     import("../../engine/api/options.js"),
   ]);
+  const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
+  process.stderr.write(`${powerText(numItems, maxDrop / 100)}\n`);
   const engine = { ...DEFAULT_ENGINE_OPTIONS, numThreads };
   const evaluation: EvalSettings = { temperature: 0, maxTokens, seed: 0, concurrency: 1, engine };
   return { tasks, maxDrop: maxDrop / 100, evaluation };
@@ -130,7 +147,12 @@ async function calibrationFrom(
   const measured = await lab.measureImportance(path, windows, numThreads, startStage, signal);
   const source = model.tensors();
   if (saveImatrix !== undefined) {
-    lab.writeImportance(saveImatrix, measured, (name) => source.has(name), { source: calibrate, window: WINDOW });
+    const numExperts = Math.max(
+      ...model.config.layers.map(({ feedForward }) => (feedForward.kind === "experts" ? feedForward.count : 1)),
+    );
+    const numStacked = (name: string): number =>
+      !source.has(name) ? 0 : name.endsWith("_exps.weight") ? numExperts : 1;
+    lab.writeImportance(saveImatrix, measured, numStacked, { source: calibrate, window: WINDOW });
   }
   return { importance: lab.importanceOf(measured), heldOut };
 }
@@ -146,10 +168,10 @@ function textOf({ candidates, chosen, original }: Quantised): string {
     "same token",
     "answers",
   ];
-  const rows = candidates.map(({ method, numBytes, bitsPerWeight, loss, quality }) => [
+  const rows = candidates.map(({ method, numBytes, weightBytes, bitsPerWeight, loss, quality }) => [
     method,
     formatBytes(numBytes),
-    `${((100 * numBytes) / original.numBytes).toFixed(0)} %`,
+    `${((100 * weightBytes) / original.weightBytes).toFixed(0)} %`,
     bitsPerWeight.toFixed(2),
     loss === undefined ? "–" : `${loss.testedPerplexity.toFixed(3)} (${loss.referencePerplexity.toFixed(3)})`,
     loss === undefined ? "–" : loss.meanKl.toFixed(5),

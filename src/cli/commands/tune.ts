@@ -165,7 +165,9 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   const table =
     tuning.trials.length === 0 ? [] : [formatTable([report.HEADERS, ...report.trialRows(tuning.trials)]), ""];
   const files = `${out}: report.html, report.md, millrace.yaml, tune.json`;
-  process.stdout.write(`${[...table, ...report.summaryLines(tuning, about), launch, files].join("\n")}\n`);
+  process.stdout.write(
+    `${[...table, ...report.summaryLines(tuning, about), `start it by: ${launch}`, files].join("\n")}\n`,
+  );
 }
 
 const recording = (journal: Journal): TuneEvents => ({

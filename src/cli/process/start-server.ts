@@ -97,7 +97,7 @@ async function quantisedCopyFor(
   if (quantization === undefined) return undefined;
   const { methodOf, QUANTIZATIONS, quantisedCopy } = await import("../../compress/at-load.js");
   const method = methodOf(quantization);
-  if (method === undefined) throw optionError("--quantization", `of ${QUANTIZATIONS.join(", ")}`, quantization);
+  if (method === undefined) throw optionError("--quantization", `one of ${QUANTIZATIONS.join(", ")}`, quantization);
   const { path, name } = await locateModel(model, startStage);
   return { path: await quantisedCopy(path, method, numThreads, startStage), name };
 }

@@ -4,19 +4,13 @@
  */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
+import type { WritableTensor } from "../../formats/safetensors/write.js";
 import type { Architecture } from "../../model/description/architectures.js";
 import { type StackedPart, stackedPartOf } from "../../model/hf/names.js";
 import { bytesOf, encoded, type ModelTensor, unstackedTensors } from "../weights/tensors.js";
 
 interface Part extends StackedPart {
   readonly tensor: ModelTensor;
-}
-
-interface FolderTensor {
-  readonly name: string;
-  readonly type: PlainType;
-  readonly shape: readonly number[];
-  bytes(): Generator<Uint8Array>;
 }
 
 const isBias = ({ tensor }: Part): boolean => tensor.shape.length === 1;
@@ -46,7 +40,7 @@ export function splitStacked(
 const storedName = (part: Part): string => `${part.experts}.${part.name}${isBias(part) ? "_bias" : ""}`;
 
 /** @param parts of one tensor of the folder */
-export function stackedTensor(source: TensorSource, parts: readonly Part[], type: PlainType): FolderTensor {
+export function stackedTensor(source: TensorSource, parts: readonly Part[], type: PlainType): WritableTensor {
   const [first] = parts as [Part];
   const name = storedName(first);
   const { step, tensor } = first;

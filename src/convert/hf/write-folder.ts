@@ -2,12 +2,12 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TensorSource } from "../../backend/tensor-source.js";
+import { MillraceError } from "../../core/errors.js";
 import { parseJsonObject, readTextFile } from "../../formats/files/json.js";
-import type { PlainType } from "../../formats/files/plain-values.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { CONFIG_NAME, isHfFolder } from "../../formats/hf/folder.js";
 import { SINGLE_NAME } from "../../formats/safetensors/read.js";
-import { writeSafetensors } from "../../formats/safetensors/write.js";
+import { type WritableTensor, writeSafetensors } from "../../formats/safetensors/write.js";
 import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { unservedVariant } from "../../model/description/servable.js";
 import { hfNameOf, isOffsetNorm } from "../../model/hf/names.js";
@@ -17,8 +17,10 @@ import type { TextSide } from "../../text/text-side.js";
 import {
   bytesOf,
   type CopySource,
+  type FolderStorage,
   halved,
   isRotated,
+  type LayerStorage,
   type ModelTensor,
   ROPE_FACTORS,
   tensorsOf,
@@ -50,13 +52,16 @@ const TEXT_FILES = [
 export function* writeFolder(
   folder: string,
   { path, model, text }: CopySource,
-  type: PlainType,
+  storage: FolderStorage,
   onWritten: (numBytes: number, total: number) => void,
 ): Generator<void> {
   const source = model.tensors();
-  const config = hfConfigOf(model.config, source, type, text?.tokenizer);
+  const plainConfig = hfConfigOf(model.config, source, storage.plain, text?.tokenizer);
   const files = text === undefined ? [] : textFiles(path, text);
-  const tensors = storedTensors(model, source, type);
+  const { tensors, plainLayers } = storedTensors(model, source, storage);
+  const { layers } = storage;
+  const config =
+    layers === undefined ? plainConfig : { ...plainConfig, quantization_config: layers.configOf(plainLayers) };
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, CONFIG_NAME), configJson(config));
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
@@ -95,8 +100,15 @@ function generationConfig(sampling: SamplingDefaults, stopIds: ReadonlySet<numbe
   };
 }
 
-/** Vectors stay F32, which keeps norms and biases exact; engines cast them to their own type. */
-function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) {
+/**
+ * Vectors stay F32, which keeps norms and biases exact; engines cast them to their own type.
+ * @returns plainLayers: names of the linear layers whose matrices are stored plain
+ */
+function storedTensors(
+  model: OpenModel,
+  source: TensorSource,
+  { plain, layers }: FolderStorage,
+): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
   const order = config.isNeoxRope ? undefined : halved(config.layers[0]!.mixer.headDim);
@@ -107,16 +119,61 @@ function storedTensors(model: OpenModel, source: TensorSource, type: PlainType) 
   }
   const tensors = tensorsOf(config, source).filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name));
   const { stacked, others } = splitStacked(tensors, config.architecture, PREFIXES.model);
-  const single = others.flatMap(unstackedTensors).map((tensor) => {
+  if (layers !== undefined && stacked.length > 0) {
+    throw unservedVariant(`expected experts with tensors of their own to quantise, got all of a layer in one`);
+  }
+  // transformers has an output layer even where it shares the embeddings.
+  const plainLayers = ["lm_head"];
+  const single = others.flatMap(unstackedTensors).flatMap((tensor): readonly WritableTensor[] => {
     const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
     if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
     const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
+    if (layers?.takes(tensor) === true) return layerTensors(name.replace(/\.weight$/, ""), source, stored, layers);
     const isVector = tensor.shape.length === 1;
+    if (!isVector && tensor.name.startsWith("blk.")) plainLayers.push(name.replace(/\.weight$/, ""));
     const values = isOffsetNorm(tensor.name, config.architecture) ? distanceFromOne(source) : source;
-    const storedType = isVector ? ("F32" as const) : type;
-    return { name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) };
+    const storedType = isVector ? ("F32" as const) : plain;
+    return [{ name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) }];
   });
-  return [...single, ...stacked.map((parts) => stackedTensor(source, parts, type))];
+  return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
+}
+
+/** The parts of one matrix, which is read and encoded when its first part is written and forgotten after the last. */
+function layerTensors(
+  layer: string,
+  source: TensorSource,
+  tensor: ModelTensor,
+  layers: LayerStorage,
+): readonly WritableTensor[] {
+  const [rows, cols] = tensor.shape as readonly [number, number];
+  const parts = layers.partsOf(rows, cols);
+  let encoded: readonly Uint8Array[] = [];
+  const bytesAt = function* (index: number): Generator<Uint8Array> {
+    if (index === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
+    yield encoded[index]!;
+    if (index === parts.length - 1) encoded = [];
+  };
+  return parts.map(({ part, type, shape }, index) => ({
+    name: `${layer}.${part}`,
+    type,
+    shape,
+    bytes: () => bytesAt(index),
+  }));
+}
+
+/** @throws model_tensor for a value that is not finite */
+function wholeMatrix(source: TensorSource, tensor: ModelTensor, numValues: number): Float32Array {
+  const values = new Float32Array(numValues);
+  let at = 0;
+  for (const piece of bytesOf(source, tensor, "F32")) {
+    values.set(new Float32Array(piece.buffer, piece.byteOffset, piece.byteLength / 4), at);
+    at += piece.byteLength / 4;
+  }
+  const broken = values.find((value) => !Number.isFinite(value));
+  if (broken === undefined) return values;
+  throw new MillraceError("model_tensor", `expected finite values in ${tensor.name}, got ${broken}`, {
+    hint: "Check the model's files.",
+  });
 }
 
 const distanceFromOne = (source: TensorSource): ValueSource => ({

@@ -5,6 +5,7 @@ import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/deq
 import { encodeValues, PLAIN_TYPES, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { TensorType } from "../../formats/gguf/types.js";
+import type { Dtype } from "../../formats/safetensors/types.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -50,7 +51,7 @@ interface WiderStack {
   readonly offset: number;
 }
 
-/** How a copy stores its matrices. */
+/** How a file stores its matrices. */
 export interface Storage {
   /** @example "Q4_K_M" */
   readonly name: string;
@@ -64,6 +65,36 @@ export interface Storage {
    * @param values f32 [rows, cols], finite
    */
   encode(name: string, type: TensorType, values: Float32Array, cols: number): Uint8Array;
+}
+
+/** How a folder stores the matrices of its layers in parts, as quantised checkpoints have them. */
+export interface LayerStorage {
+  /** Others are stored in the folder's plain type. */
+  takes(tensor: ModelTensor): boolean;
+  /** Tensors in place of a layer's `weight`. */
+  partsOf(rows: number, cols: number): readonly LayerPart[];
+  /**
+   * Bytes of each part.
+   * @param name llama.cpp's, of the expert's stack where it is in one
+   * @param values f32 [rows, cols]
+   */
+  encode(name: string, values: Float32Array, cols: number): readonly Uint8Array[];
+  /** config.json's `quantization_config`. @param ignored names of the linear layers that are stored plain */
+  configOf(ignored: readonly string[]): object;
+}
+
+interface LayerPart {
+  /** @example "weight_scale" */
+  readonly part: string;
+  readonly type: Dtype;
+  readonly shape: readonly number[];
+}
+
+/** How a folder stores its tensors. */
+export interface FolderStorage {
+  readonly name: string;
+  readonly plain: PlainType;
+  readonly layers?: LayerStorage;
 }
 
 /** llama.cpp's `general.file_type`. */

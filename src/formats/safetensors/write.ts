@@ -1,11 +1,11 @@
 /** Writes a safetensors file tensor by tensor, so that a large model never lies in memory. */
 import { closeSync, openSync } from "node:fs";
-import { PLAIN_BYTES, type PlainType } from "../files/plain-values.js";
 import { writeAll } from "../files/write-all.js";
+import { DTYPE_BITS, type Dtype } from "./types.js";
 
-interface WritableTensor {
+export interface WritableTensor {
   readonly name: string;
-  readonly type: PlainType;
+  readonly type: Dtype;
   /** Slowest dimension first. */
   readonly shape: readonly number[];
   /** Little-endian bytes, in pieces. */
@@ -25,7 +25,7 @@ export function* writeSafetensors(
   const table: Record<string, unknown> = { __metadata__: { format: "pt" } };
   for (const { name, type, shape } of tensors) {
     const begin = total;
-    total += shape.reduce((product, size) => product * size, PLAIN_BYTES[type]);
+    total += shape.reduce((product, size) => product * size, DTYPE_BITS[type] / 8);
     table[name] = { dtype: type, shape, data_offsets: [begin, total] };
   }
   const text = JSON.stringify(table);

@@ -55,7 +55,7 @@ export class Journal implements Past {
   /**
    * Without isResumed, an earlier tuning's journal is kept beside the new one.
    *
-   * Throws invalid_option where the journal to resume is of another tuning, or something else.
+   * Throws invalid_option where there is no journal to resume, or one of another tuning, or something else.
    */
   constructor(folder: string, settings: object, isResumed: boolean) {
     mkdirSync(folder, { recursive: true });
@@ -106,7 +106,15 @@ export class Journal implements Past {
   }
 
   #read(): Past {
-    if (!existsSync(this.#path)) return { trials: [] };
+    if (!existsSync(this.#path)) {
+      throw new MillraceError(
+        "invalid_option",
+        `expected the journal of a tuning to resume in ${this.#path}, got none`,
+        {
+          hint: "leave out --resume, or name its folder with --out",
+        },
+      );
+    }
     let value: unknown;
     try {
       value = JSON.parse(readFileSync(this.#path, "utf8"));

@@ -218,5 +218,5 @@ export async function infill(c: AppContext, context: ServeContext): Promise<Resp
   const options = { addSpecial: false, keepSpecial: false, truncate: undefined, param: "input_prefix" };
   // A gap at the very beginning has nothing before it.
   const encoded = text === "" ? [{ ids: new Int32Array(0), text }] : await encodePrompts(context, text, options);
-  return respond(c, context, request, await infillPrompts(context, encoded, after, true));
+  return respond(c, context, request, await infillPrompts(context, encoded, after, true, "input_suffix"));
 }

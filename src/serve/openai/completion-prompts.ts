@@ -150,19 +150,20 @@ export async function infillPrompts(
   prompts: readonly Prompt[],
   suffix: string,
   addSpecial: boolean,
+  param = "suffix",
 ): Promise<Prompt[]> {
   const { tokenizer } = context;
   const { infill, bosId } = tokenizer;
   if (infill === undefined) {
-    const message = `suffix: expected a model with tokens for filling in, got a suffix and a model without`;
-    throw new MillraceError("unsupported_field", message, { param: "suffix", hint: "use a model made for code" });
+    const message = `${param}: expected a model with tokens for filling in, got a model without`;
+    throw new MillraceError("unsupported_field", message, { param, hint: "use a model made for code" });
   }
-  assertTextMayFit(context, suffix, "suffix");
+  assertTextMayFit(context, suffix, param);
   const first = addSpecial && tokenizer.addsBos && bosId !== undefined ? [bosId] : [];
   const { maxModelLen } = context.engine.info;
   const encode = { addSpecial: false, parseSpecial: false };
   const [encoded] = await context.asyncTokenizer.encode([suffix], encode, maxModelLen);
-  const after = wholeIds(encoded!, context, "suffix");
+  const after = wholeIds(encoded!, context, param);
   return prompts.map(({ ids, text }) => {
     const whole = [...first, infill.prefix, ...ids, infill.suffix, ...after, infill.middle];
     return { ids: Int32Array.from(whole), text };

@@ -79,11 +79,17 @@ function expectedOf(issue: z.core.$ZodIssue): string {
     case "invalid_union":
       if ("options" in issue) return `one of ${issue.options.map((option) => JSON.stringify(option)).join(", ")}`;
       return issue.errors
-        .map((alternative) => (alternative[0] ? expectedOf(alternative[0]) : "another value"))
+        .map(([first]) => (first === undefined ? "another value" : expectedWithin(first)))
         .join(" or ");
     default:
       return "another value";
   }
+}
+
+/** Of an alternative, whose error may be that of a list's element. */
+function expectedWithin(issue: z.core.$ZodIssue): string {
+  const expected = expectedOf(issue);
+  return issue.path.length === 0 ? expected : `an array of ${expected.replace(/^an? /, "")}s`;
 }
 
 function toFieldError(issue: z.core.$ZodIssue, root: unknown, rootPath: readonly PropertyKey[]): MillraceError {

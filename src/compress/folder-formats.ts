@@ -1,0 +1,217 @@
+/**
+ * Methods of quantising into a Hugging Face folder, for vLLM, SGLang and TensorRT-LLM: how each stores a layer, and what config.json says of it.
+ * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks. `src/model/hf/quantized` reads them.
+ */
+import type { LayerStorage } from "../convert/weights/tensors.js";
+import type { PlainType } from "../formats/files/plain-values.js";
+import type { Importance } from "./importance.js";
+import { scaledGroups, scaledRows, scaledSquares } from "./scaled-codes.js";
+
+export const LAYOUTS = ["compressed-tensors", "awq", "gptq"] as const;
+export type Layout = (typeof LAYOUTS)[number];
+
+interface FolderRecipe {
+  readonly kind: "fp8" | "fp8 blocks" | "int8" | "int4";
+  /** Columns of a row that share a scale; absent: all. */
+  readonly group?: number;
+}
+
+/** By size, the largest first. */
+const RECIPES = {
+  INT8: { kind: "int8" },
+  FP8: { kind: "fp8" },
+  FP8_BLOCK: { kind: "fp8 blocks" },
+  INT4_32: { kind: "int4", group: 32 },
+  INT4_64: { kind: "int4", group: 64 },
+  INT4_128: { kind: "int4", group: 128 },
+} as const satisfies Readonly<Record<string, FolderRecipe>>;
+
+export type FolderMethod = keyof typeof RECIPES;
+export const FOLDER_METHODS = Object.keys(RECIPES) as readonly FolderMethod[];
+
+export const isFolderMethod = (method: string): method is FolderMethod => method in RECIPES;
+
+/** Rows and columns that share a scale in DeepSeek's layout. */
+const SQUARE = 128;
+
+/** Linear layers within the blocks of a model; embeddings, the output matrix and routers stay as they are. */
+const LINEAR = /^blk\.\d+\.(attn_(q|k|v|qkv|output)|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
+
+/** @param plain of the matrices that are not quantised, and of four-bit scales */
+export function layerStorage(
+  method: FolderMethod,
+  layout: Layout,
+  plain: PlainType,
+  importance: Importance | undefined,
+): LayerStorage {
+  const { kind, group }: FolderRecipe = RECIPES[method];
+  return {
+    takes: ({ name, shape: [rows, cols] }) =>
+      LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0)),
+    partsOf: (rows, cols) => PARTS[kind](rows, cols, group ?? cols, layout, plain),
+    encode: (name, values, cols) => {
+      const weights = importance?.of(name, cols);
+      switch (kind) {
+        case "int8":
+          return bytesOfParts(scaledRows(values, cols, "int8"));
+        case "fp8":
+          return bytesOfParts(scaledRows(values, cols, "fp8"));
+        case "fp8 blocks":
+          return bytesOfParts(scaledSquares(values, cols, SQUARE));
+        case "int4":
+          return packed(layout, values.length / cols, cols, group!, scaledGroups(values, cols, group!, plain, weights));
+      }
+    },
+    configOf: (ignored) => configOf(kind, layout, group, ignored),
+  };
+}
+
+type Parts = ReturnType<LayerStorage["partsOf"]>;
+type PartsOf = (rows: number, cols: number, group: number, layout: Layout, plain: PlainType) => Parts;
+
+const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
+  int8: (rows, cols) => [
+    { part: "weight", type: "I8", shape: [rows, cols] },
+    { part: "weight_scale", type: "F32", shape: [rows, 1] },
+  ],
+  fp8: (rows, cols) => [
+    { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
+    { part: "weight_scale", type: "F32", shape: [rows, 1] },
+  ],
+  "fp8 blocks": (rows, cols) => [
+    { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
+    { part: "weight_scale_inv", type: "F32", shape: [Math.ceil(rows / SQUARE), Math.ceil(cols / SQUARE)] },
+  ],
+  int4: (rows, cols, group, layout, plain) => {
+    const numGroups = cols / group;
+    switch (layout) {
+      case "compressed-tensors":
+        return [
+          { part: "weight_packed", type: "I32", shape: [rows, cols / 8] },
+          { part: "weight_scale", type: plain, shape: [rows, numGroups] },
+          { part: "weight_shape", type: "I64", shape: [2] },
+        ];
+      case "awq":
+        return [
+          { part: "qweight", type: "I32", shape: [cols, rows / 8] },
+          { part: "scales", type: plain, shape: [numGroups, rows] },
+          { part: "qzeros", type: "I32", shape: [numGroups, rows / 8] },
+        ];
+      case "gptq":
+        return [
+          { part: "qweight", type: "I32", shape: [cols / 8, rows] },
+          { part: "scales", type: plain, shape: [numGroups, rows] },
+          { part: "qzeros", type: "I32", shape: [numGroups, rows / 8] },
+          { part: "g_idx", type: "I32", shape: [cols] },
+        ];
+    }
+  },
+};
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
+  new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
+
+const bytesOfParts = ({ codes, scales }: { readonly codes: Uint8Array; readonly scales: Float32Array }) => [
+  codes,
+  bytesOf(scales),
+];
+
+/** Where AWQ has row i of eight in a word, by four bits. */
+const AWQ_PLACES = [0, 4, 1, 5, 2, 6, 3, 7] as const;
+/** The zero point is 8; the first version of GPTQ's layout stores one less. */
+const EIGHTS = 0x8888_8888 | 0;
+const SEVENS = 0x7777_7777;
+
+/** @param codes 0 to 15 [rows, cols]; scales: bits of the plain type [rows, groups] */
+function packed(
+  layout: Layout,
+  rows: number,
+  cols: number,
+  group: number,
+  { codes, scales }: { readonly codes: Uint8Array; readonly scales: Uint16Array | Float32Array },
+): readonly Uint8Array[] {
+  const numGroups = cols / group;
+  const words = new Int32Array((rows * cols) / 8);
+  if (layout === "compressed-tensors") {
+    for (let at = 0; at < codes.length; at++) words[at >> 3]! |= codes[at]! << (4 * (at & 7));
+    return [bytesOf(words), bytesOf(scales), bytesOf(BigInt64Array.of(BigInt(rows), BigInt(cols)))];
+  }
+  const transposed = scales.slice();
+  for (let row = 0; row < rows; row++) {
+    for (let g = 0; g < numGroups; g++) transposed[g * rows + row] = scales[row * numGroups + g]!;
+  }
+  const isAwq = layout === "awq";
+  for (let row = 0, at = 0; row < rows; row++) {
+    for (let col = 0; col < cols; col++, at++) {
+      if (isAwq) words[col * (rows / 8) + (row >> 3)]! |= codes[at]! << (4 * AWQ_PLACES[row & 7]!);
+      else words[(col >> 3) * rows + row]! |= codes[at]! << (4 * (col & 7));
+    }
+  }
+  const zeros = new Int32Array((numGroups * rows) / 8).fill(isAwq ? EIGHTS : SEVENS);
+  const parts = [bytesOf(words), bytesOf(transposed), bytesOf(zeros)];
+  if (isAwq) return parts;
+  return [...parts, bytesOf(Int32Array.from({ length: cols }, (_, col) => Math.floor(col / group)))];
+}
+
+function configOf(
+  kind: FolderRecipe["kind"],
+  layout: Layout,
+  group: number | undefined,
+  ignored: readonly string[],
+): object {
+  if (kind === "fp8 blocks") {
+    return {
+      quant_method: "fp8",
+      fmt: "e4m3",
+      activation_scheme: "dynamic",
+      weight_block_size: [SQUARE, SQUARE],
+      modules_to_not_convert: ignored,
+    };
+  }
+  if (kind === "int4" && layout === "awq") {
+    return {
+      quant_method: "awq",
+      bits: 4,
+      group_size: group,
+      version: "gemm",
+      zero_point: true,
+      modules_to_not_convert: ignored,
+    };
+  }
+  if (kind === "int4" && layout === "gptq") {
+    return {
+      quant_method: "gptq",
+      bits: 4,
+      group_size: group,
+      desc_act: false,
+      sym: true,
+      lm_head: false,
+      checkpoint_format: "gptq",
+    };
+  }
+  const type = kind === "fp8" ? "float" : "int";
+  const weights = {
+    num_bits: kind === "int4" ? 4 : 8,
+    type,
+    symmetric: true,
+    strategy: kind === "int4" ? "group" : "channel",
+    group_size: group ?? null,
+    dynamic: false,
+  };
+  const activations = { num_bits: 8, type, symmetric: true, strategy: "token", dynamic: true };
+  return {
+    quant_method: "compressed-tensors",
+    format: kind === "int4" ? "pack-quantized" : kind === "fp8" ? "float-quantized" : "int-quantized",
+    quantization_status: "compressed",
+    ignore: ignored,
+    config_groups: {
+      group_0: {
+        targets: ["Linear"],
+        weights,
+        input_activations: kind === "int4" ? null : activations,
+        output_activations: null,
+      },
+    },
+    kv_cache_scheme: null,
+  };
+}

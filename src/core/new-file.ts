@@ -1,0 +1,18 @@
+/** Files that a command will write at its end: told before the work if they cannot be. */
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { MillraceError } from "./errors.js";
+
+/** Throws invalid_option where something stands at `path`, or where its folder is missing. */
+export function assertNewFile(path: string): void {
+  const folder = dirname(resolve(path));
+  if (!existsSync(folder)) {
+    throw new MillraceError("invalid_option", `expected a folder for ${path}, got nothing at ${folder}`, {
+      hint: "make the folder, or give another place",
+    });
+  }
+  if (!existsSync(path)) return;
+  throw new MillraceError("invalid_option", `expected nothing at ${path} yet, got a file or folder`, {
+    hint: "remove it, or give another name",
+  });
+}

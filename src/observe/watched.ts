@@ -1,0 +1,36 @@
+/** What is watched: one server, or the gateway of a fleet, which shows the figures of its instances under the same names. */
+import { MillraceError } from "../core/errors.js";
+
+export const KINDS = ["server", "fleet"] as const;
+
+/** Upper ends of the buckets of times to the first token and byte, in seconds (src/serve/generation/metrics.ts, src/fleet/observe/metrics.ts). */
+export const LATENCY_BUCKETS_S = [
+  0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
+];
+
+export interface Watched {
+  readonly kind: (typeof KINDS)[number];
+  /** Prometheus' `job` label. */
+  readonly job: string;
+  /** host:port of each server or gateway. */
+  readonly targets: readonly string[];
+  /** 95 of 100 requests are to have their first token within this time: one of LATENCY_BUCKETS_S. */
+  readonly ttftSeconds: number;
+}
+
+/** Histograms count at the ends of buckets only. @throws invalid_option for a time between them */
+export function bucketOf(seconds: number): number {
+  const found = LATENCY_BUCKETS_S.find((bucket) => Math.abs(bucket - seconds) < 1e-9);
+  if (found !== undefined) return found;
+  const known = LATENCY_BUCKETS_S.map((bucket) => 1000 * bucket).join(", ");
+  throw new MillraceError("invalid_option", `expected --ttft-ms to be one of ${known}, got ${1000 * seconds}`, {
+    hint: "the histogram counts requests up to these times",
+  });
+}
+
+/** Label that tells models apart, in which a server and a fleet differ. */
+export const modelLabel = ({ kind }: Pick<Watched, "kind">): string => (kind === "server" ? "model_name" : "model");
+
+/** Histogram of the time until an answer begins, as its own clients see it. */
+export const firstTokenMetric = ({ kind }: Pick<Watched, "kind">): string =>
+  kind === "server" ? "millrace:time_to_first_token_seconds" : "millrace_fleet:time_to_first_byte_seconds";
