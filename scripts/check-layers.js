@@ -31,7 +31,8 @@ const ALLOWED = {
   gateway: ["core", "text"],
   fleet: ["core", "text", "gateway"],
   routers: ["core", "gateway", "quality", "distill"],
-  image: ["core", "fleet"],
+  observe: ["core"],
+  image: ["core", "fleet", "observe"],
   boot: ["core", "formats", "gateway", "fleet", "image"],
   web: [],
   cli: [
@@ -54,6 +55,7 @@ const ALLOWED = {
     "serve",
     "gateway",
     "fleet",
+    "observe",
     "image",
     "boot",
     "models",

@@ -18,6 +18,7 @@ import { healthCommand } from "./commands/health.js";
 import { imageCommand } from "./commands/image.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
+import { observeCommand } from "./commands/observe.js";
 import { planCommand } from "./commands/plan.js";
 import { promptsCommand } from "./commands/prompts.js";
 import { psCommand } from "./commands/ps.js";
@@ -57,6 +58,7 @@ export function createProgram(words: readonly string[]): Command {
     benchCommand(),
     planCommand(),
     imageCommand(),
+    observeCommand(),
     bootCommand(),
     healthCommand(),
     evalCommand(),

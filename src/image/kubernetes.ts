@@ -17,7 +17,7 @@ import {
 } from "./kubernetes-objects.js";
 import { START_MINUTES, STATE, STOP_SECONDS } from "./machine.js";
 import { multiNodeObjects } from "./multi-node.js";
-import { alertRules } from "./prometheus-rules.js";
+import { clusterRules } from "./prometheus-rules.js";
 
 /** One pod more than the load needs, since starting one takes minutes. */
 const NUM_SPARE = 1;
@@ -198,7 +198,7 @@ export function kubernetesFiles(fleet: ImageFleet, request: ImageRequest): Image
   const target = isMultiNode
     ? { apiVersion: "leaderworkerset.x-k8s.io/v1", kind: "LeaderWorkerSet", name: `${named.name}-engine` }
     : { name: named.name };
-  const rules = { groups: alertRules(job, seats, isMultiNode) };
+  const rules = { groups: clusterRules(job, seats, isMultiNode) };
   const objects: Readonly<Record<string, KubernetesObject>> = {
     "namespace.yaml": {
       apiVersion: "v1",
@@ -244,7 +244,8 @@ export function kubernetesFiles(fleet: ImageFleet, request: ImageRequest): Image
       metadata: meta(named),
       spec: {
         selector: { matchLabels: labels },
-        podMetricsEndpoints: [{ port: "http", path: "/metrics", interval: "10s" }],
+        // Keeps the instances that the gateway names apart.
+        podMetricsEndpoints: [{ port: "http", path: "/metrics", interval: "10s", honorLabels: true }],
       },
     },
     "prometheus-rule.yaml": {

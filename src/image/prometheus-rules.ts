@@ -1,53 +1,25 @@
-/** Alerts on problems that users notice, from the fleet's own metrics. The same rules serve a plain Prometheus and the operator's object. */
+/** Alerts of a cluster: those of any fleet, and one on the autoscaler. The same rules serve a plain Prometheus and the operator's object. */
+import { type RuleGroup, rule, ruleGroups } from "../observe/rules.js";
 
-const SUMMARIES = {
-  MillraceDown: "No millrace pod answers Prometheus.",
-  MillraceFull:
-    "More than 80 % of all seats have been taken for ten minutes: the autoscaler is at its limit, or pods do not start.",
-  MillraceErrors: "More than 5 % of requests fail.",
-  MillraceSlowFirstToken: "One request in twenty waits more than ten seconds for its first byte.",
-  MillraceEngineRestarts: "An engine was restarted three times within a quarter of an hour.",
-} as const;
-
-type Alert = keyof typeof SUMMARIES;
-
-const rule = (alert: Alert, severity: "critical" | "warning", duration: string, expr: string) => ({
-  alert,
-  expr,
-  for: duration,
-  labels: { severity },
-  annotations: { summary: SUMMARIES[alert] },
-});
+/** Cold starts and long prompts belong to a cluster's life: users notice ten seconds. */
+const TTFT_SECONDS = 10;
 
 /** @param seats number of seats per instance */
-export function alertRules(job: string, seats: number, hasSharedEngines: boolean): object[] {
+export function clusterRules(job: string, seats: number, hasSharedEngines: boolean): RuleGroup[] {
   const of = `{job="${job}"}`;
-  const failed = `{job="${job}",outcome=~"failed|broken"}`;
   const taken = `sum(millrace_fleet:queue_depth${of}) + sum(millrace_fleet:in_flight${of})`;
   const ready = `sum(millrace_fleet:instance_state{job="${job}",state="ready"})`;
   // Gateways that share engines all count the same ones.
   const numInstances = hasSharedEngines ? `(${ready} / count(up${of} == 1))` : ready;
-  const requests = "millrace_fleet:requests_total";
+  const full = rule(
+    "MillraceFull",
+    "warning",
+    "10m",
+    `${taken} > 0.8 * ${seats} * ${numInstances}`,
+    "More than 80 % of all seats have been taken for ten minutes: the autoscaler is at its limit, or pods do not start.",
+  );
   return [
-    {
-      name: "millrace",
-      rules: [
-        rule("MillraceDown", "critical", "2m", `absent(up${of} == 1)`),
-        rule("MillraceFull", "warning", "10m", `${taken} > 0.8 * ${seats} * ${numInstances}`),
-        rule(
-          "MillraceErrors",
-          "critical",
-          "5m",
-          `sum(rate(${requests}${failed}[5m])) / sum(rate(${requests}${of}[5m])) > 0.05`,
-        ),
-        rule(
-          "MillraceSlowFirstToken",
-          "warning",
-          "10m",
-          `histogram_quantile(0.95, sum by (le) (rate(millrace_fleet:time_to_first_byte_seconds_bucket${of}[5m]))) > 10`,
-        ),
-        rule("MillraceEngineRestarts", "warning", "0m", `max(delta(millrace_fleet:instance_starts${of}[15m])) >= 3`),
-      ],
-    },
+    ...ruleGroups({ kind: "fleet", job, targets: [], ttftSeconds: TTFT_SECONDS }),
+    { name: "millrace-cluster", rules: [full] },
   ];
 }

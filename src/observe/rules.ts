@@ -1,7 +1,7 @@
 /** Prometheus' alerts for a server or a fleet: what users notice, and what comes before it. */
 import { firstTokenMetric, modelLabel, type Watched } from "./watched.js";
 
-export interface AlertRule {
+interface AlertRule {
   readonly alert: string;
   readonly expr: string;
   readonly for: string;
@@ -87,7 +87,8 @@ export function ruleGroups(watched: Watched): RuleGroup[] {
       "MillraceTokenSurge",
       "warning",
       "15m",
-      `${tokenRate(of, model, "1h")} > 3 * ${tokenRate(of, model, "7d")} and ${tokenRate(of, model, "7d")} > 0`,
+      // The mean of a week that is not over would be too small.
+      `${tokenRate(of, model, "1h")} > 3 * ${tokenRate(of, model, "7d")} and sum by (${model}) (millrace:prompt_tokens_total${of} offset 6d) > 0`,
       "Three times as many tokens in an hour as in the week's average hour: what costs per token costs three times as much.",
     ),
     ...burns(

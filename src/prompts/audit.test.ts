@@ -186,11 +186,11 @@ function mendedOf(...bodies: readonly object[]): Record<string, unknown> {
 test("parts other than one text, long integers, repeated keys and columns come through", () => {
   const image = { type: "image_url", image_url: { url: "data:," } };
   const kept = { role: "user", content: [{ type: "text", text: "What is   \n\n\n\nthis?" }, image] };
-  expect(mendedOf({ messages: [kept] })["messages"]).toEqual([kept]);
+  expect(mendedOf({ messages: [kept] }).messages).toEqual([kept]);
   const cached = { type: "text", text: "a   \n\n\n\nb", cache_control: { type: "ephemeral" } };
-  expect(mendedOf({ system: [cached], messages: [kept] })["system"]).toEqual([{ ...cached, text: "a\n\nb" }]);
+  expect(mendedOf({ system: [cached], messages: [kept] }).system).toEqual([{ ...cached, text: "a\n\nb" }]);
   const json = '{\n"id": 9007199254740993,\n"price": 1.0, "a":1,"a":"x  \\" y"\n}\nA\t\t\tB';
-  expect(mendedOf({ messages: [{ role: "user", content: json }] })["messages"]).toEqual([
+  expect(mendedOf({ messages: [{ role: "user", content: json }] }).messages).toEqual([
     { role: "user", content: '{"id":9007199254740993,"price":1.0,"a":1,"a":"x  \\" y"}\nA\t\t\tB' },
   ]);
 });
@@ -205,11 +205,11 @@ test("limits never cut a recorded answer, and know nothing of calls without usag
     response: { choices: [{ message }], ...(tokens === undefined ? {} : { usage: { completion_tokens: tokens } }) },
   });
   const short = Array.from({ length: 300 }, () => ask("classify", { content: "yes" }, 1));
-  expect(mendedOf(...short)["max_tokens"]).toBe(16);
-  expect(mendedOf(...short, ask("write", { content: "" }, 1250))["max_tokens"]).toBe(2000);
-  expect(mendedOf(...short, ask("classify", { content: "" }, 1250))["max_tokens"]).toBe(2000);
+  expect(mendedOf(...short).max_tokens).toBe(16);
+  expect(mendedOf(...short, ask("write", { content: "" }, 1250)).max_tokens).toBe(2000);
+  expect(mendedOf(...short, ask("classify", { content: "" }, 1250)).max_tokens).toBe(2000);
   const call = { content: null, tool_calls: [{ function: { name: "f", arguments: "x".repeat(400) } }] };
-  expect(mendedOf(...Array.from({ length: 25 }, () => ask("call", call)))["max_tokens"]).toBe(2000);
+  expect(mendedOf(...Array.from({ length: 25 }, () => ask("call", call))).max_tokens).toBe(2000);
 });
 
 test("JSON is asked for where an object is within the words", () => {
@@ -219,8 +219,8 @@ test("JSON is asked for where an object is within the words", () => {
     ...more,
   });
   const text = { response_format: { type: "text" } };
-  expect(mendedOf(ask('Sure: {"a": 1}', text))["response_format"]).toEqual({ type: "json_object" });
-  expect(mendedOf(ask("Sure: [2, 3, 5, 7, 11]", text))["response_format"]).toEqual({ type: "text" });
+  expect(mendedOf(ask('Sure: {"a": 1}', text)).response_format).toEqual({ type: "json_object" });
+  expect(mendedOf(ask("Sure: [2, 3, 5, 7, 11]", text)).response_format).toEqual({ type: "text" });
 });
 
 test("fenced code keeps its form, but for JSON", () => {

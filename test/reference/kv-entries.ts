@@ -13,7 +13,7 @@ export interface KvCacheView {
   readonly numBlocks: number;
 }
 
-export type Side = "key" | "value";
+type Side = "key" | "value";
 
 /** Magnitudes of E4M3, whose last code is NaN, of E5M2's finite codes, and of E2M1. */
 const E4M3 = Array.from({ length: 127 }, (_, code) => minifloat(code, 3, 7));

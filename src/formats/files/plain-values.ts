@@ -3,8 +3,6 @@
 export const PLAIN_TYPES = ["F32", "F16", "BF16"] as const;
 export type PlainType = (typeof PLAIN_TYPES)[number];
 
-export const PLAIN_BYTES: Readonly<Record<PlainType, number>> = { F32: 4, F16: 2, BF16: 2 };
-
 /** @returns little-endian bytes */
 export function encodeValues(type: PlainType, values: Float32Array): Uint8Array {
   if (type === "F32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);

@@ -1,0 +1,57 @@
+/** `millrace observe render`: the files for those who watch with Prometheus, Grafana and OpenTelemetry. */
+import { Command } from "commander";
+import { KINDS } from "../../observe/watched.js";
+import { listOf, numberIn, oneOf } from "../flags/option-values.js";
+
+interface RenderFlags {
+  readonly kind: (typeof KINDS)[number];
+  readonly targets: readonly string[];
+  readonly job: string;
+  readonly ttftMs: number;
+  readonly otlpEndpoint: string;
+  readonly out: string;
+  readonly force?: boolean;
+  readonly json?: boolean;
+}
+
+export function observeCommand(): Command {
+  const render = new Command("render")
+    .description(
+      "Write a Grafana dashboard, Prometheus' configuration and alerts, and an OpenTelemetry collector's configuration.",
+    )
+    .option("--kind <name>", `${KINDS.join(" or ")}: of what is watched`, oneOf("--kind", KINDS), "server")
+    .option("--targets <list>", "host:port of each, separated by commas", listOf("--targets"), ["127.0.0.1:8000"])
+    .option("--job <name>", "Prometheus' job label", "millrace")
+    .option(
+      "--ttft-ms <n>",
+      "95 of 100 requests are to have their first token within it: an end of the histogram's buckets",
+      numberIn("--ttft-ms", 1, 600_000),
+      500,
+    )
+    .option("--otlp-endpoint <url>", "where the collector sends traces and metrics", "http://127.0.0.1:4318")
+    .requiredOption("--out <folder>", "folder to write to")
+    .option("--force", "write into a folder that is not empty")
+    .option("--json", "print one JSON object")
+    .action(runRender);
+  return new Command("observe").description("Watch servers and fleets with your own tools.").addCommand(render);
+}
+
+async function runRender({ ttftMs, otlpEndpoint, out, force, json, ...watched }: RenderFlags): Promise<void> {
+  const [{ renderObserve }, { bucketOf }, { writeFiles }, { formatTable }] = await Promise.all([
+    import("../../observe/render.js"),
+    import("../../observe/watched.js"),
+    import("../../image/write-files.js"),
+    import("../output/format.js"),
+  ]);
+  const files = renderObserve({ ...watched, ttftSeconds: bucketOf(ttftMs / 1000) }, otlpEndpoint);
+  const written = writeFiles(
+    out,
+    files.map(({ path, text }) => ({ path, content: { text } })),
+    force === true,
+  );
+  if (json === true) {
+    process.stdout.write(`${JSON.stringify({ out, files: written })}\n`);
+    return;
+  }
+  process.stdout.write(`${formatTable([["file", "use"], ...files.map(({ path, use }) => [path, use])])}\n`);
+}

@@ -1,0 +1,310 @@
+/** `millrace observe render`: promtool fires and silences each alert, and a real Prometheus answers every panel after a load. */
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { rowsOf } from "../../src/observe/dashboard.js";
+import { ruleGroups } from "../../src/observe/rules.js";
+import type { Watched } from "../../src/observe/watched.js";
+import { repositoryRoot } from "../helpers/fixtures.js";
+import { FleetProcess } from "../helpers/fleet-process.js";
+import { freePort } from "../helpers/free-port.js";
+import { runCli } from "../helpers/run-cli.js";
+import { post, startTestServer } from "../helpers/server.js";
+import { tempTree } from "../scripts/temp-tree.js";
+
+const find = (program: string): string | undefined =>
+  (process.env.PATH ?? "")
+    .split(":")
+    .map((folder) => join(folder, program))
+    .find(existsSync);
+const PROMTOOL = find("promtool");
+const PROMETHEUS = find("prometheus");
+const ENDED: (() => void)[] = [];
+afterAll(() => {
+  for (const end of ENDED) end();
+});
+
+interface Firing {
+  readonly series: readonly (readonly [metric: string, values: string, labels?: string])[];
+  readonly at: string;
+  /** Between two values; a minute where it is absent. */
+  readonly interval?: string;
+  /** Labels of the alert beside its severity. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+const ONE = { instance: "i", model_name: "m" };
+const first = "millrace:time_to_first_token_seconds";
+
+/** For each alert, series that fire it. */
+const FIRING: Readonly<Record<Watched["kind"], Readonly<Record<string, Firing>>>> = {
+  server: {
+    MillraceDown: { series: [], at: "5m" },
+    MillraceKvPressure: {
+      series: [
+        ["millrace:kv_cache_usage_perc", "0.95x20"],
+        ["millrace:num_requests_waiting", "3x20"],
+      ],
+      at: "10m",
+      labels: ONE,
+    },
+    MillracePreemptions: {
+      series: [["millrace:num_preemptions_total", "0+60x60"]],
+      at: "30m",
+      labels: { model_name: "m" },
+    },
+    MillraceAcceptanceDrop: {
+      series: [
+        ["millrace:spec_decode_num_draft_tokens_total", "0+100x1600"],
+        ["millrace:spec_decode_num_accepted_tokens_total", "0+80x1440 115220+20x160"],
+      ],
+      at: "26h",
+      labels: { model_name: "m" },
+    },
+    MillraceTokenSurge: {
+      series: [
+        ["millrace:prompt_tokens_total", "0+300x2016 607800+3000x24"],
+        ["millrace:generation_tokens_total", "0+0x2042"],
+      ],
+      interval: "5m",
+      at: "169h50m",
+      labels: { model_name: "m" },
+    },
+    MillraceFirstTokenFast: {
+      series: [
+        [`${first}_count`, "0+100x120"],
+        [`${first}_bucket`, "0+10x120", ',le="0.5"'],
+      ],
+      at: "70m",
+    },
+    MillraceFirstTokenSlow: {
+      series: [
+        [`${first}_count`, "0+100x120"],
+        [`${first}_bucket`, "0+50x120", ',le="0.5"'],
+      ],
+      at: "70m",
+    },
+    MillraceStalled: {
+      series: [
+        ["millrace:num_requests_running", "1x20"],
+        ["millrace:engine_steps_total", "100x20"],
+      ],
+      at: "10m",
+      labels: ONE,
+    },
+    MillraceQueue: {
+      series: [
+        ["millrace:request_queue_time_seconds_bucket", "0+90x60", ',le="5"'],
+        ["millrace:request_queue_time_seconds_bucket", "0+100x60", ',le="10"'],
+        ["millrace:request_queue_time_seconds_bucket", "0+100x60", ',le="+Inf"'],
+      ],
+      at: "40m",
+      labels: { model_name: "m" },
+    },
+  },
+  fleet: {
+    MillraceErrorsFast: {
+      series: [
+        ["millrace_fleet:requests_total", "0+20x120", ',outcome="failed"'],
+        ["millrace_fleet:requests_total", "0+80x120", ',outcome="answered"'],
+      ],
+      at: "70m",
+    },
+    MillraceErrorsSlow: {
+      series: [
+        ["millrace_fleet:requests_total", "0+10x120", ',outcome="broken"'],
+        ["millrace_fleet:requests_total", "0+90x120", ',outcome="answered"'],
+      ],
+      at: "70m",
+    },
+    MillraceBreakerOpen: {
+      series: [["millrace_fleet:instance_breaker", "1x20", ',model="m",state="open"']],
+      at: "10m",
+      labels: { model: "m", instance: "i" },
+    },
+    MillraceEngineRestarts: {
+      series: [["millrace_fleet:instance_starts", "1x10 2 3 4 5 5 5", ',model="m"']],
+      at: "15m",
+      labels: { model: "m", instance: "i" },
+    },
+    MillraceCascadeClosed: {
+      series: [["millrace_fleet:cascade_open", "0x5", ',cascade="c"']],
+      at: "5m",
+      labels: { cascade: "c" },
+    },
+    MillraceSemanticCacheDisabled: {
+      series: [["millrace_fleet:semantic_cache_disabled", "1x5", ',model="m"']],
+      at: "5m",
+      labels: { model: "m" },
+    },
+  },
+};
+
+/** A healthy day, in which nothing fires. */
+const HEALTHY: Firing["series"] = [
+  ["up", "1x1600"],
+  ["millrace:kv_cache_usage_perc", "0.95x1600"],
+  ["millrace:num_requests_waiting", "0x1600"],
+  ["millrace:num_requests_running", "4x1600"],
+  ["millrace:engine_steps_total", "0+600x1600"],
+  ["millrace:num_preemptions_total", "0+1x1600"],
+  ["millrace:spec_decode_num_draft_tokens_total", "0+100x1600"],
+  ["millrace:spec_decode_num_accepted_tokens_total", "0+80x1600"],
+  ["millrace:prompt_tokens_total", "0+600x1600"],
+  ["millrace:generation_tokens_total", "0+60x1600"],
+  ["millrace:request_queue_time_seconds_bucket", "0+100x1600", ',le="0.1"'],
+  ["millrace:request_queue_time_seconds_bucket", "0+100x1600", ',le="+Inf"'],
+  [`${first}_count`, "0+100x1600"],
+  [`${first}_bucket`, "0+97x1600", ',le="0.5"'],
+  ["millrace_fleet:time_to_first_byte_seconds_count", "0+100x1600"],
+  ["millrace_fleet:time_to_first_byte_seconds_bucket", "0+97x1600", ',le="0.5"'],
+  ["millrace_fleet:requests_total", "0+999x1600", ',outcome="answered"'],
+  ["millrace_fleet:requests_total", "0+1x1600", ',outcome="failed"'],
+  ["millrace_fleet:instance_breaker", "0x1600", ',state="open"'],
+  ["millrace_fleet:instance_starts", "1x1600"],
+  ["millrace_fleet:cascade_open", "1x1600", ',cascade="c"'],
+  ["millrace_fleet:semantic_cache_disabled", "0x1600"],
+];
+
+async function rendered(kind: Watched["kind"], ...args: readonly string[]): Promise<string> {
+  const folder = join(tempTree({}), "watch");
+  const ended = await runCli("observe", "render", "--kind", kind, "--out", folder, ...args);
+  expect(ended).toMatchObject({ exitCode: 0, stderr: "" });
+  return folder;
+}
+
+test.skipIf(PROMTOOL === undefined).each(["server", "fleet"] as const)(
+  "each alert of a %s fires on its cause and rests otherwise",
+  async (kind) => {
+    const folder = await rendered(kind);
+    const { groups } = parse(readFileSync(join(folder, "rules.yml"), "utf8")) as {
+      groups: { rules: { alert: string; labels: { severity: string }; annotations?: object }[] }[];
+    };
+    const rules = groups.flatMap((group) => group.rules);
+    // Annotations are sentences: only that they are there is of interest.
+    for (const rule of rules) {
+      expect(rule.annotations).toMatchObject({ summary: expect.stringMatching(/^[A-Z].*\.$/) });
+      delete rule.annotations;
+    }
+    writeFileSync(join(folder, "alone.yml"), stringify({ groups }, { lineWidth: 0 }));
+    const inputOf = (series: Firing["series"]) =>
+      series.map(([metric, values, labels = ""]) => ({
+        series: `${metric}{job="millrace",instance="i"${metric.startsWith("millrace:") ? ',model_name="m"' : ""}${labels}}`,
+        values,
+      }));
+    const firing = FIRING[kind];
+    const named = rules.filter(({ alert }) => alert in firing);
+    expect(named.map(({ alert }) => alert).sort()).toEqual(Object.keys(firing).sort());
+    const tests = [
+      {
+        interval: "1m",
+        input_series: inputOf(HEALTHY),
+        alert_rule_test: rules.map(({ alert }) => ({ eval_time: "26h", alertname: alert, exp_alerts: [] })),
+      },
+      ...named.map(({ alert, labels: { severity } }) => ({
+        interval: firing[alert]!.interval ?? "1m",
+        input_series: inputOf(firing[alert]!.series),
+        alert_rule_test: [
+          {
+            eval_time: firing[alert]!.at,
+            alertname: alert,
+            exp_alerts: [{ exp_labels: { severity, ...firing[alert]!.labels } }],
+          },
+        ],
+      })),
+    ];
+    const file = join(folder, "tests.yml");
+    writeFileSync(file, stringify({ rule_files: ["alone.yml"], evaluation_interval: "5m", tests }, { lineWidth: 0 }));
+    expect(execFileSync(PROMTOOL!, ["test", "rules", file], { encoding: "utf8" })).toMatch(/SUCCESS/);
+    expect(execFileSync(PROMTOOL!, ["check", "config", join(folder, "prometheus.yml")], { encoding: "utf8" })).toMatch(
+      /SUCCESS/,
+    );
+  },
+);
+
+/** Waits until tokens have been counted. */
+async function scraped(url: string): Promise<void> {
+  const query = new URLSearchParams({ query: "sum(millrace:generation_tokens_total) > 0" });
+  const numFound = async () =>
+    ((await (await fetch(`${url}/api/v1/query?${query}`)).json()) as Answer).data.result.length;
+  await expect.poll(numFound, { timeout: 20_000 }).toBe(1);
+}
+
+/** Starts a Prometheus on the rendered files, which looks every half second. */
+async function startPrometheus(folder: string): Promise<string> {
+  const path = join(folder, "prometheus.yml");
+  writeFileSync(path, readFileSync(path, "utf8").replaceAll(/: (15|30)s/g, ": 500ms"));
+  const port = await freePort();
+  mkdirSync(join(folder, "data"));
+  const args = [`--config.file=${path}`, `--storage.tsdb.path=${join(folder, "data")}`];
+  const child = spawn(PROMETHEUS!, [...args, `--web.listen-address=127.0.0.1:${port}`], { stdio: "ignore" });
+  ENDED.push(() => child.kill("SIGKILL"));
+  const url = `http://127.0.0.1:${port}`;
+  const isReady = async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.status === 200;
+  await expect.poll(isReady, { timeout: 30_000 }).toBe(true);
+  return url;
+}
+
+interface Answer {
+  readonly status: string;
+  readonly data: { readonly result: readonly { readonly value: readonly [number, string] }[] };
+}
+
+/** Every rule is evaluated, and every query of a panel has a number. */
+async function expectWatched(url: string, watched: Watched): Promise<void> {
+  const numbers = async (expr: string): Promise<readonly number[]> => {
+    const query = expr.replaceAll("$__rate_interval", "1m").replaceAll("$job", watched.job).replaceAll("$model", ".*");
+    const answer = (await (await fetch(`${url}/api/v1/query?${new URLSearchParams({ query })}`)).json()) as Answer;
+    expect(answer.status, query).toBe("success");
+    return answer.data.result.map(({ value }) => Number(value[1])).filter((value) => !Number.isNaN(value));
+  };
+  for (const { title, queries } of rowsOf(watched).flatMap(({ panels }) => panels)) {
+    for (const { expr } of queries) {
+      await expect.poll(() => numbers(expr), { timeout: 20_000, message: `${title}: ${expr}` }).not.toEqual([]);
+    }
+  }
+  const { data } = (await (await fetch(`${url}/api/v1/rules`)).json()) as {
+    data: { groups: { rules: { name: string; health: string; lastError?: string }[] }[] };
+  };
+  const rules = data.groups.flatMap((group) => group.rules);
+  expect(rules.map(({ name }) => name)).toEqual(
+    ruleGroups(watched).flatMap((group) => group.rules.map(({ alert }) => alert)),
+  );
+  expect(rules.filter(({ health }) => health !== "ok")).toEqual([]);
+}
+
+const MODEL = join(repositoryRoot(), "models/mill-base.gguf");
+const again = "Repeat this sentence: the grey fox sleeps under the old bridge near the river. ";
+
+async function load(url: string): Promise<void> {
+  for (let i = 0; i < 6; i++) {
+    // Repeated text has drafts, and a shared beginning is found in the prefix cache.
+    await post(`${url}/v1/completions`, { prompt: again.repeat(4) + i, max_tokens: 48, temperature: 0 });
+  }
+}
+
+test.skipIf(PROMETHEUS === undefined)("a server: a Prometheus answers every panel", async () => {
+  await using server = await startTestServer(["--model", MODEL, "--threads", "1"]);
+  const targets = [new URL(server.url).host];
+  const folder = await rendered("server", "--targets", targets.join());
+  const url = await startPrometheus(folder);
+  // Rates need two scrapes with requests between them.
+  await load(server.url);
+  await scraped(url);
+  await load(server.url);
+  await expectWatched(url, { kind: "server", job: "millrace", targets, ttftSeconds: 0.5 });
+});
+
+test.skipIf(PROMETHEUS === undefined)("a fleet of two instances: a Prometheus answers every panel", async () => {
+  const options = { threads: 1, "max-num-seqs": 4 };
+  await using fleet = await FleetProcess.start({ models: [{ name: "m", model: MODEL, instances: 2, options }] });
+  const targets = [new URL(fleet.url).host];
+  const folder = await rendered("fleet", "--targets", targets.join());
+  const url = await startPrometheus(folder);
+  await load(fleet.url);
+  await scraped(url);
+  await load(fleet.url);
+  await expectWatched(url, { kind: "fleet", job: "millrace", targets, ttftSeconds: 0.5 });
+});
