@@ -1,6 +1,6 @@
 /** The user's texts as token ids: most to calibrate with, some to measure the loss on. */
-import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
+import { readText } from "../core/read-text.js";
 import { parseChats } from "../quality/check.js";
 import type { ChatTemplate } from "../text/template/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
@@ -32,12 +32,7 @@ export function readCalibration(
   chatTemplate: ChatTemplate | undefined,
   { contextLength, maxTokens }: { readonly contextLength: number; readonly maxTokens: number },
 ): Calibration {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected texts in ${path}, got ${String(cause)}`, { cause });
-  }
+  const text = readText(path, "texts");
   const window = Math.min(WINDOW, contextLength);
   const isChats = path.endsWith(".jsonl");
   const texts = isChats ? chatTexts(text, path, chatTemplate) : [text];

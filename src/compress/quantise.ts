@@ -3,32 +3,41 @@
  * and its answers to the user's questions are judged in pairs. A candidate that fails is kept aside with its figures.
  */
 import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createRowEncoder } from "../backend/create/create-backend.js";
+import type { BlockType } from "../backend/ops.js";
 import type { Divergence } from "../bench/engine/divergence.js";
 import { convertModel } from "../convert/convert.js";
+import { plainTypeOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { assertNewFile } from "../core/new-file.js";
 import type { StartStage } from "../core/stages.js";
+import type { WeightType } from "../formats/dequantize.js";
 import { type EvalSettings, openEvalTarget } from "../lab/eval-target.js";
 import { evaluate } from "../lab/evaluate.js";
-import { openModel } from "../model/open-model.js";
+import { type OpenModel, openModel } from "../model/open-model.js";
 import { type Comparison, compare } from "../quality/compare.js";
 import type { TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
+import { type CardFacts, cardOf } from "./card.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
+import { mixedStorage } from "./mixed.js";
 import { type Method, quantisedStorage } from "./storage.js";
 
 export interface QuantiseSettings {
   readonly model: string;
   /** A name that ends in `.gguf`, or of a folder for methods of folders. */
   readonly out: string;
-  /** In the order in which they are tried; all of files, or all of folders. */
-  readonly methods: readonly Method[];
+  /** In the order in which they are tried; all of files, or all of folders. Of MIXED, `types` has the type of each group of matrices. */
+  readonly methods: readonly (Method | typeof MIXED)[];
+  readonly types?: ReadonlyMap<string, BlockType>;
   /** Of four-bit folders. */
   readonly layout: Layout;
   readonly importance: Importance | undefined;
+  /** For a folder's card. */
+  readonly about: Omit<CardFacts, "layout">;
   readonly numThreads: number;
   /** Token ids of texts to measure the loss on; empty: it is not measured. */
   readonly heldOut: readonly (readonly number[])[];
@@ -42,8 +51,11 @@ interface QuantiseGate {
   readonly evaluation: EvalSettings;
 }
 
+/** Types by measured sensitivity (mixed.ts). */
+export const MIXED = "MIXED";
+
 export interface Candidate {
-  readonly method: Method;
+  readonly method: Method | typeof MIXED;
   readonly path: string;
   /** Of the whole file. */
   readonly numBytes: number;
@@ -93,6 +105,9 @@ export async function quantise(
     const hasPassed = quality === undefined || quality.verdict === "passes";
     const path = hasPassed ? out : asideOf(out, method);
     const candidate = { method, path, ...written, ...judged };
+    if (isFolderMethod(method)) {
+      writeFileSync(join(out, "README.md"), cardOf(candidate, { ...settings.about, layout: settings.layout }));
+    }
     candidates.push(candidate);
     onCandidate(candidate);
     if (hasPassed) return { candidates, chosen: candidate, original };
@@ -116,20 +131,24 @@ async function judge(
 }
 
 /** @example asideOf("m.gguf", "Q4_0") // "m.Q4_0.failed.gguf" */
-const asideOf = (out: string, method: Method): string =>
+const asideOf = (out: string, method: string): string =>
   isFolderMethod(method) ? `${out}.${method}.failed` : out.replace(/\.gguf$/, `.${method}.failed.gguf`);
 
 async function write(
-  { model, out, layout, importance, numThreads }: QuantiseSettings,
-  method: Method,
+  { model, out, layout, types, importance, numThreads }: QuantiseSettings,
+  method: Method | typeof MIXED,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight">> {
   const stage = startStage(method);
   const encoder = createRowEncoder(numThreads);
+  const storageFor = (opened: OpenModel) =>
+    method === MIXED
+      ? mixedStorage(MIXED, types!, plainTypeOf(opened.summary.weightType as WeightType), opened, importance, encoder)
+      : quantisedStorage(method, opened, importance, encoder, layout);
   try {
     const { numBytes } = await convertModel(
-      { model, out, type: (opened) => quantisedStorage(method, opened, importance, encoder, layout) },
+      { model, out, type: storageFor },
       (done, total) => stage.update(`${Math.floor((100 * done) / total)} % written`),
       (text) => stage.note(text),
       signal,

@@ -37,6 +37,12 @@ export const FILE_METHODS = Object.keys(RECIPES) as readonly FileMethod[];
 
 export const fileTypeOf = (method: FileMethod): number => RECIPES[method].fileType;
 
+/** The file type of the first method whose base it is: what readers show of a mixture. */
+export function fileTypeNear(type: BlockType): number {
+  const method = FILE_METHODS.find((each) => RECIPES[each].base === type);
+  return fileTypeOf(method ?? "Q4_K_M");
+}
+
 /** For rows that are no whole number of 256 values: the type of 32 values a block that is next in size. */
 const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
   Q2_K: "IQ4_NL",
@@ -69,7 +75,8 @@ function hasMore(layers: NonNullable<Recipe["better"]>["layers"], layer: number,
   return layer < eighth || layer >= Math.floor((7 * numLayers) / 8) || (layer - eighth) % 3 === 2;
 }
 
-function fitting(type: BlockType, cols: number): TensorType {
+/** The type itself, or for rows that are no whole number of its blocks the next in size. */
+export function fitting(type: BlockType, cols: number): TensorType {
   if (cols % BLOCK_LAYOUT[type].numValues === 0) return type;
   const narrow = NARROW[type];
   return narrow !== undefined && cols % BLOCK_LAYOUT[narrow].numValues === 0 ? narrow : "F16";

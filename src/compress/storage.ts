@@ -8,6 +8,7 @@ import { FOLDER_METHODS, type FolderMethod, isFolderMethod, type Layout, layerSt
 import type { Importance } from "./importance.js";
 import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
 
+/** A method that a user can name. */
 export type Method = FileMethod | FolderMethod;
 export const METHODS: readonly Method[] = [...FILE_METHODS, ...FOLDER_METHODS];
 

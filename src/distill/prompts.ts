@@ -1,7 +1,7 @@
 /** The user's prompts: reads a file of chats, each prompt once, and holds some out of training. */
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { readText } from "../core/read-text.js";
 import { type Message, messageSchema, promptId } from "../quality/ask.js";
 import { type Check, checkSchema, problemOfCheck } from "../quality/check.js";
 
@@ -29,12 +29,7 @@ const HINT =
 
 /** Reads each prompt once, keeping the first of equal ones. Throws file_unreadable, and invalid_option with the line number. */
 export function readPrompts(path: string): Prompt[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected prompts in ${path}, got ${String(cause)}`, { cause });
-  }
+  const text = readText(path, "prompts");
   return parsePrompts(text, path);
 }
 

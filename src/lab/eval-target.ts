@@ -1,7 +1,7 @@
 /** Models that are evaluated: in this process, behind a server, or the recorded answers of an earlier evaluation. */
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { readText } from "../core/read-text.js";
 import type { StartStage } from "../core/stages.js";
 import { askOf, openLocalSession } from "../local/session.js";
 import type { EngineSettings } from "../local/start-engine.js";
@@ -143,12 +143,7 @@ function openRecorded(path: string): EvalTarget {
 }
 
 function readReport(path: string): z.infer<typeof reportSchema> {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected an evaluation in ${path}, got ${String(cause)}`, { cause });
-  }
+  const text = readText(path, "an evaluation");
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -1,7 +1,7 @@
 /** Recorded requests, as applications send them, from a file of JSON lines. */
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { readText } from "../core/read-text.js";
 
 export interface PromptMessage {
   readonly role: string;
@@ -85,12 +85,7 @@ const withText = (content: z.infer<typeof messageSchema>["content"], text: strin
 
 /** Throws file_unreadable, and invalid_option with the line number. */
 export function readRequests(path: string): PromptRequest[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected requests in ${path}, got ${String(cause)}`, { cause });
-  }
+  const text = readText(path, "requests");
   const requests = text
     .split("\n")
     .flatMap((line, index) => (line.trim() === "" ? [] : [parse(line, `${path}, line ${index + 1}`)]));

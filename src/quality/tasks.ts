@@ -1,7 +1,7 @@
 /** Tasks of an evaluation: chats of one family whose last answers can be scored. */
-import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import { optionError } from "../core/option-error.js";
+import { readText } from "../core/read-text.js";
 import { parseChats, type ScoredChat } from "./check.js";
 
 export interface EvalTask {
@@ -30,12 +30,7 @@ export function assertKnownTasks(wanted: readonly string[] | undefined, names: r
 
 /** The families of a file of chats, `count` chats each. Throws file_unreadable and invalid_option. */
 export function tasksOfFile(path: string, wanted: readonly string[] | undefined, count: number): EvalTask[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected chats in ${path}, got ${String(cause)}`, { cause });
-  }
+  const text = readText(path, "chats");
   const byTask = new Map<string, ScoredChat[]>();
   for (const chat of parseChats(text, path)) {
     const chats = byTask.get(chat.family) ?? [];

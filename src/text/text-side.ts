@@ -1,6 +1,5 @@
 /** A model's text side: the tokenizer, chat template and sampling defaults from its files. */
-import { readFileSync } from "node:fs";
-import { MillraceError } from "../core/errors.js";
+import { readText } from "../core/read-text.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import type { AsyncTokenizer } from "./async-tokenizer.js";
 import type { EmbeddingPrompts } from "./hf/embedding-prompts.js";
@@ -18,13 +17,7 @@ export interface TextSide {
   readonly readSampling: () => SamplingDefaults;
 }
 
-export function readTemplateFile(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected a chat template in ${path}, got ${String(cause)}`, { cause });
-  }
-}
+export const readTemplateFile = (path: string): string => readText(path, "a chat template");
 
 /** @param templatePath a file that replaces the model's own template */
 export async function loadTextSide(modelPath: string, templatePath?: string): Promise<TextSide> {

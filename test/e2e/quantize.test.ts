@@ -103,6 +103,24 @@ test("a file of another model's importance is refused before anything is left", 
   expect(existsSync(join(root, "new.gguf"))).toBe(false);
 });
 
+test("types for a given size are chosen by what their errors cost, and beat one type for all", async () => {
+  const root = tempTree({ "mine.jsonl": chats(7, 10) });
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), "--json"];
+  const [mixed, plain] = [join(root, "mixed.gguf"), join(root, "plain.gguf")];
+  const one = JSON.parse((await quantize("--method", "Q4_K_S", ...calibrate, "--out", plain)).stdout).chosen;
+  const ended = await quantize("--max-size", `${one.numBytes}`, ...calibrate, "--out", mixed);
+  expect(ended).toMatchObject({ exitCode: 0 });
+  const { chosen } = JSON.parse(ended.stdout);
+  expect(chosen).toMatchObject({ method: "MIXED", path: mixed, numBytes: statSync(mixed).size });
+  expect(chosen.numBytes).toBeLessThanOrEqual(one.numBytes);
+  expect(chosen.loss.meanKl).toBeLessThan(one.loss.meanKl);
+  const types = new Set([...readGguf(mixed).tensors.values()].map(({ type }) => type));
+  expect(types.size).toBeGreaterThan(3);
+  expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "mixed.gguf", "plain.gguf"]);
+  const small = await quantize("--max-size", "1MiB", ...calibrate.slice(0, 2), "--out", join(root, "x.gguf"));
+  expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/--max-size of at least 2\.\d+ MiB/) });
+});
+
 test("four bits in groups go into a folder, whose loss is measured; a server makes one of FP8 itself", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
   const out = join(root, "int4");
@@ -113,6 +131,7 @@ test("four bits in groups go into a folder, whose loss is measured; a server mak
   expect(chosen).toMatchObject({ method: "INT4_64", path: out });
   expect(chosen.loss.meanKl).toBeLessThan(0.05);
   const config = JSON.parse(readFileSync(join(out, "config.json"), "utf8"));
+  expect(readFileSync(join(out, "README.md"), "utf8")).toMatch(/\| KL divergence \| 0\.\d+ nats, over \d+ tokens \|/);
   expect(config.quantization_config).toMatchObject({ quant_method: "gptq", bits: 4, group_size: 64 });
   for (const [args, message] of [
     [["--method", "int4_64", "--out", join(root, "x.gguf")], "a folder for INT4_64"],

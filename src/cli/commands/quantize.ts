@@ -2,6 +2,7 @@
 import { Command, Option } from "commander";
 import { LEAST_TOKENS } from "../../compress/calibration.js";
 import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-formats.js";
+import type { chooseTypes } from "../../compress/mixed.js";
 import type { Candidate, Quantised } from "../../compress/quantise.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
@@ -11,7 +12,7 @@ import { locateModel } from "../../formats/locate-model.js";
 import type { EvalSettings } from "../../lab/eval-target.js";
 import { powerText } from "../../quality/compare.js";
 import { modelOption } from "../flags/model-option.js";
-import { integerIn, listOf, numberIn } from "../flags/option-values.js";
+import { byteSize, integerIn, listOf, numberIn } from "../flags/option-values.js";
 import { questionsFrom } from "../flags/own-questions.js";
 import { comparisonText } from "../output/eval-text.js";
 import { formatTable, jsonText } from "../output/format.js";
@@ -23,6 +24,7 @@ const USUAL_METHODS = ["Q4_K_M"];
 interface QuantizeFlags {
   readonly model?: string;
   readonly method?: readonly string[];
+  readonly maxSize?: number;
   readonly out: string;
   readonly layout: Layout;
   readonly calibrate?: string;
@@ -47,6 +49,11 @@ export function quantizeCommand(): Command {
       "--method <types>",
       "types, separated by commas: the first that passes is kept (default: Q4_K_M; an unknown name lists all)",
       listOf("--method"),
+    )
+    .option(
+      "--max-size <size>",
+      "instead of --method: types for each kind of matrix, chosen by what their errors cost on --calibrate, for a file of this size at most",
+      byteSize("--max-size"),
     )
     .requiredOption("--out <path>", "the new file, whose name ends in .gguf, or the new folder")
     .addOption(
@@ -75,15 +82,21 @@ export function quantizeCommand(): Command {
 }
 
 async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<void> {
-  const [{ METHODS }, { assertFree, quantise }] = await Promise.all([
+  const [{ METHODS }, { assertFree, MIXED, quantise }] = await Promise.all([
     import("../../compress/storage.js"),
     import("../../compress/quantise.js"),
   ]);
-  const methods = (flags.method ?? USUAL_METHODS).map((name) => {
+  const { maxSize } = flags;
+  if (maxSize !== undefined && flags.method !== undefined)
+    throw optionError("--method", "absent beside --max-size", flags.method.join(","));
+  if (maxSize !== undefined && flags.calibrate === undefined)
+    throw optionError("--calibrate", "given beside --max-size", "nothing");
+  const named = (flags.method ?? USUAL_METHODS).map((name) => {
     const known = METHODS.find((method) => method === name.toUpperCase());
     if (known === undefined) throw optionError("--method", `one of ${METHODS.join(", ")}`, name);
     return known;
   });
+  const methods = maxSize === undefined ? named : ([MIXED] as const);
   const { out, layout, json, imatrix, calibrate, saveImatrix } = flags;
   const isFolder = isFolderMethod(methods[0]!);
   if (methods.some((method) => isFolderMethod(method) !== isFolder))
@@ -102,13 +115,51 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
   const numThreads = flags.threads ?? defaultNumThreads();
   const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);
   const { importance, heldOut } = await calibrationFrom(flags, path, numThreads, startStage, signal);
-  const settings = { model: path, out, methods, layout, importance, numThreads, heldOut, gate };
+  const types =
+    maxSize === undefined
+      ? undefined
+      : await typesFor({ model: path, out, maxBytes: maxSize, importance, heldOut, numThreads }, startStage, signal);
+  const about = { model: name, calibration: calibrate ?? imatrix, evals: flags.evals };
+  const settings = {
+    model: path,
+    out,
+    methods,
+    ...(types && { types }),
+    layout,
+    about,
+    importance,
+    numThreads,
+    heldOut,
+    gate,
+  };
   const tell = (candidate: Candidate): void => {
     if (candidate.quality !== undefined && !json) process.stderr.write(`${comparisonText(candidate.quality)}\n`);
   };
   const quantised = await quantise(settings, startStage, tell, signal);
   if (quantised.chosen === undefined) process.exitCode = 1;
   process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${textOf(quantised)}\n`);
+}
+
+/** The types by group, told as a table. */
+async function typesFor(settings: Parameters<typeof chooseTypes>[0], startStage: StartStage, signal: AbortSignal) {
+  const [mixed, { createRowEncoder }] = await Promise.all([
+    import("../../compress/mixed.js"),
+    import("../../backend/create/create-backend.js"),
+  ]);
+  const encoder = createRowEncoder(settings.numThreads);
+  try {
+    const choices = await mixed.chooseTypes(settings, encoder, startStage, signal);
+    const rows = choices.map(({ group, type, probeKl, numBytes }) => [
+      group,
+      type,
+      formatBytes(numBytes),
+      probeKl.toFixed(5),
+    ]);
+    process.stderr.write(`${formatTable([["matrices", "type", "size", "KL of the probe"], ...rows])}\n`);
+    return new Map(choices.map(({ group, type }) => [group, type]));
+  } finally {
+    encoder.close();
+  }
 }
 
 async function gateFrom({ evals, count, maxDrop, maxTokens }: QuantizeFlags, numThreads: number) {

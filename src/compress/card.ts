@@ -1,0 +1,54 @@
+/** The card of a quantised folder: what was done, with which texts, and what it cost. */
+import type { Candidate } from "./quantise.js";
+
+export interface CardFacts {
+  /** Name of the original, as the user gave it. */
+  readonly model: string;
+  /** Files of texts and of questions. */
+  readonly calibration: string | undefined;
+  readonly evals: string | undefined;
+  readonly layout: string;
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+/** Markdown with the front matter of Hugging Face's model cards. */
+export function cardOf(
+  { method, bitsPerWeight, loss, quality }: Candidate,
+  { model, calibration, evals, layout }: CardFacts,
+): string {
+  const rows = [
+    ["method", `${method}, layout ${layout}`],
+    ["bits a weight", bitsPerWeight.toFixed(2)],
+    ["calibrated with", calibration ?? "nothing: every column counted alike"],
+    ...(loss === undefined
+      ? [["loss", "not measured"]]
+      : [
+          [
+            "perplexity on held-out text",
+            `${loss.testedPerplexity.toFixed(3)} (original: ${loss.referencePerplexity.toFixed(3)})`,
+          ],
+          ["KL divergence", `${loss.meanKl.toFixed(5)} nats, over ${loss.numTokens} tokens`],
+          ["same likeliest token", percent(loss.sameTop)],
+        ]),
+    quality === undefined
+      ? ["answers", "not judged"]
+      : [
+          `answers to ${evals}`,
+          `${quality.verdict}: a drop of ${(100 * quality.overall.drop).toFixed(1)} points (${quality.overall.interval.map((share) => (100 * share).toFixed(1)).join(" to ")}) over ${quality.overall.numItems} items`,
+        ],
+  ];
+  return `---
+base_model: ${JSON.stringify(model)}
+tags: [quantized]
+---
+
+# ${model.replace(/[\r\n]/g, " ")}, quantised
+
+| | |
+| --- | --- |
+${rows.map((cells) => `| ${cells.map((cell) => cell!.replace(/[|\r\n]/g, " ")).join(" | ")} |`).join("\n")}
+
+Written by \`millrace quantize\`.
+`;
+}
