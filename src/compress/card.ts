@@ -1,5 +1,20 @@
 /** The card of a quantised folder: what was done, with which texts, and what it cost. */
-import type { Candidate } from "./quantise.js";
+import type { Divergence } from "../bench/engine/divergence.js";
+import type { Comparison } from "../quality/compare.js";
+
+/** What was written, and what it lost. */
+export interface Candidate {
+  /** A method's name. */
+  readonly method: string;
+  readonly path: string;
+  /** Of the whole file. */
+  readonly numBytes: number;
+  readonly weightBytes: number;
+  /** Of all weights, those that stay wider included. */
+  readonly bitsPerWeight: number;
+  readonly loss?: Divergence | undefined;
+  readonly quality?: Comparison | undefined;
+}
 
 export interface CardFacts {
   /** Name of the original, as the user gave it. */

@@ -3,6 +3,7 @@
  * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks. `src/model/hf/quantized` reads them.
  */
 import type { LayerStorage } from "../convert/weights/tensors.js";
+import { MillraceError } from "../core/errors.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import type { Importance } from "./importance.js";
 import { scaledGroups, scaledRows, scaledSquares } from "./scaled-codes.js";
@@ -78,10 +79,13 @@ const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
     { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
     { part: "weight_scale", type: "F32", shape: [rows, 1] },
   ],
-  "fp8 blocks": (rows, cols) => [
-    { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
-    { part: "weight_scale_inv", type: "F32", shape: [Math.ceil(rows / SQUARE), Math.ceil(cols / SQUARE)] },
-  ],
+  "fp8 blocks": (rows, cols) => {
+    assertWholeSquares(rows, cols);
+    return [
+      { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
+      { part: "weight_scale_inv", type: "F32", shape: [rows / SQUARE, cols / SQUARE] },
+    ];
+  },
   int4: (rows, cols, group, layout, plain) => {
     const numGroups = cols / group;
     switch (layout) {
@@ -107,6 +111,16 @@ const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
     }
   },
 };
+
+/** Engines merge matrices and cut them between devices at multiples of a square. */
+function assertWholeSquares(rows: number, cols: number): void {
+  if (rows % SQUARE === 0 && cols % SQUARE === 0) return;
+  throw new MillraceError(
+    "invalid_option",
+    `expected matrices of whole squares of ${SQUARE} × ${SQUARE} for FP8_BLOCK, got one of ${rows} × ${cols}`,
+    { hint: "use FP8, whose scales are for rows" },
+  );
+}
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
   new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
@@ -187,6 +201,10 @@ function configOf(
       sym: true,
       lm_head: false,
       checkpoint_format: "gptq",
+      // GPTQModel's way of saying which layers have plain weights.
+      dynamic: Object.fromEntries(
+        ignored.flatMap((name) => (name === "lm_head" ? [] : [[`-:^${name.replaceAll(".", "\\.")}$`, {}]])),
+      ),
     };
   }
   const type = kind === "fp8" ? "float" : "int";

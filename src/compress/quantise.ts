@@ -6,7 +6,6 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { BlockType } from "../backend/ops.js";
-import type { Divergence } from "../bench/engine/divergence.js";
 import { convertModel } from "../convert/convert.js";
 import { plainTypeOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
@@ -16,10 +15,10 @@ import type { WeightType } from "../formats/dequantize.js";
 import { type EvalSettings, openEvalTarget } from "../lab/eval-target.js";
 import { evaluate } from "../lab/evaluate.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
-import { type Comparison, compare } from "../quality/compare.js";
+import { compare } from "../quality/compare.js";
 import type { TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
-import { type CardFacts, cardOf } from "./card.js";
+import { type Candidate, type CardFacts, cardOf } from "./card.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
@@ -53,18 +52,6 @@ interface QuantiseGate {
 
 /** Types by measured sensitivity (mixed.ts). */
 export const MIXED = "MIXED";
-
-export interface Candidate {
-  readonly method: Method | typeof MIXED;
-  readonly path: string;
-  /** Of the whole file. */
-  readonly numBytes: number;
-  readonly weightBytes: number;
-  /** Of all weights, those that stay wider included. */
-  readonly bitsPerWeight: number;
-  readonly loss?: Divergence | undefined;
-  readonly quality?: Comparison | undefined;
-}
 
 export interface Quantised {
   /** In the order in which they were tried. */

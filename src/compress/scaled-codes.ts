@@ -1,4 +1,5 @@
 /** Matrices as codes times scales: eight bits with a scale for each row or square, four bits with a scale for each group of a row. */
+import { MillraceError } from "../core/errors.js";
 import { f16ToNumber } from "../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../formats/files/plain-values.js";
 
@@ -113,6 +114,12 @@ export function scaledGroups(
   const bytes = encodeValues(type, wanted);
   const scales = type === "F32" ? wanted : new Uint16Array(bytes.buffer, bytes.byteOffset, numGroups);
   const stored = valuesOf(type, scales);
+  const infinite = stored.indexOf(Number.POSITIVE_INFINITY);
+  if (infinite >= 0) {
+    throw new MillraceError("model_tensor", `expected scales within float16's range, got ${wanted[infinite]}`, {
+      hint: "choose the layout compressed-tensors, whose scales have the model's own type",
+    });
+  }
   const codes = new Uint8Array(values.length);
   for (let at = 0; at < values.length; at++) {
     const scale = stored[Math.floor(at / group)]!;

@@ -213,7 +213,7 @@ function fleetRows(watched: Watched): readonly RowSpec[] {
           title: "KV memory",
           about: "Share in use, by instance. Near 1 with a queue is the earliest sign of overload.",
           unit: "percentunit",
-          queries: [perInstance(`max by (model, instance) (millrace:kv_cache_usage_perc{${of}})`)],
+          queries: [perInstance(`max by (model, instance, gateway, pod) (millrace:kv_cache_usage_perc{${of}})`)],
           limit: 0.9,
         },
         {
@@ -228,7 +228,7 @@ function fleetRows(watched: Watched): readonly RowSpec[] {
           title: "Starts",
           about: "Times each process was started: a step is a restart.",
           unit: "short",
-          queries: [perInstance(`max by (model, instance) (millrace_fleet:instance_starts{${of}})`)],
+          queries: [perInstance(`max by (model, instance, gateway, pod) (millrace_fleet:instance_starts{${of}})`)],
         },
         {
           title: "Routed prefix",

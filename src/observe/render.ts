@@ -14,38 +14,23 @@ export interface ObserveFile {
 /** Where a collector listens, as clients of OTLP expect it. */
 const OTLP_HTTP = "0.0.0.0:4318";
 
-/** @param otlpEndpoint where a collector sends on what it gets */
-export function renderObserve(watched: Watched, otlpEndpoint: string): ObserveFile[] {
+/** @param otlpEndpoint where a collector sends on what it gets; undefined: no file for a collector */
+export function renderObserve(watched: Watched, otlpEndpoint: string | undefined): ObserveFile[] {
   const yaml = (value: object): string => stringify(value, { lineWidth: 0 });
   const scrape = {
     job_name: watched.job,
     scrape_interval: "15s",
     // A gateway names its instances; Prometheus would put its own address in their place.
     honor_labels: true,
-    static_configs: [{ targets: watched.targets }],
+    // Instances of several gateways have the same names.
+    static_configs: watched.targets.map((target) =>
+      watched.kind === "fleet" ? { targets: [target], labels: { gateway: target } } : { targets: [target] },
+    ),
   };
   const prometheus = {
     global: { scrape_interval: "15s", evaluation_interval: "30s" },
     rule_files: ["rules.yml"],
     scrape_configs: [scrape],
-  };
-  const pipeline = { processors: ["memory_limiter", "batch"], exporters: ["otlphttp"] };
-  const collector = {
-    receivers: {
-      otlp: { protocols: { http: { endpoint: OTLP_HTTP } } },
-      prometheus: { config: { scrape_configs: [scrape] } },
-    },
-    processors: {
-      memory_limiter: { check_interval: "1s", limit_percentage: 75, spike_limit_percentage: 20 },
-      batch: {},
-    },
-    exporters: { otlphttp: { endpoint: otlpEndpoint } },
-    service: {
-      pipelines: {
-        traces: { receivers: ["otlp"], ...pipeline },
-        metrics: { receivers: ["otlp", "prometheus"], ...pipeline },
-      },
-    },
   };
   return [
     { path: "prometheus.yml", text: yaml(prometheus), use: "prometheus --config.file=prometheus.yml" },
@@ -55,6 +40,35 @@ export function renderObserve(watched: Watched, otlpEndpoint: string): ObserveFi
       text: `${JSON.stringify(dashboardOf(watched), null, 2)}\n`,
       use: "Grafana: Dashboards, New, Import",
     },
-    { path: "otel-collector.yml", text: yaml(collector), use: "otelcol --config otel-collector.yml" },
+    ...(otlpEndpoint === undefined
+      ? []
+      : [
+          {
+            path: "otel-collector.yml",
+            text: yaml(collectorOf(scrape, otlpEndpoint)),
+            use: "otelcol --config otel-collector.yml",
+          },
+        ]),
   ];
+}
+
+function collectorOf(scrape: object, endpoint: string): object {
+  const pipeline = { processors: ["memory_limiter", "batch"], exporters: ["otlphttp"] };
+  return {
+    receivers: {
+      otlp: { protocols: { http: { endpoint: OTLP_HTTP } } },
+      prometheus: { config: { scrape_configs: [scrape] } },
+    },
+    processors: {
+      memory_limiter: { check_interval: "1s", limit_percentage: 75, spike_limit_percentage: 20 },
+      batch: {},
+    },
+    exporters: { otlphttp: { endpoint } },
+    service: {
+      pipelines: {
+        traces: { receivers: ["otlp"], ...pipeline },
+        metrics: { receivers: ["otlp", "prometheus"], ...pipeline },
+      },
+    },
+  };
 }

@@ -1,5 +1,5 @@
 /** Prometheus' alerts for a server or a fleet: what users notice, and what comes before it. */
-import { firstTokenMetric, modelLabel, type Watched } from "./watched.js";
+import { firstTokenMetric, modelLabel, untilBucket, type Watched } from "./watched.js";
 
 interface AlertRule {
   readonly alert: string;
@@ -46,22 +46,32 @@ const BURNS = [
 const burns = (shareOver: (window: string) => string, budget: number, alert: string, what: string): AlertRule[] =>
   BURNS.map(({ factor, windows, severity }) => {
     const limit = Number((factor * budget).toPrecision(6));
-    // A share cannot exceed 1: a larger limit would never be reached.
-    const expr = windows.map((window) => `(${shareOver(window)}) > ${Math.min(limit, 0.9)}`).join(" and ");
+    const expr = windows.map((window) => `(${shareOver(window)}) > ${limit}`).join(" and ");
     return rule(`${alert}${severity === "critical" ? "Fast" : "Slow"}`, severity, "2m", expr, what);
   });
+
+/** Where a series comes from: instances of several gateways, or of several pods, have the same names. */
+const PLACE = "instance, gateway, pod";
 
 /** All alerts of what is watched. */
 export function ruleGroups(watched: Watched): RuleGroup[] {
   const { kind, job, ttftSeconds } = watched;
   const of = `{job="${job}"}`;
   const model = modelLabel(watched);
-  const perModel = `${model}, instance`;
+  const perModel = `${model}, ${PLACE}`;
   const first = firstTokenMetric(watched);
   const counted = (window: string) => `sum(rate(${first}_count${of}[${window}]))`;
-  const inTime = (window: string) => `sum(rate(${first}_bucket{job="${job}",le="${ttftSeconds}"}[${window}]))`;
+  const inTime = (window: string) => `sum(rate(${first}_bucket{job="${job}",${untilBucket(ttftSeconds)}}[${window}]))`;
   const common = [
     rule("MillraceDown", "critical", "2m", `absent(up${of} == 1)`, "No millrace of this job answers Prometheus."),
+    rule("MillraceTargetDown", "warning", "2m", `up${of} == 0`, "One millrace of this job does not answer Prometheus."),
+    rule(
+      "MillraceFirstTokenLate",
+      "warning",
+      "10m",
+      `histogram_quantile(0.95, sum by (le) (rate(${first}_bucket${of}[10m]))) > ${ttftSeconds}`,
+      `One request in twenty waits longer than ${1000 * ttftSeconds} ms for its first token.`,
+    ),
     rule(
       "MillraceKvPressure",
       "warning",
@@ -113,7 +123,7 @@ function serverRules(of: string, model: string): AlertRule[] {
       "MillraceStalled",
       "critical",
       "2m",
-      `sum by (${model}, instance) (millrace:num_requests_running${of}) > 0 and sum by (${model}, instance) (rate(millrace:engine_steps_total${of}[2m])) == 0`,
+      `sum by (${model}, ${PLACE}) (millrace:num_requests_running${of}) > 0 and sum by (${model}, ${PLACE}) (rate(millrace:engine_steps_total${of}[2m])) == 0`,
       "The engine has requests and makes no step.",
     ),
     rule(
@@ -131,6 +141,13 @@ function fleetRules(job: string): AlertRule[] {
   const requests = "millrace_fleet:requests_total";
   const failed = `${requests}{job="${job}",outcome=~"failed|broken"}`;
   return [
+    rule(
+      "MillraceErrors",
+      "critical",
+      "5m",
+      `sum(rate(${failed}[5m])) / sum(rate(${requests}${of}[5m])) > 0.05`,
+      "More than one request in twenty fails.",
+    ),
     ...burns(
       (window) => `sum(rate(${failed}[${window}])) / sum(rate(${requests}${of}[${window}]))`,
       ERROR_BUDGET,
@@ -141,14 +158,14 @@ function fleetRules(job: string): AlertRule[] {
       "MillraceBreakerOpen",
       "warning",
       "5m",
-      `max by (model, instance) (millrace_fleet:instance_breaker{job="${job}",state="open"}) == 1`,
+      `max by (model, ${PLACE}) (millrace_fleet:instance_breaker{job="${job}",state=~"open|half-open"}) == 1`,
       "An instance has failed so often that it gets no requests.",
     ),
     rule(
       "MillraceEngineRestarts",
       "warning",
       "0m",
-      `max by (model, instance) (delta(millrace_fleet:instance_starts${of}[15m])) >= 3`,
+      `max by (model, ${PLACE}) (delta(millrace_fleet:instance_starts${of}[15m])) >= 3`,
       "An engine was restarted three times within a quarter of an hour.",
     ),
     rule(

@@ -1,12 +1,8 @@
 /** What is watched: one server, or the gateway of a fleet, which shows the figures of its instances under the same names. */
 import { MillraceError } from "../core/errors.js";
+import { LATENCY_BUCKETS_S } from "../core/latency-buckets.js";
 
 export const KINDS = ["server", "fleet"] as const;
-
-/** Upper ends of the buckets of times to the first token and byte, in seconds (src/serve/generation/metrics.ts, src/fleet/observe/metrics.ts). */
-export const LATENCY_BUCKETS_S = [
-  0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
-];
 
 export interface Watched {
   readonly kind: (typeof KINDS)[number];
@@ -34,3 +30,7 @@ export const modelLabel = ({ kind }: Pick<Watched, "kind">): string => (kind ===
 /** Histogram of the time until an answer begins, as its own clients see it. */
 export const firstTokenMetric = ({ kind }: Pick<Watched, "kind">): string =>
   kind === "server" ? "millrace:time_to_first_token_seconds" : "millrace_fleet:time_to_first_byte_seconds";
+
+/** A bucket's `le` as a selector: Prometheus 3 writes whole numbers with a decimal point. */
+export const untilBucket = (seconds: number): string =>
+  Number.isInteger(seconds) ? `le=~"${seconds}([.]0)?"` : `le="${seconds}"`;

@@ -209,6 +209,7 @@ test("limits never cut a recorded answer, and know nothing of calls without usag
   expect(mendedOf(...short, ask("write", { content: "" }, 1250)).max_tokens).toBe(2000);
   expect(mendedOf(...short, ask("classify", { content: "" }, 1250)).max_tokens).toBe(2000);
   const call = { content: null, tool_calls: [{ function: { name: "f", arguments: "x".repeat(400) } }] };
+  expect(mendedOf(...short, ask("classify", call)).max_tokens).toBe(2000);
   expect(mendedOf(...Array.from({ length: 25 }, () => ask("call", call))).max_tokens).toBe(2000);
 });
 

@@ -310,6 +310,10 @@ const LEAST_ANSWERS = 20;
 const OVERSIZED = 4;
 const HEADROOM = 1.5;
 
+/** A call without usage has a length that nobody knows. */
+const isShort = ({ isCall }: PromptRequest, length: number | undefined, limit: number): boolean =>
+  length === undefined ? !isCall : length <= limit;
+
 /** Of each application apart; a request whose own answer is longer than the limit keeps its own. */
 function limits(requests: readonly PromptRequest[], encode: Encode): Mended | undefined {
   const lengthOf = ({ outputTokens, answer, isCall }: PromptRequest): number | undefined =>
@@ -324,7 +328,7 @@ function limits(requests: readonly PromptRequest[], encode: Encode): Mended | un
     const wide = group.filter(
       ({ maxTokens = Number.POSITIVE_INFINITY }) => maxTokens > Math.max(limit, OVERSIZED * p99),
     );
-    const safe = wide.filter((request) => (lengthOf(request) ?? 0) <= limit);
+    const safe = wide.filter((request) => isShort(request, lengthOf(request), limit));
     for (const request of safe) mended.set(request, { ...request, maxTokens: limit });
     if (safe.length > 0) found.push(`${limit} would do (p99: ${p99})`);
   }

@@ -42,7 +42,7 @@ test.each([
   [
     "a pattern that is none",
     JSON.stringify({ messages, check: { kind: "regex", pattern: "(" } }),
-    /line 2, got check\.pattern: a regular expression/,
+    /line 2, got check\.pattern: no regular expression: "\("/,
   ],
   [
     "a name that is no name",

@@ -42,6 +42,19 @@ const first = "millrace:time_to_first_token_seconds";
 const FIRING: Readonly<Record<Watched["kind"], Readonly<Record<string, Firing>>>> = {
   server: {
     MillraceDown: { series: [], at: "5m" },
+    MillraceTargetDown: {
+      series: [["up", "0x10"]],
+      at: "5m",
+      labels: { job: "millrace", instance: "i" },
+    },
+    MillraceFirstTokenLate: {
+      series: [
+        [`${first}_bucket`, "0+90x60", ',le="0.5"'],
+        [`${first}_bucket`, "0+100x60", ',le="1"'],
+        [`${first}_bucket`, "0+100x60", ',le="+Inf"'],
+      ],
+      at: "30m",
+    },
     MillraceKvPressure: {
       series: [
         ["millrace:kv_cache_usage_perc", "0.95x20"],
@@ -105,6 +118,13 @@ const FIRING: Readonly<Record<Watched["kind"], Readonly<Record<string, Firing>>>
     },
   },
   fleet: {
+    MillraceErrors: {
+      series: [
+        ["millrace_fleet:requests_total", "0+10x60", ',outcome="failed"'],
+        ["millrace_fleet:requests_total", "0+90x60", ',outcome="answered"'],
+      ],
+      at: "15m",
+    },
     MillraceErrorsFast: {
       series: [
         ["millrace_fleet:requests_total", "0+20x120", ',outcome="failed"'],
@@ -158,8 +178,10 @@ const HEALTHY: Firing["series"] = [
   ["millrace:request_queue_time_seconds_bucket", "0+100x1600", ',le="+Inf"'],
   [`${first}_count`, "0+100x1600"],
   [`${first}_bucket`, "0+97x1600", ',le="0.5"'],
+  [`${first}_bucket`, "0+100x1600", ',le="+Inf"'],
   ["millrace_fleet:time_to_first_byte_seconds_count", "0+100x1600"],
   ["millrace_fleet:time_to_first_byte_seconds_bucket", "0+97x1600", ',le="0.5"'],
+  ["millrace_fleet:time_to_first_byte_seconds_bucket", "0+100x1600", ',le="+Inf"'],
   ["millrace_fleet:requests_total", "0+999x1600", ',outcome="answered"'],
   ["millrace_fleet:requests_total", "0+1x1600", ',outcome="failed"'],
   ["millrace_fleet:instance_breaker", "0x1600", ',state="open"'],
@@ -223,6 +245,45 @@ test.skipIf(PROMTOOL === undefined).each(["server", "fleet"] as const)(
     );
   },
 );
+
+test.skipIf(PROMTOOL === undefined)(
+  "limits of whole seconds are found under Prometheus 3's names of buckets too",
+  async () => {
+    const folder = await rendered("server", "--ttft-ms", "10000");
+    for (const le of ["10", "10.0"]) {
+      const series = [
+        { series: `${first}_count{job="millrace"}`, values: "0+100x120" },
+        { series: `${first}_bucket{job="millrace",le="${le}"}`, values: "0+10x120" },
+      ];
+      const rules = {
+        eval_time: "70m",
+        alertname: "MillraceFirstTokenFast",
+        exp_alerts: [
+          {
+            exp_labels: { severity: "critical" },
+            exp_annotations: { summary: "Too many requests wait longer than 10000 ms for their first token." },
+          },
+        ],
+      };
+      const tests = [{ interval: "1m", input_series: series, alert_rule_test: [rules] }];
+      const file = join(folder, `${le}.yml`);
+      writeFileSync(file, stringify({ rule_files: ["rules.yml"], evaluation_interval: "5m", tests }, { lineWidth: 0 }));
+      expect(execFileSync(PROMTOOL!, ["test", "rules", file], { encoding: "utf8" })).toMatch(/SUCCESS/);
+    }
+  },
+);
+
+test("a URL as target, a job that breaks a query, and a collector that sends to itself are refused", async () => {
+  for (const [args, message] of [
+    [["--targets", "http://127.0.0.1:8000/"], "host:port each"],
+    [["--job", 'a"b'], "letters, digits"],
+    [["--ttft-ms", "700"], "one of 1, 5, 10"],
+    [["--otlp-endpoint", "http://127.0.0.1:4318"], "another place"],
+  ] as const) {
+    const ended = await runCli("observe", "render", "--out", join(tempTree({}), "watch"), ...args);
+    expect(ended).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
+  }
+});
 
 /** Waits until tokens have been counted. */
 async function scraped(url: string): Promise<void> {

@@ -308,6 +308,17 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
       expect(await moneyOf(claims, other)).toEqual([[10, 0]]);
     });
 
+  test("an id that ends and begins anew in one turn, under other limits, is settled under those", async () => {
+    const [one, other] = [claimsOf([budgetOf("a", 100)]), claimsOf([budgetOf("b", 100)])];
+    await reserve("1", one, 60);
+    await reserve("2", other, 20);
+    await Promise.all([store.settle("1", 10, 0), reserve("1", other, 30)]);
+    expect(await moneyOf(other)).toEqual([[0, 50]]);
+    await store.settle("1", 5, 0);
+    expect(await moneyOf(one)).toEqual([[10, 0]]);
+    expect(await moneyOf(other)).toEqual([[5, 20]]);
+  });
+
   test("however many ask at once, no budget is overspent", async () => {
     const claims = claimsOf([budgetOf("acme", 1000, "org"), budgetOf("a", 777)]);
     const gateways = isShared ? [store, await open()] : [store];

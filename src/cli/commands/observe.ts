@@ -1,14 +1,15 @@
 /** `millrace observe render`: the files for those who watch with Prometheus, Grafana and OpenTelemetry. */
 import { Command } from "commander";
+import { optionError } from "../../core/option-error.js";
 import { KINDS } from "../../observe/watched.js";
-import { listOf, numberIn, oneOf } from "../flags/option-values.js";
+import { numberIn, oneOf } from "../flags/option-values.js";
 
 interface RenderFlags {
   readonly kind: (typeof KINDS)[number];
   readonly targets: readonly string[];
   readonly job: string;
   readonly ttftMs: number;
-  readonly otlpEndpoint: string;
+  readonly otlpEndpoint?: string;
   readonly out: string;
   readonly force?: boolean;
   readonly json?: boolean;
@@ -20,20 +21,46 @@ export function observeCommand(): Command {
       "Write a Grafana dashboard, Prometheus' configuration and alerts, and an OpenTelemetry collector's configuration.",
     )
     .option("--kind <name>", `${KINDS.join(" or ")}: of what is watched`, oneOf("--kind", KINDS), "server")
-    .option("--targets <list>", "host:port of each, separated by commas", listOf("--targets"), ["127.0.0.1:8000"])
-    .option("--job <name>", "Prometheus' job label", "millrace")
+    .option("--targets <list>", "host:port of each, separated by commas", targetsFrom, ["127.0.0.1:8000"])
+    .option("--job <name>", "Prometheus' job label: letters, digits and ._/-", jobFrom, "millrace")
     .option(
       "--ttft-ms <n>",
       "95 of 100 requests are to have their first token within it: an end of the histogram's buckets",
       numberIn("--ttft-ms", 1, 600_000),
       500,
     )
-    .option("--otlp-endpoint <url>", "where the collector sends traces and metrics", "http://127.0.0.1:4318")
+    .option(
+      "--otlp-endpoint <url>",
+      "also write a collector's file, which sends traces and metrics there; the collector itself listens on port 4318",
+      endpointFrom,
+    )
     .requiredOption("--out <folder>", "folder to write to")
     .option("--force", "write into a folder that is not empty")
     .option("--json", "print one JSON object")
     .action(runRender);
   return new Command("observe").description("Watch servers and fleets with your own tools.").addCommand(render);
+}
+
+const TARGET = /^([\w.-]+|\[[\da-f:]+\]):\d{1,5}$/i;
+
+function targetsFrom(text: string): readonly string[] {
+  const targets = text.split(",").map((each) => each.trim());
+  const wrong = targets.find((each) => !TARGET.test(each));
+  if (wrong === undefined) return targets;
+  throw optionError("--targets", "host:port each, without http:// and paths", wrong);
+}
+
+function jobFrom(text: string): string {
+  if (/^[\w./-]+$/.test(text)) return text;
+  throw optionError("--job", "of letters, digits and ._/-", text);
+}
+
+function endpointFrom(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) throw optionError("--otlp-endpoint", "an http URL", text);
+  const isHere = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0"].includes(url.hostname);
+  if (!isHere || url.port !== "4318") return text;
+  throw optionError("--otlp-endpoint", "another place than the collector's own port 4318", text);
 }
 
 async function runRender({ ttftMs, otlpEndpoint, out, force, json, ...watched }: RenderFlags): Promise<void> {

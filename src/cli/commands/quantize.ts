@@ -1,9 +1,10 @@
 /** `millrace quantize`: writes a model as a smaller GGUF file, and tells what it lost. */
 import { Command, Option } from "commander";
 import { LEAST_TOKENS } from "../../compress/calibration.js";
+import type { Candidate } from "../../compress/card.js";
 import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-formats.js";
 import type { chooseTypes } from "../../compress/mixed.js";
-import type { Candidate, Quantised } from "../../compress/quantise.js";
+import type { Quantised } from "../../compress/quantise.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
 import { formatBytes } from "../../core/quantities.js";
@@ -97,10 +98,13 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
     return known;
   });
   const methods = maxSize === undefined ? named : ([MIXED] as const);
-  const { out, layout, json, imatrix, calibrate, saveImatrix } = flags;
+  const { layout, json, imatrix, calibrate, saveImatrix } = flags;
+  const out = flags.out.replace(/(?<=.)\/+$/, "");
   const isFolder = isFolderMethod(methods[0]!);
   if (methods.some((method) => isFolderMethod(method) !== isFolder))
     throw optionError("--method", "of types of files, or of types of folders", methods.join(","));
+  if (layout !== LAYOUTS[0] && methods.some((method) => !method.startsWith("INT4")))
+    throw optionError("--layout", `${LAYOUTS[0]} for methods other than INT4`, layout);
   if (out.endsWith(".gguf") === isFolder)
     throw optionError("--out", isFolder ? `a folder for ${methods[0]}` : "a name that ends in .gguf", out);
   if (imatrix !== undefined && saveImatrix !== undefined)
@@ -231,7 +235,7 @@ function textOf({ candidates, chosen, original }: Quantised): string {
   ]);
   const end =
     chosen === undefined
-      ? "none passed; the files are kept aside with their figures, ending in .failed.gguf"
+      ? "none passed; they are kept aside with their figures, under names with .failed"
       : `written: ${chosen.path}`;
   return `${formatTable([header, ...rows])}\n${end}`;
 }

@@ -2,7 +2,9 @@
  * Prometheus metrics of the fleet: its own (`millrace_fleet:`), counted as requests pass, and those of the last scrape of each instance, under the same names
  * for all engines (`millrace:`, after vLLM's).
  */
+
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { LATENCY_BUCKETS_S } from "../../core/latency-buckets.js";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
 import type { TokenCounts } from "../../gateway/usage/record.js";
@@ -10,7 +12,6 @@ import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
 
-const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 /** Label of requests that were refused or cancelled before an instance was chosen. */
 const NO_INSTANCE = "";
@@ -159,14 +160,14 @@ function createRequestMetrics(registry: Registry) {
       name: `${prefix}time_to_first_byte_seconds`,
       help: "Arrival to the first byte of the answer",
       labelNames: ["model"],
-      buckets: SECONDS,
+      buckets: LATENCY_BUCKETS_S,
       registers,
     }),
     duration: new Histogram({
       name: `${prefix}request_duration_seconds`,
       help: "Arrival to the last byte of the answer",
       labelNames: ["model"],
-      buckets: SECONDS,
+      buckets: LATENCY_BUCKETS_S,
       registers,
     }),
     matched: new Histogram({

@@ -60,7 +60,7 @@ WITH lease AS (
 )
 INSERT INTO millrace_budget_reservations (id, owner, keys, held)
 SELECT id, owner, keys, held FROM json_to_recordset($3) AS r(id text, owner text, keys text[], held jsonb)
-ON CONFLICT (id) DO UPDATE SET held = excluded.held`;
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, keys = excluded.keys, held = excluded.held`;
 
 interface ReadRow {
   readonly now_ms: string;

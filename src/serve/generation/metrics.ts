@@ -2,12 +2,13 @@
  * Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are measured here, at the HTTP layer; the engine measures the time in
  * its queue.
  */
+
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { LATENCY_BUCKETS_S } from "../../core/latency-buckets.js";
 import type { Engine } from "../../engine/api/engine.js";
 import type { EngineRequest } from "../../engine/api/request.js";
 import type { EngineStats } from "../../engine/api/stats.js";
 
-const LATENCY_BUCKETS_S = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const TOKEN_LATENCY_BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1, 5];
 const TOKEN_COUNT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000];
 
