@@ -103,8 +103,8 @@ export function compare(
   };
 }
 
-/** Few items are believed with caution: as if one more had flipped. */
-const flipShareOf = ({ numItems, numLost, numWon }: Flips): number => (numLost + numWon + 1) / (numItems + 1);
+/** Few items are believed with caution: as if one of 20 more had flipped, the smaller of the usual shares. */
+const flipShareOf = ({ numItems, numLost, numWon }: Flips): number => (numLost + numWon + 1) / (numItems + 20);
 
 function comparisonOf(task: string, pairs: readonly ItemPair[]): TaskComparison {
   const flips = flipsOf(pairs.map(pairOf));
