@@ -43,28 +43,35 @@ const relativeError = (got: Float32Array, wanted: Float32Array): number => {
   return Math.sqrt(square(got.map((value, i) => value - wanted[i]!)) / square(wanted));
 };
 
-test.each(FOLDER_METHODS)("%s is read back near the original, and embeddings are not quantised", async (method) => {
+/** The student as a plain folder, which has the rope's rows in the same order. */
+async function plain() {
+  const out = join(tempTree({}), "plain");
+  await convertModel({ model: STUDENT, out, type: "F32" });
+  return openModel(out);
+}
+
+test.each(
+  FOLDER_METHODS,
+)("%s is read back near the original, and the output matrix is not quantised", async (method) => {
   const { model, config } = await quantised(method, "compressed-tensors");
-  const original = openModel(STUDENT);
+  const original = await plain();
   const most = method.startsWith("INT4") ? 0.12 : method === "INT8" ? 0.012 : 0.03;
   for (const name of NAMES) {
-    // transformers has the rope's halves apart: the rows of both are compared after loading.
     const error = relativeError(matrixOf(model, name), matrixOf(original, name));
     expect(error).toBeGreaterThan(most / 10);
-    if (!name.includes("attn_q")) expect(error).toBeLessThan(most);
+    expect(error).toBeLessThan(most);
   }
-  const method_ = method === "FP8_BLOCK" ? "fp8" : "compressed-tensors";
-  expect(config).toMatchObject({ quant_method: method_ });
+  expect(config).toMatchObject({ quant_method: method === "FP8_BLOCK" ? "fp8" : "compressed-tensors" });
   expect(JSON.stringify(config)).toContain("lm_head");
 });
 
-test.each(LAYOUTS)("four bits in the layout of %s are the same weights", async (layout) => {
+test.each(LAYOUTS.slice(0, 2))("four bits in the layout of %s are the weights of GPTQ's", async (layout) => {
   const values = await Promise.all(
     ([layout, "gptq"] as const).map(async (each) => {
       const { model } = await quantised("INT4_64", each);
       return NAMES.map((name) => matrixOf(model, name));
     }),
   );
-  // Scales are halves in the one and in the model's own type in the other.
+  // Scales are halves in GPTQ's and AWQ's, and in the model's own type in compressed-tensors.
   for (const [i, matrix] of values[0]!.entries()) expect(relativeError(matrix, values[1]![i]!)).toBeLessThan(0.02);
 });

@@ -5,6 +5,7 @@
 import type { LayerStorage } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import type { PlainType } from "../formats/files/plain-values.js";
+import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
 import type { Importance } from "./importance.js";
 import { scaledGroups, scaledRows, scaledSquares } from "./scaled-codes.js";
 
@@ -130,8 +131,6 @@ const bytesOfParts = ({ codes, scales }: { readonly codes: Uint8Array; readonly 
   bytesOf(scales),
 ];
 
-/** Where AWQ has row i of eight in a word, by four bits. */
-const AWQ_PLACES = [0, 4, 1, 5, 2, 6, 3, 7] as const;
 /** The zero point is 8; the first version of GPTQ's layout stores one less. */
 const EIGHTS = 0x8888_8888 | 0;
 const SEVENS = 0x7777_7777;

@@ -2,7 +2,7 @@
 import { stringify } from "yaml";
 import { dashboardOf } from "./dashboard.js";
 import { ruleGroups } from "./rules.js";
-import type { Watched } from "./watched.js";
+import { COLLECTOR_PORT, type Watched } from "./watched.js";
 
 export interface ObserveFile {
   readonly path: string;
@@ -10,9 +10,6 @@ export interface ObserveFile {
   /** What to do with it. */
   readonly use: string;
 }
-
-/** Where a collector listens, as clients of OTLP expect it. */
-const OTLP_HTTP = "0.0.0.0:4318";
 
 /** @param otlpEndpoint where a collector sends on what it gets; undefined: no file for a collector */
 export function renderObserve(watched: Watched, otlpEndpoint: string | undefined): ObserveFile[] {
@@ -56,7 +53,7 @@ function collectorOf(scrape: object, endpoint: string): object {
   const pipeline = { processors: ["memory_limiter", "batch"], exporters: ["otlphttp"] };
   return {
     receivers: {
-      otlp: { protocols: { http: { endpoint: OTLP_HTTP } } },
+      otlp: { protocols: { http: { endpoint: `0.0.0.0:${COLLECTOR_PORT}` } } },
       prometheus: { config: { scrape_configs: [scrape] } },
     },
     processors: {

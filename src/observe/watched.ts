@@ -4,6 +4,9 @@ import { LATENCY_BUCKETS_S } from "../core/latency-buckets.js";
 
 export const KINDS = ["server", "fleet"] as const;
 
+/** Where a collector listens for OTLP over HTTP, as its clients expect it. */
+export const COLLECTOR_PORT = 4318;
+
 export interface Watched {
   readonly kind: (typeof KINDS)[number];
   /** Prometheus' `job` label. */

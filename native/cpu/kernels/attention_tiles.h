@@ -74,7 +74,8 @@ MILLRACE_INLINE void ask(const uint8_t* next, int64_t offset) {
   if (offset % 64 == 0 && next != nullptr) __builtin_prefetch(next + offset);
 }
 
-// 2^(e - 127) of entries' exponent bytes: 0 for 0 and infinity for 255, which makes a NaN of every value that it scales, those being zeros.
+// The factors 2^(e - 127) of entries' exponent bytes e. The byte 0 gives 0. The byte 255 gives infinity: its entry holds zeros alone, and
+// infinity times zero is NaN, so that the broken entry shows.
 MILLRACE_INLINE Floats exponentsOf(Source bytes) { return reinterpret_cast<Floats>(loadU8s(bytes) << 23); }
 
 // A register of octets' keys, widened one dimension at a time. Products with scales of fp8 and fp4 are exact.
@@ -89,12 +90,12 @@ class StoredKeys {
     groupScales_ = kv.scalesOffset();
   }
 
-  // Before dimensions [d, d + keyStep), d being a multiple of it.
+  // Is called before dimensions [d, d + keyStep) are read; d is a multiple of keyStep.
   MILLRACE_MEMBER void enter(int64_t d) {
     if (kType == KvType::fp4) scales_ = loadE4m3s(source_ + (groupScales_ + d / kFp4Group * kKvOctet)) * exponents_;
   }
 
-  // Dimension d + i of the lanes' entries, d being even and i 0 or 1.
+  // Dimension d + i of the lanes' entries; d is even, and i is 0 or 1.
   MILLRACE_MEMBER Floats at(int64_t d, int i) const {
     if (kType == KvType::f16) return loadHalves(source_ + (d + i) * 16);
     if (kType == KvType::f32) return loadFloats(source_ + (d + i) * 32);
@@ -128,7 +129,7 @@ class StoredValue {
   // Where dimension d lies, a multiple of kLanes.
   MILLRACE_MEMBER const uint8_t* address(int64_t d) const { return row_ + d * vectorBytes(kType) / 8; }
 
-  // From dimension d on.
+  // A register of dimensions, from d on.
   MILLRACE_MEMBER Floats at(int64_t d) const {
     if (kType != KvType::fp4) return widened(address(d));
     const int64_t group = d / kFp4Group;
@@ -136,7 +137,7 @@ class StoredValue {
     return fromE2m1s(loadNibbles(row_ + group * (kFp4Group / 2), d % kFp4Group)) * splatFloats(scale);
   }
 
-  // The last dimensions, fewer than kLanes, and zeros.
+  // The last dimensions, which are fewer than kLanes, followed by zeros.
   MILLRACE_MEMBER Floats tail(int64_t d, int64_t headDim) const {
     if (kType == KvType::fp4) return at(d);
     uint8_t padded[vectorBytes(kType) * kEights] = {};

@@ -97,7 +97,7 @@ void encodeRange(const float* x, const float* w, uint8_t* out) {
 void encodeMxfp4(const float* x, const float* w, uint8_t* out) {
   using Levels = Entries<E2M1Table>;
   const float extreme = absOf(extremeOf<32>(x));
-  // Smaller exponents, whose unit is no normal number, are of no use to weights.
+  // With a smaller exponent the unit is no normal number, and its inverse is infinite.
   constexpr int kLeast = 2;
   int best = kLeast;
   double bestError = -1;

@@ -12,9 +12,10 @@ constexpr int64_t kFp4Group = 16;
 // Caches are [numBlocks, numKvHeads, blockSize / 8, octet]. An octet of keys is [headDim, 8], so that eight entries' scores are eight lanes;
 // an octet of values is [8, headDim]. Behind an octet's values lie its scales, one per entry:
 //   int8      f32: a value is its byte times the scale.
-//   fp8_e4m3  a byte e: a value is its code's, in units of 2^-8, times 2^(e - 127). e is 255 where a value is not finite, and all are NaN.
-//   fp4       per group of 16 values an E4M3 code, keys [numGroups, 8] and values [8, numGroups]; then per entry such a byte. A value is its
-//             E2M1 code's times both. Groups are padded with zeros. A key's byte holds dimensions 2 i and, above it, 2 i + 1 of an entry; a
+//   fp8_e4m3  a byte e: a value is (the E4M3 value of its code) · 2^-8 · 2^(e - 127). Where a value of the entry is not finite, e is 255, and
+//             all of the entry's values are NaN.
+//   fp4       per group of 16 values an E4M3 code, keys [numGroups, 8] and values [8, numGroups]; then per entry such a byte. A value is (the
+//             E2M1 value of its code) times the group's and the entry's scale. Groups are padded with zeros. A key's byte holds dimensions 2 i and, above it, 2 i + 1 of an entry; a
 //             value's byte j of a group's eight holds dimension j and, above it, j + 8.
 struct KvGeometry {
   int64_t numHeads;

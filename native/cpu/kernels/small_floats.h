@@ -78,7 +78,7 @@ MILLRACE_INLINE f32x8 fromE2m1x8(i32x8 codes) {
 #endif
 }
 
-// As many as a register has lanes; a Source's eights may lie apart.
+// Loads of as many codes as a register has lanes; the eights of a Source may lie apart.
 #if defined(MILLRACE_ISA_AVX512)
 MILLRACE_INLINE Floats fromE4m3s(__m128i codes) {
   const __m256i halves = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7), _mm256_set1_epi16(static_cast<int16_t>(0xbf80)));

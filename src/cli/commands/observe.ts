@@ -1,7 +1,7 @@
 /** `millrace observe render`: the files for those who watch with Prometheus, Grafana and OpenTelemetry. */
 import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
-import { KINDS } from "../../observe/watched.js";
+import { COLLECTOR_PORT, KINDS } from "../../observe/watched.js";
 import { numberIn, oneOf } from "../flags/option-values.js";
 
 interface RenderFlags {
@@ -31,7 +31,7 @@ export function observeCommand(): Command {
     )
     .option(
       "--otlp-endpoint <url>",
-      "also write a collector's file, which sends traces and metrics there; the collector itself listens on port 4318",
+      `also write a collector's file, which sends traces and metrics there; the collector itself listens on port ${COLLECTOR_PORT}`,
       endpointFrom,
     )
     .requiredOption("--out <folder>", "folder to write to")
@@ -59,8 +59,8 @@ function endpointFrom(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) throw optionError("--otlp-endpoint", "an http URL", text);
   const isHere = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0"].includes(url.hostname);
-  if (!isHere || url.port !== "4318") return text;
-  throw optionError("--otlp-endpoint", "another place than the collector's own port 4318", text);
+  if (!isHere || url.port !== String(COLLECTOR_PORT)) return text;
+  throw optionError("--otlp-endpoint", `another place than the collector's own port ${COLLECTOR_PORT}`, text);
 }
 
 async function runRender({ ttftMs, otlpEndpoint, out, force, json, ...watched }: RenderFlags): Promise<void> {

@@ -138,7 +138,7 @@ function storedTensors(
   return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
 }
 
-/** The parts of one matrix, which is read and encoded when its first part is written and forgotten after the last. */
+/** The parts of one matrix. The matrix is read and encoded when the first part is written, and dropped after the last part. */
 function layerTensors(
   layer: string,
   source: TensorSource,

@@ -72,7 +72,7 @@ export function formOf({ format }: GenerationFields): AnswerForm | undefined {
 
 export const samplingOf = ({ options = {} }: GenerationFields): SamplingFields => samplingFieldsOf(options);
 
-/** undefined: as many tokens as there is room for, which Ollama's own runner takes 0 for, too. */
+/** undefined: as many tokens as there is room for. Ollama's own runner takes 0 for no limit, too. */
 export const maxTokensOf = ({ options: { num_predict = 0 } = {} }: GenerationFields): number | undefined =>
   num_predict <= 0 ? undefined : num_predict;
 

@@ -13,8 +13,8 @@ import type { LayerTensors } from "./tensors.js";
 type Shape = readonly [rows: number, cols: number];
 
 const FLOATS = ["F16", "BF16", "F32"] as const;
-/** Place of row i of eight in a word, by four bits. */
-const AWQ_PLACES = [0, 4, 1, 5, 2, 6, 3, 7] as const;
+/** Where AWQ has row i of eight in a word, by four bits. */
+export const AWQ_PLACES = [0, 4, 1, 5, 2, 6, 3, 7] as const;
 const NIBBLES = 8;
 const ONE_IN_EACH = { 4: 0x1111_1111, 8: 0x0101_0101 } as const;
 /** Words in memory at a time where the file has columns together: fewer mean more and smaller reads. */
