@@ -3,7 +3,7 @@
  * made. Host and device share no memory: data crosses through `input` and `output` buffers, and through `read` and `write`.
  */
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
-import type { BlockType, KvType } from "./ops.js";
+import type { BlockType, KvType, ScaledType } from "./ops.js";
 import type { Program } from "./program.js";
 import type { MatrixSource, MatrixSpec } from "./tensor-source.js";
 
@@ -166,6 +166,34 @@ export interface RowEncoder {
    * @param importance of each column, above 0; undefined: all are 1
    * @returns the rows' blocks
    */
-  encode(type: BlockType, values: Float32Array, cols: number, importance: Float32Array | undefined): Uint8Array;
+  encode(
+    type: BlockType,
+    values: Float32Array,
+    cols: number,
+    importance: Float32Array | undefined,
+    feedback?: Feedback,
+  ): Uint8Array;
+  /**
+   * @param values f32 [rows, cols], finite
+   * @param scales [rows, cols ÷ group]
+   * @returns the code of each value over its scale
+   */
+  round(
+    type: ScaledType,
+    values: Float32Array,
+    cols: number,
+    scales: Float32Array,
+    group: number,
+    feedback?: Feedback,
+  ): Uint8Array;
+  /** @param gram f32 [cols, cols]: sums of the products of each pair of a matrix's inputs; the lower half is read */
+  feedback(gram: Float32Array, cols: number): Feedback;
   close(): void;
+}
+
+/** Feeds the error of a rounded column back into the columns that are rounded after it, so that the matrix's products change least. */
+export interface Feedback {
+  readonly cols: number;
+  readonly factor: BufferHandle;
+  release(): void;
 }

@@ -51,6 +51,8 @@ export const CODES = {
     "IQ4_XS",
     "MXFP4",
   ],
+  /** Codes of `roundToScales`: 0 to 15 for −8 to 7; −127 to 127 in two's complement; E4M3's bits, of 448 at most. */
+  ScaledType: ["int4", "int8", "e4m3"],
 } as const;
 
 export type Scoring = (typeof CODES.Scoring)[number];
@@ -58,6 +60,7 @@ export type KvType = (typeof CODES.KvType)[number];
 export type Activation = (typeof CODES.Activation)[number];
 export type ActivationFormat = (typeof CODES.ActivationFormat)[number];
 export type BlockType = (typeof CODES.BlockType)[number];
+export type ScaledType = (typeof CODES.ScaledType)[number];
 export const KV_TYPES: readonly KvType[] = CODES.KvType;
 export const BLOCK_TYPES: readonly BlockType[] = CODES.BlockType;
 export const ACTIVATION_FORMATS: readonly ActivationFormat[] = CODES.ActivationFormat;

@@ -2,6 +2,15 @@
 
 const NUM_ROWS = { kind: "integer", note: "M" } as const;
 
+/** With it, values are rounded from the last column to the first, each after the errors of those behind it are fed back (GPTQ's way). */
+const FACTOR = {
+  kind: "f32",
+  shape: "[width, width]",
+  access: "reads",
+  optional: true,
+  note: "of `factorise`: x[m, c] is rounded as x[m, c] + Σ (x[m, k] − its decoded value) · factor[k, c] over k > c",
+} as const;
+
 export const WEIGHT_OPS = {
   encodeRows: {
     computes:
@@ -17,9 +26,23 @@ export const WEIGHT_OPS = {
         optional: true,
         note: "above 0; without it all are 1",
       },
+      factor: FACTOR,
       numRows: NUM_ROWS,
       width: { kind: "integer", note: "a multiple of the type's block" },
       type: { kind: "code", of: "BlockType" },
+    },
+  },
+  roundToScales: {
+    computes: "out[m, c] is the code of `type` whose level is nearest to x[m, c] ÷ scales[m, c ÷ group].",
+    operands: {
+      out: { kind: "bytes", shape: "[*]", access: "writes", note: "[numRows, width]" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads", note: "finite" },
+      scales: { kind: "f32", shape: "[*]", access: "reads", note: "[numRows, width ÷ group], 0 or above" },
+      factor: FACTOR,
+      numRows: NUM_ROWS,
+      width: { kind: "integer", note: "a multiple of group" },
+      group: { kind: "integer", note: "at least 1" },
+      type: { kind: "code", of: "ScaledType" },
     },
   },
   addSquares: {
@@ -29,6 +52,25 @@ export const WEIGHT_OPS = {
       x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
       numRows: NUM_ROWS,
       width: { kind: "integer" },
+    },
+  },
+  addGram: {
+    computes: "gram[i, j] += Σ x[m, i] · x[m, j] over the rows, for j <= i.",
+    operands: {
+      gram: { kind: "f32", shape: "[width, width]", access: "reads and writes" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+    },
+  },
+  factorise: {
+    computes:
+      "For the symmetric matrix H, whose lower half `gram` has: adds `damping` times the mean of its diagonal to the diagonal, and writes L and D of " +
+      "H = L · D · Lᵀ in its place; L has ones on the diagonal, where D is written.",
+    operands: {
+      gram: { kind: "f32", shape: "[width, width]", access: "reads and writes", note: "the upper half is left alone" },
+      width: { kind: "integer", note: "at least 1" },
+      damping: { kind: "number", note: "above 0" },
     },
   },
 } as const;

@@ -26,7 +26,7 @@ export function methodOf(name: string): Method | undefined {
 const COPY = /^[0-9a-f]{16}(\.gguf)?$/;
 
 /** Counts changes of the bytes that the encoders write. */
-const ENCODERS = 2;
+const ENCODERS = 3;
 
 /**
  * The path of a quantised copy in the cache. Several processes may ask at once: each writes, and the first to end is kept.
@@ -54,7 +54,8 @@ export async function quantisedCopy(
   }
   const encoder = createRowEncoder(numThreads);
   try {
-    const type = (model: Parameters<typeof quantisedStorage>[1]) => quantisedStorage(method, model, undefined, encoder);
+    const type = (model: Parameters<typeof quantisedStorage>[1]) =>
+      quantisedStorage(method, model, { encoder, importance: undefined });
     const tell = (done: number, total: number): void => stage.update(`${Math.floor((100 * done) / total)} % written`);
     await convertModel({ model: path, out: copy, type }, tell, (text) => stage.note(text));
   } catch (thrown) {

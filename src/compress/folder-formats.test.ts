@@ -19,7 +19,7 @@ async function quantised(method: FolderMethod, layout: Layout) {
   await convertModel({
     model: STUDENT,
     out,
-    type: (model) => quantisedStorage(method, model, undefined, encoder, layout),
+    type: (model) => quantisedStorage(method, model, { encoder, importance: undefined }, layout),
   });
   encoder.close();
   const config = JSON.parse(readFileSync(join(out, "config.json"), "utf8")) as {

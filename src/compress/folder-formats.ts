@@ -6,8 +6,8 @@ import type { LayerStorage } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
-import type { Importance } from "./importance.js";
-import { scaledGroups, scaledRows, scaledSquares } from "./scaled-codes.js";
+import type { Rounding } from "./error-feedback.js";
+import { groupScales, rowScales, squareScales } from "./scales.js";
 
 export const LAYOUTS = ["compressed-tensors", "awq", "gptq"] as const;
 export type Layout = (typeof LAYOUTS)[number];
@@ -44,24 +44,37 @@ export function layerStorage(
   method: FolderMethod,
   layout: Layout,
   plain: PlainType,
-  importance: Importance | undefined,
+  { encoder, importance, feedback: errors }: Rounding,
 ): LayerStorage {
   const { kind, group }: FolderRecipe = RECIPES[method];
   return {
     takes: ({ name, shape: [rows, cols] }) =>
       LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0)),
     partsOf: (rows, cols) => PARTS[kind](rows, cols, group ?? cols, layout, plain),
+    ...(errors && { preparation: errors }),
     encode: (name, values, cols) => {
-      const weights = importance?.of(name, cols);
+      const feedback = errors?.of(name);
       switch (kind) {
         case "int8":
-          return bytesOfParts(scaledRows(values, cols, "int8"));
-        case "fp8":
-          return bytesOfParts(scaledRows(values, cols, "fp8"));
-        case "fp8 blocks":
-          return bytesOfParts(scaledSquares(values, cols, SQUARE));
-        case "int4":
-          return packed(layout, values.length / cols, cols, group!, scaledGroups(values, cols, group!, plain, weights));
+        case "fp8": {
+          const type = kind === "fp8" ? "e4m3" : "int8";
+          const scales = rowScales(values, cols, type);
+          return [encoder.round(type, values, cols, scales, cols, feedback), bytesOf(scales)];
+        }
+        case "fp8 blocks": {
+          const scales = squareScales(values, cols, SQUARE);
+          const perRow = cols / SQUARE;
+          const ofRows = Float32Array.from({ length: values.length / SQUARE }, (_, at) => {
+            const row = Math.floor(at / perRow);
+            return scales[Math.floor(row / SQUARE) * perRow + (at % perRow)]!;
+          });
+          return [encoder.round("e4m3", values, cols, ofRows, SQUARE, feedback), bytesOf(scales)];
+        }
+        case "int4": {
+          const scales = groupScales(values, cols, group!, plain, importance?.of(name, cols));
+          const codes = encoder.round("int4", values, cols, scales.values, group!, feedback);
+          return packed(layout, values.length / cols, cols, group!, { codes, scales: scales.stored });
+        }
       }
     },
     configOf: (ignored) => configOf(kind, layout, group, ignored),
@@ -125,11 +138,6 @@ function assertWholeSquares(rows: number, cols: number): void {
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
   new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
-
-const bytesOfParts = ({ codes, scales }: { readonly codes: Uint8Array; readonly scales: Float32Array }) => [
-  codes,
-  bytesOf(scales),
-];
 
 /** The zero point is 8; the first version of GPTQ's layout stores one less. */
 const EIGHTS = 0x8888_8888 | 0;

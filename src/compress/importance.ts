@@ -57,14 +57,12 @@ export async function measureImportance(
   const longest = windows.reduce((most, { length }) => Math.max(most, length), 0);
   const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen: longest });
   try {
-    for (const [index, ids] of windows.entries()) {
-      signal.throwIfAborted();
-      await meter.add(ids);
+    const measured = await meter.squares(windows, async (numTexts) => {
       // Steps end without waiting for anything, and signals are heard between turns of the event loop only.
       await setImmediate();
-      stage.update(`${index + 1} of ${windows.length} texts`);
-    }
-    const measured = await meter.read();
+      signal.throwIfAborted();
+      stage.update(`${numTexts} of ${windows.length} texts`);
+    });
     stage.done(`${windows.reduce((sum, { length }) => sum + length, 0)} tokens of ${windows.length} texts`);
     return measured;
   } finally {

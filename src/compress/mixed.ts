@@ -13,9 +13,11 @@ import type { StartStage } from "../core/stages.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../formats/dequantize.js";
 import type { TensorType } from "../formats/gguf/types.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
+import type { Rounding } from "./error-feedback.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
 import { fileTypeNear, fitting } from "./recipes.js";
+import { encodingOf } from "./storage.js";
 
 /** By size, the smallest first. */
 const LADDER: readonly BlockType[] = ["Q2_K", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"];
@@ -100,7 +102,10 @@ export async function chooseTypes(
       stage.update(`${group.name}, ${index + 1} of ${groups.length}`);
       const probe = `${folder}/probe.gguf`;
       const type = (opened: OpenModel) =>
-        mixedStorage("probe", new Map([[group.name, PROBE]]), plain, opened, settings.importance, encoder);
+        mixedStorage("probe", new Map([[group.name, PROBE]]), plain, opened, {
+          encoder,
+          importance: settings.importance,
+        });
       const { numBytes } = await convertModel({ model: path, out: probe, type }, undefined, undefined, signal);
       const others = groups.filter((each) => each !== group);
       const plainBytes = others.reduce((sum, each) => sum + numValues(each) * (plain === "F32" ? 4 : 2), 0);
@@ -215,8 +220,7 @@ export function mixedStorage(
   types: ReadonlyMap<string, BlockType>,
   plain: TensorType,
   { config }: OpenModel,
-  importance: Importance | undefined,
-  encoder: RowEncoder,
+  rounding: Rounding,
 ): Storage {
   const [common = PROBE] = mostCommon([...types.values()]);
   return {
@@ -226,8 +230,7 @@ export function mixedStorage(
       const type = types.get(groupOf(tensor, config.layers.length) ?? "");
       return type === undefined ? plain : fitting(type, tensor.shape[1]!);
     },
-    encode: (tensor, type, values, cols) =>
-      encoder.encode(type as BlockType, values, cols, importance?.of(tensor, cols)),
+    ...encodingOf(rounding),
   };
 }
 

@@ -19,6 +19,7 @@ import { compare } from "../quality/compare.js";
 import type { TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
 import { type Candidate, type CardFacts, cardOf } from "./card.js";
+import { ErrorFeedback } from "./error-feedback.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
@@ -35,6 +36,8 @@ export interface QuantiseSettings {
   /** Of four-bit folders. */
   readonly layout: Layout;
   readonly importance: Importance | undefined;
+  /** Token ids of texts for rounding with feedback; empty: each weight is rounded to the nearest. */
+  readonly texts: readonly (readonly number[])[];
   /** For a folder's card. */
   readonly about: Omit<CardFacts, "layout">;
   readonly numThreads: number;
@@ -122,18 +125,21 @@ const asideOf = (out: string, method: string): string =>
   isFolderMethod(method) ? `${out}.${method}.failed` : out.replace(/\.gguf$/, `.${method}.failed.gguf`);
 
 async function write(
-  { model, out, layout, types, importance, numThreads }: QuantiseSettings,
+  { model, out, layout, types, importance, texts, numThreads }: QuantiseSettings,
   method: Method | typeof MIXED,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight">> {
-  const stage = startStage(method);
   const encoder = createRowEncoder(numThreads);
-  const storageFor = (opened: OpenModel) =>
-    method === MIXED
-      ? mixedStorage(MIXED, types!, plainTypeOf(opened.summary.weightType as WeightType), opened, importance, encoder)
-      : quantisedStorage(method, opened, importance, encoder, layout);
+  let feedback: ErrorFeedback | undefined;
   try {
+    if (texts.length > 0) feedback = await ErrorFeedback.open(model, texts, encoder, numThreads, startStage, signal);
+    const rounding = { encoder, importance, feedback };
+    const storageFor = (opened: OpenModel) =>
+      method === MIXED
+        ? mixedStorage(MIXED, types!, plainTypeOf(opened.summary.weightType as WeightType), opened, rounding)
+        : quantisedStorage(method, opened, rounding, layout);
+    const stage = startStage(method);
     const { numBytes } = await convertModel(
       { model, out, type: storageFor },
       (done, total) => stage.update(`${Math.floor((100 * done) / total)} % written`),
@@ -145,6 +151,7 @@ async function write(
     stage.done(`${bitsPerWeight.toFixed(2)} bits a weight`);
     return { numBytes, weightBytes, bitsPerWeight };
   } finally {
+    feedback?.close();
     encoder.close();
   }
 }

@@ -1,11 +1,10 @@
 /** How a quantised copy stores its matrices. */
-import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
 import type { WeightType } from "../formats/dequantize.js";
 import type { OpenModel } from "../model/open-model.js";
+import type { Rounding } from "./error-feedback.js";
 import { FOLDER_METHODS, type FolderMethod, isFolderMethod, type Layout, layerStorage } from "./folder-formats.js";
-import type { Importance } from "./importance.js";
 import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
 
 /** A method that a user can name. */
@@ -16,21 +15,29 @@ export const METHODS: readonly Method[] = [...FILE_METHODS, ...FOLDER_METHODS];
 export function quantisedStorage(
   method: Method,
   { config, tensors, summary }: OpenModel,
-  importance: Importance | undefined,
-  encoder: RowEncoder,
+  rounding: Rounding,
   layout: Layout = "compressed-tensors",
 ): Storage | FolderStorage {
   if (isFolderMethod(method)) {
     const widest = plainTypeOf(summary.weightType as WeightType | undefined);
     // AutoAWQ and GPTQ have their scales in halves.
     const plain = layout !== "compressed-tensors" ? "F16" : widest === "F32" ? "BF16" : widest;
-    return { name: method, plain, layers: layerStorage(method, layout, plain, importance) };
+    return { name: method, plain, layers: layerStorage(method, layout, plain, rounding) };
   }
   const hasOutput = tensors().has("output.weight");
   return {
     name: method,
     fileType: fileTypeOf(method),
     typeOf: (tensor) => typeFor(method, tensor, hasOutput, config.layers.length),
-    encode: (name, type, values, cols) => encoder.encode(type as BlockType, values, cols, importance?.of(name, cols)),
+    ...encodingOf(rounding),
+  };
+}
+
+/** Encodes the blocks of a file. */
+export function encodingOf({ encoder, importance, feedback }: Rounding): Pick<Storage, "encode" | "preparation"> {
+  return {
+    ...(feedback && { preparation: feedback }),
+    encode: (name, type, values, cols) =>
+      encoder.encode(type as BlockType, values, cols, importance?.of(name, cols), feedback?.of(name)),
   };
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
-import { ActivationMeter } from "./activation-meter.js";
+import { ActivationMeter, type MeasuredGram } from "./activation-meter.js";
 import { DEFAULT_ENGINE_OPTIONS } from "./api/options.js";
 import { ModelStates } from "./model-states.js";
 
@@ -21,13 +21,20 @@ test.each([
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 22, maxModelLen: 64 };
   const measure = async (maxNumBatchedTokens: number) => {
     const meter = await ActivationMeter.open({ ...options, maxNumBatchedTokens });
-    for (const ids of TEXTS) await meter.add(ids);
-    const measured = await meter.read();
+    const measured = await meter.squares(TEXTS, async () => {});
+    const grams: MeasuredGram[] = [];
+    await meter.grams(
+      1,
+      1,
+      TEXTS,
+      async () => {},
+      (gram) => grams.push(gram),
+    );
     meter.close();
-    return measured;
+    return { measured, grams };
   };
-  const measured = await measure(64);
-  const inChunks = await measure(7);
+  const { measured, grams } = await measure(64);
+  const { measured: inChunks, grams: gramsInChunks } = await measure(7);
   expect(inChunks.map(({ names }) => names)).toEqual(measured.map(({ names }) => names));
   const of = (name: string) => measured.find(({ names }) => names.includes(name))!;
   for (const [index, { names, sums }] of measured.entries()) {
@@ -36,6 +43,16 @@ test.each([
     for (const [c, sum] of inChunks[index]!.sums.entries()) expect(sum).toBeCloseTo(sums[c]!, 8);
   }
   expect(of("blk.1.attn_q").sums).toBe(of("blk.1.attn_v").sums);
+  // The diagonal of a Gram matrix is the squares. Each expert would have one of its own.
+  expect(grams.map(({ names }) => names[0]!.replace("blk.1.", ""))).toEqual(
+    architecture === "qwen3moe" ? ["attn_q", "attn_output"] : ["attn_q", "attn_output", "ffn_gate", "ffn_down"],
+  );
+  for (const [index, { names, cols, gram }] of grams.entries()) {
+    const { sums } = of(names[0]!);
+    for (const [c, sum] of sums.entries()) expect(gram[c * cols + c]! / sum).toBeCloseTo(1, 5);
+    expect(gram.some((value, at) => at % cols < Math.floor(at / cols) && value !== 0)).toBe(true);
+    for (const [at, value] of gramsInChunks[index]!.gram.entries()) expect(value).toBeCloseTo(gram[at]!, 3);
+  }
   const numTokens = TEXTS.flat().length;
   const isMixture = architecture === "qwen3moe";
   expect(of(isMixture ? "blk.0.ffn_up_exps" : "blk.0.ffn_up").numRows).toBe(numTokens);

@@ -1,9 +1,9 @@
-/** Mean squares of what enters a model's matrices, column by column, over given texts: how much an error in a column's weights matters. */
+/** What enters a model's matrices over given texts: how much an error in a column's weights matters, and how columns can make up for each other. */
 import type { AnyWeight, Backend } from "../backend/backend.js";
-import type { BufferHandle } from "../backend/handles.js";
 import { queryWidth } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
+import type { InputMeter } from "./blocks/products.js";
 import type { DenseWeights, LayerWeights } from "./blocks/weights.js";
 import type { EngineParts } from "./engine-parts.js";
 import { openAlone, wholeText } from "./lone-model.js";
@@ -14,7 +14,7 @@ interface MeteredInput {
   /** llama.cpp's names, without `.weight`, of the matrices that it is multiplied with. */
   readonly names: readonly string[];
   readonly cols: number;
-  readonly sums: BufferHandle;
+  readonly meter: InputMeter;
   /** Rows of the input for each token. */
   readonly rowsPerToken: number;
 }
@@ -26,10 +26,15 @@ export interface MeasuredInput {
   readonly numRows: number;
 }
 
+export interface MeasuredGram {
+  readonly names: readonly string[];
+  readonly cols: number;
+  /** f32 [cols, cols]: sums of the products of two columns; only the lower half is written. */
+  readonly gram: Float32Array;
+}
+
 export class ActivationMeter {
-  /** Longest text, in tokens. */
-  readonly contextLength: number;
-  readonly #inputs: readonly MeteredInput[];
+  #inputs: readonly MeteredInput[] = [];
   #numTokens = 0;
 
   /** Rejects with the errors of opening a model. */
@@ -39,43 +44,94 @@ export class ActivationMeter {
   }
 
   private constructor(
-    { config }: OpenModel,
+    private readonly model: OpenModel,
     private readonly parts: EngineParts,
     private readonly backend: Backend,
-  ) {
-    const { weights, transformer, info } = parts;
-    this.contextLength = info.maxModelLen;
-    const meters = new Map<AnyWeight, BufferHandle>();
-    const width = transformer.width;
-    this.#inputs = weights.layers.flatMap((layer, index) =>
-      inputsOf(layer, width, queryWidth(config.layers[index]!)).map(({ first, names, cols, rowsPerToken = 1 }) => {
-        const sums = backend.allocate(8 * cols);
-        meters.set(first, sums);
-        return { names: names.map((name) => `blk.${index}.${name}`), cols, sums, rowsPerToken };
-      }),
-    );
-    transformer.meterInputs(meters);
-  }
+  ) {}
 
-  /** @param ids a text within the context */
-  async add(ids: readonly number[]): Promise<void> {
-    await computeText(this.parts, wholeText(ids), Number.POSITIVE_INFINITY, async () => {});
-    this.#numTokens += ids.length;
-  }
-
-  async read(): Promise<readonly MeasuredInput[]> {
+  /**
+   * Mean squares of every input.
+   * @param onText called after each text
+   */
+  async squares(
+    texts: readonly (readonly number[])[],
+    onText: (numTexts: number) => Promise<void>,
+  ): Promise<readonly MeasuredInput[]> {
+    await this.#measure("addSquares", 0, this.numLayers, texts, onText);
     const measured: MeasuredInput[] = [];
-    for (const { names, cols, sums: buffer, rowsPerToken } of this.#inputs) {
+    for (const { names, cols, meter, rowsPerToken } of this.#inputs) {
       const sums = new Float64Array(cols);
-      await this.backend.read(buffer, 0, sums);
+      await this.backend.read(meter.sums, 0, sums);
       measured.push({ names, sums, numRows: this.#numTokens * rowsPerToken });
     }
     return measured;
   }
 
+  /**
+   * Gram matrices of the inputs of some layers; of those that go to chosen experts there are none.
+   * @param onGram called with one after another, each of which is then released
+   */
+  async grams(
+    first: number,
+    numLayers: number,
+    texts: readonly (readonly number[])[],
+    onText: (numTexts: number) => Promise<void>,
+    onGram: (gram: MeasuredGram) => void,
+  ): Promise<void> {
+    await this.#measure("addGram", first, numLayers, texts, onText);
+    for (const { names, cols, meter } of this.#inputs) {
+      const gram = new Float32Array(cols * cols);
+      await this.backend.read(meter.sums, 0, gram);
+      this.backend.release(meter.sums);
+      onGram({ names, cols, gram });
+    }
+    this.#inputs = [];
+  }
+
+  /** Bytes of the Gram matrices of a layer. */
+  gramBytes(layer: number): number {
+    return this.#inputsOf(layer, "addGram").reduce((sum, { cols }) => sum + 4 * cols ** 2, 0);
+  }
+
+  get numLayers(): number {
+    return this.parts.weights.layers.length;
+  }
+
   close(): void {
     this.parts.constraints.close();
     this.backend.destroy();
+  }
+
+  async #measure(
+    op: InputMeter["op"],
+    first: number,
+    numLayers: number,
+    texts: readonly (readonly number[])[],
+    onText: (numTexts: number) => Promise<void>,
+  ): Promise<void> {
+    for (const { meter } of this.#inputs) this.backend.release(meter.sums);
+    const meters = new Map<AnyWeight, InputMeter>();
+    this.#inputs = Array.from({ length: numLayers }, (_, index) => first + index).flatMap((index) =>
+      this.#inputsOf(index, op).map(({ first: weight, names, cols, rowsPerToken = 1 }) => {
+        const sums = this.backend.allocate(op === "addGram" ? 4 * cols ** 2 : 8 * cols);
+        const meter = { op, sums };
+        meters.set(weight, meter);
+        return { names: names.map((name) => `blk.${index}.${name}`), cols, meter, rowsPerToken };
+      }),
+    );
+    this.parts.transformer.meterInputs(meters);
+    this.#numTokens = 0;
+    for (const [index, ids] of texts.entries()) {
+      await computeText(this.parts, wholeText(ids), Number.POSITIVE_INFINITY, async () => {});
+      this.#numTokens += ids.length;
+      await onText(index + 1);
+    }
+  }
+
+  #inputsOf(index: number, op: InputMeter["op"]): readonly LayerInput[] {
+    const { weights, transformer } = this.parts;
+    const inputs = inputsOf(weights.layers[index]!, transformer.width, queryWidth(this.model.config.layers[index]!));
+    return op === "addGram" ? inputs.filter(({ isChosen }) => isChosen !== true) : inputs;
   }
 }
 
@@ -85,6 +141,8 @@ interface LayerInput {
   readonly names: readonly string[];
   readonly cols: number;
   readonly rowsPerToken?: number;
+  /** Each of its matrices is multiplied with some of the input's rows only. */
+  readonly isChosen?: true;
 }
 
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
@@ -96,10 +154,11 @@ function inputsOf(layer: LayerWeights, width: number, headsWidth: number): reado
   ];
   if (feedForward.kind === "dense") return [...attention, ...denseInputs(feedForward, width, "")];
   const { gates, downs, part, shared } = feedForward;
+  const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
   return [
     ...attention,
-    { first: gates.weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width },
-    { first: downs.weights, names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active },
+    { first: gates.weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isChosen: true },
+    { first: downs.weights, ...down, isChosen: true },
     ...(shared === undefined ? [] : denseInputs(shared, width, "_shexp")),
   ];
 }

@@ -352,11 +352,66 @@ function encodeRowsCases(): OpCase[] {
         out,
         x: bench.f32(normals(1024, 34)),
         importance,
+        factor: NO_BUFFER,
         numRows: 2,
         width: 512,
         type,
       });
       return [];
+    },
+  }));
+}
+
+/** With a factor the order of sums decides ties; kernels.encode.test.ts compares the errors. */
+function roundToScalesCases(): OpCase[] {
+  return (["int4", "int8", "e4m3"] as const).flatMap((type) =>
+    [1, 35].map((group) => ({
+      op: "roundToScales" as const,
+      label: `${type} [3, 70], groups of ${group}`,
+      record: (bench: Bench) => {
+        const numGroups = (3 * 70) / group;
+        const x = bench.f32(normals(3 * 70, 36).map((value) => 9 * value));
+        const scales = bench.f32(
+          Float32Array.from({ length: numGroups }, (_, g) => (g === 0 ? 0 : 0.02 + (g % 9) / 3)),
+        );
+        const out = bench.bytes(new Uint8Array(3 * 70));
+        const shape = { numRows: 3, width: 70, group, type };
+        bench.program.record("roundToScales", { out, x, scales, factor: NO_BUFFER, ...shape });
+        return [{ name: "out", handle: out, as: "bytes" as const }];
+      },
+    })),
+  );
+}
+
+function addGramCases(): OpCase[] {
+  return [0, 1, 9].flatMap((numRows) =>
+    [1, 24, 70].map((width) => ({
+      op: "addGram" as const,
+      label: `${numRows} rows of ${width}`,
+      record: (bench: Bench) => {
+        const gram = bench.f32(Float32Array.from({ length: width * width }, (_, i) => i % 5));
+        bench.program.record("addGram", { gram, x: bench.f32(normals(numRows * width, 37)), numRows, width });
+        return [f32Result("gram", gram, { relative: 1e-6, absolute: 1e-5 })];
+      },
+    })),
+  );
+}
+
+function factoriseCases(): OpCase[] {
+  return [1, 5, 64, 150].map((width) => ({
+    op: "factorise",
+    label: `${width} columns`,
+    record: (bench) => {
+      const x = normals(2 * width * width, 38);
+      const gram = new Float32Array(width * width);
+      for (let i = 0; i < width; i++) {
+        for (let j = 0; j < width; j++) {
+          for (let m = 0; m < 2 * width; m++) gram[i * width + j]! += x[m * width + i]! * x[m * width + j]!;
+        }
+      }
+      const handle = bench.f32(gram);
+      bench.program.record("factorise", { gram: handle, width, damping: 0.01 });
+      return [f32Result("gram", handle, { relative: 1e-4, absolute: 1e-5 })];
     },
   }));
 }
@@ -462,7 +517,10 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   quantize: quantizeCases(),
   pack: packCases(),
   encodeRows: encodeRowsCases(),
+  roundToScales: roundToScalesCases(),
   addSquares: addSquaresCases(),
+  addGram: addGramCases(),
+  factorise: factoriseCases(),
   ...EXPERT_CASES,
 };
 

@@ -18,7 +18,7 @@ import { type HandleSpace, Operands, type ReferenceWeight } from "./operands.js"
 import * as ops from "./ops.js";
 import { pack, quantize, readActivations } from "./packed.js";
 import { sample } from "./sample.js";
-import { addSquares, encodeRows } from "./weights.js";
+import { addGram, addSquares, encodeRows, factorise, roundToScales } from "./weights.js";
 
 const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops.Work } = {
   embed: ops.embed,
@@ -45,7 +45,10 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   expertLinear: (operands) => experts.expertLinear(operands, readActivations),
   combineExperts: experts.combineExperts,
   encodeRows,
+  roundToScales,
   addSquares,
+  addGram,
+  factorise,
 };
 
 export function createReferenceDevice(): KernelDevice {

@@ -1,5 +1,6 @@
 // Scales, minima and levels of a group of values for which Σ w (x − decoded)² is small; encode_rows.cc lays them out.
 #pragma once
+#include "feedback.h"
 #include "half.h"
 #include "simd.h"
 
@@ -213,6 +214,25 @@ double errorOf(const float* values, const float* weights, float d, float base, u
     for (int lane = 0; lane < 8; lane++) codes[i + lane] = static_cast<uint8_t>(Levels::code(level[lane]));
   }
   return total(error);
+}
+
+// Codes of a group's values over its scale: the nearest levels, or with feedback, of which x has the targets, one value after another from the last.
+// @param offset of the group in its block
+template <class Levels, int kCount>
+void assign(const float* x, float d, float base, uint8_t* codes, BlockFeedback* feedback, int offset = 0) {
+  const f32x8 inverse = splat8(d == 0 ? 0 : 1.0f / d);
+  if (feedback == nullptr) {
+    for (int i = 0; i < kCount; i += 8) {
+      const f32x8 level = Levels::nearest((load8(x + i) - splat8(base)) * inverse);
+      for (int lane = 0; lane < 8; lane++) codes[i + lane] = static_cast<uint8_t>(Levels::code(level[lane]));
+    }
+    return;
+  }
+  for (int i = kCount - 1; i >= 0; i--) {
+    const float level = Levels::nearest((splat8(x[i]) - splat8(base)) * inverse)[0];
+    codes[i] = static_cast<uint8_t>(Levels::code(level));
+    feedback->settle(offset + i, d * level + base);
+  }
 }
 
 }  // namespace millrace::MILLRACE_ISA

@@ -31,7 +31,7 @@ struct RangedGroups {
   uint8_t minima[kGroups] = {};
   uint8_t codes[256];
 
-  RangedGroups(const float* x, const float* w) {
+  RangedGroups(const float* x, const float* w, BlockFeedback* feedback) {
     Range ranges[kGroups];
     float largest = 0;
     float largestMin = 0;
@@ -49,14 +49,16 @@ struct RangedGroups {
       minima[g] = static_cast<uint8_t>(roundedWithin(-ranges[g].base * inverseMin, 0, kMost));
     }
     refine(*this, x, w);
-    for (int g = 0; g < kGroups; g++) errorFor(x, w, g, scales[g], minima[g], codes + g * kGroup);
+    for (int g = kGroups - 1; g >= 0; g--) {
+      assign<Levels, kGroup>(x + g * kGroup, stepOf(scales[g]), baseOf(minima[g]), codes + g * kGroup, feedback, g * kGroup);
+    }
   }
 
   double errorFor(const float* x, const float* w, int g, int scale, int minimum, uint8_t* to = nullptr) const {
-    const float step = halfToFloat(d) * static_cast<float>(scale);
-    const float base = -(halfToFloat(dmin) * static_cast<float>(minimum));
-    return errorOf<Levels, kGroup>(x + g * kGroup, w + g * kGroup, step, base, to);
+    return errorOf<Levels, kGroup>(x + g * kGroup, w + g * kGroup, stepOf(scale), baseOf(minimum), to);
   }
+  float stepOf(int scale) const { return halfToFloat(d) * static_cast<float>(scale); }
+  float baseOf(int minimum) const { return -(halfToFloat(dmin) * static_cast<float>(minimum)); }
 
   // Each group's integers beside their neighbours. @returns the error of all
   double search(const float* x, const float* w) {
@@ -124,7 +126,7 @@ struct CentredGroups {
   int8_t scales[kGroups] = {};
   uint8_t codes[256];
 
-  CentredGroups(const float* x, const float* w) {
+  CentredGroups(const float* x, const float* w, BlockFeedback* feedback) {
     float steps[kGroups];
     for (int g = 0; g < kGroups; g++) steps[g] = fitScale<Levels, kGroup>(x + g * kGroup, w + g * kGroup, 9);
     const float extreme = extremeOf<kGroups>(steps);
@@ -132,13 +134,13 @@ struct CentredGroups {
     const float inverse = halfToFloat(d) != 0 ? 1.0f / halfToFloat(d) : 0;
     for (int g = 0; g < kGroups; g++) scales[g] = static_cast<int8_t>(roundedWithin(steps[g] * inverse, kLow, kHigh));
     refine(*this, x, w);
-    for (int g = 0; g < kGroups; g++) errorFor(x, w, g, scales[g], codes + g * kGroup);
+    for (int g = kGroups - 1; g >= 0; g--) assign<Levels, kGroup>(x + g * kGroup, stepOf(scales[g]), 0, codes + g * kGroup, feedback, g * kGroup);
   }
 
-  double errorFor(const float* x, const float* w, int g, int scale, uint8_t* to = nullptr) const {
-    const float step = halfToFloat(d) * static_cast<float>(scale);
-    return errorOf<Levels, kGroup>(x + g * kGroup, w + g * kGroup, step, 0, to);
+  double errorFor(const float* x, const float* w, int g, int scale) const {
+    return errorOf<Levels, kGroup>(x + g * kGroup, w + g * kGroup, stepOf(scale), 0);
   }
+  float stepOf(int scale) const { return halfToFloat(d) * static_cast<float>(scale); }
 
   double search(const float* x, const float* w) {
     double sum = 0;

@@ -1,4 +1,4 @@
-// encodeRows: f32 rows into GGML's blocks. A unit is a row.
+// encodeRows: f32 rows into GGML's blocks. A unit is a row, or with feedback a tile of rows.
 //
 // The error of a block is Σ w (x − decoded)², where w is the importance of a column. For given scales the nearest level of each value is best, and
 // for given levels the best scales solve a least-squares problem, so a search tries scales around the one that the largest value asks for,
@@ -15,6 +15,8 @@ struct EncodeRowsArgs {
   uint8_t* out;
   const float* x;           // [M, width]
   const float* importance;  // [width] or null
+  const float* factor;      // [width, width] or null
+  int64_t numRows;
   int64_t width;
   int64_t rowBytes;
   BlockType type;
@@ -30,7 +32,9 @@ constexpr TensorType kTypes[] = {TensorType::Q8_0, TensorType::Q4_0, TensorType:
 Op decode(const Operands<ops::encodeRows>& in, DecodeMemo&) {
   using ops::encodeRows;
   EncodeRowsArgs args{};
-  const int64_t numRows = in.integer(encodeRows::numRows);
+  using MILLRACE_ISA::feedbackScratchBytes;
+  using MILLRACE_ISA::kFeedbackRows;
+  args.numRows = in.integer(encodeRows::numRows);
   args.width = in.integer(encodeRows::width);
   args.type = in.code(encodeRows::type);
   const TensorTypeInfo& block = infoOf(kTypes[static_cast<int>(args.type)]);
@@ -38,11 +42,16 @@ Op decode(const Operands<ops::encodeRows>& in, DecodeMemo&) {
     in.refuse(encodeRows::width, "a multiple of " + std::to_string(block.blockValues), static_cast<double>(args.width));
   }
   args.rowBytes = args.width / block.blockValues * block.blockBytes;
-  args.x = in.buffer(encodeRows::x, saturatedProduct(numRows, args.width));
+  args.x = in.buffer(encodeRows::x, saturatedProduct(args.numRows, args.width));
   args.importance = in.optionalBuffer(encodeRows::importance, args.width);
-  args.out = in.buffer(encodeRows::out, saturatedProduct(numRows, args.rowBytes));
+  args.factor = in.optionalBuffer(encodeRows::factor, saturatedProduct(args.width, args.width));
+  args.out = in.buffer(encodeRows::out, saturatedProduct(args.numRows, args.rowBytes));
   in.requireApart(encodeRows::out, encodeRows::x);
-  return makeOp(OpCode::encodeRows, args, numRows, static_cast<double>(args.width) * 30);
+  const double width = static_cast<double>(args.width);
+  if (args.factor == nullptr) return makeOp(OpCode::encodeRows, args, args.numRows, width * 30);
+  in.requireApart(encodeRows::out, encodeRows::factor);
+  const int64_t numTiles = (args.numRows + kFeedbackRows - 1) / kFeedbackRows;
+  return makeOp(OpCode::encodeRows, args, numTiles, kFeedbackRows * width * (width / 30 + 40), feedbackScratchBytes(args.width));
 }
 
 #endif
@@ -62,39 +71,39 @@ void storeFifthBits(const uint8_t* codes, uint8_t* out) {
   for (int i = 0; i < 32; i++) out[i / 8] = static_cast<uint8_t>(out[i / 8] | (codes[i] >> 4 & 1) << (i % 8));
 }
 
-void encodeQ8_0(const float* x, const float* w, uint8_t* out) {
+void encodeQ8_0(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
   const uint16_t d = toHalf(fitScale<Integers<-127, 127>, 32>(x, w, 4));
   storeU16(out, d);
   uint8_t codes[32];
-  errorOf<Integers<-127, 127>, 32>(x, w, halfToFloat(d), 0, codes);
+  assign<Integers<-127, 127>, 32>(x, halfToFloat(d), 0, codes, feedback);
   for (int i = 0; i < 32; i++) out[2 + i] = static_cast<uint8_t>(codes[i] - 127);
 }
 
 template <class Levels>
-void encodeCentred(const float* x, const float* w, uint8_t* out) {
+void encodeCentred(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
   constexpr bool kHasFifth = Levels::high == 15;
   const uint16_t d = toHalf(fitScale<Levels, 32>(x, w, 9));
   uint8_t codes[32];
-  errorOf<Levels, 32>(x, w, halfToFloat(d), 0, codes);
+  assign<Levels, 32>(x, halfToFloat(d), 0, codes, feedback);
   storeU16(out, d);
   if (kHasFifth) storeFifthBits(codes, out + 2);
   storeNibbles(codes, out + (kHasFifth ? 6 : 2));
 }
 
 template <int kHigh>
-void encodeRange(const float* x, const float* w, uint8_t* out) {
+void encodeRange(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
   const Range range = fitRange<kHigh, 32, false>(x, w);
   const uint16_t d = toHalf(range.d);
   const uint16_t base = toHalf(range.base);
   uint8_t codes[32];
-  errorOf<Integers<0, kHigh>, 32>(x, w, halfToFloat(d), halfToFloat(base), codes);
+  assign<Integers<0, kHigh>, 32>(x, halfToFloat(d), halfToFloat(base), codes, feedback);
   storeU16(out, d);
   storeU16(out + 2, base);
   if (kHigh == 31) storeFifthBits(codes, out + 4);
   storeNibbles(codes, out + (kHigh == 31 ? 8 : 4));
 }
 
-void encodeMxfp4(const float* x, const float* w, uint8_t* out) {
+void encodeMxfp4(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
   using Levels = Entries<E2M1Table>;
   const float extreme = absOf(extremeOf<32>(x));
   // With a smaller exponent the unit is no normal number, and its inverse is infinite.
@@ -112,7 +121,7 @@ void encodeMxfp4(const float* x, const float* w, uint8_t* out) {
   }
   uint8_t codes[32];
   const float d = floatOf(static_cast<uint32_t>(best - 1) << 23);
-  errorOf<Levels, 32>(x, w, d, 0, codes);
+  assign<Levels, 32>(x, d, 0, codes, feedback);
   out[0] = static_cast<uint8_t>(best);
   storeNibbles(codes, out + 1);
 }
@@ -142,16 +151,16 @@ void storePairs(const uint8_t* codes, uint8_t* out) {
   }
 }
 
-void encodeQ4K(const float* x, const float* w, uint8_t* out) {
-  const RangedGroups<15, 32, 63> groups(x, w);
+void encodeQ4K(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
+  const RangedGroups<15, 32, 63> groups(x, w, feedback);
   storeU16(out, groups.d);
   storeU16(out + 2, groups.dmin);
   storeScales(groups.scales, groups.minima, out + 4);
   storeNibbles256(groups.codes, out + 16);
 }
 
-void encodeQ5K(const float* x, const float* w, uint8_t* out) {
-  const RangedGroups<31, 32, 63> groups(x, w);
+void encodeQ5K(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
+  const RangedGroups<31, 32, 63> groups(x, w, feedback);
   storeU16(out, groups.d);
   storeU16(out + 2, groups.dmin);
   storeScales(groups.scales, groups.minima, out + 4);
@@ -163,16 +172,16 @@ void encodeQ5K(const float* x, const float* w, uint8_t* out) {
   storeNibbles256(groups.codes, out + 48);
 }
 
-void encodeQ2K(const float* x, const float* w, uint8_t* out) {
-  const RangedGroups<3, 16, 15> groups(x, w);
+void encodeQ2K(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
+  const RangedGroups<3, 16, 15> groups(x, w, feedback);
   for (int g = 0; g < 16; g++) out[g] = static_cast<uint8_t>(groups.scales[g] | groups.minima[g] << 4);
   storePairs(groups.codes, out + 16);
   storeU16(out + 80, groups.d);
   storeU16(out + 82, groups.dmin);
 }
 
-void encodeQ3K(const float* x, const float* w, uint8_t* out) {
-  const CentredGroups<Integers<-4, 3>, 16, -32, 31> groups(x, w);
+void encodeQ3K(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
+  const CentredGroups<Integers<-4, 3>, 16, -32, 31> groups(x, w, feedback);
   for (int l = 0; l < 32; l++) {
     int bits = 0;
     for (int g = 0; g < 8; g++) bits |= (groups.codes[32 * g + l] >> 2 & 1) << g;
@@ -188,8 +197,8 @@ void encodeQ3K(const float* x, const float* w, uint8_t* out) {
   storeU16(out + 108, groups.d);
 }
 
-void encodeQ6K(const float* x, const float* w, uint8_t* out) {
-  const CentredGroups<Integers<-32, 31>, 16, -128, 127> groups(x, w);
+void encodeQ6K(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
+  const CentredGroups<Integers<-32, 31>, 16, -128, 127> groups(x, w, feedback);
   for (int i = 0; i < 128; i++) {
     const uint8_t* code = groups.codes + (i / 64) * 128 + i % 64;
     out[i] = static_cast<uint8_t>((code[0] & 15) | (code[64] & 15) << 4);
@@ -202,8 +211,8 @@ void encodeQ6K(const float* x, const float* w, uint8_t* out) {
   storeU16(out + 208, groups.d);
 }
 
-void encodeIq4Xs(const float* x, const float* w, uint8_t* out) {
-  const CentredGroups<Entries<Iq4Table>, 32, -32, 31> groups(x, w);
+void encodeIq4Xs(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback) {
+  const CentredGroups<Entries<Iq4Table>, 32, -32, 31> groups(x, w, feedback);
   storeU16(out, groups.d);
   int high = 0;
   memset(out + 4, 0, 4);
@@ -216,7 +225,7 @@ void encodeIq4Xs(const float* x, const float* w, uint8_t* out) {
   storeU16(out + 2, static_cast<uint16_t>(high));
 }
 
-using Encode = void (*)(const float* x, const float* w, uint8_t* out);
+using Encode = void (*)(const float* x, const float* w, uint8_t* out, BlockFeedback* feedback);
 
 Encode encoderOf(BlockType type) {
   switch (type) {
@@ -239,18 +248,27 @@ Encode encoderOf(BlockType type) {
 
 }  // namespace
 
-void encodeRowsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
+void encodeRowsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const EncodeRowsArgs& args = op.args<EncodeRowsArgs>();
   const TensorTypeInfo& block = infoOf(kTypes[static_cast<int>(args.type)]);
   const Encode encode = encoderOf(args.type);
   float ones[256];
   for (float& one : ones) one = 1;
-  for (int64_t m = begin; m < end; m++) {
-    const float* x = args.x + m * args.width;
-    uint8_t* out = args.out + m * args.rowBytes;
-    for (int64_t c = 0; c < args.width; c += block.blockValues, out += block.blockBytes) {
-      encode(x + c, args.importance == nullptr ? ones : args.importance + c, out);
+  const auto importanceFrom = [&](int64_t column) { return args.importance == nullptr ? ones : args.importance + column; };
+  const auto outAt = [&](int64_t row, int64_t column) { return args.out + row * args.rowBytes + column / block.blockValues * block.blockBytes; };
+  if (args.factor == nullptr) {
+    for (int64_t m = begin; m < end; m++) {
+      for (int64_t c = 0; c < args.width; c += block.blockValues) encode(args.x + m * args.width + c, importanceFrom(c), outAt(m, c), nullptr);
     }
+    return;
+  }
+  for (int64_t tile = begin; tile < end; tile++) {
+    const int64_t first = tile * kFeedbackRows;
+    const auto round = [&](int64_t row, int64_t c, int64_t, BlockFeedback& feedback) {
+      encode(feedback.targets(), importanceFrom(c), outAt(first + row, c), &feedback);
+    };
+    const int64_t numRows = minOf(kFeedbackRows, args.numRows - first);
+    roundTile(args.x + first * args.width, numRows, args.width, block.blockValues, args.factor, scratch, round);
   }
 }
 

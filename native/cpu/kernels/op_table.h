@@ -33,7 +33,10 @@ namespace millrace {
   X(expertLinear) \
   X(combineExperts) \
   X(encodeRows) \
-  X(addSquares)
+  X(roundToScales) \
+  X(addSquares) \
+  X(addGram) \
+  X(factorise)
 
 enum class OpCode : uint32_t {
     embed,
@@ -60,9 +63,12 @@ enum class OpCode : uint32_t {
     expertLinear,
     combineExperts,
     encodeRows,
+    roundToScales,
     addSquares,
+    addGram,
+    factorise,
 };
-constexpr int kNumOps = 25;
+constexpr int kNumOps = 28;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -88,7 +94,10 @@ constexpr const char* kOpNames[kNumOps] = {
     "expertLinear",
     "combineExperts",
     "encodeRows",
+    "roundToScales",
     "addSquares",
+    "addGram",
+    "factorise",
 };
 // With the operands: what both sides of the boundary must agree on.
 constexpr const char* kOpSignatures[kNumOps] = {
@@ -115,10 +124,13 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width)",
-    "encodeRows(out, x, importance, numRows, width, type)",
+    "encodeRows(out, x, importance, factor, numRows, width, type)",
+    "roundToScales(out, x, scales, factor, numRows, width, group, type)",
     "addSquares(sums, x, numRows, width)",
+    "addGram(gram, x, numRows, width)",
+    "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 6, 4};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 8, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -135,6 +147,8 @@ enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred
 constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16"};
 enum class BlockType : uint8_t { Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4 };
 constexpr const char* kBlockTypeNames[] = {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
+enum class ScaledType : uint8_t { int4, int8, e4m3 };
+constexpr const char* kScaledTypeNames[] = {"int4", "int8", "e4m3"};
 
 // Columns of a row of sampler parameters.
 enum SampleParam {
@@ -461,9 +475,22 @@ struct encodeRows {
   static constexpr operand::Buffer<encodeRows, uint8_t> out{{0, "out"}};
   static constexpr operand::Buffer<encodeRows, const float> x{{1, "x"}};
   static constexpr operand::OptionalBuffer<encodeRows, const float> importance{{2, "importance"}};
-  static constexpr operand::Integer<encodeRows> numRows{{3, "numRows"}};
-  static constexpr operand::Integer<encodeRows> width{{4, "width"}};
-  static constexpr operand::Code<encodeRows, BlockType> type{{5, "type"}, 0, 12};
+  static constexpr operand::OptionalBuffer<encodeRows, const float> factor{{3, "factor"}};
+  static constexpr operand::Integer<encodeRows> numRows{{4, "numRows"}};
+  static constexpr operand::Integer<encodeRows> width{{5, "width"}};
+  static constexpr operand::Code<encodeRows, BlockType> type{{6, "type"}, 0, 12};
+};
+
+struct roundToScales {
+  static constexpr OpCode code = OpCode::roundToScales;
+  static constexpr operand::Buffer<roundToScales, uint8_t> out{{0, "out"}};
+  static constexpr operand::Buffer<roundToScales, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<roundToScales, const float> scales{{2, "scales"}};
+  static constexpr operand::OptionalBuffer<roundToScales, const float> factor{{3, "factor"}};
+  static constexpr operand::Integer<roundToScales> numRows{{4, "numRows"}};
+  static constexpr operand::Integer<roundToScales> width{{5, "width"}};
+  static constexpr operand::Integer<roundToScales> group{{6, "group"}};
+  static constexpr operand::Code<roundToScales, ScaledType> type{{7, "type"}, 0, 2};
 };
 
 struct addSquares {
@@ -472,6 +499,21 @@ struct addSquares {
   static constexpr operand::Buffer<addSquares, const float> x{{1, "x"}};
   static constexpr operand::Integer<addSquares> numRows{{2, "numRows"}};
   static constexpr operand::Integer<addSquares> width{{3, "width"}};
+};
+
+struct addGram {
+  static constexpr OpCode code = OpCode::addGram;
+  static constexpr operand::Buffer<addGram, float> gram{{0, "gram"}};
+  static constexpr operand::Buffer<addGram, const float> x{{1, "x"}};
+  static constexpr operand::Integer<addGram> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<addGram> width{{3, "width"}};
+};
+
+struct factorise {
+  static constexpr OpCode code = OpCode::factorise;
+  static constexpr operand::Buffer<factorise, float> gram{{0, "gram"}};
+  static constexpr operand::Integer<factorise> width{{1, "width"}};
+  static constexpr operand::Number<factorise> damping{{2, "damping"}};
 };
 
 }  // namespace ops

@@ -1,11 +1,14 @@
 /** Encodes rows into blocks on kernel threads. */
 import { rowByteLength } from "../../formats/dequantize.js";
-import type { RowEncoder } from "../backend.js";
+import type { Feedback, RowEncoder } from "../backend.js";
 import { type BufferHandle, NO_BUFFER } from "../handles.js";
-import type { BlockType } from "../ops.js";
+import type { BlockType, ScaledType } from "../ops.js";
 import { Program } from "../program.js";
 import type { KernelDevice } from "./library/kernels.js";
 import { loadKernels } from "./library/load.js";
+
+/** Added to the diagonal of a Gram matrix, as a share of its mean: GPTQ's usual value. */
+const DAMPING = 0.01;
 
 export class CpuRowEncoder implements RowEncoder {
   readonly #device: KernelDevice;
@@ -17,7 +20,13 @@ export class CpuRowEncoder implements RowEncoder {
     this.#device = loadKernels().createDevice({ numThreads });
   }
 
-  encode(type: BlockType, values: Float32Array, cols: number, importance: Float32Array | undefined): Uint8Array {
+  encode(
+    type: BlockType,
+    values: Float32Array,
+    cols: number,
+    importance: Float32Array | undefined,
+    feedback?: Feedback,
+  ): Uint8Array {
     const numRows = values.length / cols;
     const bytes = new Uint8Array(numRows * rowByteLength(type, cols)!);
     const out = this.#buffer("out", bytes.byteLength);
@@ -26,10 +35,48 @@ export class CpuRowEncoder implements RowEncoder {
       out,
       x: this.#filled("x", values),
       importance: importance === undefined ? NO_BUFFER : this.#filled("importance", importance),
+      factor: feedback?.factor ?? NO_BUFFER,
       numRows,
       width: cols,
       type,
     });
+    return this.#run(out, bytes);
+  }
+
+  round(
+    type: ScaledType,
+    values: Float32Array,
+    cols: number,
+    scales: Float32Array,
+    group: number,
+    feedback?: Feedback,
+  ): Uint8Array {
+    const codes = new Uint8Array(values.length);
+    const out = this.#buffer("out", codes.byteLength);
+    this.#program.clear();
+    this.#program.record("roundToScales", {
+      out,
+      x: this.#filled("x", values),
+      scales: this.#filled("scales", scales),
+      factor: feedback?.factor ?? NO_BUFFER,
+      numRows: values.length / cols,
+      width: cols,
+      group,
+      type,
+    });
+    return this.#run(out, codes);
+  }
+
+  feedback(gram: Float32Array, cols: number): Feedback {
+    const factor = this.#device.allocate(gram.byteLength);
+    this.#device.write(factor, 0, new Uint8Array(gram.buffer, gram.byteOffset, gram.byteLength));
+    this.#program.clear();
+    this.#program.record("factorise", { gram: factor, width: cols, damping: DAMPING });
+    this.#device.submit(this.#program.words, this.#program.numWords);
+    return { cols, factor, release: () => this.#device.release(factor) };
+  }
+
+  #run(out: BufferHandle, bytes: Uint8Array): Uint8Array {
     this.#device.submit(this.#program.words, this.#program.numWords);
     this.#device.read(out, 0, bytes);
     return bytes;

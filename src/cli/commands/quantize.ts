@@ -30,6 +30,7 @@ interface QuantizeFlags {
   readonly layout: Layout;
   readonly calibrate?: string;
   readonly calibrationTokens: number;
+  readonly rounding?: "gptq" | "nearest";
   readonly imatrix?: string;
   readonly saveImatrix?: string;
   readonly evals?: string;
@@ -69,6 +70,12 @@ export function quantizeCommand(): Command {
       integerIn("--calibration-tokens", LEAST_TOKENS, 1 << 30),
       65_536,
     )
+    .addOption(
+      new Option(
+        "--rounding <way>",
+        "gptq: columns make up for the errors of others, as --calibrate has them together; nearest: each weight by itself (default: gptq with --calibrate)",
+      ).choices(["gptq", "nearest"]),
+    )
     .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
     .option("--save-imatrix <file.gguf>", "keep what --calibrate measured")
     .option("--evals <file>", "chats as of millrace eval: a file with fewer right answers than the model is not kept")
@@ -98,7 +105,7 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
     return known;
   });
   const methods = maxSize === undefined ? named : ([MIXED] as const);
-  const { layout, json, imatrix, calibrate, saveImatrix } = flags;
+  const { layout, json, imatrix, rounding, calibrate, saveImatrix } = flags;
   const out = flags.out.replace(/(?<=.)\/+$/, "");
   const isFolder = isFolderMethod(methods[0]!);
   if (methods.some((method) => isFolderMethod(method) !== isFolder))
@@ -109,6 +116,8 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
     throw optionError("--out", isFolder ? `a folder for ${methods[0]}` : "a name that ends in .gguf", out);
   if (imatrix !== undefined && saveImatrix !== undefined)
     throw optionError("--save-imatrix", "absent beside --imatrix", saveImatrix);
+  if (rounding === "gptq" && calibrate === undefined)
+    throw optionError("--calibrate", "given beside --rounding gptq", "nothing");
   if (saveImatrix !== undefined && calibrate === undefined)
     throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
   if (methods.length > 1 && flags.evals === undefined)
@@ -118,7 +127,7 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
   const { path, name } = await locateModel(flags.model, startStage);
   const numThreads = flags.threads ?? defaultNumThreads();
   const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);
-  const { importance, heldOut } = await calibrationFrom(flags, path, numThreads, startStage, signal);
+  const { importance, texts, heldOut } = await calibrationFrom(flags, path, numThreads, startStage, signal);
   const types =
     maxSize === undefined
       ? undefined
@@ -132,6 +141,7 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
     layout,
     about,
     importance,
+    texts: flags.rounding === "nearest" ? [] : texts,
     numThreads,
     heldOut,
     gate,
@@ -187,7 +197,7 @@ async function calibrationFrom(
 ) {
   const lab = await import("../../compress/importance.js");
   const given = imatrix === undefined ? undefined : lab.readImportance(imatrix);
-  if (calibrate === undefined) return { importance: given, heldOut: [] };
+  if (calibrate === undefined) return { importance: given, texts: [], heldOut: [] };
   const [{ readCalibration, WINDOW }, { loadTextSide }, { openModel }] = await Promise.all([
     import("../../compress/calibration.js"),
     import("../../text/text-side.js"),
@@ -198,7 +208,7 @@ async function calibrationFrom(
   const model = openModel(path);
   const { contextLength } = model.config;
   const { windows, heldOut } = readCalibration(calibrate, tokenizer, chatTemplate, { contextLength, maxTokens });
-  if (given !== undefined) return { importance: given, heldOut };
+  if (given !== undefined) return { importance: given, texts: windows, heldOut };
   const measured = await lab.measureImportance(path, windows, numThreads, startStage, signal);
   const source = model.tensors();
   if (saveImatrix !== undefined) {
@@ -209,7 +219,7 @@ async function calibrationFrom(
       !source.has(name) ? 0 : name.endsWith("_exps.weight") ? numExperts : 1;
     lab.writeImportance(saveImatrix, measured, numStacked, { source: calibrate, window: WINDOW });
   }
-  return { importance: lab.importanceOf(measured), heldOut };
+  return { importance: lab.importanceOf(measured), texts: windows, heldOut };
 }
 
 function textOf({ candidates, chosen, original }: Quantised): string {

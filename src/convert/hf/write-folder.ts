@@ -26,6 +26,7 @@ import {
   tensorsOf,
   unstackedTensors,
   type ValueSource,
+  waitFor,
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { configJson } from "./config-json.js";
@@ -149,6 +150,7 @@ function layerTensors(
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
+    if (index === 0) yield* waitFor(layers.preparation, tensor.name);
     if (index === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];

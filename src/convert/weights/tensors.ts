@@ -51,12 +51,21 @@ interface WiderStack {
   readonly offset: number;
 }
 
+/** Measures a model layer by layer while it is written, because its encoder needs to know what enters the matrices. */
+export interface Preparation {
+  /** Whether nothing of the matrix can be encoded before `prepare` has resolved. */
+  needs(name: string): boolean;
+  /** Prepares the matrix that `needs` was asked for last, and some that follow; nothing where it is prepared. */
+  prepare(): Promise<void>;
+}
+
 /** How a file stores its matrices. */
 export interface Storage {
   /** @example "Q4_K_M" */
   readonly name: string;
   /** The one type of all matrices; undefined: there are several, or one of blocks. */
   readonly plain?: PlainType;
+  readonly preparation?: Preparation;
   /** llama.cpp's `general.file_type`. */
   readonly fileType: number;
   typeOf(tensor: ModelTensor): TensorType;
@@ -69,6 +78,7 @@ export interface Storage {
 
 /** How a folder stores the matrices of its layers in parts, as quantised checkpoints have them. */
 export interface LayerStorage {
+  readonly preparation?: Preparation;
   /** Others are stored in the folder's plain type. */
   takes(tensor: ModelTensor): boolean;
   /** Tensors in place of a layer's `weight`. */
@@ -274,10 +284,18 @@ export function* bytesOf(
       if (storage === undefined || isPlain(type)) yield encoded(name, asPlain(type), inOrder);
       else {
         refuseBeyondHalves(name, type, inOrder);
+        yield* waitFor(storage.preparation, name);
         yield storage.encode(name, type, inOrder, cols);
       }
     }
   }
+}
+
+const NOTHING = new Uint8Array();
+
+/** Yields pieces without bytes, between which the caller prepares. */
+export function* waitFor(preparation: Preparation | undefined, name: string): Generator<Uint8Array> {
+  while (preparation?.needs(name) === true) yield NOTHING;
 }
 
 const isPlain = (type: TensorType): type is PlainType => (PLAIN_TYPES as readonly TensorType[]).includes(type);

@@ -36,10 +36,16 @@ export function recordNorm(
   return out;
 }
 
+/** Adds up an input of products: the squares of its columns, f64 [cols], or the products of all pairs of them, f32 [cols, cols]. */
+export interface InputMeter {
+  readonly op: "addSquares" | "addGram";
+  readonly sums: BufferHandle;
+}
+
 export class Products {
   readonly #inputs: ProductInputs;
-  /** For the first matrix of those that share an input: f64 [cols], to which the squares of the input's columns are added. */
-  meters: ReadonlyMap<AnyWeight, BufferHandle> = new Map();
+  /** By the first matrix of those that share an input. */
+  meters: ReadonlyMap<AnyWeight, InputMeter> = new Map();
 
   /** @param maxRows most rows of a product */
   constructor(backend: Backend, maxRows: number) {
@@ -92,8 +98,11 @@ export class Products {
 
   /** Meters x [rows, cols], where `meters` has `first`: for products that are recorded elsewhere. */
   measure(program: Program, first: AnyWeight, x: BufferHandle, numRows: number, cols: number): void {
-    const sums = this.meters.get(first);
-    if (sums !== undefined) program.record("addSquares", { sums, x, numRows, width: cols });
+    const meter = this.meters.get(first);
+    if (meter === undefined) return;
+    const { op, sums } = meter;
+    if (op === "addSquares") program.record(op, { sums, x, numRows, width: cols });
+    else program.record(op, { gram: sums, x, numRows, width: cols });
   }
 }
 

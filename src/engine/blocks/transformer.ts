@@ -115,7 +115,7 @@ export class Transformer {
     });
   }
 
-  /** From the next step on, adds the squares of inputs of products, as `Products.meters` has them. */
+  /** From the next step on, adds up inputs of products. */
   meterInputs(meters: Products["meters"]): void {
     this.#recorded.clear();
     this.#products.meters = meters;

@@ -1,0 +1,111 @@
+/**
+ * Rounding with feedback (GPTQ): the error of a column is made up for by the columns that are rounded after it, as far as the inputs of the matrix
+ * vary together. The inputs are those of the original model over the user's texts. Gram matrices are as large as matrices, so few layers are
+ * measured at a time.
+ */
+import { setImmediate } from "node:timers/promises";
+import type { Feedback, RowEncoder } from "../backend/backend.js";
+import type { Preparation } from "../convert/weights/tensors.js";
+import { formatBytes } from "../core/quantities.js";
+import type { StartStage } from "../core/stages.js";
+import { ActivationMeter } from "../engine/activation-meter.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import type { Importance } from "./importance.js";
+
+/** How matrices are made smaller. */
+export interface Rounding {
+  readonly encoder: RowEncoder;
+  /** undefined: all columns are as important */
+  readonly importance: Importance | undefined;
+  /** undefined: each value is rounded to the nearest */
+  readonly feedback?: ErrorFeedback | undefined;
+}
+
+/** Of the Gram matrices of layers that are measured together, unless one layer's alone are more. */
+const MOST_BYTES = 2 ** 31;
+
+export class ErrorFeedback implements Preparation {
+  /** By the matrix's name, without `.weight`. */
+  readonly #known = new Map<string, Feedback>();
+  /** Layers from `#first` up to `#end` are measured. */
+  #first = 0;
+  #end = 0;
+  #wanted = 0;
+
+  /** @param texts token ids, each within the context */
+  static async open(
+    modelPath: string,
+    texts: readonly (readonly number[])[],
+    encoder: RowEncoder,
+    numThreads: number,
+    startStage: StartStage,
+    signal: AbortSignal,
+  ): Promise<ErrorFeedback> {
+    const maxModelLen = texts.reduce((most, { length }) => Math.max(most, length), 0);
+    const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen });
+    return new ErrorFeedback(meter, texts, encoder, startStage, signal);
+  }
+
+  private constructor(
+    private readonly meter: ActivationMeter,
+    private readonly texts: readonly (readonly number[])[],
+    private readonly encoder: RowEncoder,
+    private readonly startStage: StartStage,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  needs(name: string): boolean {
+    const layer = /^blk\.(\d+)\./.exec(name);
+    if (layer === null) return false;
+    this.#wanted = Number(layer[1]);
+    return !this.#has(this.#wanted);
+  }
+
+  async prepare(): Promise<void> {
+    const first = this.#wanted;
+    if (this.#has(first)) return;
+    this.#release();
+    const { meter } = this;
+    let end = first + 1;
+    let numBytes = meter.gramBytes(first);
+    while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= MOST_BYTES) numBytes += meter.gramBytes(end++);
+    const name = end - first === 1 ? `inputs of layer ${first}` : `inputs of layers ${first} to ${end - 1}`;
+    const stage = this.startStage(name);
+    const onText = async (numTexts: number): Promise<void> => {
+      await setImmediate();
+      this.signal.throwIfAborted();
+      stage.update(`${numTexts} of ${this.texts.length} texts`);
+    };
+    await meter.grams(first, end - first, this.texts, onText, ({ names, cols, gram }) => {
+      // Without inputs, or with some beyond all bounds, there is nothing to make up for.
+      let trace = 0;
+      for (let c = 0; c < cols; c++) trace += gram[c * (cols + 1)]!;
+      if (!(trace > 0) || trace === Number.POSITIVE_INFINITY) return;
+      const feedback = this.encoder.feedback(gram, cols);
+      for (const each of names) this.#known.set(each, feedback);
+    });
+    this.#first = first;
+    this.#end = end;
+    stage.done(formatBytes(numBytes));
+  }
+
+  /** @param name with or without `.weight` */
+  of(name: string): Feedback | undefined {
+    return this.#known.get(name.replace(/\.weight$/, ""));
+  }
+
+  close(): void {
+    this.#release();
+    this.meter.close();
+  }
+
+  #has(layer: number): boolean {
+    return layer >= this.#first && layer < this.#end;
+  }
+
+  #release(): void {
+    for (const feedback of new Set(this.#known.values())) feedback.release();
+    this.#known.clear();
+    this.#end = this.#first;
+  }
+}

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { normals } from "../../test/reference/compare.js";
+import { groupScales, rowScales, squareScales } from "./scales.js";
+
+test("a row's largest magnitude is the type's; rows and squares of zeros have a scale too", () => {
+  const values = Float32Array.of(0, -2, 1, 0.5, 0, 0, 0, 0);
+  expect(rowScales(values, 4, "int8")).toEqual(Float32Array.of(2 / 127, 1));
+  expect([...squareScales(values, 4, 2)]).toEqual([2 / 448, 1 / 448].map(Math.fround));
+});
+
+test.each([
+  "F16",
+  "BF16",
+  "F32",
+] as const)("groups with %s scales lose less than by the largest magnitude, least where it matters", (type) => {
+  const [cols, group] = [256, 64];
+  const values = normals(8 * cols, 3);
+  const importance = Float32Array.from({ length: cols }, (_, col) => (col % 7 === 0 ? 20 : 1));
+  const errorOf = (weights: Float32Array | undefined, measure: (col: number) => number): number => {
+    const { stored, values: scales } = groupScales(values, cols, group, type, weights);
+    return values.reduce((sum, value, i) => {
+      const bits = stored[Math.floor(i / group)]!;
+      const scale = type === "F32" ? bits : type === "F16" ? halfOf(bits) : brainOf(bits);
+      expect(scale).toBe(scales[Math.floor(i / group)]);
+      const code = Math.max(-8, Math.min(7, Math.round(value / scale)));
+      return sum + measure(i % cols) * (value - code * scale) ** 2;
+    }, 0);
+  };
+  const plain = values.reduce((sum, value, i) => {
+    const start = Math.floor(i / group) * group;
+    const scale = Math.max(...values.subarray(start, start + group).map(Math.abs)) / 7;
+    return sum + (value - scale * Math.round(value / scale)) ** 2;
+  }, 0);
+  expect(errorOf(undefined, () => 1)).toBeLessThan(0.9 * plain);
+  const measure = (col: number): number => importance[col]!;
+  expect(errorOf(importance, measure)).toBeLessThan(errorOf(undefined, measure));
+});
+
+const brainOf = (bits: number): number => new Float32Array(Uint32Array.of(bits << 16).buffer)[0]!;
+const halfOf = (bits: number): number => (1 + (bits & 1023) / 1024) * 2 ** ((bits >> 10) - 15);

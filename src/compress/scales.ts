@@ -1,0 +1,113 @@
+/** Scales of matrices that are stored as codes times scales: one for each row or square, or for each group of a row. */
+import { MillraceError } from "../core/errors.js";
+import { f16ToNumber } from "../formats/dequantize.js";
+import { encodeValues, type PlainType } from "../formats/files/plain-values.js";
+
+/** Largest magnitudes of the codes. */
+export const LARGEST = { int8: 127, e4m3: 448 } as const;
+
+/** For each row its largest magnitude ÷ the type's. */
+export function rowScales(values: Float32Array, cols: number, type: keyof typeof LARGEST): Float32Array {
+  return Float32Array.from({ length: values.length / cols }, (_, row) =>
+    scaleOf(largestIn(values, row * cols, cols), LARGEST[type]),
+  );
+}
+
+/** E4M3's scale for each square of `side` rows and columns, which divides both. */
+export function squareScales(values: Float32Array, cols: number, side: number): Float32Array {
+  const perRow = cols / side;
+  return Float32Array.from({ length: (values.length / cols / side) * perRow }, (_, index) => {
+    const [top, left] = [Math.floor(index / perRow) * side, (index % perRow) * side];
+    let largest = 0;
+    for (let row = top; row < top + side; row++)
+      largest = Math.max(largest, largestIn(values, row * cols + left, side));
+    return scaleOf(largest, LARGEST.e4m3);
+  });
+}
+
+function largestIn(values: Float32Array, start: number, count: number): number {
+  let largest = 0;
+  for (let i = start; i < start + count; i++) largest = Math.max(largest, Math.abs(values[i]!));
+  return largest;
+}
+
+/** In f32; 1 where all values are zeros, or too small for a scale. */
+function scaleOf(largest: number, most: number): number {
+  const scale = Math.fround(largest / most);
+  return scale < 2 ** -126 ? 1 : scale;
+}
+
+/** Tried scales are these shares of the one that takes the largest magnitude to 7.5. */
+const SHARES = Array.from({ length: 14 }, (_, i) => 0.62 + 0.04 * i);
+
+interface GroupScales {
+  /** As they are stored: bits of 16-bit types. */
+  readonly stored: Uint16Array | Float32Array;
+  readonly values: Float32Array;
+}
+
+/**
+ * Scales of groups whose codes are −8 to 7. Of the tried scales the one with the least error is kept, solved for once more with its codes.
+ * @param type of the scales
+ * @param importance [cols], of squared errors; undefined: equal
+ */
+export function groupScales(
+  values: Float32Array,
+  cols: number,
+  group: number,
+  type: PlainType,
+  importance: Float32Array | undefined,
+): GroupScales {
+  const numGroups = values.length / group;
+  const wanted = new Float32Array(numGroups);
+  const weights = new Float64Array(group).fill(1);
+  for (let g = 0, start = 0; g < numGroups; g++, start += group) {
+    if (importance !== undefined) for (let i = 0; i < group; i++) weights[i] = importance[(start % cols) + i]!;
+    wanted[g] = bestScale(values, start, weights);
+  }
+  const bytes = encodeValues(type, wanted);
+  const stored = type === "F32" ? wanted : new Uint16Array(bytes.buffer, bytes.byteOffset, numGroups);
+  const scales = valuesOf(type, stored);
+  const infinite = scales.indexOf(Number.POSITIVE_INFINITY);
+  if (infinite >= 0) {
+    throw new MillraceError("model_tensor", `expected scales within float16's range, got ${wanted[infinite]}`, {
+      hint: "choose the layout compressed-tensors, whose scales have the model's own type",
+    });
+  }
+  return { stored, values: scales };
+}
+
+function valuesOf(type: PlainType, stored: Uint16Array | Float32Array): Float32Array {
+  if (stored instanceof Float32Array) return stored;
+  if (type === "F16") return Float32Array.from(stored, f16ToNumber);
+  return new Float32Array(Uint32Array.from(stored, (bits) => bits << 16).buffer);
+}
+
+/** @param weights of the squared errors [group] */
+function bestScale(values: Float32Array, start: number, weights: Float64Array): number {
+  const group = weights.length;
+  const largest = largestIn(values, start, group);
+  if (largest === 0) return 0;
+  let best = 0;
+  let leastError = Number.POSITIVE_INFINITY;
+  for (const share of SHARES) {
+    const scale = (share * largest) / 7.5;
+    const inverse = 1 / scale;
+    let [dot, square, own] = [0, 0, 0];
+    for (let i = 0; i < group; i++) {
+      const value = values[start + i]!;
+      let code = value * inverse + 6_755_399_441_055_744 - 6_755_399_441_055_744;
+      code = code < -8 ? -8 : code > 7 ? 7 : code;
+      const weighted = weights[i]! * code;
+      dot += weighted * value;
+      square += weighted * code;
+      own += weights[i]! * value * value;
+    }
+    // With these codes the error is least at dot ÷ square.
+    const error = square > 0 ? own - (dot * dot) / square : own;
+    if (error >= leastError) continue;
+    leastError = error;
+    best = square > 0 ? dot / square : scale;
+  }
+  return Math.max(best, 0);
+}
