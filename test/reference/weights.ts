@@ -22,7 +22,7 @@ export function encodeRows(operands: Operands<"encodeRows">): Work {
 }
 
 /** The finite magnitudes of E4M3, by code. */
-const E4M3 = Array.from({ length: 127 }, (_, code) =>
+export const E4M3 = Array.from({ length: 127 }, (_, code) =>
   code < 8 ? code * 2 ** -9 : (1 + (code & 7) / 8) * 2 ** ((code >> 3) - 7),
 );
 
