@@ -14,7 +14,9 @@ import { METHODS, type Method, quantisedStorage } from "./storage.js";
 /** Names that users of vLLM and bitsandbytes know. */
 const ALIASES: Readonly<Record<string, Method>> = { INT8: "Q8_0", INT4: "Q4_K_M" };
 
-export const QUANTIZATIONS: readonly string[] = ["int8", "int4", ...METHODS.map((method) => method.toLowerCase())];
+export const QUANTIZATIONS: readonly string[] = [
+  ...new Set([...Object.keys(ALIASES), ...METHODS].map((name) => name.toLowerCase())),
+];
 
 /** @example methodOf("int8") // "Q8_0" */
 export function methodOf(name: string): Method | undefined {

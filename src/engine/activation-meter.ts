@@ -119,7 +119,7 @@ export class ActivationMeter {
         return { names: names.map((name) => `blk.${index}.${name}`), cols, meter, rowsPerToken };
       }),
     );
-    this.parts.transformer.meterInputs(meters);
+    this.parts.transformer.meterInputs(meters, first + numLayers);
     this.#numTokens = 0;
     for (const [index, ids] of texts.entries()) {
       await computeText(this.parts, wholeText(ids), Number.POSITIVE_INFINITY, async () => {});

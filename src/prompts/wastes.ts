@@ -340,12 +340,15 @@ function limits(requests: readonly PromptRequest[], encode: Encode): Mended | un
   );
 }
 
-/** The JSON object within an answer that has words around it; undefined: there is none. */
+/** Characters of words around a JSON object, such as "Sure! Here is the JSON:", that never make it a detail. */
+const LONGEST_PHRASE = 60;
+
+/** The JSON object within an answer that has words around it; undefined: there is none, or it is a detail of a long answer. */
 function objectWithin(answer: string): string | undefined {
   const start = answer.indexOf("{");
   const end = answer.lastIndexOf("}");
-  // A few brackets in a long answer are no structure.
-  if (start < 0 || end - start < answer.trim().length / 4) return undefined;
+  const around = answer.trim().length - (end + 1 - start);
+  if (start < 0 || around > Math.max(LONGEST_PHRASE, 3 * (end + 1 - start))) return undefined;
   return compactJson(answer.slice(start, end + 1));
 }
 

@@ -6,6 +6,7 @@ import type { Divergence } from "../../bench/engine/divergence.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { locateModel } from "../../formats/locate-model.js";
 import { loadTextSide } from "../../text/text-side.js";
+import { kvTypeOf } from "../flags/engine-options.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
@@ -15,7 +16,7 @@ import { readText } from "./tokenize.js";
 interface BenchFlags {
   readonly model?: string;
   readonly textFile?: string;
-  readonly kvCacheDtype: KvType;
+  readonly kvCacheDtype: KvType | "fp8";
   readonly window: number;
   readonly maxTokens: number;
   readonly threads?: number;
@@ -32,8 +33,11 @@ export function benchKvQualityCommand(): Command {
     .addOption(modelOption())
     .option("--text-file <file>", "file with the text, special tokens included (default: stdin)")
     .addOption(
-      new Option("--kv-cache-dtype <type>", "KV cache type to compare with f16")
-        .choices(KV_TYPES.filter((type) => type !== REFERENCE))
+      new Option(
+        "--kv-cache-dtype <type>",
+        "KV cache type to compare with f16: int8, fp8_e4m3 (or fp8), fp8_e5m2, fp4 or f32",
+      )
+        .choices(["fp8", ...KV_TYPES.filter((type) => type !== REFERENCE)])
         .default("int8"),
     )
     .option("--window <n>", "tokens of a window, each computed on its own", integerIn("--window", 2, 1 << 20), 512)
@@ -45,7 +49,7 @@ export function benchKvQualityCommand(): Command {
 
 async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   const startStage = stagesTo(process.stderr);
-  const text = readText(flags);
+  const text = readText(flags, "give --text-file, or a text like the model's own on stdin");
   const { path, name } = await locateModel(flags.model, startStage);
   const { tokenizer } = await loadTextSide(path);
   const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: true }).slice(0, flags.maxTokens);
@@ -53,7 +57,8 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
     import("../../bench/engine/kv-quality.js"),
     import("../../bench/results/machine.js"),
   ]);
-  const { kvCacheDtype, window } = flags;
+  const { window } = flags;
+  const kvCacheDtype = kvTypeOf(flags.kvCacheDtype);
   const spec = { modelPath: path, kvCacheDtype, window, numThreads: flags.threads ?? defaultNumThreads() };
   const { divergence, bytes } = await benchKvQuality(spec, ids, startStage, (numTokens, meanKl) => {
     process.stderr.write(`  ${numTokens} of ${ids.length} tokens, divergence ${meanKl.toFixed(5)}\n`);

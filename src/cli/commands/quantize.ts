@@ -21,6 +21,7 @@ import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 
 const USUAL_METHODS = ["Q4_K_M"];
+const GATE_FLAGS = { count: "--count", maxDrop: "--max-drop", maxTokens: "--max-tokens" } as const;
 
 interface QuantizeFlags {
   readonly model?: string;
@@ -84,12 +85,12 @@ export function quantizeCommand(): Command {
     .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
     .option("--json", "print one JSON object instead of a table")
-    .action((flags: QuantizeFlags) =>
-      untilStopped((signal) => runQuantize(flags, signal), "the unfinished file is removed"),
+    .action((flags: QuantizeFlags, command: Command) =>
+      untilStopped((signal) => runQuantize(flags, command, signal), "the unfinished file is removed"),
     );
 }
 
-async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<void> {
+async function runQuantize(flags: QuantizeFlags, command: Command, signal: AbortSignal): Promise<void> {
   const [{ METHODS }, { assertFree, MIXED, quantise }] = await Promise.all([
     import("../../compress/storage.js"),
     import("../../compress/quantise.js"),
@@ -120,6 +121,10 @@ async function runQuantize(flags: QuantizeFlags, signal: AbortSignal): Promise<v
     throw optionError("--calibrate", "given beside --rounding gptq", "nothing");
   if (saveImatrix !== undefined && calibrate === undefined)
     throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
+  for (const name of ["count", "maxDrop", "maxTokens"] as const) {
+    if (flags.evals === undefined && command.getOptionValueSource(name) === "cli")
+      throw optionError("--evals", `given beside ${GATE_FLAGS[name]}`, "nothing");
+  }
   if (methods.length > 1 && flags.evals === undefined)
     throw optionError("--method", "one type where no --evals chooses between several", methods.join(","));
   assertFree({ out, methods }, saveImatrix === undefined ? [] : [saveImatrix]);

@@ -32,14 +32,15 @@ export function tokenizeCommand(): Command {
 }
 
 /** Throws file_unreadable, or invalid_option without any text. */
-export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">): string {
+/** @param hint of the error where nothing is given */
+export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">, hint: string): string {
   if (flags.text !== undefined) return flags.text;
   if (flags.textFile !== undefined) return readInput(flags.textFile);
-  return readPiped("give --text, --text-file, or a text on stdin: echo hello | millrace tokenize");
+  return readPiped(hint);
 }
 
 async function runTokenize(flags: TokenizeFlags): Promise<void> {
-  const text = readText(flags);
+  const text = readText(flags, "give --text, --text-file, or a text on stdin: echo hello | millrace tokenize");
   const { path } = await locateModel(flags.model, downloadStages(flags.model));
   const { tokenizer } = await loadTextSide(path);
   const ids = tokenizer.encode(text, { addSpecial: flags.addSpecial ?? false, parseSpecial: flags.parseSpecial });

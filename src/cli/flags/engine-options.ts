@@ -195,7 +195,7 @@ function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (tex
   };
 }
 
-function kvTypeOf(flag: EngineFlags["kvCacheDtype"]): EngineOptions["kvCacheDtype"] {
+export function kvTypeOf(flag: EngineFlags["kvCacheDtype"]): EngineOptions["kvCacheDtype"] {
   if (flag === "auto") return DEFAULT_ENGINE_OPTIONS.kvCacheDtype;
   // As vLLM's flag means it.
   return flag === "fp8" ? "fp8_e4m3" : flag;

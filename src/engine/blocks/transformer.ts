@@ -57,6 +57,8 @@ export class Transformer {
   /** By layer: copies of its input, and the numbers of all rows. */
   readonly #captured = new Map<number, BufferHandle>();
   #allRows: BufferHandle | undefined;
+  /** Layers that are computed. */
+  #depth = Number.POSITIVE_INFINITY;
   /** Whether the next step keeps the inputs that `captureInputs` asked for. */
   isCapturing = true;
   /** [maxRows, numHeads · headDim] */
@@ -115,10 +117,11 @@ export class Transformer {
     });
   }
 
-  /** From the next step on, adds up inputs of products. */
-  meterInputs(meters: Products["meters"]): void {
+  /** From the next step on, adds up inputs of products. @param depth layers from here on, of which nothing is metered, are not computed */
+  meterInputs(meters: Products["meters"], depth: number): void {
     this.#recorded.clear();
     this.#products.meters = meters;
+    this.#depth = depth;
   }
 
   /**
@@ -149,7 +152,7 @@ export class Transformer {
     if (recordInput !== undefined) recordInput(program, hidden, batch, variant);
     else this.#embedding.record(program, hidden, batch);
     let rows: Rows = { ...batch, numRows, hidden, query: this.#query };
-    this.#layers.forEach(({ attention, feedForward }, index) => {
+    this.#layers.slice(0, this.#depth).forEach(({ attention, feedForward }, index) => {
       const out = this.isCapturing ? this.#captured.get(index) : undefined;
       if (out !== undefined) {
         const operands = { out, x: hidden, rows: this.#allRows!, numRows, width: this.width };

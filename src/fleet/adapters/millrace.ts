@@ -13,6 +13,7 @@ const FLAGS: FlagTable = {
   maxModelLen: "--max-model-len",
   maxNumSeqs: "--max-num-seqs",
   maxNumBatchedTokens: "--max-num-batched-tokens",
+  quantization: "--quantization",
   kvCacheDtype: "--kv-cache-dtype",
   kvCacheMemoryBytes: "--kv-cache-memory-bytes",
   enablePrefixCaching: (on) => [on ? "--enable-prefix-caching" : "--no-enable-prefix-caching"],

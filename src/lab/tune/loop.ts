@@ -165,9 +165,9 @@ export async function tune(
   if (signal.aborted) end = "stopped";
   const hasGain = keyOf(best) !== keyOf(settings.start);
   const total = hasGain && !signal.aborted ? await untilAborted(totalGain(settings, best, bench), signal) : undefined;
-  const isWorse = total !== undefined && total.value <= 1;
-  if (isWorse) end = "measured again, all changes together gain nothing, and the first configuration stays";
-  const winner = isWorse ? settings.start : best;
+  const isRefuted = total !== undefined && (total.low ?? 0) <= 1;
+  if (isRefuted) end = "measured again, all changes together do not surely gain, and the first configuration stays";
+  const winner = isRefuted ? settings.start : best;
   return { start: settings.start, best: winner, trials, first, last: findings[0]!, evidence: latest, total, end };
 }
 
@@ -184,8 +184,19 @@ async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T
 
 /** Measured again: the gains of single trials are those of lucky rounds too. */
 async function totalGain(settings: TuneSettings, best: Configuration, bench: Bench): Promise<Estimate | undefined> {
-  const [after, before] = await bench.measure([best, settings.start], settings.numRounds + MORE_ROUNDS);
-  return pairedRatio(...inPairs(after!.values, before!.values));
+  const look = async (): Promise<[Measured, Measured]> =>
+    (await bench.measure([best, settings.start], settings.numRounds + MORE_ROUNDS)) as [Measured, Measured];
+  let [after, before] = await look();
+  const ratioOf = (): Estimate | undefined => pairedRatio(...inPairs(after.values, before.values));
+  if (!isInDoubt(ratioOf())) return ratioOf();
+  const again = await look();
+  [after, before] = [joined(after, again[0]), joined(before, again[1])];
+  return ratioOf();
+}
+
+/** A gain that is worth a closer look. */
+function isInDoubt(ratio: Estimate | undefined): boolean {
+  return ratio !== undefined && (ratio.low ?? 0) <= 1 && (ratio.high ?? 2) > 1 && ratio.value > PROMISING;
 }
 
 const NO_GAIN = "no gain beyond the noise";
@@ -221,7 +232,7 @@ async function tryChange(
   }
   const ratioOf = (): Estimate | undefined => pairedRatio(...inPairs(changed.values, present.values));
   let measured = ratioOf();
-  if (measured !== undefined && (measured.low ?? 0) <= 1 && (measured.high ?? 2) > 1 && measured.value > PROMISING) {
+  if (isInDoubt(measured)) {
     const more = (await bench.measure([best, candidate], numRounds + MORE_ROUNDS)) as [Measured, Measured];
     [present, changed] = [joined(present, more[0]), joined(changed, more[1])];
     measured = ratioOf();

@@ -44,7 +44,7 @@ function qualityText({ overall: { drop, interval, numItems } }: NonNullable<Tria
 /** @example summaryLines(tuning) // ["throughput 2.41 × (2.30 to 2.52), measured again", …] */
 export function summaryLines({ trials, first, last, total, end }: Tuning, { objective }: About): string[] {
   const numKept = trials.filter(({ outcome }) => outcome === "kept").length;
-  const doubt = (total?.low ?? 0) > 1 ? "" : ", which does not confirm the gain";
+  const doubt = (total?.low ?? 0) > 1 ? "" : ", which is no sure gain";
   return [
     `${objective} ${total === undefined ? "as before" : `${ratioText(total)} that of the first configuration, both measured again${doubt}`}`,
     `${trials.length} changes tried, ${numKept} kept; ${end}`,
