@@ -129,8 +129,8 @@ function unusedTools(requests: readonly PromptRequest[]): Mended | undefined {
   const names = new Set<string>();
   for (const group of groupsOf(requests)) {
     const called = new Set(group.flatMap(({ calledTools }) => calledTools));
-    // Without any call, nothing is known: the answers may not be in the file.
-    if (group.length < ENOUGH_REQUESTS || called.size === 0) continue;
+    const numAnswers = group.filter(({ answer, isCall }) => answer !== undefined || isCall).length;
+    if (numAnswers < ENOUGH_REQUESTS) continue;
     const never = new Set(group[0]!.tools.map(({ name }) => name).filter((name) => !called.has(name)));
     for (const name of never) names.add(name);
     for (const request of group) unused.set(request, never);

@@ -30,7 +30,7 @@ function readyText(fleet: Fleet, config: FleetConfig, reportFile: string | undef
   const bundled = config.models.map(({ model }) => aboutModel(model ?? "")).find((about) => about !== "");
   const about = bundled === undefined ? "" : `\n\n${bundled}`;
   const report = reportFile === undefined ? "" : `  report ${fleet.url}/report\n`;
-  return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n${report}\n${indented}${about}`;
+  return `  ready  ${fleet.url} (app in a browser, OpenAI API under /v1, metrics under /metrics)\n${report}\n${indented}${about}`;
 }
 
 /** Throws instance_failed when no instance can start: a fleet without instances ends, as a single engine does. */
