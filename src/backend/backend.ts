@@ -186,8 +186,11 @@ export interface RowEncoder {
     group: number,
     feedback?: Feedback,
   ): Uint8Array;
-  /** @param gram f32 [cols, cols]: sums of the products of each pair of a matrix's inputs; the lower half is read */
-  feedback(gram: Float32Array, cols: number): Feedback;
+  /**
+   * @param gram f32 [cols, cols]: sums of the products of each pair of a matrix's inputs; the lower half is read
+   * @param isOrdered the columns with the largest inputs are rounded first, which `round` can do
+   */
+  feedback(gram: Float32Array, cols: number, isOrdered: boolean): Feedback;
   close(): void;
 }
 
@@ -195,5 +198,7 @@ export interface RowEncoder {
 export interface Feedback {
   readonly cols: number;
   readonly factor: BufferHandle;
+  /** NO_BUFFER: from the last column to the first */
+  readonly order: BufferHandle;
   release(): void;
 }

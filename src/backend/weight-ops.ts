@@ -39,6 +39,13 @@ export const WEIGHT_OPS = {
       x: { kind: "f32", shape: "[numRows, width]", access: "reads", note: "finite" },
       scales: { kind: "f32", shape: "[*]", access: "reads", note: "[numRows, width ÷ group], 0 or above" },
       factor: FACTOR,
+      order: {
+        kind: "i32",
+        shape: "[width]",
+        access: "reads",
+        optional: true,
+        note: "with factor only: a permutation of the columns, whose last one is rounded first; factor has its rows and columns in this order",
+      },
       numRows: NUM_ROWS,
       width: { kind: "integer", note: "a multiple of group" },
       group: { kind: "integer", note: "at least 1" },

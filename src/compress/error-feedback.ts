@@ -21,6 +21,15 @@ export interface Rounding {
   readonly feedback?: ErrorFeedback | undefined;
 }
 
+/**
+ * Weights of a block's squared errors while its scales are searched: the columns' importance, or its square root with feedback, which makes up for
+ * a part of the errors.
+ */
+export function weightsOf({ importance, feedback }: Rounding, name: string, cols: number): Float32Array | undefined {
+  const weights = importance?.of(name, cols);
+  return feedback?.of(name) === undefined ? weights : weights?.map(Math.sqrt);
+}
+
 /** Of the Gram matrices of layers that are measured together, unless one layer's alone are more. */
 const MOST_BYTES = 2 ** 31;
 
@@ -32,24 +41,29 @@ export class ErrorFeedback implements Preparation {
   #end = 0;
   #wanted = 0;
 
-  /** @param texts token ids, each within the context */
+  /**
+   * @param texts token ids, each within the context
+   * @param isOrdered see `RowEncoder.feedback`
+   */
   static async open(
     modelPath: string,
     texts: readonly (readonly number[])[],
     encoder: RowEncoder,
+    isOrdered: boolean,
     numThreads: number,
     startStage: StartStage,
     signal: AbortSignal,
   ): Promise<ErrorFeedback> {
     const maxModelLen = texts.reduce((most, { length }) => Math.max(most, length), 0);
     const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen });
-    return new ErrorFeedback(meter, texts, encoder, startStage, signal);
+    return new ErrorFeedback(meter, texts, encoder, isOrdered, startStage, signal);
   }
 
   private constructor(
     private readonly meter: ActivationMeter,
     private readonly texts: readonly (readonly number[])[],
     private readonly encoder: RowEncoder,
+    private readonly isOrdered: boolean,
     private readonly startStage: StartStage,
     private readonly signal: AbortSignal,
   ) {}
@@ -81,7 +95,7 @@ export class ErrorFeedback implements Preparation {
       let trace = 0;
       for (let c = 0; c < cols; c++) trace += gram[c * (cols + 1)]!;
       if (!(trace > 0) || trace === Number.POSITIVE_INFINITY) return;
-      const feedback = this.encoder.feedback(gram, cols);
+      const feedback = this.encoder.feedback(gram, cols, this.isOrdered);
       for (const each of names) this.#known.set(each, feedback);
     });
     this.#first = first;

@@ -6,7 +6,7 @@ import type { LayerStorage } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
-import type { Rounding } from "./error-feedback.js";
+import { type Rounding, weightsOf } from "./error-feedback.js";
 import { groupScales, rowScales, squareScales } from "./scales.js";
 
 export const LAYOUTS = ["compressed-tensors", "awq", "gptq"] as const;
@@ -40,12 +40,8 @@ const SQUARE = 128;
 const LINEAR = /^blk\.\d+\.(attn_(q|k|v|qkv|output)|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
 
 /** @param plain of the matrices that are not quantised, and of four-bit scales */
-export function layerStorage(
-  method: FolderMethod,
-  layout: Layout,
-  plain: PlainType,
-  { encoder, importance, feedback: errors }: Rounding,
-): LayerStorage {
+export function layerStorage(method: FolderMethod, layout: Layout, plain: PlainType, rounding: Rounding): LayerStorage {
+  const { encoder, feedback: errors } = rounding;
   const { kind, group }: FolderRecipe = RECIPES[method];
   return {
     takes: ({ name, shape: [rows, cols] }) =>
@@ -71,7 +67,7 @@ export function layerStorage(
           return [encoder.round("e4m3", values, cols, ofRows, SQUARE, feedback), bytesOf(scales)];
         }
         case "int4": {
-          const scales = groupScales(values, cols, group!, plain, importance?.of(name, cols));
+          const scales = groupScales(values, cols, group!, plain, weightsOf(rounding, name, cols));
           const codes = encoder.round("int4", values, cols, scales.values, group!, feedback);
           return packed(layout, values.length / cols, cols, group!, { codes, scales: scales.stored });
         }

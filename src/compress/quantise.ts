@@ -133,7 +133,11 @@ async function write(
   const encoder = createRowEncoder(numThreads);
   let feedback: ErrorFeedback | undefined;
   try {
-    if (texts.length > 0) feedback = await ErrorFeedback.open(model, texts, encoder, numThreads, startStage, signal);
+    if (texts.length > 0) {
+      // Blocks of a file have their columns in a row.
+      const isOrdered = method !== MIXED && isFolderMethod(method);
+      feedback = await ErrorFeedback.open(model, texts, encoder, isOrdered, numThreads, startStage, signal);
+    }
     const rounding = { encoder, importance, feedback };
     const storageFor = (opened: OpenModel) =>
       method === MIXED

@@ -3,7 +3,7 @@ import type { BlockType } from "../backend/ops.js";
 import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
 import type { WeightType } from "../formats/dequantize.js";
 import type { OpenModel } from "../model/open-model.js";
-import type { Rounding } from "./error-feedback.js";
+import { type Rounding, weightsOf } from "./error-feedback.js";
 import { FOLDER_METHODS, type FolderMethod, isFolderMethod, type Layout, layerStorage } from "./folder-formats.js";
 import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
 
@@ -34,10 +34,11 @@ export function quantisedStorage(
 }
 
 /** Encodes the blocks of a file. */
-export function encodingOf({ encoder, importance, feedback }: Rounding): Pick<Storage, "encode" | "preparation"> {
+export function encodingOf(rounding: Rounding): Pick<Storage, "encode" | "preparation"> {
+  const { encoder, feedback } = rounding;
   return {
     ...(feedback && { preparation: feedback }),
     encode: (name, type, values, cols) =>
-      encoder.encode(type as BlockType, values, cols, importance?.of(name, cols), feedback?.of(name)),
+      encoder.encode(type as BlockType, values, cols, weightsOf(rounding, name, cols), feedback?.of(name)),
   };
 }

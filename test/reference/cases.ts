@@ -376,7 +376,7 @@ function roundToScalesCases(): OpCase[] {
         );
         const out = bench.bytes(new Uint8Array(3 * 70));
         const shape = { numRows: 3, width: 70, group, type };
-        bench.program.record("roundToScales", { out, x, scales, factor: NO_BUFFER, ...shape });
+        bench.program.record("roundToScales", { out, x, scales, factor: NO_BUFFER, order: NO_BUFFER, ...shape });
         return [{ name: "out", handle: out, as: "bytes" as const }];
       },
     })),

@@ -125,6 +125,11 @@ export class Operands<Name extends OpName> {
     return new Int32Array(this.#bytes(operand, 4 * count), 0, count);
   }
 
+  /** As indices(); undefined when the operand is NO_BUFFER. */
+  optionalIndices(operand: OperandName<Name, "i32">, count: number, min: number, max: number): Int32Array | undefined {
+    return this.#args[operand] === 0 ? undefined : this.indices(operand, count, min, max);
+  }
+
   /** A buffer of at least `count` i32, each in [min, max]. */
   indices(operand: OperandName<Name, "i32">, count: number, min: number, max: number): Int32Array {
     const values = this.i32(operand, count);

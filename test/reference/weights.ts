@@ -57,8 +57,9 @@ export function roundToScales(operands: Operands<"roundToScales">): Work {
   const x = operands.f32("x", numRows * width);
   const scales = operands.f32("scales", numRows * (width / group));
   operands.optionalF32("factor", width * width);
+  operands.optionalIndices("order", width, 0, width - 1);
   const out = operands.bytes("out", 0, numRows * width);
-  for (const other of ["x", "scales", "factor"] as const) operands.requireApart("out", other);
+  for (const other of ["x", "scales", "factor", "order"] as const) operands.requireApart("out", other);
   return () => {
     for (const [at, value] of x.subarray(0, numRows * width).entries()) {
       const scale = scales[Math.floor(at / group)]!;

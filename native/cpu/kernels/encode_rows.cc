@@ -267,8 +267,8 @@ void encodeRowsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scrat
     const auto round = [&](int64_t row, int64_t c, int64_t, BlockFeedback& feedback) {
       encode(feedback.targets(), importanceFrom(c), outAt(first + row, c), &feedback);
     };
-    const int64_t numRows = minOf(kFeedbackRows, args.numRows - first);
-    roundTile(args.x + first * args.width, numRows, args.width, block.blockValues, args.factor, scratch, round);
+    const FeedbackRows rows{args.x + first * args.width, minOf(kFeedbackRows, args.numRows - first), args.width, args.factor, nullptr};
+    roundTile(rows, block.blockValues, scratch, round);
   }
 }
 

@@ -43,7 +43,7 @@ class BlockFeedback {
 
 // Bytes of scratch for a tile of rows of `width`.
 constexpr int64_t feedbackScratchBytes(int64_t width) {
-  return (width + kFeedbackColumns) * kFeedbackRows * static_cast<int64_t>(sizeof(float));
+  return (width + 2 * kFeedbackColumns) * kFeedbackRows * static_cast<int64_t>(sizeof(float));
 }
 
 // targets[r, c] += Σ errors[k, r] · factor[k, c], for k from 0 to numErrors; numColumns is a multiple of 8.
@@ -84,20 +84,36 @@ MILLRACE_INLINE void feedBack(const float* errors, const float* factor, int64_t 
   }
 }
 
-// Rounds a tile of up to kFeedbackRows rows. round(row, column, n, feedback) has to settle the n columns from `column` on, the last one first.
+// Rows with their Gram matrix's factor.
+struct FeedbackRows {
+  const float* x;        // [numRows, width]
+  int64_t numRows;       // kFeedbackRows at most
+  int64_t width;
+  const float* factor;   // [width, width]
+  const int32_t* order;  // [width], or null for the columns as they are: place p of a row has its column order[p]
+};
+
+// Rounds a tile. round(row, place, n, feedback) has to settle the n places from `place` on, the last one first.
 // @param columns of a block, from 8 to kFeedbackColumns; the first block of a row has what is left
 template <class Round>
-void roundTile(const float* x, int64_t numRows, int64_t width, int64_t columns, const float* factor, std::byte* scratch, const Round& round) {
+void roundTile(const FeedbackRows& rows, int64_t columns, std::byte* scratch, const Round& round) {
+  const auto [x, numRows, width, factor, order] = rows;
   float* errors = reinterpret_cast<float*>(scratch);
   float* targets = errors + width * kFeedbackRows;
+  float* values = targets + kFeedbackColumns * kFeedbackRows;
   memset(scratch, 0, static_cast<size_t>(feedbackScratchBytes(width)));
   for (int64_t end = width, begin; end > 0; end = begin) {
     begin = end > columns ? end - columns : 0;
     const int64_t n = end - begin;
-    for (int64_t r = 0; r < numRows; r++) memcpy(targets + r * kFeedbackColumns, x + r * width + begin, static_cast<size_t>(n) * sizeof(float));
+    for (int64_t r = 0; r < numRows; r++) {
+      float* to = values + r * kFeedbackColumns;
+      for (int64_t i = 0; i < n; i++) to[i] = x[r * width + (order == nullptr ? begin + i : order[begin + i])];
+      memcpy(targets + r * kFeedbackColumns, to, static_cast<size_t>(n) * sizeof(float));
+    }
     feedBack(errors + end * kFeedbackRows, factor + end * width + begin, width, width - end, targets, (n + 7) / 8 * 8);
     for (int64_t r = 0; r < numRows; r++) {
-      BlockFeedback feedback(x + r * width + begin, targets + r * kFeedbackColumns, factor + begin * width + begin, width, errors + begin * kFeedbackRows + r);
+      const int64_t row = r * kFeedbackColumns;
+      BlockFeedback feedback(values + row, targets + row, factor + begin * width + begin, width, errors + begin * kFeedbackRows + r);
       round(r, begin, n, feedback);
     }
   }

@@ -125,12 +125,12 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width)",
     "encodeRows(out, x, importance, factor, numRows, width, type)",
-    "roundToScales(out, x, scales, factor, numRows, width, group, type)",
+    "roundToScales(out, x, scales, factor, order, numRows, width, group, type)",
     "addSquares(sums, x, numRows, width)",
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 8, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 9, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -487,10 +487,11 @@ struct roundToScales {
   static constexpr operand::Buffer<roundToScales, const float> x{{1, "x"}};
   static constexpr operand::Buffer<roundToScales, const float> scales{{2, "scales"}};
   static constexpr operand::OptionalBuffer<roundToScales, const float> factor{{3, "factor"}};
-  static constexpr operand::Integer<roundToScales> numRows{{4, "numRows"}};
-  static constexpr operand::Integer<roundToScales> width{{5, "width"}};
-  static constexpr operand::Integer<roundToScales> group{{6, "group"}};
-  static constexpr operand::Code<roundToScales, ScaledType> type{{7, "type"}, 0, 2};
+  static constexpr operand::OptionalBuffer<roundToScales, const int32_t> order{{4, "order"}};
+  static constexpr operand::Integer<roundToScales> numRows{{5, "numRows"}};
+  static constexpr operand::Integer<roundToScales> width{{6, "width"}};
+  static constexpr operand::Integer<roundToScales> group{{7, "group"}};
+  static constexpr operand::Code<roundToScales, ScaledType> type{{8, "type"}, 0, 2};
 };
 
 struct addSquares {

@@ -11,6 +11,7 @@ struct RoundToScalesArgs {
   const float* x;       // [M, width]
   const float* scales;  // [M, width / group]
   const float* factor;  // [width, width] or null
+  const int32_t* order;  // [width] or null
   int64_t numRows;
   int64_t width;
   int64_t group;
@@ -39,9 +40,11 @@ Op decode(const Operands<ops::roundToScales>& in, DecodeMemo&) {
   args.out = in.buffer(roundToScales::out, numValues);
   in.requireApart(roundToScales::out, roundToScales::x);
   in.requireApart(roundToScales::out, roundToScales::scales);
+  args.order = in.optionalIndices(roundToScales::order, args.width, 0, args.width - 1);
   const double width = static_cast<double>(args.width);
   if (args.factor == nullptr) return makeOp(OpCode::roundToScales, args, args.numRows, width * 4);
   in.requireApart(roundToScales::out, roundToScales::factor);
+  in.requireApart(roundToScales::out, roundToScales::order);
   const int64_t numTiles = (args.numRows + kFeedbackRows - 1) / kFeedbackRows;
   return makeOp(OpCode::roundToScales, args, numTiles, kFeedbackRows * width * (width / 30 + 10), feedbackScratchBytes(args.width));
 }
@@ -93,17 +96,18 @@ template <class Type>
 void roundTiles(const RoundToScalesArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   for (int64_t tile = begin; tile < end; tile++) {
     const int64_t first = tile * kFeedbackRows;
-    const float* x = args.x + first * args.width;
-    const auto round = [&](int64_t row, int64_t column, int64_t n, BlockFeedback& feedback) {
-      const int64_t start = (first + row) * args.width + column;
+    const auto round = [&](int64_t row, int64_t place, int64_t n, BlockFeedback& feedback) {
       for (int64_t i = n - 1; i >= 0; i--) {
-        const float scale = args.scales[(start + i) / args.group];
+        const int64_t column = args.order == nullptr ? place + i : args.order[place + i];
+        const int64_t at = (first + row) * args.width + column;
+        const float scale = args.scales[at / args.group];
         const uint8_t code = codeOf<Type>(feedback.targets()[i], scale);
-        args.out[start + i] = code;
+        args.out[at] = code;
         feedback.settle(i, scale * Type::level(code));
       }
     };
-    roundTile(x, minOf(kFeedbackRows, args.numRows - first), args.width, kColumns, args.factor, scratch, round);
+    const FeedbackRows rows{args.x + first * args.width, minOf(kFeedbackRows, args.numRows - first), args.width, args.factor, args.order};
+    roundTile(rows, kColumns, scratch, round);
   }
 }
 

@@ -110,6 +110,10 @@ class Operands : public OperandReader {
   const int32_t* indices(const operand::Buffer<Name, const int32_t>& at, int64_t count, int64_t min, int64_t max) const {
     return indicesAt(at, count, min, max);
   }
+  // As indices(); null for NO_BUFFER.
+  const int32_t* optionalIndices(const operand::OptionalBuffer<Name, const int32_t>& at, int64_t count, int64_t min, int64_t max) const {
+    return isNone(at) ? nullptr : indicesAt(at, count, min, max);
+  }
   // `count` bytes from `offset` on.
   uint8_t* bytes(const operand::Buffer<Name, uint8_t>& at, int64_t offset, int64_t count) const { return bytesAt(at, offset, count); }
   // Rows of `cols` values.

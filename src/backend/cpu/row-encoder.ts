@@ -59,6 +59,7 @@ export class CpuRowEncoder implements RowEncoder {
       x: this.#filled("x", values),
       scales: this.#filled("scales", scales),
       factor: feedback?.factor ?? NO_BUFFER,
+      order: feedback?.order ?? NO_BUFFER,
       numRows: values.length / cols,
       width: cols,
       group,
@@ -67,13 +68,24 @@ export class CpuRowEncoder implements RowEncoder {
     return this.#run(out, codes);
   }
 
-  feedback(gram: Float32Array, cols: number): Feedback {
-    const factor = this.#device.allocate(gram.byteLength);
-    this.#device.write(factor, 0, new Uint8Array(gram.buffer, gram.byteOffset, gram.byteLength));
+  feedback(gram: Float32Array, cols: number, isOrdered: boolean): Feedback {
+    const order = isOrdered ? orderOf(gram, cols) : undefined;
+    const factor = this.#placed(order === undefined ? gram : inOrder(gram, cols, order));
     this.#program.clear();
     this.#program.record("factorise", { gram: factor, width: cols, damping: DAMPING });
     this.#device.submit(this.#program.words, this.#program.numWords);
-    return { cols, factor, release: () => this.#device.release(factor) };
+    const placedOrder = order === undefined ? NO_BUFFER : this.#placed(order);
+    const release = (): void => {
+      this.#device.release(factor);
+      if (placedOrder !== NO_BUFFER) this.#device.release(placedOrder);
+    };
+    return { cols, factor, order: placedOrder, release };
+  }
+
+  #placed({ buffer, byteOffset, byteLength }: Float32Array | Int32Array): BufferHandle {
+    const handle = this.#device.allocate(byteLength);
+    this.#device.write(handle, 0, new Uint8Array(buffer, byteOffset, byteLength));
+    return handle;
   }
 
   #run(out: BufferHandle, bytes: Uint8Array): Uint8Array {
@@ -100,4 +112,22 @@ export class CpuRowEncoder implements RowEncoder {
     this.#buffers.set(name, { handle, byteLength });
     return handle;
   }
+}
+
+/** Columns by the mean squares of their inputs, the largest last. */
+function orderOf(gram: Float32Array, cols: number): Int32Array {
+  const square = (col: number): number => gram[col * (cols + 1)]!;
+  return Int32Array.from({ length: cols }, (_, col) => col).sort((a, b) => square(a) - square(b));
+}
+
+/** The lower half with rows and columns in another order. */
+function inOrder(gram: Float32Array, cols: number, order: Int32Array): Float32Array {
+  const moved = new Float32Array(gram.length);
+  for (let i = 0; i < cols; i++) {
+    for (let j = 0; j <= i; j++) {
+      const [a, b] = [order[i]!, order[j]!];
+      moved[i * cols + j] = gram[Math.max(a, b) * cols + Math.min(a, b)]!;
+    }
+  }
+  return moved;
 }

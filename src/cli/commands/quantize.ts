@@ -60,7 +60,10 @@ export function quantizeCommand(): Command {
     )
     .requiredOption("--out <path>", "the new file, whose name ends in .gguf, or the new folder")
     .addOption(
-      new Option("--layout <name>", "format of INT4 folders: compressed-tensors for vLLM and SGLang, awq or gptq for engines that do not read it")
+      new Option(
+        "--layout <name>",
+        "format of INT4 folders: compressed-tensors for vLLM and SGLang, awq or gptq for engines that do not read it",
+      )
         .choices(LAYOUTS)
         .default(LAYOUTS[0]),
     )

@@ -48,13 +48,29 @@ interface Rounded {
   readonly group: number;
   readonly scales: Float32Array;
   readonly factor: Float32Array | undefined;
+  readonly order?: Int32Array;
 }
 
-function round(on: KernelDevice, { type, weights, width, group, scales, factor }: Rounded): Uint8Array {
-  return filled(on, new Uint8Array(weights.length), [weights, scales, factor], (out, [x, steps, fed]) => ({
-    op: "roundToScales",
-    operands: { out, x: x!, scales: steps!, factor: fed!, numRows: weights.length / width, width, group, type },
-  }));
+function round(on: KernelDevice, { type, weights, width, group, scales, factor, order }: Rounded): Uint8Array {
+  return filled(
+    on,
+    new Uint8Array(weights.length),
+    [weights, scales, factor, order],
+    (out, [x, steps, fed, places]) => ({
+      op: "roundToScales",
+      operands: {
+        out,
+        x: x!,
+        scales: steps!,
+        factor: fed!,
+        order: places!,
+        numRows: weights.length / width,
+        width,
+        group,
+        type,
+      },
+    }),
+  );
 }
 
 type Recorded = {
@@ -65,7 +81,7 @@ type Recorded = {
 function filled(
   on: KernelDevice,
   bytes: Uint8Array,
-  inputs: readonly (Float32Array | undefined)[],
+  inputs: readonly (Float32Array | Int32Array | undefined)[],
   record: (out: BufferHandle, inputs: readonly BufferHandle[]) => Recorded,
 ): Uint8Array {
   const out = on.allocate(bytes.byteLength);
@@ -229,6 +245,20 @@ test.each(SCALED_TYPES)("%s over scales: with feedback products err less on ever
         width,
       );
     expect(errorWith(fed!) / errorWith(nearest!)).toBeLessThan(0.6);
+    // In another order of columns the same values come in the same places.
+    const order = Int32Array.from({ length: width }, (_, place) => (place * 7) % width);
+    const moved = <Values extends Float32Array | Uint8Array>(values: Values, to: Values): Values => {
+      for (const at of values.keys()) to[at] = values[at - (at % width) + order[at % width]!]!;
+      return to;
+    };
+    const inputsMoved = moved(x, new Float32Array(x.length));
+    const factorMoved = factorOf(on, inputsMoved, width);
+    const all = { type, width, factor: factorMoved };
+    const ordered = round(on, { ...all, weights, group, scales, order });
+    const weightsMoved = moved(weights, new Float32Array(weights.length));
+    const evenScales = new Float32Array(weights.length).fill(scales[0]!);
+    const plain = round(on, { ...all, weights: weightsMoved, group: 1, scales: evenScales });
+    expect(moved(ordered, new Uint8Array(ordered.length))).toEqual(plain);
   }
 });
 
