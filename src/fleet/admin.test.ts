@@ -2,6 +2,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { Secret } from "../core/config-values.js";
+import { LiveFeed } from "../observe/live/feed.js";
+import { History } from "../observe/live/history.js";
 import { type AdminTarget, adminHandler } from "./admin.js";
 
 let server: Server | undefined;
@@ -39,6 +41,7 @@ async function start(adminKey: string | undefined) {
       return { instances: Math.min(instances, 4), limitedBy: instances > 4 ? "max" : undefined };
     },
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
+    live: new LiveFeed(async () => "up 1\n", new History()),
     parts: [],
     adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
     inBackground: () => {},

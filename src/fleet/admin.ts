@@ -1,4 +1,4 @@
-/** The fleet's own paths beside the API: the app in the browser, /metrics and /report, which are public, and /admin, which needs the administrator's key. */
+/** The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report, which are public, and /admin, which needs the administrator's key. */
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
@@ -11,6 +11,7 @@ import { MillraceError, toMillraceError } from "../core/errors.js";
 import { snakeNames } from "../core/snake-names.js";
 import { isWebPath, webAnswer } from "../core/web-app.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
+import type { LiveFeed } from "../observe/live/feed.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
@@ -28,6 +29,8 @@ export interface AdminTarget {
   /** @returns the number of instances that there will be, and the bound of the model that changed the requested number, if any */
   scale(model: string, instances: number): Scaled;
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
+  /** The dashboard's figures. */
+  readonly live: LiveFeed;
   /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
   adminKey(): Secret | undefined;
   /** Further paths under /admin, which the gateway's parts serve. */
@@ -80,6 +83,8 @@ function createAdminApp(target: AdminTarget): Hono {
     const { text, contentType } = await target.metrics();
     return c.body(text, 200, { "Content-Type": contentType });
   });
+  app.get("/watch/live", () => target.live.live());
+  app.get("/watch/history", (c) => target.live.past(c.req.query("window")));
   app.get("/report", async (c) => {
     const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
     if (page !== undefined) return c.html(page);
@@ -124,13 +129,16 @@ function createAdminApp(target: AdminTarget): Hono {
 
 type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
 
+const OUR_PREFIXES = ["/admin/", "/watch/"];
+
 /** Handles paths that the proxy on the same port does not serve. */
 export function adminHandler(target: AdminTarget): HandleOther {
   const listener = getRequestListener(createAdminApp(target).fetch);
   return (incoming, outgoing, requestId) => {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
     const isReport = path === "/report" && target.reportFile !== undefined;
-    if (path !== "/metrics" && !isReport && !isWebPath(path) && !path.startsWith("/admin/")) return false;
+    const isOurs = OUR_PREFIXES.some((prefix) => path.startsWith(prefix));
+    if (path !== "/metrics" && !isReport && !isWebPath(path) && !isOurs) return false;
     incoming.headers["x-request-id"] = requestId;
     outgoing.setHeader("X-Request-Id", requestId);
     void listener(incoming, outgoing);

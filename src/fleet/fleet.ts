@@ -1,7 +1,10 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+import { join } from "node:path";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { LiveFeed } from "../observe/live/feed.js";
+import { History } from "../observe/live/history.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -59,6 +62,7 @@ export class Fleet {
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
+  #live: LiveFeed | undefined;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -158,6 +162,7 @@ export class Fleet {
   async drain(): Promise<void> {
     clearInterval(this.#timer);
     this.#gateway.leave();
+    this.#live?.stop();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -165,6 +170,7 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    this.#live?.stop();
     await this.#gateway.closeBatches();
     await this.#proxy?.close();
     this.#versions.close();
@@ -184,7 +190,11 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const policies = await this.#gateway.start();
-    const administration = adminHandler(this.#adminTarget());
+    const { dataFolder } = config;
+    const history = new History(dataFolder === undefined ? undefined : join(dataFolder, "history"));
+    this.#live = new LiveFeed(() => this.#metrics.render(), history);
+    this.#live.start();
+    const administration = adminHandler(this.#adminTarget(this.#live));
     const handlePath = this.#gateway.pathHandler();
     this.#proxy = await startProxy({
       pool: this.#pool,
@@ -335,8 +345,9 @@ export class Fleet {
     return this.#proxy?.numInFlight(id) ?? 0;
   }
 
-  #adminTarget() {
+  #adminTarget(live: LiveFeed) {
     return {
+      live,
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
       restart: (id: string) => this.#supervisor.restart(id),

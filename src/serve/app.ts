@@ -10,6 +10,8 @@ import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
 import { webAnswer } from "../core/web-app.js";
 import { wrongTask } from "../engine/admission.js";
+import { LiveFeed } from "../observe/live/feed.js";
+import { History } from "../observe/live/history.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
@@ -42,6 +44,21 @@ const ROUTES: readonly Route[] = [
   { method: "GET", path: "/health", handler: health, ...info, summary: "Whether requests are taken and served" },
   { method: "GET", path: "/version", handler: version, ...info, summary: "The version" },
   { method: "GET", path: "/metrics", handler: metrics, ...info, summary: "Prometheus text", answerType: "text/plain" },
+  {
+    method: "GET",
+    path: "/watch/live",
+    handler: (_, { live }) => live.live(),
+    ...info,
+    summary: "The dashboard's figures, each second",
+    answerType: "text/event-stream",
+  },
+  {
+    method: "GET",
+    path: "/watch/history",
+    handler: (c, { live }) => live.past(c.req.query("window")),
+    ...info,
+    summary: "The dashboard's figures of the last hour, day or week (`window`)",
+  },
   {
     method: "GET",
     path: "/kv_events",
@@ -295,21 +312,25 @@ export function createApp(options: AppOptions): Hono<AppEnv> {
   return createAppWithLifecycle(options).app;
 }
 
-/** The application with its lifecycle, which the server changes when it drains. */
+/** The application with its lifecycle, which the server changes when it drains, and the dashboard's figures, which the server starts and stops. */
 export function createAppWithLifecycle(options: AppOptions): {
   readonly app: Hono<AppEnv>;
   readonly lifecycle: Lifecycle;
+  readonly live: LiveFeed;
 } {
   const lifecycle: Lifecycle = { isDraining: false, engineFailure: undefined, endless: new Set() };
   options.engine.failure.catch((thrown: unknown) => {
     lifecycle.engineFailure = thrown instanceof Error ? thrown : new Error(String(thrown));
   });
+  const metrics = createMetrics(options.engine, options.modelNames[0]);
+  const live = new LiveFeed(() => metrics.render(), options.history ?? new History());
   const context: ServeContext = {
     ...options,
     asyncTokenizer: options.asyncTokenizer ?? new AsyncTokenizer(options.tokenizer),
     drawSeed: options.drawSeed ?? randomSeed,
     chatFormat: readChatFormat(options),
-    metrics: createMetrics(options.engine, options.modelNames[0]),
+    metrics,
+    live,
     version: packageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),
     lifecycle,
@@ -331,5 +352,5 @@ export function createAppWithLifecycle(options: AppOptions): {
     const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
     return respondWithError(c, error, options.logger);
   });
-  return { app, lifecycle };
+  return { app, lifecycle, live };
 }

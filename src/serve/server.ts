@@ -53,7 +53,7 @@ function answerUnroutable(logger: RequestLogger, thrown: unknown): Response {
 
 /** @example const server = await startServer({ ...appOptions, host: "127.0.0.1", port: 8000 }); */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { app, lifecycle } = createAppWithLifecycle(options);
+  const { app, lifecycle, live } = createAppWithLifecycle(options);
   const handle = getRequestListener(app.fetch, {
     hostname: options.host,
     errorHandler: (thrown) => answerUnroutable(options.logger, thrown),
@@ -77,6 +77,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   answerHalfClosed(server, open);
   endSilentConnections(server, options.limits.stalledClientTimeoutMs, open);
   const { port } = await listen(server, options.host, options.port);
+  live.start();
   const closed = new Promise<void>((resolve) => server.once("close", resolve));
   return {
     url: `http://${shownHost(options.host)}:${port}`,
@@ -84,6 +85,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     async drain() {
       lifecycle.isDraining = true;
       for (const end of lifecycle.endless) end();
+      live.stop();
       if (open.size > 0) {
         await new Promise<void>((resolve) => {
           onIdle = resolve;
@@ -95,6 +97,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     },
     async close() {
       lifecycle.isDraining = true;
+      live.stop();
       server.close();
       server.closeAllConnections();
       await closed;

@@ -153,6 +153,15 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
     .waitFor();
   await page.goto(`${fleet.url}/#/dashboard`);
   await tile("Running").waitFor();
+  await page.getByLabel("Week").check();
+  await page.getByText("no figures of that time yet").waitFor();
+  // The server has kept the load of a moment ago, every ten seconds.
+  await page.getByLabel("Hour").check();
+  await page.locator("figure", { hasText: "Tokens" }).locator("canvas").waitFor();
+  await page.screenshot({ path: join(screenshots, "dashboard-hour.png") });
+  const answer = await fetch(`${fleet.url}/watch/history`);
+  const { loads } = (await answer.json()) as { loads: readonly { readonly tokensOutPerS?: number }[] };
+  expect(loads.some(({ tokensOutPerS = 0 }) => tokensOutPerS > 1)).toBe(true);
   expect(faults).toEqual([]);
 });
 
@@ -179,7 +188,8 @@ test.each(SCREENS)("pages fit and everybody can use them: $name", SLOW, async ({
     await page.locator(path === "" ? "#input" : "h2").waitFor();
     if (path === "models") await useAdminKey(page);
     if (path === "dashboard") await page.locator("canvas").first().waitFor();
-    await page.waitForLoadState("networkidle");
+    // The dashboard's stream never ends.
+    else await page.waitForLoadState("networkidle");
     await page.screenshot({ path: join(screenshots, `${path || "chat"}-${name}.png`) });
     expect(await seriousFindings(page), path).toEqual([]);
     const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");

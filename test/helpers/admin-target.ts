@@ -2,6 +2,8 @@
 import type { Hono } from "hono";
 import { Secret } from "../../src/core/config-values.js";
 import type { AdminTarget } from "../../src/fleet/admin.js";
+import { LiveFeed } from "../../src/observe/live/feed.js";
+import { History } from "../../src/observe/live/history.js";
 
 export function adminTarget(
   parts: readonly (Hono | undefined)[],
@@ -13,6 +15,7 @@ export function adminTarget(
     restart: async () => {},
     scale: () => ({ instances: 1, limitedBy: undefined }),
     metrics: async () => ({ text: "", contentType: "text/plain" }),
+    live: new LiveFeed(async () => "", new History()),
     adminKey,
     inBackground: () => {},
     parts: parts.filter((part) => part !== undefined),

@@ -24,6 +24,7 @@ export interface ServerFlags extends EngineFlags, SamplingSource {
   readonly unknownFields: UnknownFields;
   readonly toolCallParser: ToolCallParserName;
   readonly reasoningParser: ReasoningParserName;
+  readonly historyFile?: string;
   readonly seed?: bigint;
   readonly logLevel: LogLevel;
   readonly logFormat: LogFormat;
@@ -68,6 +69,9 @@ export function addServerOptions(command: Command): Command {
         "origins that browsers may call from, * = any (default: any with keys, else only the server's own pages)",
         "--allowed-origins",
       ),
+    )
+    .addOption(
+      option("--history-file <file>", "keep the dashboard's last week here, in 300 KiB (default: in memory)", String),
     )
     .addOption(option("--chat-template <file>", "use this template instead of the model's own", String))
     .addOption(

@@ -34,6 +34,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     import("../../serve/http/context.js"),
     import("../../serve/generation/seeds.js"),
     import("../../serve/load-counts.js"),
+    import("../../observe/live/history.js"),
   ]);
   serving.catch(() => {});
   const engineSettings = engineSettingsFrom(flags);
@@ -49,7 +50,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const stage = startStage("server");
   const logger = createLogger(flags.logLevel, flags.logFormat);
   try {
-    const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }, { countsOf }] = await serving;
+    const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }, { countsOf }, { History }] = await serving;
     const server = await startServer({
       engine,
       tokenizer,
@@ -74,6 +75,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       unknownFields: flags.unknownFields,
       toolCallParser: flags.toolCallParser,
       reasoningParser: flags.reasoningParser,
+      history: new History(flags.historyFile),
       ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
       host: flags.host,
       port: flags.port,

@@ -11,6 +11,8 @@ import type { Engine } from "../../engine/api/engine.js";
 import type { SchedulingPolicyName } from "../../engine/api/options.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
+import type { LiveFeed } from "../../observe/live/feed.js";
+import type { History } from "../../observe/live/history.js";
 import type { ToolCallParserName } from "../../text/answer/call-formats.js";
 import type { ReasoningParserName } from "../../text/answer/reasoning.js";
 import type { AsyncTokenizer } from "../../text/async-tokenizer.js";
@@ -92,6 +94,8 @@ export interface AppOptions {
   readonly reasoningParser?: ReasoningParserName | undefined;
   /** Bounds of the responses that /v1/responses stores. */
   readonly responseLimits?: StoreLimits;
+  /** Keeps the dashboard's figures; in memory when absent. */
+  readonly history?: History;
   /** Draws seeds for requests without one; random when absent. */
   readonly drawSeed?: SeedSource;
 }
@@ -109,6 +113,8 @@ export interface ServeContext extends AppOptions {
   readonly drawSeed: SeedSource;
   readonly chatFormat: ChatFormat;
   readonly metrics: ServeMetrics;
+  /** The dashboard's figures. */
+  readonly live: LiveFeed;
   readonly version: string;
   /** Unix seconds at which this server was created; shown as the model's `created`. */
   readonly createdAtSeconds: number;

@@ -1,8 +1,8 @@
-/** The dashboard: what the server does now, what binds it, and the last hour as this page has seen it. */
+/** The dashboard: what the server does now, what binds it, and what it did in the last hour, day and week. */
 import { useEffect } from "preact/hooks";
 import { Chart, shownNumber } from "./chart.js";
 import { bindingOf, type Load } from "./load.js";
-import { loads, watch, watchError } from "./watch.js";
+import { latest, SPANS, type Span, shownLoads, span, watch, watchError } from "./watch.js";
 
 const BINDINGS = {
   memory: "KV memory is short",
@@ -76,9 +76,9 @@ const CHARTS: readonly { readonly title: string; readonly unit: string; readonly
       ["waiting", (load) => load.waiting],
     ],
   },
-  { title: "TTFT, last 30 s", unit: "ms", lines: quantilesOf("ttft") },
-  { title: "TPOT, last 30 s", unit: "ms", lines: quantilesOf("tpot") },
-  { title: "Time in the queue, last 30 s", unit: "ms", lines: quantilesOf("queue") },
+  { title: "TTFT", unit: "ms", lines: quantilesOf("ttft") },
+  { title: "TPOT", unit: "ms", lines: quantilesOf("tpot") },
+  { title: "Time in the queue", unit: "ms", lines: quantilesOf("queue") },
   { title: "KV memory in use", unit: "%", lines: [["most", (load) => percent(load.kvUse)]] },
   {
     title: "Prefix cache and drafts",
@@ -98,10 +98,31 @@ const CHARTS: readonly { readonly title: string; readonly unit: string; readonly
   },
 ];
 
+function SpanChoice() {
+  return (
+    <fieldset class="spans row">
+      <legend class="sr">Charts show</legend>
+      {(Object.entries(SPANS) as [Span, string][]).map(([name, label]) => (
+        <label key={name} class="check">
+          <input
+            type="radio"
+            name="span"
+            checked={span.value === name}
+            onChange={() => {
+              span.value = name;
+            }}
+          />
+          {label}
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
 export function Dashboard() {
   useEffect(watch, []);
-  const all = loads.value;
-  const last = all.at(-1);
+  const all = shownLoads();
+  const last = latest();
   const times = all.map(({ atMs }) => atMs);
   const binding = last === undefined ? undefined : bindingOf(last);
   return (
@@ -120,6 +141,8 @@ export function Dashboard() {
         </section>
       )}
       {last !== undefined && <Tiles load={last} />}
+      {last !== undefined && <SpanChoice />}
+      {last !== undefined && all.length === 0 && <p class="hint">The server has no figures of that time yet.</p>}
       {last !== undefined && (
         <div class="charts">
           {CHARTS.map(({ title, unit, lines }) => {

@@ -1,0 +1,82 @@
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
+import { EVERY_MS, History, WINDOW_NAMES } from "./history.js";
+import { readingOf } from "./load.js";
+import { parseMetrics } from "./metrics-text.js";
+
+const START = Date.UTC(2026, 0, 1);
+const HOUR = 3_600_000;
+
+/** After so many tokens, with so many requests waiting. */
+const reading = (atMs: number, tokens: number, waiting = 0) =>
+  readingOf(
+    parseMetrics(`millrace:generation_tokens_total ${tokens}\nmillrace:num_requests_waiting ${waiting}\n`),
+    atMs,
+  );
+
+test("each window has its own resolution, and rates are those of whole intervals", () => {
+  const history = new History();
+  for (let atMs = START; atMs <= START + 2 * HOUR; atMs += EVERY_MS) history.add(reading(atMs, (atMs - START) / 100));
+  const now = START + 2 * HOUR;
+  const [hour, day, week] = WINDOW_NAMES.map((name) => history.read(name, now));
+  expect([hour!.length, day!.length, week!.length]).toEqual([360, 60, 8]);
+  for (const { tokensOutPerS, acceptance, ttft } of [...hour!, ...day!, ...week!]) {
+    expect(tokensOutPerS).toBeCloseTo(10, 9);
+    expect([acceptance, ttft.p50]).toEqual([undefined, undefined]);
+  }
+  expect(hour!.at(-1)!.atMs).toBe(now);
+  // Nothing of before the window.
+  expect(history.read("hour", now + HOUR / 2)).toHaveLength(180);
+});
+
+test("a file keeps its size for a year, and a server that starts again finds the last week", () => {
+  const path = join(tempTree({}), "data", "history");
+  let history = new History(path);
+  const size = statSync(path).size;
+  expect(size).toBeLessThan(330_000);
+  const year = 365 * 24 * HOUR;
+  // A reading a minute, with hours in which the server was not running.
+  for (let atMs = START; atMs < START + year; atMs += atMs % (50 * HOUR) < 60_000 ? 3 * HOUR : 60_000)
+    history.add(reading(atMs, atMs / 1000));
+  history.close();
+  expect(statSync(path).size).toBe(size);
+  const before = WINDOW_NAMES.map((name) => history.read(name, START + year));
+  history = new History(path);
+  expect(WINDOW_NAMES.map((name) => history.read(name, START + year))).toEqual(before);
+  expect(before.map((loads) => loads.length > 50)).toEqual([true, true, true]);
+  history.close();
+});
+
+test("other files are refused and left as they are", () => {
+  const root = tempTree({ "notes.txt": "mine" });
+  const path = join(root, "notes.txt");
+  expect(() => new History(path)).toThrow(
+    /expected a new file or an earlier history at .*notes\.txt, got a file of something else/,
+  );
+  expect(() => new History(root)).toThrow(/got EISDIR/);
+  writeFileSync(path, Buffer.alloc(statSync(path).size));
+  expect(() => new History(path)).toThrow();
+  expect(readFileSync(path)).toEqual(Buffer.alloc(4));
+});
+
+test("figures come in the order of their times, once each, whatever the clock does", () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: -400_000, max: 900_000 }), { maxLength: 60 }), (steps) => {
+      const history = new History();
+      let atMs = START;
+      for (const step of steps) {
+        atMs += step;
+        history.add(reading(atMs, 0, 5));
+      }
+      for (const name of WINDOW_NAMES) {
+        const loads = history.read(name, atMs);
+        const times = loads.map((load) => load.atMs);
+        expect(times).toEqual([...new Set(times)].sort((a, b) => a - b));
+        for (const { waiting } of loads) expect(waiting).toBe(5);
+      }
+    }),
+  );
+});

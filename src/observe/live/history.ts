@@ -1,0 +1,165 @@
+/**
+ * The figures of the last hour, day and week, each at its own resolution, in memory of a fixed size and, if asked, in a file of a fixed size. A figure
+ * has its place by its time, so the newest takes the place of the oldest, and a file needs no index.
+ */
+import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { MillraceError } from "../../core/errors.js";
+import { type Load, loadBetween, type Reading } from "./load.js";
+
+interface Window {
+  readonly everyMs: number;
+  readonly count: number;
+}
+
+const WINDOWS = {
+  hour: { everyMs: 10_000, count: 360 },
+  day: { everyMs: 120_000, count: 720 },
+  week: { everyMs: 900_000, count: 672 },
+} as const satisfies Readonly<Record<string, Window>>;
+
+export type WindowName = keyof typeof WINDOWS;
+export const WINDOW_NAMES = Object.keys(WINDOWS) as readonly WindowName[];
+
+/** How often a reading is needed. */
+export const EVERY_MS = WINDOWS.hour.everyMs;
+
+const NUMBERS = [
+  "atMs",
+  "tokensInPerS",
+  "tokensOutPerS",
+  "requestsPerS",
+  "refusedPerS",
+  "running",
+  "waiting",
+  "kvUse",
+  "prefixHits",
+  "acceptance",
+  "hostShare",
+  "preemptionsPerS",
+  "savedPerS",
+] as const satisfies readonly (keyof Load)[];
+const QUANTILES = ["ttft", "tpot", "queue"] as const satisfies readonly (keyof Load)[];
+const SHARES = ["p50", "p95", "p99"] as const;
+/** Of a load: its numbers, then its quantiles; NaN stands for a figure that is not known. */
+const ROW = NUMBERS.length + QUANTILES.length * SHARES.length;
+const ROW_BYTES = ROW * 8;
+
+const MAGIC = Buffer.from("millrace history, version 1\n".padEnd(32));
+const NUM_ROWS = WINDOW_NAMES.reduce((sum, name) => sum + WINDOWS[name].count, 0);
+const FILE_BYTES = MAGIC.length + NUM_ROWS * ROW_BYTES;
+
+interface Slots extends Window {
+  /** Of its first row. */
+  readonly start: number;
+  /** The latest reading that ended an interval, and the interval's number. */
+  latest: { readonly reading: Reading; readonly slot: number } | undefined;
+}
+
+export class History {
+  readonly #rows = new Float64Array(NUM_ROWS * ROW);
+  readonly #slots: ReadonlyMap<WindowName, Slots>;
+  #file: number | undefined;
+
+  /** @param path of a new file, or one of an earlier run; undefined: memory only @throws invalid_option */
+  constructor(path?: string) {
+    let start = 0;
+    this.#slots = new Map(
+      WINDOW_NAMES.map((name) => {
+        const slots: Slots = { ...WINDOWS[name], start, latest: undefined };
+        start += slots.count;
+        return [name, slots];
+      }),
+    );
+    if (path !== undefined) this.#file = openHistory(path, this.#rows);
+  }
+
+  add(reading: Reading): void {
+    for (const slots of this.#slots.values()) {
+      const slot = Math.floor(reading.atMs / slots.everyMs);
+      const { latest } = slots;
+      if (latest !== undefined && slot <= latest.slot && reading.atMs >= latest.reading.atMs) continue;
+      slots.latest = { reading, slot };
+      // The first reading begins an interval, and so does one after the clock was set back.
+      if (latest === undefined || slot <= latest.slot) continue;
+      this.#put(slots.start + (slot % slots.count), loadBetween(latest.reading, reading));
+    }
+  }
+
+  /** Oldest first. */
+  read(name: WindowName, nowMs: number): readonly Load[] {
+    const { start, count, everyMs } = this.#slots.get(name)!;
+    const since = nowMs - count * everyMs;
+    return Array.from({ length: count }, (_, i) => this.#rows.subarray((start + i) * ROW, (start + i + 1) * ROW))
+      .filter(([atMs]) => atMs! > since && atMs! <= nowMs)
+      .map(loadOf)
+      .sort((a, b) => a.atMs - b.atMs);
+  }
+
+  everyMs(name: WindowName): number {
+    return WINDOWS[name].everyMs;
+  }
+
+  close(): void {
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
+  }
+
+  #put(row: number, load: Load): void {
+    const values = this.#rows.subarray(row * ROW, (row + 1) * ROW);
+    values.set(valuesOf(load));
+    if (this.#file === undefined) return;
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, ROW_BYTES);
+    try {
+      writeSync(this.#file, bytes, 0, ROW_BYTES, MAGIC.length + row * ROW_BYTES);
+    } catch {
+      // A full disk must not end the server: the figures stay in memory.
+      this.close();
+    }
+  }
+}
+
+const valuesOf = (load: Load): number[] => [
+  ...NUMBERS.map((name) => load[name] ?? Number.NaN),
+  ...QUANTILES.flatMap((name) => SHARES.map((share) => load[name][share] ?? Number.NaN)),
+];
+
+function loadOf(values: Float64Array): Load {
+  const known = (at: number): number | undefined => (Number.isNaN(values[at]!) ? undefined : values[at]);
+  const quantiles = QUANTILES.map((name, i) => {
+    const first = NUMBERS.length + i * SHARES.length;
+    return [name, Object.fromEntries(SHARES.map((share, j) => [share, known(first + j)]))];
+  });
+  const numbers = NUMBERS.map((name, at) => [name, known(at)]);
+  return Object.fromEntries([...numbers, ...quantiles]) as Load;
+}
+
+/** @param rows filled with the file's @returns the open file */
+function openHistory(path: string, rows: Float64Array): number {
+  const refuse = (got: string): MillraceError =>
+    new MillraceError("invalid_option", `expected a new file or an earlier history at ${path}, got ${got}`, {
+      hint: "name a file of its own for each server",
+    });
+  let file: number;
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    file = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+  } catch (thrown) {
+    throw refuse((thrown as Error).message);
+  }
+  const stat = fstatSync(file);
+  const magic = Buffer.alloc(MAGIC.length);
+  if (stat.isFile() && stat.size === 0) {
+    writeSync(file, MAGIC, 0, MAGIC.length, 0);
+    ftruncateSync(file, FILE_BYTES);
+    return file;
+  }
+  const isOurs =
+    stat.isFile() && stat.size === FILE_BYTES && readSync(file, magic, 0, MAGIC.length, 0) === MAGIC.length;
+  if (!isOurs || !magic.equals(MAGIC)) {
+    closeSync(file);
+    throw refuse(stat.isFile() ? "a file of something else" : "something that is no file");
+  }
+  readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
+  return file;
+}

@@ -1,0 +1,126 @@
+/** What a server or a fleet does, from two readings of its own metrics: the dashboard's figures. A figure is undefined where the metrics do not tell it. */
+import { type Histogram, histogramOf, maxOf, quantileBetween, type Sample, sumOf } from "./metrics-text.js";
+
+type Counters = Readonly<Record<keyof typeof COUNTERS, number | undefined>>;
+
+/** One reading. */
+export interface Reading {
+  readonly atMs: number;
+  readonly counters: Counters;
+  readonly running: number | undefined;
+  readonly waiting: number | undefined;
+  readonly kvUse: number | undefined;
+  readonly firstToken: Histogram;
+  readonly perToken: Histogram;
+  readonly queue: Histogram;
+}
+
+const COUNTERS = {
+  tokensIn: "millrace:prompt_tokens_total",
+  tokensOut: "millrace:generation_tokens_total",
+  prefixQueries: "millrace:prefix_cache_queries_total",
+  prefixHits: "millrace:prefix_cache_hits_total",
+  drafted: "millrace:spec_decode_num_draft_tokens_total",
+  accepted: "millrace:spec_decode_num_accepted_tokens_total",
+  preemptions: "millrace:num_preemptions_total",
+  stepSeconds: "millrace:engine_step_seconds_total",
+  kernelSeconds: "millrace:engine_kernel_seconds_total",
+  requests: "millrace:request_success_total",
+  fleetRequests: "millrace_fleet:requests_total",
+  refused: "millrace_fleet:refused_total",
+  cacheSaved: "millrace_fleet:cache_saved_tokens_total",
+} as const;
+
+const FIRST_TOKEN = ["millrace:time_to_first_token_seconds", "millrace_fleet:time_to_first_byte_seconds"] as const;
+
+export function readingOf(samples: readonly Sample[], atMs: number): Reading {
+  const counters = Object.entries(COUNTERS).map(([key, name]) => [key, sumOf(samples, name)]);
+  const queued = sumOf(samples, "millrace_fleet:queue_depth");
+  const waiting = sumOf(samples, "millrace:num_requests_waiting");
+  const ofEngine = histogramOf(samples, FIRST_TOKEN[0]);
+  return {
+    atMs,
+    counters: Object.fromEntries(counters) as Counters,
+    running: sumOf(samples, "millrace:num_requests_running") ?? sumOf(samples, "millrace_fleet:in_flight"),
+    waiting: queued === undefined && waiting === undefined ? undefined : (queued ?? 0) + (waiting ?? 0),
+    kvUse: maxOf(samples, "millrace:kv_cache_usage_perc"),
+    firstToken: ofEngine.size > 0 ? ofEngine : histogramOf(samples, FIRST_TOKEN[1]),
+    perToken: histogramOf(samples, "millrace:request_time_per_output_token_seconds"),
+    queue: histogramOf(samples, "millrace:request_queue_time_seconds"),
+  };
+}
+
+interface Quantiles {
+  readonly p50: number | undefined;
+  readonly p95: number | undefined;
+  readonly p99: number | undefined;
+}
+
+export interface Load {
+  readonly atMs: number;
+  readonly tokensInPerS: number | undefined;
+  readonly tokensOutPerS: number | undefined;
+  readonly requestsPerS: number | undefined;
+  readonly refusedPerS: number | undefined;
+  readonly running: number | undefined;
+  readonly waiting: number | undefined;
+  /** Shares, 0 to 1. */
+  readonly kvUse: number | undefined;
+  readonly prefixHits: number | undefined;
+  readonly acceptance: number | undefined;
+  /** Share of steps that is not spent in the kernels. */
+  readonly hostShare: number | undefined;
+  readonly preemptionsPerS: number | undefined;
+  readonly savedPerS: number | undefined;
+  /** Milliseconds. */
+  readonly ttft: Quantiles;
+  readonly tpot: Quantiles;
+  readonly queue: Quantiles;
+}
+
+function quantiles(before: Histogram, now: Histogram): Quantiles {
+  const at = (share: number) => {
+    const seconds = quantileBetween(before, now, share);
+    return seconds === undefined ? undefined : 1000 * seconds;
+  };
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+}
+
+/**
+ * @param before an earlier reading: rates hold for the time in between
+ * @param long a still earlier one, for quantiles and shares, which need more requests
+ */
+export function loadBetween(before: Reading, now: Reading, long: Reading = before): Load {
+  const grown = (from: Reading, key: keyof Counters): number | undefined => {
+    const [a, b] = [from.counters[key], now.counters[key]];
+    // A counter that has shrunk belongs to a server that has started again.
+    return a === undefined || b === undefined || b < a ? undefined : b - a;
+  };
+  const rate = (key: keyof Counters): number | undefined => {
+    const more = grown(before, key);
+    return more === undefined ? undefined : (1000 * more) / (now.atMs - before.atMs);
+  };
+  const share = (part: keyof Counters, whole: keyof Counters): number | undefined => {
+    const [a, b] = [grown(long, part), grown(long, whole)];
+    return a === undefined || b === undefined || b === 0 ? undefined : a / b;
+  };
+  const kernels = share("kernelSeconds", "stepSeconds");
+  return {
+    atMs: now.atMs,
+    tokensInPerS: rate("tokensIn"),
+    tokensOutPerS: rate("tokensOut"),
+    requestsPerS: rate("fleetRequests") ?? rate("requests"),
+    refusedPerS: rate("refused"),
+    running: now.running,
+    waiting: now.waiting,
+    kvUse: now.kvUse,
+    prefixHits: share("prefixHits", "prefixQueries"),
+    acceptance: share("accepted", "drafted"),
+    hostShare: kernels === undefined ? undefined : Math.max(0, 1 - kernels),
+    preemptionsPerS: rate("preemptions"),
+    savedPerS: rate("cacheSaved"),
+    ttft: quantiles(long.firstToken, now.firstToken),
+    tpot: quantiles(long.perToken, now.perToken),
+    queue: quantiles(long.queue, now.queue),
+  };
+}
