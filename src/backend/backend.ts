@@ -196,7 +196,6 @@ export interface RowEncoder {
 
 /** Feeds the error of a rounded column back into the columns that are rounded after it, so that the matrix's products change least. */
 export interface Feedback {
-  readonly cols: number;
   readonly factor: BufferHandle;
   /** NO_BUFFER: from the last column to the first */
   readonly order: BufferHandle;

@@ -2,7 +2,7 @@
 
 const NUM_ROWS = { kind: "integer", note: "M" } as const;
 
-/** With it, values are rounded from the last column to the first, each after the errors of those behind it are fed back (GPTQ's way). */
+/** With a factor, columns are rounded from the last to the first, and each value first receives the errors of the columns already rounded (GPTQ). */
 const FACTOR = {
   kind: "f32",
   shape: "[width, width]",
@@ -15,7 +15,7 @@ export const WEIGHT_OPS = {
   encodeRows: {
     computes:
       "Writes rows of x to out in the blocks of `type`, so that Σ importance[c] · (x[m, c] − its decoded value)² is small: scales and minima are " +
-      "searched. Bytes do not depend on the instruction set or on the number of threads.",
+      "searched. Without a factor, bytes do not depend on the instruction set; they never depend on the number of threads.",
     operands: {
       out: { kind: "bytes", shape: "[*]", access: "writes", note: "M rows of the type's blocks" },
       x: { kind: "f32", shape: "[numRows, width]", access: "reads", note: "finite" },

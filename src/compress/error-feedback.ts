@@ -12,7 +12,7 @@ import { ActivationMeter } from "../engine/activation-meter.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
 import type { Importance } from "./importance.js";
 
-/** How matrices are made smaller. */
+/** The encoder of matrices, with the measurements that it uses. */
 export interface Rounding {
   readonly encoder: RowEncoder;
   /** undefined: all columns are as important */
@@ -30,7 +30,7 @@ export function weightsOf({ importance, feedback }: Rounding, name: string, cols
   return feedback?.of(name) === undefined ? weights : weights?.map(Math.sqrt);
 }
 
-/** Of the Gram matrices of layers that are measured together, unless one layer's alone are more. */
+/** Most bytes of the Gram matrices that are measured together. One layer is measured even if it needs more. */
 const MOST_BYTES = 2 ** 31;
 
 export class ErrorFeedback implements Preparation {
@@ -53,10 +53,11 @@ export class ErrorFeedback implements Preparation {
     numThreads: number,
     startStage: StartStage,
     signal: AbortSignal,
+    mostBytes = MOST_BYTES,
   ): Promise<ErrorFeedback> {
     const maxModelLen = texts.reduce((most, { length }) => Math.max(most, length), 0);
     const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen });
-    return new ErrorFeedback(meter, texts, encoder, isOrdered, startStage, signal);
+    return new ErrorFeedback(meter, texts, encoder, isOrdered, startStage, signal, mostBytes);
   }
 
   private constructor(
@@ -66,6 +67,7 @@ export class ErrorFeedback implements Preparation {
     private readonly isOrdered: boolean,
     private readonly startStage: StartStage,
     private readonly signal: AbortSignal,
+    private readonly mostBytes: number,
   ) {}
 
   needs(name: string): boolean {
@@ -82,7 +84,8 @@ export class ErrorFeedback implements Preparation {
     const { meter } = this;
     let end = first + 1;
     let numBytes = meter.gramBytes(first);
-    while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= MOST_BYTES) numBytes += meter.gramBytes(end++);
+    while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= this.mostBytes)
+      numBytes += meter.gramBytes(end++);
     const name = end - first === 1 ? `inputs of layer ${first}` : `inputs of layers ${first} to ${end - 1}`;
     const stage = this.startStage(name);
     const onText = async (numTexts: number): Promise<void> => {
@@ -90,7 +93,10 @@ export class ErrorFeedback implements Preparation {
       this.signal.throwIfAborted();
       stage.update(`${numTexts} of ${this.texts.length} texts`);
     };
-    await meter.grams(first, end - first, this.texts, onText, ({ names, cols, gram }) => {
+    await meter.grams(first, end - first, this.texts, onText, async ({ names, cols, gram }) => {
+      stage.update(`factor of ${first === end - 1 ? "" : `${names[0]!.split(".", 2).join(".")}, `}${cols} columns`);
+      await setImmediate();
+      this.signal.throwIfAborted();
       // Without inputs, or with some beyond all bounds, there is nothing to make up for.
       let trace = 0;
       for (let c = 0; c < cols; c++) trace += gram[c * (cols + 1)]!;

@@ -28,7 +28,7 @@ test.each([
       1,
       TEXTS,
       async () => {},
-      (gram) => grams.push(gram),
+      async (gram) => void grams.push(gram),
     );
     meter.close();
     return { measured, grams };

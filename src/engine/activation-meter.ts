@@ -1,4 +1,4 @@
-/** What enters a model's matrices over given texts: how much an error in a column's weights matters, and how columns can make up for each other. */
+/** Statistics of the inputs of a model's matrices over given texts: mean squares of columns, and Gram matrices. */
 import type { AnyWeight, Backend } from "../backend/backend.js";
 import { queryWidth } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
@@ -76,16 +76,17 @@ export class ActivationMeter {
     numLayers: number,
     texts: readonly (readonly number[])[],
     onText: (numTexts: number) => Promise<void>,
-    onGram: (gram: MeasuredGram) => void,
+    onGram: (gram: MeasuredGram) => Promise<void>,
   ): Promise<void> {
     await this.#measure("addGram", first, numLayers, texts, onText);
-    for (const { names, cols, meter } of this.#inputs) {
+    const inputs = this.#inputs;
+    this.#inputs = [];
+    for (const { names, cols, meter } of inputs) {
       const gram = new Float32Array(cols * cols);
       await this.backend.read(meter.sums, 0, gram);
       this.backend.release(meter.sums);
-      onGram({ names, cols, gram });
+      await onGram({ names, cols, gram });
     }
-    this.#inputs = [];
   }
 
   /** Bytes of the Gram matrices of a layer. */
@@ -109,7 +110,9 @@ export class ActivationMeter {
     texts: readonly (readonly number[])[],
     onText: (numTexts: number) => Promise<void>,
   ): Promise<void> {
-    for (const { meter } of this.#inputs) this.backend.release(meter.sums);
+    const before = this.#inputs;
+    this.#inputs = [];
+    for (const { meter } of before) this.backend.release(meter.sums);
     const meters = new Map<AnyWeight, InputMeter>();
     this.#inputs = Array.from({ length: numLayers }, (_, index) => first + index).flatMap((index) =>
       this.#inputsOf(index, op).map(({ first: weight, names, cols, rowsPerToken = 1 }) => {
@@ -131,7 +134,7 @@ export class ActivationMeter {
   #inputsOf(index: number, op: InputMeter["op"]): readonly LayerInput[] {
     const { weights, transformer } = this.parts;
     const inputs = inputsOf(weights.layers[index]!, transformer.width, queryWidth(this.model.config.layers[index]!));
-    return op === "addGram" ? inputs.filter(({ isChosen }) => isChosen !== true) : inputs;
+    return op === "addGram" ? inputs.filter(({ isRouted }) => isRouted !== true) : inputs;
   }
 }
 
@@ -142,7 +145,7 @@ interface LayerInput {
   readonly cols: number;
   readonly rowsPerToken?: number;
   /** Each of its matrices is multiplied with some of the input's rows only. */
-  readonly isChosen?: true;
+  readonly isRouted?: true;
 }
 
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
@@ -157,8 +160,8 @@ function inputsOf(layer: LayerWeights, width: number, headsWidth: number): reado
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
   return [
     ...attention,
-    { first: gates.weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isChosen: true },
-    { first: downs.weights, ...down, isChosen: true },
+    { first: gates.weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isRouted: true },
+    { first: downs.weights, ...down, isRouted: true },
     ...(shared === undefined ? [] : denseInputs(shared, width, "_shexp")),
   ];
 }

@@ -190,9 +190,7 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const policies = await this.#gateway.start();
-    const { dataFolder } = config;
-    const history = new History(dataFolder === undefined ? undefined : join(dataFolder, "history"));
-    this.#live = new LiveFeed(() => this.#metrics.render(), history);
+    this.#live = new LiveFeed(() => this.#metrics.render(), this.#openHistory());
     this.#live.start();
     const administration = adminHandler(this.#adminTarget(this.#live));
     const handlePath = this.#gateway.pathHandler();
@@ -227,6 +225,19 @@ export class Fleet {
     await this.#apply(config, machine);
     this.#gateway.startBatches();
     this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  /** In the data folder, where there is one. A file that cannot be used costs a gateway its history and nothing else. */
+  #openHistory(): History {
+    const { dataFolder } = this.#config;
+    if (dataFolder === undefined) return new History();
+    const warn = (text: string): void => this.options.logger.warn(text);
+    try {
+      return new History(join(dataFolder, "history"), warn);
+    } catch (thrown) {
+      warn(`the dashboard's history is kept in memory: ${(thrown as Error).message}`);
+      return new History();
+    }
   }
 
   async #startTelemetry(): Promise<void> {

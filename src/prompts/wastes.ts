@@ -141,7 +141,8 @@ function unusedTools(requests: readonly PromptRequest[]): Mended | undefined {
       const tools = request.tools.filter(({ name }) => unused.get(request)?.has(name) !== true);
       return tools.length === request.tools.length ? request : { ...request, tools };
     },
-    () => `${names.size} tools are never called: ${[...names].slice(0, 5).join(", ")}`,
+    () =>
+      `${names.size} tools are never called: ${[...names].slice(0, 5).join(", ")}${requests.some(({ calledTools }) => calledTools.length > 0) ? "" : " (no answer of the file has a call: check that calls were recorded)"}`,
   );
 }
 

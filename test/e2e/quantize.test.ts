@@ -44,9 +44,14 @@ test("a third of the size with nearly the same predictions, and the matrix of im
   const { metadata, tensors } = readGguf(out);
   expect(metadata.get("general.file_type")).toBe(15);
   expect(tensors.get("blk.0.attn_q.weight")!.type).toBe("Q4_K");
-  const again = join(root, "again.gguf");
+  const [nearest, again] = [join(root, "nearest.gguf"), join(root, "again.gguf")];
+  const args = ["--calibrate", join(root, "mine.jsonl"), "--rounding", "nearest", "--json"];
+  const plain = JSON.parse((await quantize(...args, "--out", nearest)).stdout).chosen;
+  // The default, GPTQ's, loses a third less.
+  expect(chosen.loss.meanKl).toBeLessThan(0.67 * plain.loss.meanKl);
+  expect(plain.numBytes).toBe(chosen.numBytes);
   expect(await quantize("--imatrix", imatrix, "--out", again)).toMatchObject({ exitCode: 0 });
-  expect(readFileSync(again).equals(readFileSync(out))).toBe(true);
+  expect(readFileSync(again).equals(readFileSync(nearest))).toBe(true);
 });
 
 test("a file that answers worse is kept aside with its figures, and the next method is tried", async () => {
@@ -71,12 +76,14 @@ test("unknown types, folders, present files and foreign matrices are refused", a
   const root = tempTree({ "there.gguf": "", "short.txt": "One line." });
   writeGguf(join(root, "foreign.gguf"), { metadata: {}, tensors: [] });
   const out = join(root, "new.gguf");
-  const [type, folder, present, foreign, short] = await Promise.all([
+  const [type, folder, present, foreign, short, gptq, gate] = await Promise.all([
     quantize("--method", "Q9", "--out", out),
     quantize("--out", join(root, "folder")),
     quantize("--out", join(root, "there.gguf")),
     quantize("--imatrix", join(root, "foreign.gguf"), "--out", out),
     quantize("--calibrate", join(root, "short.txt"), "--out", out),
+    quantize("--rounding", "gptq", "--out", out),
+    quantize("--max-drop", "5", "--out", out),
   ]);
   const refused = (message: RegExp) => ({ exitCode: 2, stderr: expect.stringMatching(message) });
   expect(type).toMatchObject(refused(/--method to be one of Q8_0, .*INT4_128, got "Q9"/));
@@ -84,6 +91,8 @@ test("unknown types, folders, present files and foreign matrices are refused", a
   expect(present).toMatchObject(refused(/expected nothing at \S+there\.gguf yet/));
   expect(foreign).toMatchObject(refused(/importance matrix in .*foreign\.gguf, got a file of type model/));
   expect(short).toMatchObject(refused(/at least 8 texts or windows/));
+  expect(gptq).toMatchObject(refused(/--calibrate to be given beside --rounding gptq/));
+  expect(gate).toMatchObject(refused(/--evals to be given beside --max-drop/));
   expect(existsSync(out)).toBe(false);
 });
 

@@ -129,8 +129,8 @@ test("spend is shown by model, and the last requests", SLOW, async () => {
 /** Of the last hour, the most tokens of answers in a second. */
 async function mostKept(): Promise<number> {
   const answer = await fetch(`${fleet.url}/watch/history`);
-  const { loads } = (await answer.json()) as { loads: readonly { readonly tokensOutPerS?: number }[] };
-  return Math.max(0, ...loads.map(({ tokensOutPerS = 0 }) => tokensOutPerS));
+  const { loads } = (await answer.json()) as { loads: readonly { readonly tokens_out_per_s?: number }[] };
+  return Math.max(0, ...loads.map(({ tokens_out_per_s = 0 }) => tokens_out_per_s));
 }
 
 test("the dashboard follows a load, and an instance that is killed and starts again", SLOW, async () => {

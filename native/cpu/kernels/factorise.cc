@@ -82,7 +82,7 @@ void factoriseKernel(const Op& op, int64_t, int64_t, std::byte* scratch) {
   float* const own = scaled + kPanel * kDepth;              // [kPanel, kPanel]: the same of its own columns
   double trace = 0;
   for (int64_t i = 0; i < width; i++) trace += static_cast<double>(matrix[i * width + i]);
-  // No pivot of the damped matrix is smaller, but for what rounding does.
+  // In exact arithmetic no pivot of the damped matrix is smaller.
   const float least = static_cast<float>(static_cast<double>(args.damping) * trace / static_cast<double>(width));
   for (int64_t i = 0; i < width; i++) matrix[i * width + i] += least;
   for (int64_t p0 = 0; p0 < width; p0 += kPanel) {
@@ -95,7 +95,7 @@ void factoriseKernel(const Op& op, int64_t, int64_t, std::byte* scratch) {
       }
       for (int64_t i = p0; i < width; i += kTile) {
         const int64_t numRows = minOf(kTile, width - i);
-        // Above the diagonal the panel has columns that are not the matrix's lower half.
+        // Tiles above the diagonal belong to the upper half, which stays as it is.
         for (int64_t c = 0; c < minOf(numColumns, i + numRows - p0); c += kTile) {
           const int64_t count = minOf(kTile, numColumns - c);
           float* to = matrix + i * width + p0 + c;

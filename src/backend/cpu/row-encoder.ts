@@ -79,7 +79,7 @@ export class CpuRowEncoder implements RowEncoder {
       this.#device.release(factor);
       if (placedOrder !== NO_BUFFER) this.#device.release(placedOrder);
     };
-    return { cols, factor, order: placedOrder, release };
+    return { factor, order: placedOrder, release };
   }
 
   #placed({ buffer, byteOffset, byteLength }: Float32Array | Int32Array): BufferHandle {

@@ -77,7 +77,7 @@ export function quantizeCommand(): Command {
     .addOption(
       new Option(
         "--rounding <way>",
-        "gptq: columns make up for the errors of others, as --calibrate has them together; nearest: each weight by itself (default: gptq with --calibrate)",
+        "gptq: columns rounded later correct the errors of those rounded before, by the inputs that --calibrate measures; nearest: each weight alone (default: gptq with --calibrate)",
       ).choices(["gptq", "nearest"]),
     )
     .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
@@ -149,7 +149,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     layout,
     about,
     importance,
-    texts: flags.rounding === "nearest" ? [] : texts,
+    texts: rounding === "nearest" ? [] : texts,
     numThreads,
     heldOut,
     gate,

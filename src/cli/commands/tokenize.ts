@@ -31,8 +31,7 @@ export function tokenizeCommand(): Command {
     .action(runTokenize);
 }
 
-/** Throws file_unreadable, or invalid_option without any text. */
-/** @param hint of the error where nothing is given */
+/** @param hint of the error where nothing is given @throws file_unreadable, or invalid_option without any text */
 export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">, hint: string): string {
   if (flags.text !== undefined) return flags.text;
   if (flags.textFile !== undefined) return readInput(flags.textFile);

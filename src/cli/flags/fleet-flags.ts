@@ -72,12 +72,18 @@ const FLEET_FLAGS = [
   "--log-format",
 ];
 
-/** The gateway draws a seed for requests without one, whichever instance answers. */
-function assertNoSeed(written: readonly WrittenFlag[]): void {
-  if (!written.some(({ flag }) => flag === "--seed")) return;
-  throw new MillraceError("invalid_option", "expected no --seed with --instances or --attach, got one", {
-    hint: "give each request a seed, or serve one instance",
-  });
+/** Flags of one server that a gateway does itself, with another way to have them. */
+const OF_ONE_SERVER: ReadonlyMap<string, string> = new Map([
+  ["--seed", "give each request a seed, or serve one instance"],
+  ["--history-file", "write a file with a data-folder, where the gateway keeps its history, and serve it by --config"],
+]);
+
+function assertNoneOfOneServer(written: readonly WrittenFlag[]): void {
+  for (const { flag } of written) {
+    const hint = OF_ONE_SERVER.get(flag);
+    if (hint === undefined) continue;
+    throw new MillraceError("invalid_option", `expected no ${flag} with --instances or --attach, got one`, { hint });
+  }
 }
 
 /** Attached servers were started with flags of their own. */
@@ -126,7 +132,7 @@ export async function fleetConfigFrom(
   }
   const { configSchema } = await import("../../fleet/config/schema.js");
   assertKeysToIsolate(flags);
-  assertNoSeed(written);
+  assertNoneOfOneServer(written);
   const { apiKey = [], attach = [], instances } = flags;
   const ofEngine = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag));
   const isAttachedOnly = instances === undefined && flags.model === undefined;

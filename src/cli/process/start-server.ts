@@ -10,6 +10,7 @@ import type { StartStage } from "../../core/stages.js";
 import { logThroughput } from "../../core/throughput-log.js";
 import { type LocatedModel, locateModel } from "../../formats/locate-model.js";
 import { type StartedEngine, startEngineWithText } from "../../local/start-engine.js";
+import { History } from "../../observe/live/history.js";
 import type { RunningServer } from "../../serve/server.js";
 import { engineSettingsFrom } from "../flags/engine-options.js";
 import { assertKeysToIsolate, type ServerFlags } from "../flags/server-options.js";
@@ -28,13 +29,14 @@ interface ServingInstance extends StartedEngine {
 export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
   assertKeysToIsolate(flags);
   await assertFreePort(flags.host, flags.port);
+  const logger = createLogger(flags.logLevel, flags.logFormat);
+  const history = new History(flags.historyFile, (text) => logger.warn(text));
   // Loads while the engine loads its weights.
   const serving = Promise.all([
     import("../../serve/server.js"),
     import("../../serve/http/context.js"),
     import("../../serve/generation/seeds.js"),
     import("../../serve/load-counts.js"),
-    import("../../observe/live/history.js"),
   ]);
   serving.catch(() => {});
   const engineSettings = engineSettingsFrom(flags);
@@ -48,9 +50,8 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const apiKeys = flags.apiKey ?? [];
   const isolatesApiKeys = keepsApart(apiKeys, flags.isolateApiKeys);
   const stage = startStage("server");
-  const logger = createLogger(flags.logLevel, flags.logFormat);
   try {
-    const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }, { countsOf }, { History }] = await serving;
+    const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }, { countsOf }] = await serving;
     const server = await startServer({
       engine,
       tokenizer,
@@ -75,7 +76,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       unknownFields: flags.unknownFields,
       toolCallParser: flags.toolCallParser,
       reasoningParser: flags.reasoningParser,
-      history: new History(flags.historyFile),
+      history,
       ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
       host: flags.host,
       port: flags.port,

@@ -51,7 +51,7 @@ interface WiderStack {
   readonly offset: number;
 }
 
-/** Measures a model layer by layer while it is written, because its encoder needs to know what enters the matrices. */
+/** Measures a model layer by layer while it is written, because the encoder needs statistics of each matrix's inputs. */
 export interface Preparation {
   /** Whether nothing of the matrix can be encoded before `prepare` has resolved. */
   needs(name: string): boolean;

@@ -165,8 +165,11 @@ export async function tune(
   if (signal.aborted) end = "stopped";
   const hasGain = keyOf(best) !== keyOf(settings.start);
   const total = hasGain && !signal.aborted ? await untilAborted(totalGain(settings, best, bench), signal) : undefined;
-  const isRefuted = total !== undefined && (total.low ?? 0) <= 1;
-  if (isRefuted) end = "measured again, all changes together do not surely gain, and the first configuration stays";
+  const isRefuted = hasGain && !signal.aborted && (total?.low ?? 0) <= 1;
+  if (isRefuted) {
+    const problem = total === undefined ? "could not be measured again" : "measured again, do not surely gain";
+    end = `all changes together ${problem}, and the first configuration stays`;
+  }
   const winner = isRefuted ? settings.start : best;
   return { start: settings.start, best: winner, trials, first, last: findings[0]!, evidence: latest, total, end };
 }

@@ -1,7 +1,8 @@
-/** What the dashboard shows: figures each second to those who watch, and the figures of the last hour, day and week. */
+/** Sends the dashboard its figures: one event a second to each watcher, and the history of the last hour, day and week. */
 import { MillraceError } from "../../core/errors.js";
+import { snakeNames } from "../../core/snake-names.js";
 import { EVERY_MS, type History, WINDOW_NAMES, type WindowName } from "./history.js";
-import { type Load, loadBetween, type Reading, readingOf } from "./load.js";
+import { loadBetween, type Reading, readingOf } from "./load.js";
 import { parseMetrics } from "./metrics-text.js";
 
 /** Between two figures while somebody watches. */
@@ -19,8 +20,10 @@ const encoder = new TextEncoder();
 export class LiveFeed {
   readonly #watchers = new Set<Watcher>();
   #readings: readonly Reading[] = [];
+  /** Undefined while metrics are read. */
   #timer: NodeJS.Timeout | undefined;
-  #isReading = false;
+  /** Start of the latest reading. */
+  #readMs = 0;
   #isOver = false;
 
   /** @param readText the metrics in Prometheus' text format */
@@ -42,30 +45,25 @@ export class LiveFeed {
     this.history.close();
   }
 
-  /** Server-sent events, each a load. @throws queue_full */
+  /** Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends. */
   live(): Response {
-    if (this.#watchers.size >= MOST_WATCHERS) {
-      throw new MillraceError("queue_full", `expected at most ${MOST_WATCHERS} who watch, got one more`, {
-        hint: "read /metrics instead, or close other dashboards",
-      });
-    }
     let own: Watcher | undefined;
-    const leave = (): void => {
-      if (own !== undefined) this.#watchers.delete(own);
-    };
     const body = new ReadableStream<Uint8Array>(
       {
-        start: (watcher) => {
+        // Only a body that is read makes a watcher: the answer to HEAD is not.
+        pull: (watcher) => {
+          if (own !== undefined) return;
           own = watcher;
           if (this.#isOver) return watcher.close();
-          this.#watchers.add(watcher);
           // Bytes at once: clients and proxies then know that the stream has begun.
           watcher.enqueue(encoder.encode(": figures follow\n\n"));
-          if (!this.#isReading) void this.#turn();
+          this.#join(watcher);
         },
-        cancel: leave,
+        cancel: () => {
+          if (own !== undefined) this.#watchers.delete(own);
+        },
       },
-      { highWaterMark: MOST_WAITING },
+      { highWaterMark: 0 },
     );
     const headers = { "Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no" };
     return new Response(body, { headers });
@@ -87,37 +85,58 @@ export class LiveFeed {
     return Response.json(this.#past(name), { headers: { "Cache-Control": "no-store" } });
   }
 
-  #past(window: WindowName): {
-    readonly window: WindowName;
-    readonly everyMs: number;
-    readonly loads: readonly Load[];
-  } {
-    return { window, everyMs: this.history.everyMs(window), loads: this.history.read(window, Date.now()) };
+  #past(window: WindowName): object {
+    return snakeNames({
+      window,
+      everyMs: this.history.everyMs(window),
+      loads: this.history.read(window, Date.now()),
+    });
+  }
+
+  #join(watcher: Watcher): void {
+    this.#watchers.add(watcher);
+    const [oldest] = this.#watchers;
+    if (this.#watchers.size > MOST_WATCHERS) {
+      this.#watchers.delete(oldest!);
+      oldest!.close();
+    }
+    // The next reading may be ten seconds away.
+    if (this.#timer !== undefined) this.#plan(LIVE_MS - (performance.now() - this.#readMs));
+  }
+
+  #plan(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#turn(), Math.max(0, delayMs));
+    this.#timer.unref();
   }
 
   /** Reads, and plans the next reading. */
   async #turn(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#isReading = true;
+    this.#timer = undefined;
+    this.#readMs = performance.now();
     try {
       this.#take(readingOf(parseMetrics(await this.readText()), Date.now()));
-    } catch {
-      // Figures of a fleet whose instances are starting, for example: the next reading begins anew.
+    } catch (thrown) {
       this.#readings = [];
+      const message = `expected metrics that can be read, got ${(thrown as Error).message}`;
+      this.#send({ error: { message, code: "internal_error" } });
     }
-    this.#isReading = false;
-    if (this.#isOver) return;
-    this.#timer = setTimeout(() => void this.#turn(), this.#watchers.size > 0 ? LIVE_MS : EVERY_MS);
-    this.#timer.unref();
+    if (!this.#isOver) this.#plan(this.#watchers.size > 0 ? LIVE_MS : EVERY_MS);
   }
 
   #take(now: Reading): void {
     if (this.#isOver) return;
     const before = this.#readings.at(-1);
-    this.#readings = [...this.#readings.filter(({ atMs }) => atMs >= now.atMs - LONG_MS), now];
+    const isRecent = ({ atMs }: Reading): boolean => atMs >= now.atMs - LONG_MS && atMs < now.atMs;
+    this.#readings = [...this.#readings.filter(isRecent), now];
     this.history.add(now);
-    if (before === undefined || before.atMs >= now.atMs || this.#watchers.size === 0) return;
-    const event = encoder.encode(`data: ${JSON.stringify(loadBetween(before, now, this.#readings[0]))}\n\n`);
-    for (const watcher of this.#watchers) if ((watcher.desiredSize ?? 0) > 0) watcher.enqueue(event);
+    if (before === undefined || before.atMs >= now.atMs) return;
+    this.#send(snakeNames(loadBetween(before, now, this.#readings[0])));
+  }
+
+  #send(event: object): void {
+    if (this.#watchers.size === 0) return;
+    const bytes = encoder.encode(`data: ${JSON.stringify(event)}\n\n`);
+    for (const watcher of this.#watchers) if ((watcher.desiredSize ?? 0) > -MOST_WAITING) watcher.enqueue(bytes);
   }
 }

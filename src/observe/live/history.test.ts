@@ -1,11 +1,21 @@
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { closeSync, readdirSync, readFileSync, readlinkSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { EVERY_MS, History, WINDOW_NAMES } from "./history.js";
 import { readingOf } from "./load.js";
 import { parseMetrics } from "./metrics-text.js";
+
+const disk = vi.hoisted(() => ({ isFull: false }));
+vi.mock("node:fs", async (original) => {
+  const fs = await original<typeof import("node:fs")>();
+  const writeSync = (...args: Parameters<typeof fs.writeSync>): number => {
+    if (disk.isFull) throw new Error("ENOSPC: no space left on device");
+    return fs.writeSync(...args);
+  };
+  return { ...fs, writeSync };
+});
 
 const START = Date.UTC(2026, 0, 1);
 const HOUR = 3_600_000;
@@ -50,11 +60,37 @@ test("a file keeps its size for a year, and a server that starts again finds the
   history.close();
 });
 
+test("a short queue is in every window, as large as it was", () => {
+  const history = new History();
+  for (let atMs = START; atMs <= START + 2 * HOUR; atMs += EVERY_MS)
+    history.add(reading(atMs, 0, atMs === START + HOUR + EVERY_MS ? 7 : 1));
+  for (const name of WINDOW_NAMES) {
+    const waiting = history.read(name, START + 2 * HOUR).map((load) => load.waiting);
+    expect(waiting.filter((count) => count === 7)).toHaveLength(1);
+    expect(waiting.filter((count) => count === 1)).toHaveLength(waiting.length - 1);
+  }
+});
+
+test("a file that was left short is made whole, and one that cannot be written is told once", () => {
+  const path = join(tempTree({}), "history");
+  new History(path).close();
+  const size = statSync(path).size;
+  truncateSync(path, 40);
+  const problems: string[] = [];
+  const history = new History(path, (text) => problems.push(text));
+  expect(statSync(path).size).toBe(size);
+  disk.isFull = true;
+  for (let atMs = START; atMs < START + HOUR; atMs += EVERY_MS) history.add(reading(atMs, 0));
+  expect(problems).toEqual([expect.stringContaining("the history was not written: ENOSPC")]);
+  disk.isFull = false;
+  expect(history.read("hour", START + HOUR).length).toBeGreaterThan(300);
+});
+
 test("other files are refused and left as they are", () => {
   const root = tempTree({ "notes.txt": "mine" });
   const path = join(root, "notes.txt");
   expect(() => new History(path)).toThrow(
-    /expected a new file or an earlier history at .*notes\.txt, got a file of something else/,
+    /expected a new file or an earlier history at .*notes\.txt, got other content/,
   );
   expect(() => new History(root)).toThrow(/got EISDIR/);
   writeFileSync(path, Buffer.alloc(statSync(path).size));

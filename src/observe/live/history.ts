@@ -49,24 +49,38 @@ const MAGIC = Buffer.from("millrace history, version 1\n".padEnd(32));
 const NUM_ROWS = WINDOW_NAMES.reduce((sum, name) => sum + WINDOWS[name].count, 0);
 const FILE_BYTES = MAGIC.length + NUM_ROWS * ROW_BYTES;
 
+/** Figures of a moment: an interval has the largest of its readings. */
+const GAUGES = ["running", "waiting", "kvUse"] as const satisfies readonly (keyof Reading & keyof Load)[];
+type Peaks = Readonly<Partial<Record<(typeof GAUGES)[number], number>>>;
+
 interface Slots extends Window {
   /** Of its first row. */
   readonly start: number;
   /** The latest reading that ended an interval, and the interval's number. */
   latest: { readonly reading: Reading; readonly slot: number } | undefined;
+  /** Of the interval that has not ended. */
+  peaks: Peaks;
 }
 
 export class History {
   readonly #rows = new Float64Array(NUM_ROWS * ROW);
   readonly #slots: ReadonlyMap<WindowName, Slots>;
   #file: number | undefined;
+  #hasProblem = false;
 
-  /** @param path of a new file, or one of an earlier run; undefined: memory only @throws invalid_option */
-  constructor(path?: string) {
+  /**
+   * @param path of a new file, or one of an earlier run; undefined: memory only
+   * @param onProblem called once for each time in which the file cannot be written
+   * @throws invalid_option
+   */
+  constructor(
+    path?: string,
+    private readonly onProblem: (text: string) => void = () => {},
+  ) {
     let start = 0;
     this.#slots = new Map(
       WINDOW_NAMES.map((name) => {
-        const slots: Slots = { ...WINDOWS[name], start, latest: undefined };
+        const slots: Slots = { ...WINDOWS[name], start, latest: undefined, peaks: {} };
         start += slots.count;
         return [name, slots];
       }),
@@ -78,11 +92,14 @@ export class History {
     for (const slots of this.#slots.values()) {
       const slot = Math.floor(reading.atMs / slots.everyMs);
       const { latest } = slots;
+      slots.peaks = higher(slots.peaks, reading);
       if (latest !== undefined && slot <= latest.slot && reading.atMs >= latest.reading.atMs) continue;
       slots.latest = { reading, slot };
+      const { peaks } = slots;
+      slots.peaks = {};
       // The first reading begins an interval, and so does one after the clock was set back.
       if (latest === undefined || slot <= latest.slot) continue;
-      this.#put(slots.start + (slot % slots.count), loadBetween(latest.reading, reading));
+      this.#put(slots.start + (slot % slots.count), { ...loadBetween(latest.reading, reading), ...peaks });
     }
   }
 
@@ -112,11 +129,18 @@ export class History {
     const bytes = new Uint8Array(values.buffer, values.byteOffset, ROW_BYTES);
     try {
       writeSync(this.#file, bytes, 0, ROW_BYTES, MAGIC.length + row * ROW_BYTES);
-    } catch {
+      this.#hasProblem = false;
+    } catch (thrown) {
       // A full disk must not end the server: the figures stay in memory.
-      this.close();
+      if (!this.#hasProblem) this.onProblem(`the history was not written: ${(thrown as Error).message}`);
+      this.#hasProblem = true;
     }
   }
+}
+
+function higher(peaks: Peaks, reading: Reading): Peaks {
+  const known = GAUGES.flatMap((name) => (reading[name] === undefined ? [] : [[name, reading[name]] as const]));
+  return { ...peaks, ...Object.fromEntries(known.map(([name, value]) => [name, Math.max(value, peaks[name] ?? 0)])) };
 }
 
 const valuesOf = (load: Load): number[] => [
@@ -136,30 +160,29 @@ function loadOf(values: Float64Array): Load {
 
 /** @param rows filled with the file's @returns the open file */
 function openHistory(path: string, rows: Float64Array): number {
-  const refuse = (got: string): MillraceError =>
-    new MillraceError("invalid_option", `expected a new file or an earlier history at ${path}, got ${got}`, {
-      hint: "name a file of its own for each server",
-    });
-  let file: number;
+  let file: number | undefined;
   try {
     mkdirSync(dirname(path), { recursive: true });
     file = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
-  } catch (thrown) {
-    throw refuse((thrown as Error).message);
-  }
-  const stat = fstatSync(file);
-  const magic = Buffer.alloc(MAGIC.length);
-  if (stat.isFile() && stat.size === 0) {
-    writeSync(file, MAGIC, 0, MAGIC.length, 0);
-    ftruncateSync(file, FILE_BYTES);
+    const stat = fstatSync(file);
+    const magic = Buffer.alloc(MAGIC.length);
+    const numRead = stat.isFile() ? readSync(file, magic, 0, MAGIC.length, 0) : 0;
+    const isOurs = stat.isFile() && magic.subarray(0, numRead).equals(MAGIC.subarray(0, numRead));
+    if (!isOurs || stat.size > FILE_BYTES || numRead < Math.min(stat.size, MAGIC.length))
+      throw new Error("other content");
+    // New, or left short by a process that ended while it made the file: the rows that are missing become zeros, of no time.
+    if (stat.size < FILE_BYTES) {
+      writeSync(file, MAGIC, 0, MAGIC.length, 0);
+      ftruncateSync(file, FILE_BYTES);
+    }
+    readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
     return file;
+  } catch (thrown) {
+    if (file !== undefined) closeSync(file);
+    const { message } = thrown as Error;
+    throw new MillraceError("invalid_option", `expected a new file or an earlier history at ${path}, got ${message}`, {
+      hint: "name a file that only this server has",
+      cause: thrown,
+    });
   }
-  const isOurs =
-    stat.isFile() && stat.size === FILE_BYTES && readSync(file, magic, 0, MAGIC.length, 0) === MAGIC.length;
-  if (!isOurs || !magic.equals(MAGIC)) {
-    closeSync(file);
-    throw refuse(stat.isFile() ? "a file of something else" : "something that is no file");
-  }
-  readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
-  return file;
 }

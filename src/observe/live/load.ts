@@ -1,4 +1,4 @@
-/** What a server or a fleet does, from two readings of its own metrics: the dashboard's figures. A figure is undefined where the metrics do not tell it. */
+/** Rates, shares and quantiles of a server or a fleet, from two readings of its metrics: the dashboard's figures. A figure is undefined where the metrics do not have it. */
 import { type Histogram, histogramOf, maxOf, quantileBetween, type Sample, sumOf } from "./metrics-text.js";
 
 type Counters = Readonly<Record<keyof typeof COUNTERS, number | undefined>>;

@@ -6,6 +6,8 @@ import type { Load } from "./load.js";
 
 /** After a stream has ended. */
 const AGAIN_MS = 1000;
+/** A stream without an event for so long is dead. */
+const SILENT_MS = 5000;
 const MOST_POINTS = 3600;
 
 export const SPANS = { live: "Now", hour: "Hour", day: "Day", week: "Week" } as const;
@@ -22,16 +24,34 @@ export const watchError = signal<string | undefined>(undefined);
 export const latest = (): Load | undefined => seen.value.at(-1);
 export const shownLoads = (): readonly Load[] => (span.value === "live" ? seen.value : past.value);
 
+/** Names as the API has them, `tokens_in_per_s`, to the names of this code. */
+function camelNames(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(camelNames);
+  if (typeof value !== "object" || value === null) return value;
+  const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [camel(name), camelNames(each)]));
+}
+
 async function follow(signal: AbortSignal): Promise<void> {
+  const silence = new AbortController();
+  let timer: ReturnType<typeof setTimeout>;
+  const wait = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silence.abort(new Error("the server sends nothing")), SILENT_MS);
+  };
   try {
-    const { body } = await call("watch/live", { signal });
+    wait();
+    const { body } = await call("watch/live", { signal: AbortSignal.any([signal, silence.signal]) });
     for await (const load of eventsOf(body!)) {
-      seen.value = [...seen.value, load as Load].slice(-MOST_POINTS);
+      wait();
+      seen.value = [...seen.value, camelNames(load) as Load].slice(-MOST_POINTS);
       watchError.value = undefined;
     }
   } catch (thrown) {
     // The server may be starting again.
     if (!signal.aborted) watchError.value = (thrown as Error).message;
+  } finally {
+    clearTimeout(timer!);
   }
 }
 
@@ -44,15 +64,16 @@ interface Past {
 function readPast(wanted: Span): () => void {
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
+  past.value = [];
   const again = async (): Promise<void> => {
     let waitMs = AGAIN_MS;
-    try {
-      const { everyMs, loads } = await getJson<Past>(`watch/history?window=${wanted}`);
-      if (isOver) return;
+    // A failure shows in the live figures too.
+    const answer = document.hidden ? undefined : await getJson(`watch/history?window=${wanted}`).catch(() => undefined);
+    if (isOver) return;
+    if (answer !== undefined) {
+      const { everyMs, loads } = camelNames(answer) as Past;
       past.value = loads;
       waitMs = everyMs;
-    } catch (thrown) {
-      watchError.value = (thrown as Error).message;
     }
     if (!isOver) timer = setTimeout(() => void again(), waitMs);
   };
