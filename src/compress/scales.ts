@@ -4,7 +4,7 @@ import { f16ToNumber } from "../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../formats/files/plain-values.js";
 
 /** Largest magnitudes of the codes. */
-export const LARGEST = { int8: 127, e4m3: 448 } as const;
+const LARGEST = { int8: 127, e4m3: 448 } as const;
 
 /** For each row its largest magnitude ÷ the type's. */
 export function rowScales(values: Float32Array, cols: number, type: keyof typeof LARGEST): Float32Array {

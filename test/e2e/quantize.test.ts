@@ -114,7 +114,7 @@ test("a file of another model's importance is refused before anything is left", 
 
 test("types for a given size are chosen by what their errors cost, and beat one type for all", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
-  const calibrate = ["--calibrate", join(root, "mine.jsonl"), "--json"];
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "4096", "--json"];
   const [mixed, plain] = [join(root, "mixed.gguf"), join(root, "plain.gguf")];
   const one = JSON.parse((await quantize("--method", "Q4_K_S", ...calibrate, "--out", plain)).stdout).chosen;
   const ended = await quantize("--max-size", `${one.numBytes}`, ...calibrate, "--out", mixed);
@@ -126,7 +126,7 @@ test("types for a given size are chosen by what their errors cost, and beat one 
   const types = new Set([...readGguf(mixed).tensors.values()].map(({ type }) => type));
   expect(types.size).toBeGreaterThan(3);
   expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "mixed.gguf", "plain.gguf"]);
-  const small = await quantize("--max-size", "1MiB", ...calibrate.slice(0, 2), "--out", join(root, "x.gguf"));
+  const small = await quantize("--max-size", "1MiB", ...calibrate.slice(0, 4), "--out", join(root, "x.gguf"));
   expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/--max-size of at least 2\.\d+ MiB/) });
 });
 
