@@ -1,8 +1,9 @@
-import { copyFileSync, readdirSync, utimesSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
+import { convertModel } from "../convert/convert.js";
 import { silentStages } from "../core/stages.js";
 import { openModel } from "../model/open-model.js";
 import { methodOf, quantisedCopy } from "./at-load.js";
@@ -19,6 +20,30 @@ test("names of other servers stand for types, and unknown ones for none", () => 
     undefined,
     undefined,
   ]);
+});
+
+test("a folder's copy is made again when its chat template has changed; what a stopped process left is removed", async () => {
+  const root = tempTree({});
+  vi.stubEnv("MILLRACE_CACHE", join(root, "cache"));
+  const model = join(root, "model");
+  await convertModel({ model: join(repositoryRoot(), "models/mill-student.gguf"), out: model, type: "BF16" });
+  const ask = () => quantisedCopy(model, "FP8", 1, silentStages);
+  const first = await ask();
+  expect(await ask()).toBe(first);
+  const [fresh, old] = ["partial-young", "partial-old"].map((name) => `${first}.${name}`);
+  for (const each of [fresh!, old!]) mkdirSync(each);
+  utimesSync(old!, 1, 1);
+  writeFileSync(join(model, "tokenizer_config.json"), '{"chat_template": "NEW"}');
+  const second = await ask();
+  expect(second).not.toBe(first);
+  expect([first, fresh!, old!].map((path) => existsSync(path))).toEqual([false, true, false]);
+});
+
+test("a cache that cannot be made is refused with its name", async () => {
+  const root = tempTree({ file: "" });
+  vi.stubEnv("MILLRACE_CACHE", join(root, "file"));
+  const copy = quantisedCopy(join(repositoryRoot(), "models/mill-student.gguf"), "Q8_0", 1, silentStages);
+  await expect(copy).rejects.toThrow(/expected to keep copies in .*file.quantized, got ENOTDIR/);
 });
 
 test("a copy is made once, whoever asks, and again when the model has changed", async () => {

@@ -1,12 +1,14 @@
 /** Quantised copies of models that are served with `--quantization`: made at the first start, found again at later ones. */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import { convertModel } from "../convert/convert.js";
+import { TEXT_FILES } from "../convert/hf/write-folder.js";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
+import { isHfFolder } from "../formats/hf/folder.js";
 import { openModel } from "../model/open-model.js";
 import { isFolderMethod } from "./folder-formats.js";
 import { METHODS, type Method, quantisedStorage } from "./storage.js";
@@ -27,6 +29,8 @@ export function methodOf(name: string): Method | undefined {
 /** A copy's name behind its prefix; one that is being made has another. */
 const COPY = /^[0-9a-f]{16}(\.gguf)?$/;
 
+const DAY_MS = 86_400_000;
+
 /** Counts changes of the bytes that the encoders write. */
 const ENCODERS = 3;
 
@@ -41,13 +45,14 @@ export async function quantisedCopy(
   startStage: StartStage,
 ): Promise<string> {
   const folder = join(cacheFolder(), "quantized");
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   const { files } = openModel(path);
-  const versions = files.map((file) => {
+  const texts = isHfFolder(path) ? TEXT_FILES.map((name) => join(path, name)).filter((file) => existsSync(file)) : [];
+  const versions = [...files, ...texts].map((file) => {
     const { size, mtimeMs } = statSync(file);
     return [file, size, mtimeMs];
   });
-  const prefix = `${hashOf(path)}-${method}-`;
+  const prefix = `${hashOf(resolve(path))}-${method}-`;
   const copy = join(folder, `${prefix}${hashOf([ENCODERS, ...versions])}${isFolderMethod(method) ? "" : ".gguf"}`);
   const stage = startStage(method);
   if (existsSync(copy)) {
@@ -67,12 +72,32 @@ export async function quantisedCopy(
     encoder.close();
   }
   for (const name of readdirSync(folder)) {
+    const each = join(folder, name);
     // Of the model's files as they were before.
-    if (name.startsWith(prefix) && COPY.test(name.slice(prefix.length)) && join(folder, name) !== copy)
-      rmSync(join(folder, name), { recursive: true, force: true });
+    const isOlder = name.startsWith(prefix) && COPY.test(name.slice(prefix.length)) && each !== copy;
+    if (isOlder || isLeftOver(each)) rmSync(each, { recursive: true, force: true });
   }
   stage.done(copy);
   return copy;
+}
+
+/** Throws invalid_option. */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    throw new MillraceError("invalid_option", `expected to keep copies in ${folder}, got ${(cause as Error).message}`, {
+      hint: "set MILLRACE_CACHE to a folder that can be written",
+      cause,
+    });
+  }
+}
+
+/** Whether a process that was stopped left it unfinished: none works on a copy for a day. */
+function isLeftOver(path: string): boolean {
+  if (!path.includes(".partial-")) return false;
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found !== undefined && Date.now() - found.mtimeMs > DAY_MS;
 }
 
 const hashOf = (value: unknown): string =>

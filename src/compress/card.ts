@@ -23,6 +23,7 @@ export interface CardFacts {
   readonly calibration: string | undefined;
   readonly evals: string | undefined;
   readonly layout: string;
+  readonly rounding: string;
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
@@ -30,10 +31,11 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 /** Markdown with the front matter of Hugging Face's model cards. */
 export function cardOf(
   { method, bitsPerWeight, loss, quality }: Candidate,
-  { model, calibration, evals, layout }: CardFacts,
+  { model, calibration, evals, layout, rounding }: CardFacts,
 ): string {
   const rows = [
     ["method", `${method}, layout ${layout}`],
+    ["rounding", rounding],
     ["bits a weight", bitsPerWeight.toFixed(2)],
     ["calibrated with", calibration ?? "nothing: every column counted alike"],
     ...(loss === undefined

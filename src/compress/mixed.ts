@@ -92,6 +92,13 @@ export async function chooseTypes(
   const groups = groupsOf(model);
   const plain = plainTypeOf(model.summary.weightType as WeightType | undefined);
   const windows = heldOut.slice(0, PROBE_WINDOWS);
+  const leastBytes = groups.reduce((sum, group) => sum + bytesAs(group, LADDER[0]!), 0);
+  const tooSmall = (fixedBytes: number): MillraceError =>
+    new MillraceError(
+      "invalid_option",
+      `expected --max-size of at least ${formatBytes(fixedBytes + leastBytes)} for this model, got ${formatBytes(maxBytes)}`,
+      { hint: "the smallest type of this choice is Q2_K: take a smaller model for less" },
+    );
   const folder = mkdtempSync(`${out}.probes-`);
   const stage = startStage("sensitivity");
   try {
@@ -110,18 +117,14 @@ export async function chooseTypes(
       const others = groups.filter((each) => each !== group);
       const plainBytes = others.reduce((sum, each) => sum + numValues(each) * (plain === "F32" ? 4 : 2), 0);
       fixedBytes = Math.max(fixedBytes, numBytes - plainBytes - bytesAs(group, PROBE));
+      // Told with the first probe, which shows the bytes of the file beside its matrices.
+      if (maxBytes < fixedBytes + leastBytes) throw tooSmall(fixedBytes);
       const loss = await measureLoss(path, probe, windows, numThreads, silent, signal);
       rmSync(probe);
       measured.push({ group, probeKl: loss.meanKl, errors: errorsOf(model, group, settings.importance, encoder) });
     }
     const choices = allocate(measured, maxBytes - fixedBytes);
-    if (choices === undefined) {
-      const least = fixedBytes + groups.reduce((sum, group) => sum + bytesAs(group, LADDER[0]!), 0);
-      throw new MillraceError(
-        "invalid_option",
-        `expected --max-size of at least ${formatBytes(least)} for this model, got ${formatBytes(maxBytes)}`,
-      );
-    }
+    if (choices === undefined) throw tooSmall(fixedBytes);
     stage.done(`${groups.length} groups measured on ${windows.reduce((sum, { length }) => sum + length, 0)} tokens`);
     return choices;
   } finally {

@@ -3,7 +3,7 @@
  * and its answers to the user's questions are judged in pairs. A candidate that fails is kept aside with its figures.
  */
 import { renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { convertModel } from "../convert/convert.js";
@@ -39,7 +39,7 @@ export interface QuantiseSettings {
   /** Token ids of texts for rounding with feedback; empty: each weight is rounded to the nearest. */
   readonly texts: readonly (readonly number[])[];
   /** For a folder's card. */
-  readonly about: Omit<CardFacts, "layout">;
+  readonly about: Omit<CardFacts, "layout" | "rounding">;
   readonly numThreads: number;
   /** Token ids of texts to measure the loss on; empty: it is not measured. */
   readonly heldOut: readonly (readonly number[])[];
@@ -92,15 +92,19 @@ export async function quantise(
       throw thrown;
     }
     const { quality } = judged;
-    const hasPassed = quality === undefined || quality.verdict === "passes";
-    const path = hasPassed ? out : asideOf(out, method);
+    const verdict = quality?.verdict ?? "passes";
+    const path = verdict === "passes" ? out : asideOf(out, method, verdict);
     const candidate = { method, path, ...written, ...judged };
     if (isFolderMethod(method)) {
-      writeFileSync(join(out, "README.md"), cardOf(candidate, { ...settings.about, layout: settings.layout }));
+      const rounding = settings.texts.length > 0 ? "GPTQ's" : "to the nearest";
+      writeFileSync(
+        join(out, "README.md"),
+        cardOf(candidate, { ...settings.about, layout: settings.layout, rounding }),
+      );
     }
     candidates.push(candidate);
     onCandidate(candidate);
-    if (hasPassed) return { candidates, chosen: candidate, original };
+    if (verdict === "passes") return { candidates, chosen: candidate, original };
     renameSync(out, path);
     writeFileSync(`${path}.json`, `${JSON.stringify(candidate)}\n`);
   }
@@ -120,9 +124,14 @@ async function judge(
   return { loss, quality: compare(reference, await answersOf(out, gate, startStage, signal), gate.maxDrop) };
 }
 
-/** @example asideOf("m.gguf", "Q4_0") // "m.Q4_0.failed.gguf" */
-const asideOf = (out: string, method: string): string =>
-  isFolderMethod(method) ? `${out}.${method}.failed` : out.replace(/\.gguf$/, `.${method}.failed.gguf`);
+/** Ends of the names of candidates that do not pass. */
+const ASIDE = { fails: "failed", undecided: "undecided" } as const;
+
+/** @example asideOf("m.gguf", "Q4_0", "fails") // "m.Q4_0.failed.gguf" */
+const asideOf = (out: string, method: string, verdict: keyof typeof ASIDE): string =>
+  isFolderMethod(method)
+    ? `${out}.${method}.${ASIDE[verdict]}`
+    : out.replace(/\.gguf$/, `.${method}.${ASIDE[verdict]}.gguf`);
 
 async function write(
   { model, out, layout, types, importance, texts, numThreads }: QuantiseSettings,
@@ -179,7 +188,11 @@ export function assertFree(
   { out, methods }: Pick<QuantiseSettings, "out" | "methods">,
   others: readonly string[],
 ): void {
-  for (const path of [out, ...others, ...methods.map((method) => asideOf(out, method))]) assertNewFile(path);
-  if (!others.includes(out)) return;
+  const aside = methods.flatMap((method) =>
+    (["fails", "undecided"] as const).map((each) => asideOf(out, method, each)),
+  );
+  const reports = aside.map((path) => `${path}.json`);
+  for (const path of [out, ...others, ...aside, ...reports]) assertNewFile(path);
+  if (!others.some((path) => resolve(path) === resolve(out))) return;
   throw new MillraceError("invalid_option", `expected two files, got ${out} twice`);
 }

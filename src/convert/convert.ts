@@ -45,6 +45,9 @@ const NO_PLACE: readonly (string | undefined)[] = [
   "EACCES",
   "EPERM",
   "ENAMETOOLONG",
+  // Of /proc, and of folders that are removed meanwhile.
+  "ENOENT",
+  "ENOTDIR",
 ];
 
 /**

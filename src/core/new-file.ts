@@ -1,5 +1,5 @@
 /** Files that a command will write at its end: told before the work if they cannot be. */
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { MillraceError } from "./errors.js";
 
@@ -11,7 +11,8 @@ export function assertNewFile(path: string): void {
       hint: "make the folder, or give another place",
     });
   }
-  if (!existsSync(path)) return;
+  // A link that leads nowhere stands there too.
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   throw new MillraceError("invalid_option", `expected nothing at ${path} yet, got a file or folder`, {
     hint: "remove it, or give another name",
   });

@@ -1,5 +1,5 @@
 /** Writes what was rendered into a folder of its own. */
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import type { ImageFile } from "./image-request.js";
@@ -27,6 +27,8 @@ export function writeFiles(folder: string, files: readonly ImageFile[], isForced
 function writeOne(folder: string, { path, content, isExecutable = false }: ImageFile): WrittenFile {
   const target = join(folder, path);
   mkdirSync(dirname(target), { recursive: true });
+  // A link or a pipe of that name is replaced, and never written through.
+  rmSync(target, { force: true });
   if ("text" in content) writeFileSync(target, content.text);
   else copyFileSync(content.copyOf, target);
   chmodSync(target, isExecutable ? 0o755 : 0o644);

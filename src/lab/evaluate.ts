@@ -49,7 +49,7 @@ export async function evaluatePair(
   startStage: StartStage,
 ): Promise<PairedResults> {
   if (!gate.isSequential) {
-    const earlier = await evaluate(before, tasks, namedStages(startStage, before.name));
+    const earlier = await evaluate(before, tasks, namedStages(startStage, `baseline ${before.name}`));
     const later = await evaluate(after, tasks, namedStages(startStage, after.name));
     return { before: earlier, after: later, comparison: compare(earlier, later, gate.maxDrop) };
   }

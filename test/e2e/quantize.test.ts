@@ -64,19 +64,20 @@ test("a file that answers worse is kept aside with its figures, and the next met
   expect(candidates.map(({ method }: { method: string }) => method)).toEqual(["Q2_K", "Q8_0"]);
   expect(candidates[0].quality.overall.drop).toBeGreaterThan(0.02);
   expect(chosen).toMatchObject({ method: "Q8_0", quality: { verdict: "passes" } });
-  const aside = join(root, "small.Q2_K.failed.gguf");
+  const end = candidates[0].quality.verdict === "fails" ? "failed" : "undecided";
+  const aside = join(root, `small.Q2_K.${end}.gguf`);
   expect([existsSync(aside), JSON.parse(readFileSync(`${aside}.json`, "utf8")).method]).toEqual([true, "Q2_K"]);
   // A second run would replace it.
   rmSync(out);
   const again = await quantize("--method", "q2_k", ...args, "--out", join(root, "small.gguf"));
-  expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("small.Q2_K.failed.gguf") });
+  expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`small.Q2_K.${end}.gguf`) });
 });
 
 test("unknown types, folders, present files and foreign matrices are refused", async () => {
   const root = tempTree({ "there.gguf": "", "short.txt": "One line." });
   writeGguf(join(root, "foreign.gguf"), { metadata: {}, tensors: [] });
   const out = join(root, "new.gguf");
-  const [type, folder, present, foreign, short, gptq, gate] = await Promise.all([
+  const [type, folder, present, foreign, short, gptq, gate, endless] = await Promise.all([
     quantize("--method", "Q9", "--out", out),
     quantize("--out", join(root, "folder")),
     quantize("--out", join(root, "there.gguf")),
@@ -84,6 +85,7 @@ test("unknown types, folders, present files and foreign matrices are refused", a
     quantize("--calibrate", join(root, "short.txt"), "--out", out),
     quantize("--rounding", "gptq", "--out", out),
     quantize("--max-drop", "5", "--out", out),
+    quantize("--calibrate", "/dev/zero", "--out", out),
   ]);
   const refused = (message: RegExp) => ({ exitCode: 2, stderr: expect.stringMatching(message) });
   expect(type).toMatchObject(refused(/--method to be one of Q8_0, .*INT4_128, got "Q9"/));
@@ -92,6 +94,8 @@ test("unknown types, folders, present files and foreign matrices are refused", a
   expect(foreign).toMatchObject(refused(/importance matrix in .*foreign\.gguf, got a file of type model/));
   expect(short).toMatchObject(refused(/at least 8 texts or windows/));
   expect(gptq).toMatchObject(refused(/--calibrate to be given beside --rounding gptq/));
+  const irregular = /texts in \/dev\/zero, got something that is not a regular file/;
+  expect(endless).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(irregular) });
   expect(gate).toMatchObject(refused(/--evals to be given beside --max-drop/));
   expect(existsSync(out)).toBe(false);
 });
@@ -110,6 +114,26 @@ test("a file of another model's importance is refused before anything is left", 
   const ended = await quantize("--imatrix", imatrix, "--out", join(root, "new.gguf"));
   expect(ended).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("importance of 256 columns") });
   expect(existsSync(join(root, "new.gguf"))).toBe(false);
+});
+
+test("an importance matrix without any of the model's matrices is refused, and so is a size below the smallest types", async () => {
+  const root = tempTree({ "mine.jsonl": chats(7, 10) });
+  const imatrix = join(root, "other.gguf");
+  const sums = new Uint8Array(Float32Array.of(1, 2).buffer);
+  writeGguf(imatrix, {
+    metadata: { "general.type": { type: "string", value: "imatrix" } },
+    tensors: [
+      { name: "foo.in_sum2", type: "F32", shape: [2, 1], data: sums },
+      { name: "foo.counts", type: "F32", shape: [1, 1], data: sums.subarray(0, 4) },
+    ],
+  });
+  const out = join(root, "new.gguf");
+  const other = await quantize("--imatrix", imatrix, "--out", out);
+  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('of this model, got "one with foo"') });
+  const small = await quantize("--max-size", "1KiB", "--calibrate", join(root, "mine.jsonl"), "--out", out);
+  expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("--max-size of at least") });
+  expect(small.stderr).not.toContain("22 groups");
+  expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "other.gguf"]);
 });
 
 test("types for a given size are chosen by what their errors cost, and beat one type for all", async () => {

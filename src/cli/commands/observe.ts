@@ -45,7 +45,8 @@ const TARGET = /^([\w.-]+|\[[\da-f:]+\]):\d{1,5}$/i;
 
 function targetsFrom(text: string): readonly string[] {
   const targets = text.split(",").map((each) => each.trim());
-  const wrong = targets.find((each) => !TARGET.test(each));
+  const isPort = (text: string): boolean => Number(text) >= 1 && Number(text) <= 65_535;
+  const wrong = targets.find((each) => !TARGET.test(each) || !isPort(each.slice(each.lastIndexOf(":") + 1)));
   if (wrong === undefined) return targets;
   throw optionError("--targets", "host:port each, without http:// and paths", wrong);
 }
@@ -58,8 +59,8 @@ function jobFrom(text: string): string {
 function endpointFrom(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) throw optionError("--otlp-endpoint", "an http URL", text);
-  const isHere = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0"].includes(url.hostname);
-  if (!isHere || url.port !== String(COLLECTOR_PORT)) return text;
+  const isHere = /^(localhost\.?|127\.[\d.]+|\[::1\]|0\.0\.0\.0)$/.test(url.hostname);
+  if (!isHere || url.port !== String(COLLECTOR_PORT)) return url.href.replace(/(?<!\/)\/$/, "");
   throw optionError("--otlp-endpoint", `another place than the collector's own port ${COLLECTOR_PORT}`, text);
 }
 

@@ -3,6 +3,7 @@ import { Command, Option } from "commander";
 import { LEAST_TOKENS } from "../../compress/calibration.js";
 import type { Candidate } from "../../compress/card.js";
 import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-formats.js";
+import type { Importance } from "../../compress/importance.js";
 import type { chooseTypes } from "../../compress/mixed.js";
 import type { Quantised } from "../../compress/quantise.js";
 import { defaultNumThreads } from "../../core/cpu.js";
@@ -205,6 +206,7 @@ async function calibrationFrom(
 ) {
   const lab = await import("../../compress/importance.js");
   const given = imatrix === undefined ? undefined : lab.readImportance(imatrix);
+  if (given !== undefined) await expectImportanceOf(path, given);
   if (calibrate === undefined) return { importance: given, texts: [], heldOut: [] };
   const [{ readCalibration, WINDOW }, { loadTextSide }, { openModel }] = await Promise.all([
     import("../../compress/calibration.js"),
@@ -230,13 +232,25 @@ async function calibrationFrom(
   return { importance: lab.importanceOf(measured), texts: windows, heldOut };
 }
 
+/** @throws invalid_option where no matrix of the model is in it */
+async function expectImportanceOf(path: string, { means }: Importance): Promise<void> {
+  const { openModel } = await import("../../model/open-model.js");
+  const source = openModel(path).tensors();
+  if ([...means.keys()].some((name) => source.has(`${name}.weight`))) return;
+  const [first = "nothing"] = means.keys();
+  throw optionError("--imatrix", "an importance matrix of this model", `one with ${first}`);
+}
+
+/** With fewer, a perplexity below the original's is chance. */
+const FEW_TOKENS = 2000;
+
 function textOf({ candidates, chosen, original }: Quantised): string {
   const header = [
     "method",
     "size",
     "of the original",
     "bits a weight",
-    "perplexity",
+    "perplexity (before)",
     "KL divergence",
     "same token",
     "answers",
@@ -253,7 +267,9 @@ function textOf({ candidates, chosen, original }: Quantised): string {
   ]);
   const end =
     chosen === undefined
-      ? "none passed; they are kept aside with their figures, under names with .failed"
+      ? "none passed; they are kept aside with their figures, under names with .failed, or .undecided where more questions would tell"
       : `written: ${chosen.path}`;
-  return `${formatTable([header, ...rows])}\n${end}`;
+  const numTokens = candidates[0]?.loss?.numTokens ?? FEW_TOKENS;
+  const note = numTokens < FEW_TOKENS ? `\nthe loss is a rough figure: it is of ${numTokens} held-out tokens only` : "";
+  return `${formatTable([header, ...rows])}${note}\n${end}`;
 }

@@ -36,7 +36,7 @@ import { tokenizerFiles } from "./tokenizer.js";
 const PREFIXES = { model: "model.", head: "" };
 
 /** Text files that a folder may have, copied where the model is one already. */
-const TEXT_FILES = [
+export const TEXT_FILES = [
   "tokenizer.json",
   "tokenizer_config.json",
   "special_tokens_map.json",

@@ -121,10 +121,11 @@ export class HfSource implements TensorSource {
       if (stored.has(name) || !this.names.isOfModel(name, architecture) || this.#isDraft(name) || IGNORED.test(name)) {
         return false;
       }
-      const [, layer, part] = /^(.*)\.(\w+)$/.exec(name)!;
-      if (isTied && layer!.endsWith("lm_head")) return false;
+      const [, layer, part] = /^(.*)\.(\w+)$/.exec(name) ?? [];
+      if (layer === undefined) return true;
+      if (isTied && layer.endsWith("lm_head")) return false;
       // Quantised forms have parts of their own beside the weight.
-      if (part !== "bias") return !(stored.has(`${layer}.weight`) && this.#isQuantized(layer!));
+      if (part !== "bias") return !(stored.has(`${layer}.weight`) && this.#isQuantized(layer));
       return !this.#isZero(tensor);
     });
     if (others.length === 0) return;

@@ -147,7 +147,7 @@ describe("a layer is refused when", () => {
       "FP8 has no scale",
       "fp8-tensor",
       { header: rename("weight_scale", "weight_scals") },
-      /^model_tensor: .*weight_scale as F32 .*, got none/,
+      /^model_tensor: .*weight_scale for 64 rows of 64: one, one a row, .*, got none/,
     ],
     [
       "GPTQ has other bits",
@@ -186,6 +186,36 @@ describe("a layer is refused when", () => {
       /^tensor_type_unsupported: .*transform_config/,
     ],
     [
+      "GPTQ's columns are in another order that is not told",
+      "gptq-shuffled",
+      { settings: { desc_act: true }, header: rename("g_idx", "g_idy") },
+      /^model_tensor: .*q_proj\.g_idx of columns that desc_act has in another order, got none/,
+    ],
+    [
+      "GPTQ has groups of another size",
+      "gptq",
+      { settings: { group_size: 16 } },
+      /^model_tensor: .*4 groups of 16 columns of .*q_proj, got 2/,
+    ],
+    [
+      "AWQ's groups have no size",
+      "awq",
+      { settings: { group_size: 0 } },
+      /^tensor_type_unsupported: .*group_size to be a positive integer, or -1 for whole rows, got 0/,
+    ],
+    [
+      "compressed weights are floats of 4 bits",
+      "pack-symmetric",
+      { settings: { config_groups: { group_0: { weights: { num_bits: 4, type: "float" } } } } },
+      /^tensor_type_unsupported: .*config_groups to be groups of integer weights of 4 bits/,
+    ],
+    [
+      "compressed weights should have zero points",
+      "pack-symmetric",
+      { settings: { config_groups: { group_0: { weights: { num_bits: 4, symmetric: false } } } } },
+      /^model_tensor: .*weight_zero_point of weights that are not symmetric, got none/,
+    ],
+    [
       "blocks have no size",
       "fp8-block",
       { settings: { weight_block_size: [0, 128] } },
@@ -202,16 +232,21 @@ describe("a layer is refused when", () => {
     expect(outcome).toMatch(expected);
   });
 
-  it("a column's group does not exist", () => {
-    cpSync(fixture("hf-quantized/gptq-shuffled"), folder, { recursive: true });
-    const tensor = readSafetensors(folder).tensors.get(`${LAYER}.g_idx`)!;
+  it.each([
+    ["a column's group does not exist", "gptq-shuffled", "g_idx", 2, /g_idx in 0\.\.1, got 2/],
+    ["a scale is not a number", "fp8-tensor", "weight_scale", 0x7fc0_7fc0, /finite numbers in .*weight_scale, got NaN/],
+  ])("%s", (_, format, part, word, expected) => {
+    cpSync(fixture(`hf-quantized/${format}`), folder, { recursive: true });
+    const tensor = readSafetensors(folder).tensors.get(`${LAYER}.${part}`)!;
     const path = join(folder, "model.safetensors");
     const bytes = readFileSync(path);
-    bytes.writeInt32LE(2, tensor.byteOffset + 12);
+    // Within the tensor, whatever its type: one word, or what it has of one.
+    const target = bytes.subarray(tensor.byteOffset, tensor.byteOffset + tensor.byteLength);
+    for (let i = 0; i < Math.min(4, target.length); i++) target[i] = (word >>> (8 * i)) & 0xff;
     writeFileSync(path, bytes);
     const json = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as Record<string, unknown>;
     const quantization = new CheckpointQuantization(new JsonObject(json, "config.json", ""));
     const openLayer = () => quantization.open(new LayerTensors(readSafetensors(folder), LAYER), [64, 64]);
-    expect(openLayer).toThrow(/g_idx in 0\.\.1, got 2/);
+    expect(openLayer).toThrow(expected);
   });
 });

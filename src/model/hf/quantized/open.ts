@@ -34,9 +34,15 @@ export class CheckpointQuantization {
     if (tensors.find("qweight") !== undefined) return this.#openWords(tensors, shape);
     if (tensors.find("weight_packed") === undefined) return openScaledBytes(tensors, shape, this.#blockSize());
     for (const group of Object.values(this.#json?.object("config_groups")?.raw ?? {})) {
-      const bits = (group as { weights?: { num_bits?: unknown } } | null)?.weights?.num_bits;
-      if (bits !== 4) throw this.#refuse("config_groups", "groups of weights of 4 bits");
+      const { num_bits: bits, type = "int" } =
+        (group as { weights?: { num_bits?: unknown; type?: unknown } } | null)?.weights ?? {};
+      if (bits !== 4 || type !== "int") throw this.#refuse("config_groups", "groups of integer weights of 4 bits");
     }
+    const isSymmetric = Object.values(this.#json?.object("config_groups")?.raw ?? {}).every(
+      (group) => (group as { weights?: { symmetric?: unknown } } | null)?.weights?.symmetric !== false,
+    );
+    if (!isSymmetric && tensors.find("weight_zero_point") === undefined)
+      throw tensors.refuse(`${tensors.layer}.weight_zero_point of weights that are not symmetric`, "none");
     return openPackQuantized(tensors, shape);
   }
 
@@ -45,13 +51,23 @@ export class CheckpointQuantization {
     if (this.#method === "awq") {
       if (bits !== 4) throw this.#refuse("bits", "4");
       if ((this.#json?.string("version") ?? "gemm").toLowerCase() !== "gemm") throw this.#refuse("version", "gemm");
-      return openAwq(tensors, shape);
+      return openAwq(tensors, shape, this.#groupSize());
     }
     if (this.#method !== "gptq") throw this.#refuse("quant_method", "gptq or awq");
     if (bits !== 4 && bits !== 8) throw this.#refuse("bits", "4 or 8");
     const format = this.#json?.string("checkpoint_format") ?? this.#json?.string("format") ?? "gptq";
     if (format !== "gptq" && format !== "gptq_v2") throw this.#refuse("checkpoint_format", "gptq or gptq_v2");
-    return openGptq(tensors, shape, bits, format === "gptq");
+    if (this.#json?.value("desc_act") === true && tensors.find("g_idx") === undefined)
+      throw tensors.refuse(`${tensors.layer}.g_idx of columns that desc_act has in another order`, "none");
+    return openGptq(tensors, shape, { bits, storesZeroLessOne: format === "gptq", groupSize: this.#groupSize() });
+  }
+
+  /** Columns of a row that share a scale; undefined: not stated, or all of them. */
+  #groupSize(): number | undefined {
+    const stated = this.#json?.value("group_size") ?? this.#json?.value("q_group_size") ?? -1;
+    if (stated === -1) return undefined;
+    if (Number.isInteger(stated) && (stated as number) > 0) return stated as number;
+    throw this.#refuse("group_size", "a positive integer, or -1 for whole rows");
   }
 
   /** Rows and columns that share a scale: DeepSeek's key, or compressed-tensors'. */

@@ -20,17 +20,23 @@ const ONE_IN_EACH = { 4: 0x1111_1111, 8: 0x0101_0101 } as const;
 /** Words in memory at a time where the file has columns together: fewer mean more and smaller reads. */
 const TILE_WORDS = 1 << 21;
 
+interface GptqFormat {
+  readonly bits: 4 | 8;
+  readonly storesZeroLessOne: boolean;
+  /** undefined: as many columns as the scales ask for */
+  readonly groupSize: number | undefined;
+}
+
 export function openGptq(
   tensors: LayerTensors,
   shape: Shape,
-  bits: 4 | 8,
-  storesZeroLessOne: boolean,
+  { bits, storesZeroLessOne, groupSize }: GptqFormat,
 ): QuantizedMatrix {
   const [rows, cols] = shape;
   const perWord = 32 / bits;
   const mask = 2 ** bits - 1;
   const weight = tensors.get("qweight", ["I32"], [Math.ceil(cols / perWord), rows]);
-  const scales = transposedScales(tensors, shape);
+  const scales = transposedScales(tensors, shape, groupSize);
   const { groupOfCol } = scales;
   const numGroups = scales.values.length / rows;
   const wordsPerGroup = Math.ceil(rows / perWord);
@@ -67,12 +73,12 @@ export function openGptq(
   };
 }
 
-export function openAwq(tensors: LayerTensors, shape: Shape): QuantizedMatrix {
+export function openAwq(tensors: LayerTensors, shape: Shape, statedSize: number | undefined): QuantizedMatrix {
   const [rows, cols] = shape;
   if (rows % NIBBLES !== 0) throw tensors.refuse(`${tensors.layer} with a multiple of ${NIBBLES} rows`, rows);
   const rowWords = rows / NIBBLES;
   const weight = tensors.get("qweight", ["I32"], [cols, rowWords]);
-  const scales = transposedScales(tensors, shape);
+  const scales = transposedScales(tensors, shape, statedSize);
   const { groupOfCol } = scales;
   const zeroWords = tensors.integers(tensors.get("qzeros", ["I32"], [scales.values.length / rows, rowWords]));
   const zeros = Int16Array.from({ length: scales.values.length }, (_, index) => {
@@ -155,10 +161,15 @@ function packedZeros(tensors: LayerTensors, rows: number, numGroups: number): In
 }
 
 /** `scales` [groups, rows]; a column's group is its place, unless `g_idx` says otherwise. */
-function transposedScales(tensors: LayerTensors, [rows, cols]: Shape): ScaleGrid {
+function transposedScales(tensors: LayerTensors, [rows, cols]: Shape, statedSize: number | undefined): ScaleGrid {
   const numGroups = tensors.find("scales")?.shape[0] ?? 1;
   if (!(numGroups >= 1 && numGroups <= cols)) throw tensors.refuse(`1 to ${cols} groups of scales`, String(numGroups));
-  const groupSize = Math.ceil(cols / numGroups);
+  const groupSize = statedSize ?? Math.ceil(cols / numGroups);
+  if (Math.ceil(cols / groupSize) !== numGroups)
+    throw tensors.refuse(
+      `${Math.ceil(cols / groupSize)} groups of ${groupSize} columns of ${tensors.layer}`,
+      numGroups,
+    );
   return {
     values: tensors.floats(tensors.get("scales", FLOATS, [numGroups, rows])),
     rowsPerScale: 1,

@@ -41,16 +41,18 @@ function readScales(
   const isInverse = tensors.find("weight_scale_inv") !== undefined;
   const part = isInverse ? "weight_scale_inv" : "weight_scale";
   const found = tensors.find(part);
-  const [first = 1, second = 1] = found?.shape ?? [];
+  const shape = found?.shape ?? [];
+  const [first = 1, second = 1] = shape;
   const isOf = (wantedRows: number, wantedCols: number) => first === wantedRows && second === wantedCols;
   const scale = (shape: readonly number[]) => tensors.floats(tensors.get(part, SCALE_TYPES, shape));
-  const shape = found?.shape ?? [];
-  if (isOf(1, 1)) return evenGrid(scale(shape), cols, { rowsPerScale: rows, colsPerScale: cols });
-  if (isOf(rows, 1)) return evenGrid(scale(shape), cols, { rowsPerScale: 1, colsPerScale: cols });
+  const isGrid = found !== undefined && shape.length <= 2;
+  if (isGrid && isOf(1, 1)) return evenGrid(scale(shape), cols, { rowsPerScale: rows, colsPerScale: cols });
+  if (isGrid && isOf(rows, 1)) return evenGrid(scale(shape), cols, { rowsPerScale: 1, colsPerScale: cols });
   const [blockRows, blockCols] = blockSize;
   const blocks = [Math.ceil(rows / blockRows), Math.ceil(cols / blockCols)] as const;
-  if (isOf(...blocks)) return evenGrid(scale(blocks), cols, { rowsPerScale: blockRows, colsPerScale: blockCols });
-  if (first === rows && cols % second === 0) {
+  if (isGrid && isOf(...blocks))
+    return evenGrid(scale(blocks), cols, { rowsPerScale: blockRows, colsPerScale: blockCols });
+  if (isGrid && first === rows && cols % second === 0) {
     return evenGrid(scale([rows, second]), cols, { rowsPerScale: 1, colsPerScale: cols / second });
   }
   throw tensors.refuse(

@@ -30,8 +30,15 @@ export class LayerTensors {
     });
   }
 
-  /** All values of a small tensor of numbers. */
+  /** All values of a small tensor of finite numbers. */
   floats(tensor: SafetensorsTensor): Float32Array {
+    const values = this.#floats(tensor);
+    const wrong = values.find((value) => !Number.isFinite(value));
+    if (wrong === undefined) return values;
+    throw this.refuse(`finite numbers in ${tensor.name}`, wrong);
+  }
+
+  #floats(tensor: SafetensorsTensor): Float32Array {
     const bytes = this.bytes(tensor);
     const { dtype, byteLength } = tensor;
     if (dtype === "F32" || dtype === "F16" || dtype === "BF16") {
@@ -42,10 +49,14 @@ export class LayerTensors {
     throw this.refuse(`${tensor.name} as floating-point numbers`, dtype);
   }
 
-  /** All values of a small tensor of I32, or I64 that are safe integers. */
+  /** All values of a small tensor of I32, or of I64 within the range of I32. */
   integers(tensor: SafetensorsTensor): Int32Array {
     const { buffer } = this.bytes(tensor);
-    return tensor.dtype === "I64" ? Int32Array.from(new BigInt64Array(buffer), Number) : new Int32Array(buffer);
+    if (tensor.dtype !== "I64") return new Int32Array(buffer);
+    const wide = new BigInt64Array(buffer);
+    const wrong = wide.find((value) => value !== BigInt.asIntN(32, value));
+    if (wrong !== undefined) throw this.refuse(`integers of 32 bits in ${tensor.name}`, wrong);
+    return Int32Array.from(wide, Number);
   }
 
   bytes(tensor: SafetensorsTensor, offset = 0, numBytes = tensor.byteLength): Buffer<ArrayBuffer> {
