@@ -14,11 +14,13 @@ import { quantisedStorage } from "./storage.js";
 const STUDENT = join(repositoryRoot(), "models/mill-student.gguf");
 const TEXTS = [60, 90].map((length) => Array.from({ length }, (_, i) => (i * 37 + length) % 4000));
 
+const SETTINGS = { model: STUDENT, texts: TEXTS, isOrdered: true, numThreads: 1 } as const;
+
 async function written(mostBytes: number, startStage: StartStage = silentStages): Promise<Buffer> {
   const out = join(tempTree({}), "copy.gguf");
   const encoder = createRowEncoder(1);
   const { signal } = new AbortController();
-  const feedback = await ErrorFeedback.open(STUDENT, TEXTS, encoder, false, 1, startStage, signal, mostBytes);
+  const feedback = await ErrorFeedback.open({ ...SETTINGS, encoder, isOrdered: false, mostBytes }, startStage, signal);
   try {
     const type = (model: Parameters<typeof quantisedStorage>[1]) =>
       quantisedStorage("Q4_0", model, { encoder, importance: undefined, feedback });
@@ -54,7 +56,7 @@ test("layer by layer or all at once, the bytes are the same, and not those of th
 test("a measurement that is stopped rejects, and everything can be closed", async () => {
   const encoder = createRowEncoder(1);
   const stopped = AbortSignal.abort(new Error("stopped"));
-  const feedback = await ErrorFeedback.open(STUDENT, TEXTS, encoder, true, 1, silentStages, stopped);
+  const feedback = await ErrorFeedback.open({ ...SETTINGS, encoder }, silentStages, stopped);
   expect(feedback.needs("token_embd.weight")).toBe(false);
   expect(feedback.needs("blk.0.attn_q.weight")).toBe(true);
   await expect(feedback.prepare()).rejects.toThrow("stopped");
@@ -69,7 +71,7 @@ test("importance counts by its square root where there is feedback", async () =>
   const plain = importance.of("blk.0.attn_q", 2)!;
   expect(weightsOf({ encoder, importance }, "blk.0.attn_q", 2)).toEqual(plain);
   const { signal } = new AbortController();
-  const feedback = await ErrorFeedback.open(STUDENT, TEXTS, encoder, true, 1, silentStages, signal);
+  const feedback = await ErrorFeedback.open({ ...SETTINGS, encoder }, silentStages, signal);
   feedback.needs("blk.0.attn_q.weight");
   await feedback.prepare();
   expect(weightsOf({ encoder, importance, feedback }, "blk.0.attn_q", 2)).toEqual(plain.map(Math.sqrt));

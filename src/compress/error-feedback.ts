@@ -1,7 +1,6 @@
 /**
- * Rounding with feedback (GPTQ): the error of a column is made up for by the columns that are rounded after it, as far as the inputs of the matrix
- * vary together. The inputs are those of the original model over the user's texts. Gram matrices are as large as matrices, so few layers are
- * measured at a time.
+ * Rounding with feedback (GPTQ): the columns that are rounded later correct the error of a column, as far as their inputs vary together. The inputs
+ * are those of the original model over the user's texts. Gram matrices are as large as weight matrices, so few layers are measured at a time.
  */
 import { setImmediate } from "node:timers/promises";
 import type { Feedback, RowEncoder } from "../backend/backend.js";
@@ -22,8 +21,8 @@ export interface Rounding {
 }
 
 /**
- * Weights of a block's squared errors while its scales are searched: the columns' importance, or its square root with feedback, which makes up for
- * a part of the errors.
+ * Weights of a block's squared errors while its scales are searched: the columns' importance, or its square root with feedback, which corrects a
+ * part of the errors.
  */
 export function weightsOf({ importance, feedback }: Rounding, name: string, cols: number): Float32Array | undefined {
   const weights = importance?.of(name, cols);
@@ -33,6 +32,18 @@ export function weightsOf({ importance, feedback }: Rounding, name: string, cols
 /** Most bytes of the Gram matrices that are measured together. One layer is measured even if it needs more. */
 const MOST_BYTES = 2 ** 31;
 
+interface FeedbackSettings {
+  /** The path of the original. */
+  readonly model: string;
+  /** Token ids, each text within the context. */
+  readonly texts: readonly (readonly number[])[];
+  readonly encoder: RowEncoder;
+  /** See `RowEncoder.feedback`. */
+  readonly isOrdered: boolean;
+  readonly numThreads: number;
+  readonly mostBytes?: number;
+}
+
 export class ErrorFeedback implements Preparation {
   /** By the matrix's name, without `.weight`. */
   readonly #known = new Map<string, Feedback>();
@@ -41,33 +52,19 @@ export class ErrorFeedback implements Preparation {
   #end = 0;
   #wanted = 0;
 
-  /**
-   * @param texts token ids, each within the context
-   * @param isOrdered see `RowEncoder.feedback`
-   */
-  static async open(
-    modelPath: string,
-    texts: readonly (readonly number[])[],
-    encoder: RowEncoder,
-    isOrdered: boolean,
-    numThreads: number,
-    startStage: StartStage,
-    signal: AbortSignal,
-    mostBytes = MOST_BYTES,
-  ): Promise<ErrorFeedback> {
+  /** Rejects with the errors of opening a model. */
+  static async open(settings: FeedbackSettings, startStage: StartStage, signal: AbortSignal): Promise<ErrorFeedback> {
+    const { model: modelPath, texts, numThreads } = settings;
     const maxModelLen = texts.reduce((most, { length }) => Math.max(most, length), 0);
     const meter = await ActivationMeter.open({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads, maxModelLen });
-    return new ErrorFeedback(meter, texts, encoder, isOrdered, startStage, signal, mostBytes);
+    return new ErrorFeedback(settings, meter, startStage, signal);
   }
 
   private constructor(
+    private readonly settings: FeedbackSettings,
     private readonly meter: ActivationMeter,
-    private readonly texts: readonly (readonly number[])[],
-    private readonly encoder: RowEncoder,
-    private readonly isOrdered: boolean,
     private readonly startStage: StartStage,
     private readonly signal: AbortSignal,
-    private readonly mostBytes: number,
   ) {}
 
   needs(name: string): boolean {
@@ -82,26 +79,26 @@ export class ErrorFeedback implements Preparation {
     if (this.#has(first)) return;
     this.#release();
     const { meter } = this;
+    const { texts, encoder, isOrdered, mostBytes = MOST_BYTES } = this.settings;
     let end = first + 1;
     let numBytes = meter.gramBytes(first);
-    while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= this.mostBytes)
-      numBytes += meter.gramBytes(end++);
+    while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= mostBytes) numBytes += meter.gramBytes(end++);
     const name = end - first === 1 ? `inputs of layer ${first}` : `inputs of layers ${first} to ${end - 1}`;
     const stage = this.startStage(name);
     const onText = async (numTexts: number): Promise<void> => {
       await setImmediate();
       this.signal.throwIfAborted();
-      stage.update(`${numTexts} of ${this.texts.length} texts`);
+      stage.update(`${numTexts} of ${texts.length} texts`);
     };
-    await meter.grams(first, end - first, this.texts, onText, async ({ names, cols, gram }) => {
+    await meter.grams(first, end - first, texts, onText, async ({ names, cols, gram }) => {
       stage.update(`factor of ${first === end - 1 ? "" : `${names[0]!.split(".", 2).join(".")}, `}${cols} columns`);
       await setImmediate();
       this.signal.throwIfAborted();
-      // Without inputs, or with some beyond all bounds, there is nothing to make up for.
+      // Without inputs, or with some beyond all bounds, there is nothing to correct.
       let trace = 0;
       for (let c = 0; c < cols; c++) trace += gram[c * (cols + 1)]!;
       if (!(trace > 0) || trace === Number.POSITIVE_INFINITY) return;
-      const feedback = this.encoder.feedback(gram, cols, this.isOrdered);
+      const feedback = encoder.feedback(gram, cols, isOrdered);
       for (const each of names) this.#known.set(each, feedback);
     });
     this.#first = first;

@@ -47,7 +47,6 @@ export function layerStorage(method: FolderMethod, layout: Layout, plain: PlainT
     takes: ({ name, shape: [rows, cols] }) =>
       LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0)),
     partsOf: (rows, cols) => PARTS[kind](rows, cols, group ?? cols, layout, plain),
-    ...(errors && { preparation: errors }),
     encode: (name, values, cols) => {
       const feedback = errors?.of(name);
       switch (kind) {

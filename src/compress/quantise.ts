@@ -145,7 +145,7 @@ async function write(
     if (texts.length > 0) {
       // Blocks of a file have their columns in a row.
       const isOrdered = method !== MIXED && isFolderMethod(method);
-      feedback = await ErrorFeedback.open(model, texts, encoder, isOrdered, numThreads, startStage, signal);
+      feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, numThreads }, startStage, signal);
     }
     const rounding = { encoder, importance, feedback };
     const storageFor = (opened: OpenModel) =>

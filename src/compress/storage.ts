@@ -22,7 +22,8 @@ export function quantisedStorage(
     const widest = plainTypeOf(summary.weightType as WeightType | undefined);
     // AutoAWQ and GPTQ have their scales in halves.
     const plain = layout !== "compressed-tensors" ? "F16" : widest === "F32" ? "BF16" : widest;
-    return { name: method, plain, layers: layerStorage(method, layout, plain, rounding) };
+    const layers = layerStorage(method, layout, plain, rounding);
+    return { name: method, plain, ...preparationOf(rounding), layers };
   }
   const hasOutput = tensors().has("output.weight");
   return {
@@ -33,11 +34,14 @@ export function quantisedStorage(
   };
 }
 
+const preparationOf = ({ feedback }: Rounding): Pick<Storage, "preparation"> =>
+  feedback === undefined ? {} : { preparation: feedback };
+
 /** Encodes the blocks of a file. */
 export function encodingOf(rounding: Rounding): Pick<Storage, "encode" | "preparation"> {
   const { encoder, feedback } = rounding;
   return {
-    ...(feedback && { preparation: feedback }),
+    ...preparationOf(rounding),
     encode: (name, type, values, cols) =>
       encoder.encode(type as BlockType, values, cols, weightsOf(rounding, name, cols), feedback?.of(name)),
   };

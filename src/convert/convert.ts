@@ -80,10 +80,9 @@ export async function convertModel(
         hasOtherTokens ||= each.isAboutTokens;
         onNote(each.text);
       };
-      const preparation = "layers" in storage ? storage.layers?.preparation : (storage as Storage).preparation;
       let heardMs = performance.now();
       for (const _ of writeCopy(copy, isFile, { path, model, text }, storage, { onWritten, onNote: note })) {
-        await preparation?.prepare();
+        await storage.preparation?.prepare();
         if (performance.now() - heardMs < WORK_MS) continue;
         await setImmediate();
         signal?.throwIfAborted();

@@ -68,8 +68,8 @@ export class ActivationMeter {
   }
 
   /**
-   * Gram matrices of the inputs of some layers; of those that go to chosen experts there are none.
-   * @param onGram called with one after another, each of which is then released
+   * Gram matrices of the inputs of some layers. Inputs that a router sends to a few experts have none.
+   * @param onGram called with one matrix after another; the device's memory of each is released before
    */
   async grams(
     first: number,

@@ -100,17 +100,22 @@ test("unknown types, folders, present files and foreign matrices are refused", a
   expect(existsSync(out)).toBe(false);
 });
 
+/** Of one matrix of two columns. */
+function writeImportanceOf(name: string, path: string): void {
+  const sums = new Uint8Array(Float32Array.of(1, 2).buffer);
+  writeGguf(path, {
+    metadata: { "general.type": { type: "string", value: "imatrix" } },
+    tensors: [
+      { name: `${name}.in_sum2`, type: "F32", shape: [2, 1], data: sums },
+      { name: `${name}.counts`, type: "F32", shape: [1, 1], data: sums.subarray(0, 4) },
+    ],
+  });
+}
+
 test("a file of another model's importance is refused before anything is left", async () => {
   const root = tempTree({});
   const imatrix = join(root, "other.gguf");
-  const sums = new Uint8Array(Float32Array.of(1, 2).buffer);
-  writeGguf(imatrix, {
-    metadata: { "general.type": { type: "string", value: "imatrix" } },
-    tensors: [
-      { name: "blk.0.attn_q.weight.in_sum2", type: "F32", shape: [2, 1], data: sums },
-      { name: "blk.0.attn_q.weight.counts", type: "F32", shape: [1, 1], data: sums.subarray(0, 4) },
-    ],
-  });
+  writeImportanceOf("blk.0.attn_q.weight", imatrix);
   const ended = await quantize("--imatrix", imatrix, "--out", join(root, "new.gguf"));
   expect(ended).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("importance of 256 columns") });
   expect(existsSync(join(root, "new.gguf"))).toBe(false);
@@ -119,14 +124,7 @@ test("a file of another model's importance is refused before anything is left", 
 test("an importance matrix without any of the model's matrices is refused, and so is a size below the smallest types", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
   const imatrix = join(root, "other.gguf");
-  const sums = new Uint8Array(Float32Array.of(1, 2).buffer);
-  writeGguf(imatrix, {
-    metadata: { "general.type": { type: "string", value: "imatrix" } },
-    tensors: [
-      { name: "foo.in_sum2", type: "F32", shape: [2, 1], data: sums },
-      { name: "foo.counts", type: "F32", shape: [1, 1], data: sums.subarray(0, 4) },
-    ],
-  });
+  writeImportanceOf("foo", imatrix);
   const out = join(root, "new.gguf");
   const other = await quantize("--imatrix", imatrix, "--out", out);
   expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('of this model, got "one with foo"') });

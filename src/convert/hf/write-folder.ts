@@ -22,6 +22,7 @@ import {
   isRotated,
   type LayerStorage,
   type ModelTensor,
+  type Preparation,
   ROPE_FACTORS,
   tensorsOf,
   unstackedTensors,
@@ -108,7 +109,7 @@ function generationConfig(sampling: SamplingDefaults, stopIds: ReadonlySet<numbe
 function storedTensors(
   model: OpenModel,
   source: TensorSource,
-  { plain, layers }: FolderStorage,
+  { plain, preparation, layers }: FolderStorage,
 ): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
@@ -129,7 +130,8 @@ function storedTensors(
     const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
     if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
     const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
-    if (layers?.takes(tensor) === true) return layerTensors(name.replace(/\.weight$/, ""), source, stored, layers);
+    if (layers?.takes(tensor) === true)
+      return layerTensors(name.replace(/\.weight$/, ""), source, stored, layers, preparation);
     const isVector = tensor.shape.length === 1;
     if (!isVector && tensor.name.startsWith("blk.")) plainLayers.push(name.replace(/\.weight$/, ""));
     const values = isOffsetNorm(tensor.name, config.architecture) ? distanceFromOne(source) : source;
@@ -145,12 +147,13 @@ function layerTensors(
   source: TensorSource,
   tensor: ModelTensor,
   layers: LayerStorage,
+  preparation: Preparation | undefined,
 ): readonly WritableTensor[] {
   const [rows, cols] = tensor.shape as readonly [number, number];
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
-    if (index === 0) yield* waitFor(layers.preparation, tensor.name);
+    if (index === 0) yield* waitFor(preparation, tensor.name);
     if (index === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];

@@ -78,7 +78,6 @@ export interface Storage {
 
 /** How a folder stores the matrices of its layers in parts, as quantised checkpoints have them. */
 export interface LayerStorage {
-  readonly preparation?: Preparation;
   /** Others are stored in the folder's plain type. */
   takes(tensor: ModelTensor): boolean;
   /** Tensors in place of a layer's `weight`. */
@@ -104,6 +103,7 @@ interface LayerPart {
 export interface FolderStorage {
   readonly name: string;
   readonly plain: PlainType;
+  readonly preparation?: Preparation;
   readonly layers?: LayerStorage;
 }
 
