@@ -329,6 +329,30 @@ export const OPS = {
       },
     },
   },
+  countAttention: {
+    computes:
+      "counts[s, j] += Σ over query heads of round(unit · w), for each m in rows and each entry j of its sequence s, where w is the weight that " +
+      "`pagedAttention` gives the entry, without a window; entropies[s] += Σ over query heads of round(256 · −Σ w ln w). Integers, so that the " +
+      "order of rows and threads changes nothing (E4).",
+    operands: {
+      counts: { kind: "i32", shape: "[*, countStride]", access: "reads and writes" },
+      entropies: { kind: "i32", shape: "[*]", access: "reads and writes" },
+      q: { kind: "f32", shape: "[*, numHeads, headDim]", access: "reads" },
+      keyCache: { kind: "kvCache", shape: CACHE_SHAPE, access: "reads" },
+      rows: { kind: "i32", shape: "[numRows]", access: "reads", note: "rows of q, kvLengths and sequenceIndex" },
+      kvLengths: { kind: "i32", shape: "[*]", access: "reads", note: "each at most countStride" },
+      sequenceIndex: { kind: "i32", shape: "[*]", access: "reads" },
+      blockTables: { kind: "i32", shape: "[*, tableStride]", access: "reads" },
+      tableStride: { kind: "integer", note: "at least 1" },
+      countStride: { kind: "integer", note: "at least 1" },
+      numRows: NUM_ROWS,
+      ...KV_SHAPE,
+      scale: { kind: "number" },
+      cap: { kind: "number", optional: true, note: "at least 0; 0 = none" },
+      sinks: { kind: "f32", shape: "[numHeads]", access: "reads", optional: true },
+      unit: { kind: "number", note: "in [1, 2^30]; the counts of an entry must stay below 2^31" },
+    },
+  },
   ...ROW_OPS,
   sample: {
     computes:

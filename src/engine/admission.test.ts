@@ -22,6 +22,7 @@ const INFO: EngineInfo = {
   numKvBlocks: 8,
   kvBytes: 1,
   kvCacheDtype: "f16",
+  kvEviction: undefined,
   numThreads: 1,
   isa: "portable",
 };

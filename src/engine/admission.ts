@@ -12,6 +12,7 @@ import {
   MAX_STOP_TOKENS,
 } from "./api/request.js";
 import type { EngineInfo } from "./api/stats.js";
+import { Eviction } from "./memory/eviction.js";
 
 /** @example wrongTask("generate", info) // expected a model that generates text, got one that embeds texts (bert) */
 export function wrongTask(
@@ -73,7 +74,11 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
     );
   }
   // The K and V of the last output token are never read.
-  const numBlocks = Math.ceil(Math.max(numPromptTokens, numTokens - 1) / info.blockSize);
+  const numStored = Math.max(numPromptTokens, numTokens - 1);
+  const numBlocks =
+    info.kvEviction === undefined
+      ? Math.ceil(numStored / info.blockSize)
+      : new Eviction(info.kvEviction, info.blockSize).mostBlocks(numPromptTokens, numStored);
   if (numBlocks > info.numKvBlocks) {
     throw new MillraceError(
       "kv_capacity_exceeded",

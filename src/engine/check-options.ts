@@ -29,9 +29,13 @@ export function optionsFor(config: ServableModel, asked: EngineOptions): EngineO
       `expected --pooling auto or ${pooling} for a model with layers behind its pooling, got ${asked.pooling}`,
     );
   }
-  if (config.isCausal) return asked;
-  const { prefixCacheDisk, speculative, maxNumBatchedTokens, maxNumSeqs } = asked;
+  if (config.isCausal) {
+    if (asked.kvEviction !== undefined) checkEviction(config, asked);
+    return asked;
+  }
+  const { kvEviction, prefixCacheDisk, speculative, maxNumBatchedTokens, maxNumSeqs } = asked;
   if (prefixCacheDisk !== undefined) throw notForEncoders("--prefix-cache-disk");
+  if (kvEviction !== undefined) throw notForEncoders("--kv-eviction");
   if (speculative.method !== "auto" && speculative.method !== "none") throw notForEncoders("--speculative-config");
   return {
     ...asked,
@@ -47,6 +51,21 @@ export function optionsFor(config: ServableModel, asked: EngineOptions): EngineO
     maxStepMs: 0,
     speculative: NO_SPECULATION,
   };
+}
+
+/** Throws invalid_option where entries cannot be evicted, or a part of the engine would read those that are gone. */
+function checkEviction({ layers }: ServableModel, { kvLayout, speculative }: EngineOptions): void {
+  const refuse = (expected: string, got: string): never => {
+    throw new MillraceError("invalid_option", `expected ${expected} for --kv-eviction, got ${got}`);
+  };
+  if (kvLayout !== "paged") refuse("--kv-layout paged", kvLayout);
+  if (speculative.draftModelPath !== undefined) {
+    refuse('--speculative-config {"method":"auto"} or another method without a model', speculative.method);
+  }
+  const full = layers.filter(({ mixer }) => mixer.window === 0);
+  if (full.length === 0) refuse("a model with layers of full attention", "sliding windows in every layer");
+  const shapes = new Set(full.map(({ mixer: { numKvHeads, headDim } }) => `${numKvHeads} × ${headDim}`));
+  if (shapes.size > 1) refuse("layers with KV heads of one shape", [...shapes].join(" and "));
 }
 
 const notForEncoders = (option: string): MillraceError =>

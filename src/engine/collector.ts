@@ -76,6 +76,8 @@ export class Collector {
       numCachedTokens: sequence.numCachedTokens,
       queueMs: sequence.queueMs ?? 0,
     };
+    const numEvictedTokens = this.parts.kv.numEvictedTokens(sequence);
+    if (numEvictedTokens > 0) output.numEvictedTokens = numEvictedTokens;
     if (sequence.sampling.numLogprobs !== undefined) output.logprobs = logprobs;
     if (isFirst && sequence.promptLogprobs !== undefined) output.promptLogprobs = sequence.promptLogprobs;
     if (pooled !== undefined) output.pooled = pooled;

@@ -212,11 +212,15 @@ export class EngineCore {
     for (const rows of layout.sequences) {
       const { sequence } = rows;
       const taken = this.#collector.take(rows);
-      if (taken === undefined) continue;
+      if (taken === undefined) {
+        await this.#evict(sequence);
+        continue;
+      }
       if (taken instanceof MillraceError) this.#fail([{ sequence, error: taken }]);
       else {
         if (taken.finishReason === undefined) this.#constraints.advance(sequence);
         else this.abort(sequence.id);
+        await this.#evict(sequence);
         outputs.push({ requestId: sequence.id, output: taken });
       }
     }
@@ -227,6 +231,11 @@ export class EngineCore {
     this.#disk?.work();
     this.#meter.leave();
     return outputs;
+  }
+
+  async #evict(sequence: Sequence): Promise<void> {
+    // Entries have moved up in the tables.
+    if (await this.#parts.evictor?.settle(sequence)) sequence.numTableEntriesWritten.fill(0);
   }
 
   /** Requests that failed since the last call. */
@@ -275,6 +284,7 @@ export class EngineCore {
       numRunning: this.#scheduler.running.length,
       numWaiting: this.#scheduler.waiting.length + this.#constraints.numCompiling,
       numUsedKvBlocks: this.#kv.numUsedBlocks,
+      numEvictedTokens: this.#parts.evictor?.numEvictedTokens ?? 0,
       prefixCacheQueriedTokens: this.#kv.queriedTokens,
       prefixCacheHitTokens: this.#kv.hitTokens,
       numPreemptions: this.#scheduler.numPreemptions,

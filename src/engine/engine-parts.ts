@@ -12,7 +12,10 @@ import type { ModelWeights } from "./blocks/weights.js";
 import { checkOptions, resolveMaxModelLen } from "./check-options.js";
 import { Constraints } from "./constraint/constraints.js";
 import { GrammarLanes } from "./constraint/grammar-lanes.js";
-import { encoderKvBudget, kvGroups, mainGroup, planKvBudget } from "./memory/groups.js";
+import { AttentionCounts } from "./memory/attention-counts.js";
+import { Eviction } from "./memory/eviction.js";
+import { Evictor } from "./memory/evictor.js";
+import { encoderKvBudget, kvGroups, mainGroup, planKvBudget, poolSizes } from "./memory/groups.js";
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { PooledHead } from "./pooled-head.js";
@@ -32,6 +35,8 @@ export interface EngineParts {
   readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
+  /** Absent: no entry is evicted. */
+  readonly evictor: Evictor | undefined;
   /** For alternatives to drafted tokens. */
   readonly forks: Forks;
   readonly numForks: number;
@@ -65,8 +70,10 @@ export async function buildParts(
   const head = config.head && PooledHead.load(config.head, model.tensors());
   const weights = await loadWeights(model, options.modelPath, backend, report);
   const isPaged = options.kvLayout === "paged";
-  const groups = kvGroups(config, isPaged ? maxModelLen : 0);
+  const eviction = options.kvEviction && new Eviction(options.kvEviction, blockSize);
+  const groups = kvGroups(config, isPaged ? maxModelLen : 0, eviction !== undefined);
   const windows = groups.map(({ window }) => window);
+  const pools = groups.map(({ pool }) => pool);
   const entryBytes = tokenKvBytes(config, (width) => backend.kvEntryBytes(kvType, width)) / config.layers.length;
   const demand = { maxNumSeqs, maxModelLen, maxNumBatchedTokens };
   const { numBlocks, kvBytes } = config.isCausal
@@ -89,12 +96,19 @@ export async function buildParts(
   const kv = new KvManager({
     windows,
     numBlocks,
+    pools,
+    eviction,
     blockSize,
     maxStepTokens: maxNumBatchedTokens,
     isPrefixCachingEnabled: options.enablePrefixCaching && isPaged,
     reservedTokens: isPaged ? 0 : maxModelLen,
   });
-  const caches = new KvCaches(config, { kvType, blockSize, numBlocks, groups, numSpare: numForks }, backend);
+  const layout = { kvType, blockSize, numBlocks: poolSizes(numBlocks, pools), groups, numSpare: numForks };
+  const caches = new KvCaches(config, layout, backend);
+  const observing = eviction?.isObserving === true ? eviction : undefined;
+  const attentionCounts =
+    observing &&
+    new AttentionCounts(config, groups, backend, maxNumSeqs, tableStride * blockSize, observing.numObserved);
   const { weightType, numParameters, weightBytes } = model.summary;
   return {
     numGroups: groups.length,
@@ -103,8 +117,9 @@ export async function buildParts(
     sampler: new SamplerIo(backend, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
     weights,
     caches,
-    transformer: new Transformer({ config, weights, backend, caches, batch, maxModelLen }),
+    transformer: new Transformer({ config, weights, backend, caches, batch, attentionCounts, maxModelLen }),
     kv,
+    evictor: eviction && new Evictor(eviction, kv, groups, attentionCounts),
     forks: new Forks(caches, batch, { numBlocks, blockSize, firstSeat: maxNumSeqs }),
     numForks,
     head,
@@ -123,10 +138,11 @@ export async function buildParts(
       embeddingWidth: head?.width ?? config.width,
       pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,
-      kvWindows: windows,
+      kvWindows: windows.filter((_, group) => pools[group] !== pools[group - 1]),
       numKvBlocks: kv.numBlocks,
       kvBytes,
       kvCacheDtype: kvType,
+      kvEviction: options.kvEviction,
       ...backend.description,
     },
   };

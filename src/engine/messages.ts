@@ -40,7 +40,7 @@ interface Failure {
 
 /** Outputs of one step. Most are a single token, sent as numbers; the others travel as objects beside them. */
 interface PackedOutputs {
-  /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs] per output; tokenId −1: see `whole` */
+  /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs, numEvictedTokens] per output; tokenId −1: see `whole` */
   readonly words: Float64Array;
   /** Outputs that carry log-probabilities, or no token, by index. */
   readonly whole: ReadonlyMap<number, WholeOutput>;
@@ -48,7 +48,7 @@ interface PackedOutputs {
 
 type WholeOutput = Omit<EngineOutput, "promptLogprobs"> & { readonly promptLogprobs?: PackedLogprobs };
 
-const WORDS_PER_OUTPUT = 6;
+const WORDS_PER_OUTPUT = 7;
 const FINISH_CODES: readonly (FinishReason | undefined)[] = [undefined, "stop", "length"];
 
 export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
@@ -67,6 +67,7 @@ export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
     words[at + 3] = output.stopTokenId ?? -1;
     words[at + 4] = output.numCachedTokens;
     words[at + 5] = output.queueMs;
+    words[at + 6] = output.numEvictedTokens ?? 0;
   }
   return { words, whole };
 }
@@ -92,7 +93,9 @@ export function unpackOutputs({ words, whole }: PackedOutputs): StepOutput[] {
 }
 
 function plainOutput(words: Float64Array, at: number): EngineOutput {
-  const output = { tokenIds: [words[at + 1]!], numCachedTokens: words[at + 4]!, queueMs: words[at + 5]! };
+  const plain = { tokenIds: [words[at + 1]!], numCachedTokens: words[at + 4]!, queueMs: words[at + 5]! };
+  const numEvictedTokens = words[at + 6]!;
+  const output = numEvictedTokens === 0 ? plain : { ...plain, numEvictedTokens };
   const finishReason = FINISH_CODES[words[at + 2]!];
   if (finishReason === undefined) return output;
   const stopTokenId = words[at + 3]!;

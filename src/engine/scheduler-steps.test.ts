@@ -22,10 +22,10 @@ describe("admission", () => {
     step();
     expect(sequences.map(({ seat }) => seat).sort()).toEqual([0, 1, 2]);
     const [first] = sequences;
-    first!.numTableEntriesWritten = 1;
+    first!.numTableEntriesWritten.fill(1);
     const { seat } = first!;
     scheduler.remove(first!);
-    expect([first!.seat, first!.numTableEntriesWritten]).toEqual([-1, 0]);
+    expect([first!.seat, ...first!.numTableEntriesWritten]).toEqual([-1, 0]);
     const next = arrive({ promptLength: 4 });
     step();
     expect(next.seat).toBe(seat);

@@ -251,7 +251,8 @@ export class Scheduler {
   #takeDrafts(plan: Plan): void {
     let numForks = this.options.numForks;
     for (const sequence of plan.numNew.keys()) {
-      const numDraftTokens = Math.min(sequence.numDraftTokens, plan.numTokens, plan.numExtraLogits);
+      const numAllowed = Math.max(0, this.kv.draftEnd(sequence) - sequence.numTokens);
+      const numDraftTokens = Math.min(sequence.numDraftTokens, numAllowed, plan.numTokens, plan.numExtraLogits);
       const hasRoom = numDraftTokens > 0 && this.kv.ensureCapacity(sequence, sequence.numTokens + numDraftTokens);
       sequence.numDraftTokens = hasRoom ? numDraftTokens : 0;
       const numLeft = Math.min(plan.numTokens, plan.numExtraLogits) - sequence.numDraftTokens;
@@ -295,7 +296,7 @@ export class Scheduler {
 
   /** How many of the sequence's missing tokens this step computes: one block, where the store has the block after it for the next step. */
   #chunk(sequence: Sequence, plan: Plan, isMoreStored: boolean): number {
-    const missing = numMissing(sequence);
+    const missing = Math.min(numMissing(sequence), this.kv.stepEnd(sequence) - sequence.numComputedTokens);
     if (isMoreStored && this.options.isChunkedPrefillEnabled) return Math.min(this.kv.blockSize, plan.numTokens);
     const allowed = Math.min(missing, plan.numTokens, numScored(sequence, missing) > 0 ? plan.numExtraLogits : missing);
     if (allowed < missing && !this.options.isChunkedPrefillEnabled && plan.numTokens < missing) return 0;
@@ -308,7 +309,7 @@ export class Scheduler {
     sequence.seat = -1;
     sequence.numDraftTokens = 0;
     sequence.alternatives = [];
-    sequence.numTableEntriesWritten = 0;
+    sequence.numTableEntriesWritten.fill(0);
   }
 }
 

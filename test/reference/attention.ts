@@ -67,21 +67,97 @@ function attendOneHead(
   kvHead: number,
   scale: number,
   cap: number,
-  sink = Number.NEGATIVE_INFINITY,
+  sink?: number,
 ): Float64Array {
-  const scores = slots.map((slot) => capped(dot(query, loadEntry(keyCache, "key", slot, kvHead)) * scale, cap));
-  const max = scores.reduce((a, b) => Math.max(a, b), sink);
-  const weights = scores.map((score) => Math.exp(score - max));
-  const total = weights.reduce((a, b) => a + b, sink === Number.NEGATIVE_INFINITY ? 0 : Math.exp(sink - max));
+  const weights = weightsOfHead(query, keyCache, slots, kvHead, scale, cap, sink);
   const out = new Float64Array(query.length);
   slots.forEach((slot, j) => {
-    const share = weights[j]! / total;
     loadEntry(valueCache, "value", slot, kvHead).forEach((value, d) => {
-      out[d]! += share * value;
+      out[d]! += weights[j]! * value;
     });
   });
   return out;
 }
+
+/** @returns the weight of each entry; with a sink they sum to less than 1 */
+function weightsOfHead(
+  query: Float32Array,
+  keyCache: KvCacheView,
+  slots: readonly number[],
+  kvHead: number,
+  scale: number,
+  cap: number,
+  sink = Number.NEGATIVE_INFINITY,
+): number[] {
+  const scores = slots.map((slot) => capped(dot(query, loadEntry(keyCache, "key", slot, kvHead)) * scale, cap));
+  const max = scores.reduce((a, b) => Math.max(a, b), sink);
+  const weights = scores.map((score) => Math.exp(score - max));
+  const total = weights.reduce((a, b) => a + b, sink === Number.NEGATIVE_INFINITY ? 0 : Math.exp(sink - max));
+  return weights.map((weight) => weight / total);
+}
+
+export function countAttention(operands: Operands<"countAttention">): Work {
+  const shape = readKvShape(operands);
+  const { numHeads, numKvHeads, headDim, blockSize } = shape;
+  const tableStride = operands.integer("tableStride", 1);
+  const countStride = operands.integer("countStride", 1);
+  const scale = operands.number("scale");
+  const cap = operands.number("cap");
+  if (cap < 0) operands.refuse("cap", "at least 0", cap);
+  const unit = operands.number("unit");
+  if (!(unit >= 1 && unit <= 2 ** 30)) operands.refuse("unit", "in [1, 2^30]", unit);
+  const sinks = operands.optionalF32("sinks", numHeads);
+  const keyCache = operands.kvCache("keyCache", shape);
+  const counts = operands.allI32("counts");
+  const entropies = operands.allI32("entropies");
+  const q = operands.allF32("q");
+  const kvLengths = operands.allI32("kvLengths");
+  const sequenceIndex = operands.allI32("sequenceIndex");
+  const blockTables = operands.allI32("blockTables");
+  const numQueries = Math.min(kvLengths.length, sequenceIndex.length, Math.floor(q.length / (numHeads * headDim)));
+  const rows = operands.indices("rows", operands.integer("numRows"), 0, numQueries - 1);
+  for (const written of ["counts", "entropies"]) {
+    for (const read of ["rows", "q", "kvLengths", "sequenceIndex", "blockTables"]) operands.requireApart(written, read);
+  }
+  operands.requireApart("counts", "entropies");
+  const numSequences = Math.floor(
+    Math.min(blockTables.length / tableStride, counts.length / countStride, entropies.length),
+  );
+  const most = Math.min(countStride, tableStride * blockSize);
+  const seen = [...rows].map((m) => {
+    const [length, sequence] = [kvLengths[m]!, sequenceIndex[m]!];
+    if (length < 0 || length > most) operands.refuse("kvLengths", `in [0, ${most}]`, length);
+    if (sequence < 0 || sequence >= numSequences) operands.refuse("sequenceIndex", `in [0, ${numSequences})`, sequence);
+    const slots = Array.from({ length }, (_, entry) => {
+      const block = blockTables[sequence * tableStride + Math.floor(entry / blockSize)]!;
+      if (block < 0 || block >= keyCache.numBlocks) {
+        operands.refuse("blockTables", `blocks in [0, ${keyCache.numBlocks})`, block);
+      }
+      return block * blockSize + (entry % blockSize);
+    });
+    return { m, sequence, slots };
+  });
+  return () => {
+    for (const { m, sequence, slots } of seen) {
+      for (let head = 0; head < numHeads && slots.length > 0; head++) {
+        const kvHead = Math.floor(head / (numHeads / numKvHeads));
+        const query = q.slice((m * numHeads + head) * headDim, (m * numHeads + head + 1) * headDim);
+        const weights = weightsOfHead(query, keyCache, slots, kvHead, scale, cap, sinks?.[head]);
+        const total = weights.reduce((a, b) => a + b, 0);
+        // Scores that are no numbers say nothing.
+        if (Number.isNaN(total)) continue;
+        weights.forEach((weight, j) => {
+          counts[sequence * countStride + j]! += Math.round(unit * weight);
+        });
+        const entropy = weights.reduce((sum, weight) => sum - entropyOf(weight / total), 0);
+        entropies[sequence]! += Math.round(256 * entropy);
+      }
+    }
+  };
+}
+
+/** p ln p */
+const entropyOf = (p: number): number => (p === 0 ? 0 : p * Math.log(p));
 
 function dot(a: Float32Array, b: Float64Array): number {
   let sum = 0;

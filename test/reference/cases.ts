@@ -12,7 +12,7 @@ import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
 import { EXPERT_CASES } from "./expert-cases.js";
 import type { OpCase, Result } from "./op-case.js";
-import { recordAttention, recordSample, storeSequences } from "./recorders.js";
+import { recordAttention, recordCounts, recordSample, storeSequences } from "./recorders.js";
 import { WEIGHT_CASES } from "./weight-cases.js";
 
 /** A few roundings of f32. */
@@ -380,6 +380,40 @@ function pagedAttentionCases(): OpCase[] {
   return [...causal, bothSides];
 }
 
+function countAttentionCases(): OpCase[] {
+  const heads = { numHeads: 6, numKvHeads: 1, headDim: 20 };
+  const lengths = [300, 9];
+  const rows = [300, 9, 1, 0, 157].map((kvLength, i) => ({
+    sequence: i % 2,
+    kvLength: Math.min(kvLength, lengths[i % 2]!),
+    q: normals(heads.numHeads * heads.headDim, 40 + i),
+  }));
+  const settings = [{}, { cap: 0.7 }, { sinks: Float32Array.of(0.5, -2, 3, 0, 0, 1) }];
+  return KV_TYPES.flatMap((kvType) =>
+    settings.map((each) => ({
+      op: "countAttention" as const,
+      label: `${kvType} ${JSON.stringify(each)}`,
+      record: (bench: Bench): readonly Result[] => {
+        const shape: KvShape = { ...heads, kvType, blockSize: 8 };
+        const texts = lengths.map((length, i) => ({
+          keys: normals(length * heads.headDim, 50 + i),
+          values: normals(length * heads.headDim, 60 + i),
+        }));
+        const stored = storeSequences(bench, shape, texts, 3);
+        const { counts, entropies } = recordCounts(bench, stored, rows, [4, 0, 3, 1], {
+          scale: 0.4,
+          unit: 1000,
+          ...each,
+        });
+        return [
+          { name: "counts", handle: counts, as: "i32" },
+          { name: "entropies", handle: entropies, as: "i32" },
+        ];
+      },
+    })),
+  );
+}
+
 /** Breadth is in kernels.sample.test.ts. */
 function sampleCases(): OpCase[] {
   return [
@@ -424,6 +458,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   ropeTable: ropeTableCases(),
   ropeAndWriteKv: ropeAndWriteKvCases(),
   pagedAttention: pagedAttentionCases(),
+  countAttention: countAttentionCases(),
   gatherRows: gatherRowsCases(),
   spreadColumns: spreadColumnsCases(),
   sample: sampleCases(),

@@ -11,7 +11,7 @@ import { OP_NAMES, type OpName, operandsIn } from "../../src/backend/ops.js";
 import { CONCURRENT, HEADER_WORDS } from "../../src/backend/program.js";
 import { MillraceError } from "../../src/core/errors.js";
 import { BLOCK_LAYOUT, rowByteLength, type WeightType } from "../../src/formats/dequantize.js";
-import { pagedAttention } from "./attention.js";
+import { countAttention, pagedAttention } from "./attention.js";
 import { checksum } from "./checksum.js";
 import * as experts from "./experts.js";
 import { type HandleSpace, Operands, type ReferenceWeight } from "./operands.js";
@@ -34,6 +34,7 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   ropeTable: ops.ropeTable,
   ropeAndWriteKv: ops.ropeAndWriteKv,
   pagedAttention,
+  countAttention,
   gatherRows: ops.gatherRows,
   spreadColumns: ops.spreadColumns,
   sample,

@@ -202,7 +202,9 @@ export class Operands<Name extends OpName> {
 }
 
 /** Of the operations on the KV caches. */
-export function readKvShape(operands: Operands<"ropeAndWriteKv"> | Operands<"pagedAttention">): KvShape {
+export function readKvShape(
+  operands: Operands<"ropeAndWriteKv"> | Operands<"pagedAttention"> | Operands<"countAttention">,
+): KvShape {
   const numKvHeads = operands.integer("numKvHeads", 1);
   const numHeads = operands.integer("numHeads", 1);
   if (numHeads % numKvHeads !== 0) operands.refuse("numHeads", `a multiple of ${numKvHeads}`, numHeads);

@@ -105,6 +105,40 @@ export function recordAttention(
   return out;
 }
 
+/** Counts the attention of `counted` rows, beside counts that are not 0. @returns `counts` [sequences, countStride] and `entropies` [sequences] */
+export function recordCounts(
+  bench: Bench,
+  stored: StoredKv,
+  rows: readonly AttentionRow[],
+  counted: readonly number[],
+  { scale, cap, sinks, unit }: Omit<AttentionSettings, "window"> & { readonly unit: number },
+): { readonly counts: BufferHandle; readonly entropies: BufferHandle } {
+  const { shape, keyCache, blockTables, tableStride } = stored;
+  const numSequences = 1 + Math.max(...rows.map(({ sequence }) => sequence));
+  const countStride = tableStride * shape.blockSize;
+  const counts = bench.i32(Array.from({ length: numSequences * countStride }, (_, i) => i % 3));
+  const entropies = bench.i32(Array.from({ length: numSequences }, (_, i) => i));
+  bench.program.record("countAttention", {
+    ...shape,
+    counts,
+    entropies,
+    q: bench.f32(joined(rows.map((row) => row.q))),
+    keyCache,
+    rows: bench.i32(counted),
+    kvLengths: bench.i32(rows.map((row) => row.kvLength)),
+    sequenceIndex: bench.i32(rows.map((row) => row.sequence)),
+    blockTables,
+    tableStride,
+    countStride,
+    numRows: counted.length,
+    scale,
+    cap,
+    sinks: sinks === undefined ? undefined : bench.f32(sinks),
+    unit,
+  });
+  return { counts, entropies };
+}
+
 /** A row to sample; everything left out is off. */
 export interface SampleRowInput {
   readonly logits: ArrayLike<number>;

@@ -22,6 +22,7 @@ namespace millrace {
   X(ropeTable) \
   X(ropeAndWriteKv) \
   X(pagedAttention) \
+  X(countAttention) \
   X(gatherRows) \
   X(spreadColumns) \
   X(sample) \
@@ -52,6 +53,7 @@ enum class OpCode : uint32_t {
     ropeTable,
     ropeAndWriteKv,
     pagedAttention,
+    countAttention,
     gatherRows,
     spreadColumns,
     sample,
@@ -68,7 +70,7 @@ enum class OpCode : uint32_t {
     addGram,
     factorise,
 };
-constexpr int kNumOps = 28;
+constexpr int kNumOps = 29;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -83,6 +85,7 @@ constexpr const char* kOpNames[kNumOps] = {
     "ropeTable",
     "ropeAndWriteKv",
     "pagedAttention",
+    "countAttention",
     "gatherRows",
     "spreadColumns",
     "sample",
@@ -114,6 +117,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "ropeTable(out, positions, invFreq, numRows, half, magnitude)",
     "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
     "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, sinks, begins)",
+    "countAttention(counts, entropies, q, keyCache, rows, kvLengths, sequenceIndex, blockTables, tableStride, countStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, cap, sinks, unit)",
     "gatherRows(out, x, rows, numRows, width)",
     "spreadColumns(out, x, columns, numRows, width, outWidth)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
@@ -130,7 +134,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 9, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 9, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -350,6 +354,30 @@ struct pagedAttention {
   static constexpr operand::Number<pagedAttention> cap{{16, "cap"}};
   static constexpr operand::OptionalBuffer<pagedAttention, const float> sinks{{17, "sinks"}};
   static constexpr operand::OptionalBuffer<pagedAttention, const int32_t> begins{{18, "begins"}};
+};
+
+struct countAttention {
+  static constexpr OpCode code = OpCode::countAttention;
+  static constexpr operand::Buffer<countAttention, int32_t> counts{{0, "counts"}};
+  static constexpr operand::Buffer<countAttention, int32_t> entropies{{1, "entropies"}};
+  static constexpr operand::Buffer<countAttention, const float> q{{2, "q"}};
+  static constexpr operand::KvCache<countAttention, const uint8_t> keyCache{{3, "keyCache"}};
+  static constexpr operand::Buffer<countAttention, const int32_t> rows{{4, "rows"}};
+  static constexpr operand::Buffer<countAttention, const int32_t> kvLengths{{5, "kvLengths"}};
+  static constexpr operand::Buffer<countAttention, const int32_t> sequenceIndex{{6, "sequenceIndex"}};
+  static constexpr operand::Buffer<countAttention, const int32_t> blockTables{{7, "blockTables"}};
+  static constexpr operand::Integer<countAttention> tableStride{{8, "tableStride"}};
+  static constexpr operand::Integer<countAttention> countStride{{9, "countStride"}};
+  static constexpr operand::Integer<countAttention> numRows{{10, "numRows"}};
+  static constexpr operand::Integer<countAttention> numHeads{{11, "numHeads"}};
+  static constexpr operand::Integer<countAttention> numKvHeads{{12, "numKvHeads"}};
+  static constexpr operand::Integer<countAttention> headDim{{13, "headDim"}};
+  static constexpr operand::Integer<countAttention> blockSize{{14, "blockSize"}};
+  static constexpr operand::Code<countAttention, KvType> kvType{{15, "kvType"}, 0, 5};
+  static constexpr operand::Number<countAttention> scale{{16, "scale"}};
+  static constexpr operand::Number<countAttention> cap{{17, "cap"}};
+  static constexpr operand::OptionalBuffer<countAttention, const float> sinks{{18, "sinks"}};
+  static constexpr operand::Number<countAttention> unit{{19, "unit"}};
 };
 
 struct gatherRows {

@@ -10,6 +10,7 @@ import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "../../co
 import { optionError } from "../../core/option-error.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../../engine/api/options.js";
 import type { SpeculativeConfig } from "../../engine/api/speculative-config.js";
+import { EVICTION_POLICIES, type EvictionOptions } from "../../engine/memory/eviction.js";
 import type { EngineSettings } from "../../local/start-engine.js";
 import { POOLINGS } from "../../model/description/pooling.js";
 import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf } from "./option-values.js";
@@ -28,6 +29,7 @@ export interface EngineFlags {
   readonly blockSize: number;
   readonly activationDtype: EngineOptions["activationDtype"];
   readonly kvCacheDtype: "auto" | "fp8" | EngineOptions["kvCacheDtype"];
+  readonly kvEviction: EngineOptions["kvEviction"];
   readonly kvCacheMemoryBytes?: number;
   readonly packCacheSize: number;
   readonly enablePrefixCaching: boolean;
@@ -90,6 +92,11 @@ export function addEngineOptions(command: Command): Command {
       "f16, f32, int8 (half of f16, slightly lossy), fp8_e4m3 (or fp8) and fp8_e5m2 (half, lossier), fp4 (2/7, lossiest), or auto (f16)",
       oneOf("--kv-cache-dtype", ["auto", "fp8", ...KV_TYPES]),
       defaults.kvCacheDtype,
+    ),
+    option(
+      "--kv-eviction <policy:budget>",
+      `drop keys and values of long texts, which changes answers: ${EVICTION_POLICIES.join(", ")}; with a budget in tokens or a share of the text, such as snapkv:25% or window:4096`,
+      evictionOf("--kv-eviction"),
     ),
     option(
       "--activation-dtype <type>",
@@ -185,6 +192,19 @@ const autoOr =
   (text: string): T | "auto" =>
     text === "auto" ? text : parse(text);
 
+/** @example evictionOf("--kv-eviction")("snapkv:25%") // { policy: "snapkv", budget: { share: 0.25 } } */
+function evictionOf(flag: string): (text: string) => EvictionOptions {
+  const wanted = `a policy and a budget, such as snapkv:25% or window:4096 (policies: ${EVICTION_POLICIES.join(", ")}; 1% to 99%, or 1 to 2^31 tokens)`;
+  return (text) => {
+    const [, name, digits = "", percent] = /^([a-z]+):(\d{1,10})(%?)$/.exec(text) ?? [];
+    const policy = EVICTION_POLICIES.find((each) => each === name);
+    const amount = Number(digits);
+    const isInRange = amount >= 1 && amount <= (percent === "%" ? 99 : 2 ** 31);
+    if (policy === undefined || !isInRange) throw optionError(flag, wanted, text);
+    return { policy, budget: percent === "%" ? { share: amount / 100 } : { tokens: amount } };
+  };
+}
+
 /** A list of distinct CPUs that this process may run on. */
 function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (text: string) => readonly number[] {
   return (text) => {
@@ -214,6 +234,7 @@ export function engineSettingsFrom(
     maxNumBatchedTokens: flags.maxNumBatchedTokens ?? defaultBatchedTokens(flags.maxNumSeqs),
     blockSize: flags.blockSize,
     kvCacheDtype: kvTypeOf(flags.kvCacheDtype),
+    kvEviction: flags.kvEviction,
     activationDtype: flags.activationDtype,
     packCache: flags.packCacheSize === 0 ? undefined : { folder: packFolder(), maxBytes: flags.packCacheSize },
     kvCacheMemoryBytes: flags.kvCacheMemoryBytes,

@@ -3,6 +3,7 @@ import type { BackendOptions } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
 import { defaultBatchedTokens } from "../../core/batched-tokens.js";
 import type { Pooling } from "../../model/description/pooling.js";
+import type { EvictionOptions } from "../memory/eviction.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative-config.js";
 
 export interface DiskTierOptions {
@@ -24,6 +25,8 @@ export interface EngineOptions extends BackendOptions {
   readonly maxNumBatchedTokens: number;
   readonly blockSize: number;
   readonly kvCacheDtype: KvType;
+  /** Keys and values that are dropped while a sequence still runs; undefined = none, and results are exact. */
+  readonly kvEviction: EvictionOptions | undefined;
   /** undefined = enough for maxNumSeqs sequences of maxModelLen, but at most a quarter of the free memory. */
   readonly kvCacheMemoryBytes: number | undefined;
   readonly enablePrefixCaching: boolean;
@@ -54,6 +57,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   maxNumBatchedTokens: defaultBatchedTokens(DEFAULT_MAX_NUM_SEQS),
   blockSize: 16,
   kvCacheDtype: "f16",
+  kvEviction: undefined,
   activationDtype: "auto",
   packCache: undefined,
   kvCacheMemoryBytes: undefined,

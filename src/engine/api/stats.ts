@@ -2,6 +2,7 @@
 import type { KvType } from "../../backend/ops.js";
 import type { Pooling } from "../../model/description/pooling.js";
 import type { Task } from "../../model/description/servable.js";
+import type { EvictionOptions } from "../memory/eviction.js";
 
 export type { Task };
 
@@ -26,12 +27,13 @@ export interface EngineInfo {
   readonly embeddingWidth: number;
   readonly pooling: Pooling;
   readonly blockSize: number;
-  /** Per KV group: sliding window of its layers in tokens; 0 = full attention. */
+  /** Per KV pool: sliding window of its layers in tokens; 0 = full attention. */
   readonly kvWindows: readonly number[];
   /** Blocks of the group with full attention; groups with a sliding window have fewer. */
   readonly numKvBlocks: number;
   readonly kvBytes: number;
   readonly kvCacheDtype: KvType;
+  readonly kvEviction: EvictionOptions | undefined;
   readonly numThreads: number;
   readonly isa: string;
 }
@@ -42,6 +44,8 @@ export interface EngineStats {
   readonly numWaiting: number;
   /** Blocks in use by sequences, of numKvBlocks; cached free blocks do not count. */
   readonly numUsedKvBlocks: number;
+  /** Tokens whose keys and values were evicted, on average of the layers that evict. */
+  readonly numEvictedTokens: number;
   readonly prefixCacheQueriedTokens: number;
   readonly prefixCacheHitTokens: number;
   readonly numPreemptions: number;

@@ -5,6 +5,7 @@ import type { Program } from "../../backend/program.js";
 import type { AttentionMixer } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
+import type { LayerCounts } from "../memory/attention-counts.js";
 import type { LayerCache } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
@@ -71,6 +72,7 @@ export class Attention {
     private readonly rope: RopeTable,
     private readonly scratch: AttentionScratch,
     private readonly products: Products,
+    private readonly counts: LayerCounts | undefined,
   ) {}
 
   /** Records queries, keys and values of all rows, and stores keys and values. @param hidden [numRows, width] */
@@ -130,6 +132,29 @@ export class Attention {
     program.record("scaleByPosition", { x: q, positions, numRows, width: numHeads * headDim, ...queryScaling });
   }
 
+  /** Records the counting of the observed rows' attention, where the layer evicts entries. Call after `store`. */
+  observe(program: Program, batch: StepBatch): void {
+    if (this.counts === undefined) return;
+    const { attentionScale, attentionCap } = this.config;
+    const { keys, shape, group } = this.cache;
+    const operands = {
+      ...this.counts,
+      q: this.scratch.query,
+      keyCache: keys,
+      rows: batch.observedRows.buffer,
+      kvLengths: batch.kvLengths[group]!.buffer,
+      sequenceIndex: batch.sequenceIndex.buffer,
+      blockTables: batch.blockTables[group]!.buffer,
+      tableStride: batch.capacity.tableStride,
+      numRows: batch.numObservedRows,
+      scale: attentionScale,
+      cap: attentionCap,
+      sinks: this.weights.sinks,
+      ...shape,
+    };
+    program.record("countAttention", operands, { concurrent: true });
+  }
+
   /** Call after `store`. @param rows all rows of the batch, or the rows that the layer still has to compute */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
     const { attentionScale, attentionCap, width, rmsEps, residualScale, isCausal } = this.config;
@@ -143,7 +168,7 @@ export class Attention {
       q: query,
       keyCache: keys,
       valueCache: values,
-      kvLengths: (seesBothSides ? windowEnds : kvLengths).buffer,
+      kvLengths: (seesBothSides ? windowEnds : kvLengths[group]!).buffer,
       sequenceIndex: sequenceIndex.buffer,
       blockTables: batch.blockTables[group]!.buffer,
       tableStride: batch.capacity.tableStride,

@@ -13,8 +13,8 @@ export interface Rows {
   readonly hidden: BufferHandle;
   /** [numRows, numHeads · headDim] */
   readonly query: BufferHandle;
-  /** i32 [numRows] */
-  readonly kvLengths: HostBuffer<"i32">;
+  /** Per KV group: i32 [numRows] */
+  readonly kvLengths: readonly HostBuffer<"i32">[];
   readonly windowBegins: HostBuffer<"i32">;
   readonly windowEnds: HostBuffer<"i32">;
   readonly sequenceIndex: HostBuffer<"i32">;
@@ -35,6 +35,7 @@ export class LastRows {
     config: ServableModel,
     backend: Backend,
     private readonly capacity: number,
+    numGroups: number,
   ) {
     this.#width = config.width;
     this.#queryWidth = mostOf(config, queryWidth);
@@ -43,7 +44,7 @@ export class LastRows {
     this.#gathered = {
       hidden: backend.allocate(capacity * this.#width * 4),
       query: backend.allocate(capacity * this.#queryWidth * 4),
-      kvLengths: ints(),
+      kvLengths: Array.from({ length: numGroups }, ints),
       windowBegins: ints(),
       windowEnds: ints(),
       sequenceIndex: ints(),
@@ -67,7 +68,9 @@ export class LastRows {
       const tap = j < numHiddenTaps ? batch.hiddenTaps.values[j]! : numRows;
       const row = Math.min(logitRow, tap);
       this.#rows.values[count] = row;
-      kvLengths.values[count] = batch.kvLengths.values[row]!;
+      for (let group = 0; group < kvLengths.length; group++) {
+        kvLengths[group]!.values[count] = batch.kvLengths[group]!.values[row]!;
+      }
       windowBegins.values[count] = batch.windowBegins.values[row]!;
       windowEnds.values[count] = batch.windowEnds.values[row]!;
       sequenceIndex.values[count] = batch.sequenceIndex.values[row]!;

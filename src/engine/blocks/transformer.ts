@@ -4,6 +4,7 @@ import type { BufferHandle } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
 import { NO_ROPE } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
+import type { AttentionCounts } from "../memory/attention-counts.js";
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { Attention, allocateAttentionScratch, type LayerPast } from "./attention.js";
@@ -26,6 +27,8 @@ interface TransformerParts {
   readonly caches: KvCaches;
   /** The batch of every step. */
   readonly batch: StepBatch;
+  /** Where the attention of observed rows is counted; absent: no row is observed. */
+  readonly attentionCounts?: AttentionCounts | undefined;
   /** The served context, in tokens. */
   readonly maxModelLen: number;
   /** Absent: the embeddings of the batch's tokens. */
@@ -84,12 +87,21 @@ export class Transformer {
       const { mixer } = config.layers[index]!;
       const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
       return {
-        attention: new Attention(config, mixer, layer, caches.layer(index), table, ofAttention, products),
+        attention: new Attention(
+          config,
+          mixer,
+          layer,
+          caches.layer(index),
+          table,
+          ofAttention,
+          products,
+          parts.attentionCounts?.ofLayer(index),
+        ),
         feedForward: feedForwardOf(layer),
       };
     });
     this.#embedding = new Embedding(config, weights, backend, maxRows);
-    this.#last = new LastRows(config, backend, maxLogitRows);
+    this.#last = new LastRows(config, backend, maxLogitRows, batch.capacity.numGroups);
     this.#output = new Output(config, weights, backend, batch.capacity, products, parts.tapsBeforeNorm !== true);
   }
 
@@ -133,7 +145,7 @@ export class Transformer {
     const { batch, backend } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const numLast = this.#last.layOut(batch);
-    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${batch.numKvCopies} ${variant} ${this.isCapturing}`;
+    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${batch.numKvCopies} ${batch.numObservedRows} ${variant} ${this.isCapturing}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
     const program = this.#recorded.get(shape) ?? this.#record(samples, variant, numLast);
@@ -159,6 +171,7 @@ export class Transformer {
         program.record("gatherRows", operands, { concurrent: true });
       }
       attention.store(program, hidden, batch);
+      if (batch.numObservedRows > 0) attention.observe(program, batch);
       // The last layer stores keys and values of all rows, then computes only the rows that are read.
       if (index === this.#layers.length - 1 && numLast < numRows) rows = this.#last.gather(program, rows, numLast);
       if (rows.numRows === 0) return;

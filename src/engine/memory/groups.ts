@@ -1,6 +1,6 @@
 /**
- * KV groups: layers that keep the same entries share one block pool and one table per sequence (full attention, each window width). Encoders keep
- * nothing beyond a step: all their layers are one group.
+ * KV groups: layers that keep the same entries share one table per sequence. Groups of one window width (0: full attention) share a block pool: they
+ * are one group, unless entries are evicted by layer. Encoders keep nothing beyond a step: all their layers are one group.
  */
 
 import { MillraceError } from "../../core/errors.js";
@@ -12,15 +12,32 @@ export interface KvGroupSpec {
   readonly window: number;
   /** Indices of the model's layers, ascending. */
   readonly layers: readonly number[];
+  /** Number of the block pool that the group takes its blocks from; in a shared pool a block is one layer's. */
+  readonly pool: number;
 }
 
-/** @param length longest sequence: a window at least as wide is full attention */
-export function kvGroups(config: ServableModel, length: number): readonly KvGroupSpec[] {
-  if (!config.isCausal) return [{ window: 0, layers: config.layers.map((_, index) => index) }];
+/**
+ * @param length longest sequence: a window at least as wide is full attention
+ * @param isSplit each layer with full attention is a group of its own, since it evicts entries of its own choice
+ */
+export function kvGroups(config: ServableModel, length: number, isSplit = false): readonly KvGroupSpec[] {
+  if (!config.isCausal) return [{ window: 0, layers: config.layers.map((_, index) => index), pool: 0 }];
   const kept = config.layers.map(({ mixer }) => (mixer.window < length ? mixer.window : 0));
-  return [...new Set(kept)]
-    .sort((a, b) => a - b)
-    .map((window) => ({ window, layers: kept.flatMap((own, index) => (own === window ? [index] : [])) }));
+  const windows = [...new Set(kept)].sort((a, b) => a - b);
+  return windows.flatMap((window, pool) => {
+    const layers = kept.flatMap((own, index) => (own === window ? [index] : []));
+    if (!isSplit || window > 0) return [{ window, layers, pool }];
+    return layers.map((layer) => ({ window, layers: [layer], pool }));
+  });
+}
+
+/** Blocks in each pool. @param numBlocks each group's share of its pool */
+export function poolSizes(numBlocks: readonly number[], pools: readonly number[]): number[] {
+  const sizes = new Array<number>(Math.max(...pools) + 1).fill(0);
+  pools.forEach((pool, group) => {
+    sizes[pool]! += numBlocks[group]!;
+  });
+  return sizes;
 }
 
 /** The group whose blocks limit the length of a sequence: full attention if any layer has it, else the widest window. */
@@ -42,7 +59,7 @@ export function encoderKvBudget(entryBytes: number, blockSize: number, demand: K
 }
 
 export interface KvBudget {
-  /** Blocks in each group's pool. */
+  /** Each group's share of the blocks of its pool. */
   readonly numBlocks: readonly number[];
   readonly kvBytes: number;
 }
@@ -69,7 +86,9 @@ export function planKvBudget(
   const layerBytes = entryBytes * blockSize;
   const main = mainGroup(groups.map(({ window }) => window));
   const blocksBeside = (numMain: number) =>
-    groups.map(({ window }, group) => (group === main ? numMain : windowBlocks(window, numMain, blockSize, demand)));
+    groups.map(({ pool, window }) =>
+      pool === groups[main]!.pool ? numMain : windowBlocks(window, numMain, blockSize, demand),
+    );
   const bytesBeside = (numMain: number) =>
     blocksBeside(numMain).reduce((sum, count, group) => sum + count * groups[group]!.layers.length * layerBytes, 0);
 

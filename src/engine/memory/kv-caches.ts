@@ -10,10 +10,10 @@ import type { KvGroupSpec } from "./groups.js";
 export interface KvLayout {
   readonly kvType: KvType;
   readonly blockSize: number;
-  /** Per group. */
+  /** Per pool. */
   readonly numBlocks: readonly number[];
   readonly groups: readonly KvGroupSpec[];
-  /** Blocks behind those of each group's pool; absent: none. */
+  /** Blocks behind those of each pool; absent: none. */
   readonly numSpare?: number;
 }
 
@@ -48,22 +48,28 @@ export class KvCaches implements BlockMemory {
   ) {
     const parts: BlockPart[] = [];
     let blockBytes = 0;
-    const allocate = (group: number, numBytes: number): BufferHandle => {
-      const buffer = backend.allocate((numBlocks[group]! + numSpare) * numBytes);
+    const place = (group: number, buffer: BufferHandle, numBytes: number): void => {
       parts.push({ group, buffer, start: blockBytes, numBytes });
       blockBytes += numBytes;
-      return buffer;
     };
-    let shared: LayerCache | undefined;
+    /** By pool, then by the layer's place in its group: the layers of groups that share a pool share its memory. */
+    const ofPool: { readonly keys: BufferHandle; readonly values: BufferHandle }[][] = groups.map(() => []);
     this.#layers = layers.map(({ mixer: { numHeads, numKvHeads, headDim } }, layer) => {
       const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
       const group = groups.findIndex((each) => each.layers.includes(layer));
       const numBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);
+      const { pool, layers: together } = groups[group]!;
       // The layers of an encoder use one memory in turn, since no later step reads what they store.
-      if (shared !== undefined) return { ...shared, shape };
-      const own = { keys: allocate(group, numBytes), values: allocate(group, numBytes), shape, group };
-      if (!isCausal) shared = own;
-      return own;
+      const index = isCausal ? together.indexOf(layer) : 0;
+      const allocate = () => backend.allocate((numBlocks[pool]! + numSpare) * numBytes);
+      const known = ofPool[pool]![index];
+      const own = known ?? { keys: allocate(), values: allocate() };
+      ofPool[pool]![index] = own;
+      if (known === undefined || isCausal) {
+        place(group, own.keys, numBytes);
+        place(group, own.values, numBytes);
+      }
+      return { ...own, shape, group };
     });
     this.#parts = parts;
     this.blockBytes = blockBytes;

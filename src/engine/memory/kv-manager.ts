@@ -4,7 +4,8 @@
  */
 import { countUsable, firstSeenBlock } from "../../text/block-windows.js";
 import { BlockPool } from "./block-pool.js";
-import { mainGroup } from "./groups.js";
+import type { Eviction } from "./eviction.js";
+import { mainGroup, poolSizes } from "./groups.js";
 import type { KvSequence } from "./kv-sequence.js";
 import type { PrefixNode } from "./prefix-index.js";
 import { PrefixIndex } from "./prefix-index.js";
@@ -13,8 +14,12 @@ import { blocksAtOnce } from "./windows.js";
 interface KvManagerOptions {
   /** Per KV group: window in tokens; 0 = all entries are kept. */
   readonly windows: readonly number[];
-  /** Per KV group. */
+  /** Per KV group: its share of its pool. */
   readonly numBlocks: readonly number[];
+  /** Per KV group: the number of its pool; absent: each group has its own. */
+  readonly pools?: readonly number[];
+  /** Absent: all entries within a window are kept. */
+  readonly eviction?: Eviction | undefined;
   readonly blockSize: number;
   /** Most tokens of one sequence in a step. */
   readonly maxStepTokens: number;
@@ -36,6 +41,10 @@ interface BlockStore {
 export class KvManager {
   readonly blockSize: number;
   readonly #pools: readonly BlockPool[];
+  /** Per KV group. */
+  readonly #poolOf: readonly number[];
+  /** Per pool. */
+  readonly #groupsOf: readonly (readonly number[])[];
   readonly #index: PrefixIndex;
   readonly #main: number;
   /** By key of a prompt block: the leader, an admitted sequence that is about to compute it and that others wait for. */
@@ -48,21 +57,23 @@ export class KvManager {
 
   constructor(private readonly options: KvManagerOptions) {
     this.blockSize = options.blockSize;
-    this.#index = new PrefixIndex(options.windows.length, options.blockSize);
-    this.#pools = options.numBlocks.map(
-      (numBlocks, group) => new BlockPool(numBlocks, (blockId) => this.#index.forget(group, blockId)),
+    this.#poolOf = options.pools ?? options.windows.map((_, group) => group);
+    this.#index = new PrefixIndex(this.#poolOf, options.blockSize);
+    this.#pools = poolSizes(options.numBlocks, this.#poolOf).map(
+      (numBlocks, pool) => new BlockPool(numBlocks, (blockId) => this.#index.forget(pool, blockId)),
     );
+    this.#groupsOf = this.#pools.map((_, pool) => this.#poolOf.flatMap((own, group) => (own === pool ? [group] : [])));
     this.#main = mainGroup(options.windows);
   }
 
-  /** Blocks of the main group in use by sequences. */
+  /** Blocks of the main group in use by sequences; where it shares its pool, of all that do, on average. */
   get numUsedBlocks(): number {
-    return this.usedBlocksOf(this.#main);
+    return Math.ceil(this.usedBlocksOf(this.#main) / this.#groupsOf[this.#poolOf[this.#main]!]!.length);
   }
 
   /** Blocks of the main group. */
   get numBlocks(): number {
-    return this.#pools[this.#main]!.numBlocks;
+    return this.options.numBlocks[this.#main]!;
   }
 
   /** The main group, and its window in tokens; 0 = none. */
@@ -70,8 +81,9 @@ export class KvManager {
     return { group: this.#main, window: this.options.windows[this.#main]! };
   }
 
+  /** Blocks in use of the group's pool. */
   usedBlocksOf(group: number): number {
-    const { numBlocks, numFree } = this.#pools[group]!;
+    const { numBlocks, numFree } = this.#pools[this.#poolOf[group]!]!;
     return numBlocks - numFree;
   }
 
@@ -87,6 +99,7 @@ export class KvManager {
   shouldWaitForLeader(sequence: KvSequence): boolean {
     if (!this.#reads(sequence)) return false;
     const hits = this.#walk(sequence);
+    if (hits.length === this.#numUsable(sequence)) return false;
     const next = sequence.promptKeys[hits.length];
     const leader = next === undefined ? undefined : this.#leaders.get(next);
     return leader !== undefined && leader !== sequence && !goesBefore(sequence, leader);
@@ -99,11 +112,11 @@ export class KvManager {
   attachPrefix(sequence: KvSequence): void {
     const hits = this.#reads(sequence) ? this.#walk(sequence) : [];
     sequence.numComputedTokens = hits.length * this.blockSize;
-    this.#pools.forEach((pool, group) => {
+    this.#poolOf.forEach((pool, group) => {
       const firstSeen = this.#firstSeen(group, sequence.numComputedTokens);
       hits.forEach((node, block) => {
         const blockId = block < firstSeen ? -1 : node.blocks[group]!;
-        if (blockId !== -1) pool.retain(blockId);
+        if (blockId !== -1) this.#pools[pool]!.retain(blockId);
         sequence.blockTables[group]!.push(blockId);
       });
       sequence.numGivenBack[group] = firstSeen;
@@ -131,8 +144,7 @@ export class KvManager {
       // Without a node of its last block, the sequence has no key to look up the next one.
       if (!sequence.isPublishing) return false;
       const start = sequence.numComputedTokens;
-      // The last token is always computed, since its logits are needed.
-      if (start % blockSize !== 0 || start + blockSize > sequence.numTokens - 1) return false;
+      if (start % blockSize !== 0 || start / blockSize >= this.#numUsable(sequence)) return false;
       const parent = sequence.nodes.at(-1) ?? this.#root(sequence);
       const tokens = sequence.tokens.subarray(start, start + blockSize);
       if (!store.has(parent, tokens)) return false;
@@ -161,47 +173,88 @@ export class KvManager {
 
   /**
    * Do free blocks, and those freed when `departing` leave, suffice for all present tokens of the sequence?
-   * @param promised per KV group: blocks reserved for other sequences
+   * @param promised per pool: blocks reserved for other sequences
    */
   hasRoomFor(sequence: KvSequence, promised: readonly number[], departing: readonly KvSequence[] = []): boolean {
-    return this.#pools.every((pool, group) => {
-      const numFreed = numHeldAlone(departing, group, pool);
-      return pool.numFree + numFreed - promised[group]! >= this.#numLacking(sequence, group);
+    return this.#pools.every((pool, index) => {
+      const numFreed = numHeldAlone(departing, this.#groupsOf[index]!, pool);
+      return pool.numFree + numFreed - promised[index]! >= this.#numLacking(sequence, index);
     });
   }
 
-  /** Per KV group: blocks that the sequences' present tokens need beyond those they hold. */
+  /** Per pool: blocks that the sequences' present tokens need beyond those they hold. */
   promisedTo(sequences: readonly KvSequence[]): number[] {
-    return this.#pools.map((_, group) =>
-      sequences.reduce((sum, sequence) => sum + Math.max(0, this.#numLacking(sequence, group)), 0),
+    return this.#pools.map((_, pool) =>
+      sequences.reduce((sum, sequence) => sum + Math.max(0, this.#numLacking(sequence, pool)), 0),
     );
   }
 
-  #numLacking(sequence: KvSequence, group: number): number {
-    const { windows, reservedTokens, maxStepTokens } = this.options;
+  #numLacking(sequence: KvSequence, pool: number): number {
+    const groups = this.#groupsOf[pool]!;
+    const { windows, reservedTokens, maxStepTokens, eviction } = this.options;
     const numTokens = Math.max(sequence.numTokens, reservedTokens);
-    const atOnce = blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize);
+    const window = windows[groups[0]!]!;
+    const atOnce =
+      window === 0 && eviction !== undefined
+        ? eviction.mostBlocks(sequence.numPromptTokens, numTokens)
+        : blocksAtOnce(window, numTokens, maxStepTokens, this.blockSize);
+    const numHeld = groups.reduce((sum, group) => sum + numHeldIn(sequence, group), 0);
     // A window never needs more blocks than the sequence has left to compute.
-    const numToCome = Math.ceil(numTokens / this.blockSize) - sequence.blockTables[group]!.length;
-    return Math.min(atOnce - numHeld(sequence, group), numToCome);
+    const all = Math.ceil(numTokens / this.blockSize);
+    const numToCome = groups.reduce((sum, group) => sum + all - numEntered(sequence, group), 0);
+    return Math.min(atOnce * groups.length - numHeld, numToCome);
   }
 
   /** Extends the block tables to `numTokens` tokens, all or nothing; false if memory is short. */
   ensureCapacity(sequence: KvSequence, numTokens: number): boolean {
     const wanted = Math.ceil(Math.max(numTokens, this.options.reservedTokens) / this.blockSize);
-    const missing = wanted - sequence.blockTables[0]!.length;
-    if (this.#pools.some((pool) => pool.numFree < missing)) return false;
-    this.#pools.forEach((pool, group) => {
-      for (let i = 0; i < missing; i++) sequence.blockTables[group]!.push(pool.allocate()!);
+    // Every group has entered as many blocks.
+    const missing = wanted - numEntered(sequence, 0);
+    if (this.#pools.some((pool, index) => pool.numFree < missing * this.#groupsOf[index]!.length)) return false;
+    sequence.blockTables.forEach((table, group) => {
+      for (let i = 0; i < missing; i++) table.push(this.#pools[this.#poolOf[group]!]!.allocate()!);
     });
     return true;
+  }
+
+  /** Tokens of the sequence whose keys and values are gone, on average of the layers that evict. */
+  numEvictedTokens({ numEvicted }: KvSequence): number {
+    const numLayers = this.#groupsOf[this.#poolOf[this.#main]!]!.length;
+    return Math.round((numEvicted.reduce((sum, count) => sum + count, 0) * this.blockSize) / numLayers);
+  }
+
+  /** The last position, exclusive, that a step may compute of the sequence: entries may be dropped there. */
+  stepEnd({ numPromptTokens, numComputedTokens }: KvSequence): number {
+    return this.options.eviction?.nextPoint(numPromptTokens, numComputedTokens) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** The last position, exclusive, of a draft: the attention of drafted tokens must not be counted. */
+  draftEnd({ numPromptTokens, numComputedTokens }: KvSequence): number {
+    return this.options.eviction?.firstObserved(numPromptTokens, numComputedTokens) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * Drops entries of a group, and publishes no further blocks: they depend on the choice.
+   * @param kept places in the table, ascending
+   */
+  evict(sequence: KvSequence, group: number, kept: readonly number[]): void {
+    const table = sequence.blockTables[group]!;
+    const stays = new Set(kept);
+    table.forEach((blockId, place) => {
+      if (!stays.has(place)) this.#pools[this.#poolOf[group]!]!.release(blockId);
+    });
+    const rest = kept.map((place) => table[place]!);
+    sequence.numEvicted[group]! += table.length - rest.length;
+    table.splice(0, table.length, ...rest);
+    sequence.isPublishing = false;
+    this.#unleadAll(sequence);
   }
 
   /** Publishes the blocks filled since the last call, and gives back blocks that no later query sees. */
   settle(sequence: KvSequence): void {
     this.#publishFull(sequence);
-    this.#pools.forEach((pool, group) => {
-      const table = sequence.blockTables[group]!;
+    sequence.blockTables.forEach((table, group) => {
+      const pool = this.#pools[this.#poolOf[group]!]!;
       const firstSeen = this.#firstSeen(group, sequence.numComputedTokens);
       for (let block = sequence.numGivenBack[group]!; block < firstSeen; block++) {
         pool.release(table[block]!);
@@ -235,9 +288,11 @@ export class KvManager {
     this.#unleadAll(sequence);
     sequence.blockTables.forEach((table, group) => {
       const numGivenBack = sequence.numGivenBack[group]!;
-      for (let i = table.length - 1; i >= numGivenBack; i--) this.#pools[group]!.release(table[i]!);
+      const pool = this.#pools[this.#poolOf[group]!]!;
+      for (let i = table.length - 1; i >= numGivenBack; i--) pool.release(table[i]!);
       table.length = 0;
       sequence.numGivenBack[group] = 0;
+      sequence.numEvicted[group] = 0;
     });
     sequence.nodes.length = 0;
     sequence.numComputedTokens = 0;
@@ -257,12 +312,18 @@ export class KvManager {
     return this.#index.root(sequence.cacheSalt);
   }
 
-  /** Nodes of the longest cached prefix that leaves at least one token to compute. Blocks outside a window may be missing. */
+  /** Blocks that a cache may spare a sequence. The last token is always computed, since its logits are needed. */
+  #numUsable({ numTokens, numPromptTokens }: KvSequence): number {
+    const most = this.options.eviction?.mostCached(numPromptTokens) ?? numTokens;
+    return Math.floor(Math.min(numTokens - 1, most) / this.blockSize);
+  }
+
+  /** Nodes of the longest cached prefix that may be used. Blocks outside a window may be missing. */
   #walk(sequence: KvSequence): PrefixNode[] {
     const hits: PrefixNode[] = [];
     let parent = this.#root(sequence);
     this.#prepareKeys(sequence, parent);
-    const numUsable = Math.floor((sequence.numTokens - 1) / this.blockSize);
+    const numUsable = this.#numUsable(sequence);
     for (let block = 0; block < numUsable; block++) {
       const start = block * this.blockSize;
       const key = sequence.promptKeys[block] ?? this.#index.keyOf(parent.key, sequence.tokens, start);
@@ -299,16 +360,22 @@ export class KvManager {
 /** Background sequences stand still while there are others. */
 const goesBefore = (a: KvSequence, b: KvSequence): boolean => b.isBackground && !a.isBackground;
 
-/** Number of blocks that only these sequences hold. */
-function numHeldAlone(sequences: readonly KvSequence[], group: number, pool: BlockPool): number {
+/** Number of a pool's blocks that only these sequences hold. */
+function numHeldAlone(sequences: readonly KvSequence[], groups: readonly number[], pool: BlockPool): number {
   const holders = new Map<number, number>();
   for (const { blockTables, numGivenBack } of sequences) {
-    for (const blockId of blockTables[group]!.slice(numGivenBack[group])) {
-      holders.set(blockId, (holders.get(blockId) ?? 0) + 1);
+    for (const group of groups) {
+      for (const blockId of blockTables[group]!.slice(numGivenBack[group])) {
+        holders.set(blockId, (holders.get(blockId) ?? 0) + 1);
+      }
     }
   }
   return [...holders].filter(([blockId, count]) => pool.refCount(blockId) === count).length;
 }
 
-const numHeld = ({ blockTables, numGivenBack }: KvSequence, group: number): number =>
+const numHeldIn = ({ blockTables, numGivenBack }: KvSequence, group: number): number =>
   blockTables[group]!.length - numGivenBack[group]!;
+
+/** Blocks that the group's table has had, evicted ones included. */
+const numEntered = ({ blockTables, numEvicted }: KvSequence, group: number): number =>
+  blockTables[group]!.length + numEvicted[group]!;

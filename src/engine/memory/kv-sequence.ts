@@ -22,10 +22,12 @@ export interface KvSequence {
   readonly blockTables: number[][];
   /** Per KV group: the number of blocks given back, all at the start. */
   readonly numGivenBack: number[];
+  /** Per KV group: the number of blocks evicted. The table has no entries for them, and later entries have moved up. */
+  readonly numEvicted: number[];
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[];
   /** Chained keys of the prompt's full blocks. */
   readonly promptKeys: number[];
-  /** False once another sequence has published one of its blocks with other contents under the same key. */
+  /** False once another sequence has published one of its blocks with other contents under the same key, or entries are evicted. */
   isPublishing: boolean;
 }

@@ -9,7 +9,7 @@ const FIRST = Int32Array.of(1, 2, 3, 4);
 const OTHER = Int32Array.of(5, 6, 7, 8);
 
 test("a hash collision is a miss, never a wrong hit", () => {
-  const index = new PrefixIndex(1, 4);
+  const index = new PrefixIndex([0], 4);
   const root = index.root("");
   const node = index.publish(root, FIRST, 0, [7]);
   expect(index.find(root, 42, FIRST, 0)).toBe(node);
@@ -19,7 +19,7 @@ test("a hash collision is a miss, never a wrong hit", () => {
 });
 
 test("a block that differs in one token, or has the same tokens after another prefix, is another block", () => {
-  const index = new PrefixIndex(1, 4);
+  const index = new PrefixIndex([0], 4);
   const root = index.root("");
   const node = index.publish(root, FIRST, 0, [7])!;
   for (let i = 0; i < 4; i++) expect(index.find(root, 42, FIRST.with(i, 9), 0)).toBeUndefined();
@@ -27,13 +27,13 @@ test("a block that differs in one token, or has the same tokens after another pr
 });
 
 test("a salt sees only its own tree", () => {
-  const index = new PrefixIndex(1, 4);
+  const index = new PrefixIndex([0], 4);
   index.publish(index.root("a"), FIRST, 0, [7]);
   expect(index.find(index.root("b"), 42, FIRST, 0)).toBeUndefined();
 });
 
 test("a node keeps its place while a block or another node hangs from it", () => {
-  const index = new PrefixIndex(2, 4);
+  const index = new PrefixIndex([0, 1], 4);
   const root = index.root("");
   const node = index.publish(root, FIRST, 0, [7, 9])!;
   index.forget(1, 9);
@@ -44,7 +44,7 @@ test("a node keeps its place while a block or another node hangs from it", () =>
 });
 
 test("nothing is published below a forgotten node", () => {
-  const index = new PrefixIndex(2, 4);
+  const index = new PrefixIndex([0, 1], 4);
   const node = index.publish(index.root(""), FIRST, 0, [7, 9])!;
   index.forget(0, 7);
   index.forget(1, 9);
@@ -53,7 +53,7 @@ test("nothing is published below a forgotten node", () => {
 });
 
 test("a salt without blocks leaves nothing behind", () => {
-  const index = new PrefixIndex(1, 4);
+  const index = new PrefixIndex([0], 4);
   for (const salt of ["a", "b"]) {
     expect(index.root(salt).key).toBe(index.root(salt).key);
     expect(index.numRoots).toBe(0);

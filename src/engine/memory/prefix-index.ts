@@ -25,16 +25,17 @@ export class PrefixIndex {
   readonly #nodes = new Map<number, PrefixNode>();
   /** Roots of the salts that have blocks. */
   readonly #roots = new Map<string, PrefixNode>();
-  /** Per group, by block: the node whose contents it holds. */
+  /** Per pool, by block: the node whose contents it holds. */
   readonly #nodeOfBlock: (PrefixNode | undefined)[][];
   /** Keys of nodes that gained or lost a block since the last takeChanges(); undefined before its first call. */
   #changed: Set<number> | undefined;
 
+  /** @param pools per KV group: the pool of its blocks */
   constructor(
-    private readonly numGroups: number,
+    private readonly pools: readonly number[],
     private readonly blockSize: number,
   ) {
-    this.#nodeOfBlock = Array.from({ length: numGroups }, () => []);
+    this.#nodeOfBlock = pools.map(() => []);
   }
 
   get numNodes(): number {
@@ -81,21 +82,21 @@ export class PrefixIndex {
     const known = this.#nodes.get(key);
     if (known !== undefined && (known.parent !== parent || !this.#hasTokens(known, tokens, start))) return undefined;
     const node = known ?? this.#create(key, parent, tokens.slice(start, start + this.blockSize));
-    for (let group = 0; group < this.numGroups; group++) {
-      if (node.blocks[group] !== -1) continue;
+    this.pools.forEach((pool, group) => {
+      if (node.blocks[group] !== -1) return;
       node.blocks[group] = blockIds[group]!;
-      this.#nodeOfBlock[group]![blockIds[group]!] = node;
+      this.#nodeOfBlock[pool]![blockIds[group]!] = node;
       this.#changed?.add(key);
-    }
+    });
     return node;
   }
 
-  /** A group's block is about to be reused. */
-  forget(group: number, blockId: number): void {
-    const node = this.#nodeOfBlock[group]![blockId];
+  /** A pool's block is about to be reused. */
+  forget(pool: number, blockId: number): void {
+    const node = this.#nodeOfBlock[pool]![blockId];
     if (node === undefined) return;
-    this.#nodeOfBlock[group]![blockId] = undefined;
-    node.blocks[group] = -1;
+    this.#nodeOfBlock[pool]![blockId] = undefined;
+    node.blocks[this.pools.findIndex((own, group) => own === pool && node.blocks[group] === blockId)] = -1;
     this.#changed?.add(node.key);
     this.#removeUnused(node);
   }
@@ -105,7 +106,7 @@ export class PrefixIndex {
     if (this.#changed?.size === 0) return NOTHING;
     const keys = this.#changed ?? this.#nodes.keys();
     this.#changed = new Set();
-    return Float64Array.from([...keys].flatMap((key) => [key, groupsOf(this.#nodes.get(key))]));
+    return Float64Array.from([...keys].flatMap((key) => [key, this.#poolsOf(this.#nodes.get(key))]));
   }
 
   /** Removes the node if it has neither blocks nor children, then its ancestors likewise. */
@@ -124,7 +125,7 @@ export class PrefixIndex {
       parent,
       salt: parent.salt,
       tokens,
-      blocks: new Int32Array(this.numGroups).fill(-1),
+      blocks: new Int32Array(this.pools.length).fill(-1),
       numChildren: 0,
       isLive: true,
     };
@@ -138,9 +139,11 @@ export class PrefixIndex {
     for (let i = 0; i < this.blockSize; i++) if (node.tokens[i] !== tokens[start + i]) return false;
     return true;
   }
-}
 
-/** Bit g: group g's block is cached. */
-function groupsOf(node: PrefixNode | undefined): number {
-  return node?.blocks.reduce((groups, block, group) => (block === -1 ? groups : groups | (1 << group)), 0) ?? 0;
+  /** Bit p: the blocks of all groups of pool p are cached. */
+  #poolsOf(node: PrefixNode | undefined): number {
+    if (node === undefined) return 0;
+    const all = this.pools.reduce((bits, pool) => bits | (1 << pool), 0);
+    return this.pools.reduce((bits, pool, group) => (node.blocks[group] === -1 ? bits & ~(1 << pool) : bits), all);
+  }
 }

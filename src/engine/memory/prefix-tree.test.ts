@@ -16,7 +16,7 @@ function publish(index: PrefixIndex, text: Int32Array, blockIds: readonly number
 }
 
 test("a node whose block is gone stays as long as one behind it has a block", () => {
-  const index = new PrefixIndex(1, BLOCK_SIZE);
+  const index = new PrefixIndex([0], BLOCK_SIZE);
   const [first, second, third] = publish(index, TEXT, [1, 2, 3]);
   index.forget(0, 1);
   index.forget(0, 2);
@@ -27,7 +27,7 @@ test("a node whose block is gone stays as long as one behind it has a block", ()
 });
 
 test("with the last block of a chain all of its nodes go, and the salt", () => {
-  const index = new PrefixIndex(1, BLOCK_SIZE);
+  const index = new PrefixIndex([0], BLOCK_SIZE);
   const nodes = publish(index, TEXT, [1, 2, 3]);
   for (const blockId of [1, 2, 3]) index.forget(0, blockId);
   expect([index.numNodes, index.numRoots]).toEqual([0, 0]);
@@ -35,7 +35,7 @@ test("with the last block of a chain all of its nodes go, and the salt", () => {
 });
 
 test("a salt stays while another of its texts has a block, however many blocks of a text go", () => {
-  const index = new PrefixIndex(1, BLOCK_SIZE);
+  const index = new PrefixIndex([0], BLOCK_SIZE);
   publish(index, TEXT, [1, 2, 3]);
   publish(index, OTHER_TEXT, [4, 5]);
   const root = index.root("");
@@ -50,7 +50,7 @@ test("a salt stays while another of its texts has a block, however many blocks o
 });
 
 test("a block that is overwritten again, with nothing published in between, is no longer the prefix it was", () => {
-  const index = new PrefixIndex(1, BLOCK_SIZE);
+  const index = new PrefixIndex([0], BLOCK_SIZE);
   publish(index, TEXT, [1]);
   index.forget(0, 1);
   const [node] = publish(index, TEXT, [2]);
@@ -59,7 +59,7 @@ test("a block that is overwritten again, with nothing published in between, is n
 });
 
 test("changes are told once: keys with the groups that hold them, none where the node is gone", () => {
-  const index = new PrefixIndex(2, BLOCK_SIZE);
+  const index = new PrefixIndex([0, 1], BLOCK_SIZE);
   const node = index.publish(index.root(""), TEXT, 0, [1, 2])!;
   expect([...index.takeChanges()]).toEqual([node.key, 0b11]);
   expect(index.takeChanges()).toHaveLength(0);

@@ -121,7 +121,7 @@ export class EagleLayer {
       q: this.#query,
       keyCache: keys,
       valueCache: values,
-      kvLengths: kvLengths.buffer,
+      kvLengths: kvLengths[0]!.buffer,
       sequenceIndex: sequenceIndex.buffer,
       blockTables,
       tableStride,

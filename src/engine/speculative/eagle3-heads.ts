@@ -123,7 +123,7 @@ export class Eagle3Heads implements BatchDrafter {
       backend,
       caches: new KvCaches(
         config,
-        { ...layout, groups: [{ window: config.layers[0]!.mixer.window, layers: [0] }] },
+        { ...layout, groups: [{ window: config.layers[0]!.mixer.window, layers: [0], pool: 0 }] },
         backend,
       ),
       batch: this.batch,
@@ -253,7 +253,7 @@ export class Eagle3Heads implements BatchDrafter {
     const row = batch.numRows++;
     batch.tokenIds.values[row] = token;
     batch.positions.values[row] = position;
-    batch.kvLengths.values[row] = position + 1;
+    batch.kvLengths[0]!.values[row] = position + 1;
     batch.sequenceIndex.values[row] = sequence.seat;
     // Blocks that a window has left behind are given back.
     const block = sequence.blockTables[group]![Math.floor(position / blockSize)] ?? -1;
@@ -308,7 +308,7 @@ export class Eagle3Heads implements BatchDrafter {
       const request = { promptIds: Int32Array.of(0), sampling: { ...GREEDY_SAMPLING, maxTokens: 1 } };
       const sequence = Object.assign(new Sequence(-1, request, this.target.kv.main.group + 1, 0), { seat });
       this.#addRow(sequence, 0, 0, seat);
-      this.batch.kvLengths.values[seat] = 0;
+      this.batch.kvLengths[0]!.values[seat] = 0;
       this.#addGuess(sequence, []);
     }
     return fastestMs(() => this.forward(1));

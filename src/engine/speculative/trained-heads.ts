@@ -156,7 +156,7 @@ export class TrainedHeads implements BatchDrafter {
     batch.tokenIds.values[row] = draft.at(-1) ?? tokens[numTokens - 1]!;
     batch.positions.values[row] = numTokens - 1 + draft.length;
     // The model has stored K and V of every computed token: all but the last.
-    batch.kvLengths.values[row] = numTokens - 1;
+    batch.kvLengths[0]!.values[row] = numTokens - 1;
     // The seat in the model's block tables.
     batch.sequenceIndex.values[row] = seat;
     batch.logitRows.values[batch.numLogitRows++] = row;

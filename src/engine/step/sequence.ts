@@ -34,12 +34,14 @@ export class Sequence implements KvSequence {
   queueMs: number | undefined;
   /** Row in the batch's block tables while admitted, else −1. */
   seat = -1;
-  /** Entries of the block tables already written to the seat's row. */
-  numTableEntriesWritten = 0;
+  /** Per KV group: entries of the block table already written to the seat's row. */
+  readonly numTableEntriesWritten: number[];
   /** Per KV group: block ids, append-only while admitted; −1 where the block was given back since no later query sees it. */
   readonly blockTables: number[][];
   /** Per KV group: number of blocks given back, all at the start of the table. */
   readonly numGivenBack: number[];
+  /** Per KV group: number of blocks evicted, for which the table has no entries. */
+  readonly numEvicted: number[];
   readonly pooler: Pooler | undefined;
   /** Position of the first token of the request's second text. */
   readonly secondTextStart: number;
@@ -71,6 +73,8 @@ export class Sequence implements KvSequence {
     this.secondTextStart = request.secondTextStart ?? Number.POSITIVE_INFINITY;
     this.blockTables = Array.from({ length: numGroups }, () => []);
     this.numGivenBack = new Array<number>(numGroups).fill(0);
+    this.numEvicted = new Array<number>(numGroups).fill(0);
+    this.numTableEntriesWritten = new Array<number>(numGroups).fill(0);
     this.promptLogprobs = request.sampling.numPromptLogprobs === undefined ? undefined : [null];
   }
 

@@ -25,13 +25,14 @@ export class StepBatch {
   numLogitRows = 0;
   numHiddenTaps = 0;
   numKvCopies = 0;
+  numObservedRows = 0;
   /** [maxRows] each */
   readonly tokenIds: Ints;
   readonly positions: Ints;
   /** Which of a request's two texts the token is in: 0 or 1. */
   readonly tokenTypes: Ints;
-  /** [maxRows]: stored entries that the row attends to, its own included. */
-  readonly kvLengths: Ints;
+  /** Per group [maxRows]: stored entries that the row attends to, its own included. */
+  readonly kvLengths: readonly Ints[];
   /** [maxRows] each: in an encoder's windowed layers, the first entry that the row attends to, and the one after the last. */
   readonly windowBegins: Ints;
   readonly windowEnds: Ints;
@@ -49,6 +50,8 @@ export class StepBatch {
   readonly logitRows: Ints;
   /** [maxRows]: rows that keep their hidden state after the final norm, each once. */
   readonly hiddenTaps: Ints;
+  /** [maxRows]: rows whose attention is counted, since it decides which entries stay. */
+  readonly observedRows: Ints;
 
   constructor(
     readonly capacity: StepCapacity,
@@ -61,7 +64,7 @@ export class StepBatch {
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
     this.tokenTypes = ints(maxRows);
-    this.kvLengths = ints(maxRows);
+    this.kvLengths = Array.from({ length: numGroups }, () => ints(maxRows));
     this.windowBegins = ints(maxRows);
     this.windowEnds = ints(maxRows);
     this.sequenceIndex = ints(maxRows);
@@ -71,6 +74,7 @@ export class StepBatch {
     this.kvCopySlots = Array.from({ length: numGroups }, () => ints(maxSeats));
     this.logitRows = ints(maxLogitRows);
     this.hiddenTaps = ints(maxRows);
+    this.observedRows = ints(maxRows);
   }
 
   clear(): void {
@@ -78,17 +82,19 @@ export class StepBatch {
     this.numLogitRows = 0;
     this.numHiddenTaps = 0;
     this.numKvCopies = 0;
+    this.numObservedRows = 0;
   }
 }
 
 /** Completes the seat's rows of the block tables. */
 export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
   const start = sequence.seat * batch.capacity.tableStride;
+  const { numTableEntriesWritten } = sequence;
   sequence.blockTables.forEach((table, group) => {
     const { values } = batch.blockTables[group]!;
-    for (let i = sequence.numTableEntriesWritten; i < table.length; i++) values[start + i] = table[i]!;
+    for (let i = numTableEntriesWritten[group]!; i < table.length; i++) values[start + i] = table[i]!;
+    numTableEntriesWritten[group] = table.length;
   });
-  sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
 }
 
 /** What a row's inputs depend on besides its sequence: `EngineInfo` has it. */
@@ -110,13 +116,15 @@ export function addRow(
   batch.tokenIds.values[row] = sequence.tokens[position]!;
   batch.positions.values[row] = position;
   batch.tokenTypes.values[row] = numTokenTypes > 1 && position >= sequence.secondTextStart ? 1 : 0;
-  batch.kvLengths.values[row] = isCausal ? position + 1 : sequence.numTokens;
   const half = ((batch.capacity.encoderWindow ?? 1) - 1) / 2;
   batch.windowBegins.values[row] = Math.max(0, position - half);
   batch.windowEnds.values[row] = Math.min(sequence.numTokens, position + half + 1);
   batch.sequenceIndex.values[row] = sequence.seat;
+  const numEntries = isCausal ? position + 1 : sequence.numTokens;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {
-    batch.kvSlots[group]!.values[row] = table[block]! * blockSize + (position % blockSize);
+    const numEvicted = sequence.numEvicted[group]!;
+    batch.kvLengths[group]!.values[row] = numEntries - numEvicted * blockSize;
+    batch.kvSlots[group]!.values[row] = table[block - numEvicted]! * blockSize + (position % blockSize);
   });
 }

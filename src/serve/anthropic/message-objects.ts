@@ -3,7 +3,7 @@
 import { anthropicErrorBody } from "../../core/error-body.js";
 import { type AnswerItem, itemsOf, partsOf } from "../generation/answer-items.js";
 import type { GenerationEnd, GenerationUpdate } from "../generation/generation.js";
-import type { JobTotals } from "../generation/job.js";
+import { evictedField, type JobTotals } from "../generation/job.js";
 import type { ChoiceResult, StreamFrames } from "../http/respond.js";
 import { BlockEvents, contentBlock, PING, streamEvent } from "./block-events.js";
 
@@ -47,6 +47,7 @@ function usageOfTotals(facts: MessageFacts, totals: JobTotals) {
   return {
     ...usageObject(facts, numCachedTokens[0] ?? 0, numOutputTokens),
     ...(numReasoningTokens === undefined ? {} : { output_tokens_details: { thinking_tokens: numReasoningTokens } }),
+    ...evictedField(totals),
   };
 }
 

@@ -64,6 +64,8 @@ export interface GenerationUpdate {
   /** The ids of the new tokens; empty unless the request asked for them. */
   readonly tokenIds: readonly number[];
   readonly numCachedTokens: number;
+  /** Tokens whose keys and values have been evicted so far. */
+  readonly numEvictedTokens: number;
   /** Milliseconds between submission and admission by the engine. */
   readonly queueMs: number;
   readonly end: GenerationEnd | undefined;
@@ -200,6 +202,7 @@ export class Generation {
           ? Array.from(output.tokenIds.slice(0, this.#numTokens - numBefore))
           : NO_IDS,
       numCachedTokens: output.numCachedTokens,
+      numEvictedTokens: output.numEvictedTokens ?? 0,
       queueMs: output.queueMs,
       end,
     });

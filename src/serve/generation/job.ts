@@ -19,7 +19,13 @@ export interface JobTotals {
   /** undefined where answers are not split. */
   readonly numReasoningTokens: number | undefined;
   readonly numCachedTokens: readonly number[];
+  /** Tokens whose keys and values were evicted before the answers ended; 0: the answers saw all of their context. */
+  readonly numEvictedTokens: number;
 }
+
+/** A field of `usage`: the answer has not seen all of its context. */
+export const evictedField = ({ numEvictedTokens }: JobTotals) =>
+  numEvictedTokens === 0 ? {} : { kv_evicted_tokens: numEvictedTokens };
 
 interface JobListener {
   onUpdate(index: number, update: GenerationUpdate): void;
@@ -33,6 +39,7 @@ export class Job {
   readonly #generations: readonly Generation[];
   readonly #timers: readonly RequestTimer[];
   readonly #numCachedTokens: number[];
+  readonly #numEvictedTokens: number[];
   readonly #open: Set<number>;
   readonly #listener: JobListener;
   readonly #deadline: Deadline;
@@ -43,6 +50,7 @@ export class Job {
     this.#listener = listener;
     this.#deadline = deadline;
     this.#numCachedTokens = requests.map(() => 0);
+    this.#numEvictedTokens = requests.map(() => 0);
     this.#open = new Set(requests.keys());
     this.#timers = requests.map((request) => context.metrics.startRequest(request.engineRequest, deadline.arrivedAtMs));
     this.#generations = requests.map(
@@ -90,6 +98,7 @@ export class Job {
 
   #update(index: number, update: GenerationUpdate): void {
     this.#numCachedTokens[index] = update.numCachedTokens;
+    this.#numEvictedTokens[index] = update.numEvictedTokens;
     this.#timers[index]!.onTokens(update.numNewTokens, update.queueMs);
     if (update.end !== undefined) this.#timers[index]!.onEnd(update.end.reason);
     this.#listener.onUpdate(index, update);
@@ -108,7 +117,8 @@ export class Job {
       if (generation.numReasoningTokens === undefined) continue;
       numReasoningTokens = (numReasoningTokens ?? 0) + generation.numReasoningTokens;
     }
-    return { numOutputTokens, numReasoningTokens, numCachedTokens: this.#numCachedTokens };
+    const numEvictedTokens = this.#numEvictedTokens.reduce((sum, count) => sum + count, 0);
+    return { numOutputTokens, numReasoningTokens, numCachedTokens: this.#numCachedTokens, numEvictedTokens };
   }
 
   #fail(index: number, error: MillraceError): void {

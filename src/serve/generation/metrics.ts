@@ -54,6 +54,7 @@ const COUNTERS: readonly (readonly [name: string, help: string, value: (stats: E
   ["prefix_cache_disk_writes_total", "Blocks written to disk", (stats) => stats.prefixCacheDisk.numWritten],
   ["prefix_cache_disk_dropped_total", "Blocks that could not be written", (stats) => stats.prefixCacheDisk.numDropped],
   ["prefix_cache_disk_evictions_total", "Blocks removed from disk", (stats) => stats.prefixCacheDisk.numEvicted],
+  ["kv_evicted_tokens_total", "Tokens whose keys and values were evicted", (stats) => stats.numEvictedTokens],
   ["num_preemptions_total", "Times a running request gave its blocks back", (stats) => stats.numPreemptions],
   ["prompt_tokens_total", "Prompt tokens processed", (stats) => stats.numPromptTokens],
   ["generation_tokens_total", "Tokens generated", (stats) => stats.numGenerationTokens],

@@ -42,6 +42,8 @@ export interface Ended {
   readonly times: AnswerTimes;
   readonly numPredicted: number;
   readonly numCached: number;
+  /** Tokens whose keys and values were evicted. */
+  readonly numEvicted: number;
 }
 
 /** Milliseconds, and what follows from them. */
@@ -86,7 +88,7 @@ export function endedObject(
     generation_settings: settingsOf(facts),
     prompt,
     has_new_line: hasNewLine,
-    truncated: false,
+    truncated: ended.numEvicted > 0,
     ...stopFields(ended.end),
     tokens_cached: numPromptTokens + ended.numPredicted,
     timings: timingsOf(ended, numPromptTokens - ended.numCached),
@@ -102,7 +104,7 @@ export function completionFrames(all: readonly CompletionFacts[], clocks: readon
       const facts = all[index]!;
       clocks[index]!.update(update);
       numPredicted[index]! += update.numNewTokens;
-      const { text, tokenIds, end, numCachedTokens } = update;
+      const { text, tokenIds, end, numCachedTokens, numEvictedTokens } = update;
       hasNewLine[index] ||= text.includes("\n");
       const piece = {
         index,
@@ -116,7 +118,8 @@ export function completionFrames(all: readonly CompletionFacts[], clocks: readon
       const news = text === "" && tokenIds.length === 0 ? "" : event(piece);
       if (end === undefined) return news;
       const times = clocks[index]!.times();
-      const ended = { end, times, numPredicted: numPredicted[index]!, numCached: numCachedTokens };
+      const counts = { numCached: numCachedTokens, numEvicted: numEvictedTokens };
+      const ended = { end, times, numPredicted: numPredicted[index]!, ...counts };
       return (
         news + event(endedObject(facts, index, { content: "", tokens: [], hasNewLine: hasNewLine[index]! }, ended))
       );

@@ -197,6 +197,7 @@ async function respond(
       times: clocks[i]!.times(),
       numPredicted: counts[i]!,
       numCached: update.numCachedTokens,
+      numEvicted: update.numEvictedTokens,
     };
   });
   const objects = results.map(({ text, tokenIds }, i) =>

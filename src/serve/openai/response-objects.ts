@@ -1,7 +1,7 @@
 /** The JSON of /v1/responses: the response object in each of its states, and the items of its output. */
 import { type AnswerItem, itemsOf, newItem } from "../generation/answer-items.js";
 import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
-import type { JobTotals } from "../generation/job.js";
+import { evictedField, type JobTotals } from "../generation/job.js";
 import type { ChoiceResult } from "../http/respond.js";
 
 /** The request's fields that responses repeat. */
@@ -62,6 +62,7 @@ function usageObject(facts: ResponseFacts, totals: JobTotals) {
     output_tokens: totals.numOutputTokens,
     output_tokens_details: { reasoning_tokens: totals.numReasoningTokens ?? 0 },
     total_tokens: facts.numPromptTokens + totals.numOutputTokens,
+    ...evictedField(totals),
   };
 }
 

@@ -1,5 +1,5 @@
 /** The `usage` block: each prompt counts once, and the tokens of all choices are summed. */
-import type { JobTotals } from "../generation/job.js";
+import { evictedField, type JobTotals } from "../generation/job.js";
 import type { StreamUsage } from "./schema-parts.js";
 
 interface Usage {
@@ -8,6 +8,7 @@ interface Usage {
   readonly completion_tokens: number;
   readonly prompt_tokens_details: { readonly cached_tokens: number };
   readonly completion_tokens_details?: { readonly reasoning_tokens: number };
+  readonly kv_evicted_tokens?: number;
 }
 
 /** `promptLengths` has one entry per prompt; `totals` has `numChoices` generations per prompt, in order. */
@@ -24,6 +25,7 @@ export function usageOf(promptLengths: readonly number[], numChoices: number, to
     ...(numReasoningTokens === undefined
       ? {}
       : { completion_tokens_details: { reasoning_tokens: numReasoningTokens } }),
+    ...evictedField(totals),
   };
 }
 
