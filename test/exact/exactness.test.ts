@@ -1,6 +1,6 @@
 /**
  * The promise: batching, prefixes from disk, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
- * instruction set, with and without a grammar, in the background and not.
+ * instruction set, with and without a grammar, in the background and not. Where entries are evicted, the size of blocks counts.
  * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
  * log-probability must be equal.
  * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
@@ -25,6 +25,7 @@ import {
   type SpeculativeConfig,
 } from "../../src/engine/api/speculative-config.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
+import { EVICTION_POLICIES, type EvictionOptions } from "../../src/engine/memory/eviction.js";
 import type { Drafter } from "../../src/engine/speculative/drafter.js";
 import { openModel } from "../../src/model/open-model.js";
 import { writeEagle3 } from "../helpers/eagle3-folder.js";
@@ -74,6 +75,7 @@ test(
       background: 0,
       constrained: 0,
       ended: 0,
+      evicted: 0,
     };
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
     // A run without these would prove nothing; a slow machine takes more time to meet them.
@@ -87,7 +89,8 @@ test(
       totals.outgrown > 5 &&
       totals.background > 1000 &&
       totals.constrained > 10 &&
-      totals.ended > 5;
+      totals.ended > 5 &&
+      totals.evicted > 100;
     do {
       await runRound(seed, totals);
       totals.rounds++;
@@ -118,7 +121,8 @@ type Totals = Record<
   /** Tokens of background requests. */
   | "background"
   | "constrained"
-  | "ended",
+  | "ended"
+  | "evicted",
   number
 >;
 
@@ -128,7 +132,13 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   const kvCacheDtype = rng.pick(KV_TYPES);
   const activationDtype = rng.pick(["auto", "int8"] as const);
   const isa = rng.pick(ISAS_HERE);
+  const blockSize = rng.pick([8, 16, 32]);
+  const speculative = randomSpeculation(rng, model);
+  // What is evicted depends on the size of blocks, and on nothing else.
+  const kvEviction = speculative.draftModelPath === undefined && rng.chance(0.6) ? randomEviction(rng) : undefined;
   const plain = await openCore(isa, model, {
+    kvEviction,
+    blockSize,
     kvCacheDtype,
     activationDtype,
     numThreads: 1,
@@ -136,11 +146,10 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     maxNumBatchedTokens: MAX_MODEL_LEN,
     enablePrefixCaching: false,
     enableChunkedPrefill: false,
-    kvLayout: "contiguous",
+    kvLayout: kvEviction === undefined ? "contiguous" : "paged",
     kvCacheMemoryBytes: KV_BYTES_AMPLE,
     speculative: NO_SPECULATION,
   });
-  const blockSize = rng.pick([8, 16, 32]);
   const numBlocks = Math.ceil(MAX_MODEL_LEN / blockSize) + rng.int(0, 12);
   const maxNumSeqs = rng.int(2, 12);
   const outputs: Completion[] = [];
@@ -166,7 +175,8 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     ...kvOptions,
     numThreads: rng.int(1, 3),
     kvCacheMemoryBytes: budget.kvBytes,
-    speculative: randomSpeculation(rng, model),
+    kvEviction,
+    speculative,
     schedulingPolicy: rng.pick(SCHEDULING_POLICIES),
     maxStepMs: rng.pick(["auto", 0, 0.01] as const),
     prefixCacheDisk: rng.chance(0.3) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
@@ -204,6 +214,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
       totals.drafted += stats.speculation.numDraftTokens;
       totals.accepted += stats.speculation.numAcceptedTokens;
       totals.fromDisk += stats.prefixCacheDisk.numHits;
+      totals.evicted += stats.numEvictedTokens;
     } finally {
       await full.core.close();
       full.backend.destroy();
@@ -279,6 +290,11 @@ function randomSpeculation(rng: TestRng, model: RandomModelOptions): Speculative
     isAdaptive: rng.chance(0.3),
   };
 }
+
+const randomEviction = (rng: TestRng): EvictionOptions => ({
+  policy: rng.pick(EVICTION_POLICIES),
+  budget: rng.chance(0.5) ? { share: rng.pick([0.12, 0.25, 0.5]) } : { tokens: rng.int(1, 128) },
+});
 
 async function openCore(
   isa: Isa,

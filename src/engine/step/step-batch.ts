@@ -64,7 +64,8 @@ export class StepBatch {
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
     this.tokenTypes = ints(maxRows);
-    this.kvLengths = Array.from({ length: numGroups }, () => ints(maxRows));
+    // Heads without memory of their own read that of one group.
+    this.kvLengths = Array.from({ length: Math.max(1, numGroups) }, () => ints(maxRows));
     this.windowBegins = ints(maxRows);
     this.windowEnds = ints(maxRows);
     this.sequenceIndex = ints(maxRows);
