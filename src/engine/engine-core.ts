@@ -16,7 +16,7 @@ import { buildParts, type EngineParts } from "./engine-parts.js";
 import type { DiskTier } from "./memory/disk-tier.js";
 import type { KvManager } from "./memory/kv-manager.js";
 import { openDiskTier } from "./open-disk-tier.js";
-import { measureStepCost, promptLogits } from "./rehearsal.js";
+import { measureStepCost, textLogits } from "./rehearsal.js";
 import type { SamplerIo } from "./sampler/sampler-io.js";
 import { Scheduler } from "./scheduler.js";
 import { createPolicy } from "./scheduling-policy.js";
@@ -151,8 +151,8 @@ export class EngineCore {
   }
 
   /** See rehearsal.ts. */
-  promptLogits(promptIds: readonly number[], read: (logits: Float32Array) => void): Promise<void> {
-    return promptLogits(this.#parts, promptIds, read);
+  textLogits(ids: readonly number[], read: (logits: Float32Array) => void, numDecoded = 0): Promise<void> {
+    return textLogits(this.#parts, ids, read, numDecoded);
   }
 
   /** Does a piece of background work, such as writing cached blocks to disk. @returns whether more is left */
@@ -212,16 +212,12 @@ export class EngineCore {
     for (const rows of layout.sequences) {
       const { sequence } = rows;
       const taken = this.#collector.take(rows);
-      if (taken === undefined) {
-        await this.#evict(sequence);
-        continue;
-      }
       if (taken instanceof MillraceError) this.#fail([{ sequence, error: taken }]);
       else {
-        if (taken.finishReason === undefined) this.#constraints.advance(sequence);
-        else this.abort(sequence.id);
-        await this.#evict(sequence);
-        outputs.push({ requestId: sequence.id, output: taken });
+        if (taken?.finishReason !== undefined) this.abort(sequence.id);
+        else if (taken !== undefined) this.#constraints.advance(sequence);
+        await this.#parts.evictor?.settle(sequence);
+        if (taken !== undefined) outputs.push({ requestId: sequence.id, output: taken });
       }
     }
     await this.#parts.forks.settle();
@@ -231,11 +227,6 @@ export class EngineCore {
     this.#disk?.work();
     this.#meter.leave();
     return outputs;
-  }
-
-  async #evict(sequence: Sequence): Promise<void> {
-    // Entries have moved up in the tables.
-    if (await this.#parts.evictor?.settle(sequence)) sequence.numTableEntriesWritten.fill(0);
   }
 
   /** Requests that failed since the last call. */

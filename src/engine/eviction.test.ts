@@ -78,7 +78,7 @@ test.each(
     { ...options, kvCacheMemoryBytes: path === modelPath ? 240_000 : 300_000 },
     async (core) => {
       const together = new Map<number, Completion>();
-      REQUESTS.forEach((each, id) => core.add(id, { ...each, promptIds: each.promptIds.slice() }));
+      for (const [id, each] of REQUESTS.entries()) core.add(id, { ...each, promptIds: each.promptIds.slice() });
       while (core.hasWork) {
         for (const { requestId, output } of await core.step()) collect(together, requestId, output);
       }

@@ -47,41 +47,51 @@ export async function knownAnswer(parts: EngineParts): Promise<Uint8Array> {
 /**
  * Calls `read` with the logits [vocabSize] after each id, in order; the next call overwrites the array. For measurements, while there are no
  * requests. The ids must fit the context and the KV memory.
+ * @param numDecoded ids at the end that are decoded one by one, as an answer to the others; if there are some, the logits before them are read only
+ * from the last one on
  */
-export async function promptLogits(
+export async function textLogits(
   parts: EngineParts,
-  promptIds: readonly number[],
+  ids: readonly number[],
   read: (logits: Float32Array) => void,
+  numDecoded: number,
 ): Promise<void> {
-  const { maxLogitRows } = parts.batch.capacity;
-  const sampling = { ...GREEDY_SAMPLING, maxTokens: 1, numPromptLogprobs: 0 };
-  const logits = new Float32Array(parts.info.vocabSize);
-  await computeText(parts, { promptIds: Int32Array.from(promptIds), sampling }, maxLogitRows, async (numRows) => {
-    for (let row = 0; row < numRows; row++) {
-      await parts.transformer.readLogits(row, logits);
+  const { batch, transformer, info } = parts;
+  const numPrompt = ids.length - numDecoded;
+  const terms = numDecoded === 0 ? { numPromptLogprobs: 0 } : {};
+  const sampling = { ...GREEDY_SAMPLING, maxTokens: numDecoded + 1, ...terms };
+  const logits = new Float32Array(info.vocabSize);
+  const request = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling };
+  const readAll = async () => {
+    for (let row = 0; row < batch.numLogitRows; row++) {
+      await transformer.readLogits(row, logits);
       read(logits);
     }
-  });
+  };
+  await computeText(parts, request, batch.capacity.maxLogitRows, readAll, ids.slice(numPrompt));
 }
 
 /**
  * Computes a text alone, while there are no requests. It must fit the context and the KV memory.
  * @param mostRows of a step
  * @param onStep reads a step's results
+ * @param answer tokens after the request's, which are decoded one by one
  */
 export async function computeText(
   parts: EngineParts,
   request: EngineRequest,
   mostRows: number,
   onStep: (numRows: number) => Promise<void>,
+  answer: readonly number[] = [],
 ): Promise<void> {
   const { batch, kv, transformer, sampler } = parts;
-  const numTokens = request.promptIds.length;
   const sequence = new Sequence(-1, request, parts.numGroups, 0);
   sequence.seat = 0;
-  while (sequence.numComputedTokens < numTokens) {
-    const numNewTokens = Math.min(batch.capacity.maxRows, mostRows, numTokens - sequence.numComputedTokens);
-    if (!kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
+  const left = [...answer];
+  for (;;) {
+    const { numTokens, numComputedTokens } = sequence;
+    const numNewTokens = Math.min(batch.capacity.maxRows, mostRows, numTokens - numComputedTokens);
+    if (!kv.ensureCapacity(sequence, numComputedTokens + numNewTokens)) {
       throw new Error(`expected KV memory for ${numTokens} tokens, got less`);
     }
     layOutStep(parts, [{ sequence, numNewTokens }], 0);
@@ -89,6 +99,11 @@ export async function computeText(
     await onStep(numNewTokens);
     sequence.numComputedTokens += numNewTokens;
     kv.settle(sequence);
+    await parts.evictor?.settle(sequence);
+    if (sequence.numComputedTokens < numTokens) continue;
+    const next = left.shift();
+    if (next === undefined) break;
+    sequence.append(next);
   }
   kv.release(sequence);
 }

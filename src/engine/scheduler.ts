@@ -309,7 +309,6 @@ export class Scheduler {
     sequence.seat = -1;
     sequence.numDraftTokens = 0;
     sequence.alternatives = [];
-    sequence.numTableEntriesWritten.fill(0);
   }
 }
 

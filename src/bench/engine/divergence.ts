@@ -30,12 +30,16 @@ export function openScorer(
   return EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, ...alone }, backend);
 }
 
-/** @param windows token ids of texts, at least two tokens each, computed separately */
+/**
+ * @param windows token ids of texts, at least two tokens each, computed separately
+ * @param numDecoded tokens at the end of each that are decoded one by one; if there are some, their predictions alone are compared
+ */
 export async function divergenceOf(
   reference: EngineCore,
   tested: EngineCore,
   windows: readonly (readonly number[])[],
   onWindow: (numTokens: number, meanKl: number) => void = () => {},
+  numDecoded = 0,
 ): Promise<Divergence> {
   const kls: number[] = [];
   let numSame = 0;
@@ -44,19 +48,21 @@ export async function divergenceOf(
   let numScored = 0;
   for (const ids of windows) {
     const expected: Float64Array[] = [];
-    await reference.promptLogits(ids, (logits) => expected.push(logSoftmax(logits)));
-    let position = 0;
-    await tested.promptLogits(ids, (logits) => {
-      const p = expected[position]!;
+    await reference.textLogits(ids, (logits) => expected.push(logSoftmax(logits)), numDecoded);
+    const first = ids.length - expected.length;
+    let numRead = 0;
+    const compare = (logits: Float32Array) => {
+      const p = expected[numRead++]!;
       const q = logSoftmax(logits);
       kls.push(klOf(p, q));
       numSame += Number(argMax(p) === argMax(q));
-      const next = ids[++position];
+      const next = ids[first + numRead];
       if (next === undefined) return;
       referenceNll -= p[next]!;
       testedNll -= q[next]!;
       numScored++;
-    });
+    };
+    await tested.textLogits(ids, compare, numDecoded);
     onWindow(kls.length, meanOf(kls));
   }
   return {

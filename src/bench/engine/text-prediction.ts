@@ -28,7 +28,7 @@ export async function predictsText(modelPath: string, numThreads: number, startS
   let evenNll = 0;
   let position = 0;
   try {
-    await core.promptLogits(ids, (logits) => {
+    await core.textLogits(ids, (logits) => {
       const next = ids[++position];
       if (next !== undefined) nll -= logSoftmax(logits)[next]!;
       if (next !== undefined) evenNll += Math.log(logits.length);

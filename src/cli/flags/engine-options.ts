@@ -193,7 +193,7 @@ const autoOr =
     text === "auto" ? text : parse(text);
 
 /** @example evictionOf("--kv-eviction")("snapkv:25%") // { policy: "snapkv", budget: { share: 0.25 } } */
-function evictionOf(flag: string): (text: string) => EvictionOptions {
+export function evictionOf(flag: string): (text: string) => EvictionOptions {
   const wanted = `a policy and a budget, such as snapkv:25% or window:4096 (policies: ${EVICTION_POLICIES.join(", ")}; 1% to 99%, or 1 to 2^31 tokens)`;
   return (text) => {
     const [, name, digits = "", percent] = /^([a-z]+):(\d{1,10})(%?)$/.exec(text) ?? [];

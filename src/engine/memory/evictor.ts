@@ -34,10 +34,10 @@ export class Evictor {
     return true;
   }
 
-  /** Drops entries if the sequence has come to a point where entries are dropped. Call once its step is collected. @returns whether it has */
-  async settle(sequence: KvSequence): Promise<boolean> {
+  /** Drops entries if the sequence has come to a point where entries are dropped. Call once its step is collected. */
+  async settle(sequence: KvSequence): Promise<void> {
     const { numPromptTokens, numComputedTokens, seat } = sequence;
-    if (seat < 0 || !this.eviction.dropsAt(numPromptTokens, numComputedTokens)) return false;
+    if (seat < 0 || !this.eviction.dropsAt(numPromptTokens, numComputedTokens)) return;
     const numEntries = this.#numEntries(sequence, numComputedTokens);
     const observed = (await this.counts?.read(seat, numEntries)) ?? [];
     const before = this.kv.numEvictedTokens(sequence);
@@ -45,7 +45,6 @@ export class Evictor {
       this.kv.evict(sequence, this.#groups[index]!, kept);
     });
     this.numEvictedTokens += this.kv.numEvictedTokens(sequence) - before;
-    return true;
   }
 
   /** By group that evicts: entries stored once `numTokens` tokens are computed. */

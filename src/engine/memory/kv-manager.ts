@@ -246,6 +246,7 @@ export class KvManager {
     const rest = kept.map((place) => table[place]!);
     sequence.numEvicted[group]! += table.length - rest.length;
     table.splice(0, table.length, ...rest);
+    sequence.numTableEntriesWritten[group] = 0;
     sequence.isPublishing = false;
     this.#unleadAll(sequence);
   }
@@ -293,6 +294,7 @@ export class KvManager {
       table.length = 0;
       sequence.numGivenBack[group] = 0;
       sequence.numEvicted[group] = 0;
+      sequence.numTableEntriesWritten[group] = 0;
     });
     sequence.nodes.length = 0;
     sequence.numComputedTokens = 0;

@@ -24,6 +24,8 @@ export interface KvSequence {
   readonly numGivenBack: number[];
   /** Per KV group: the number of blocks evicted. The table has no entries for them, and later entries have moved up. */
   readonly numEvicted: number[];
+  /** Per KV group: entries of the table that the batch has already. */
+  readonly numTableEntriesWritten: number[];
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[];
   /** Chained keys of the prompt's full blocks. */

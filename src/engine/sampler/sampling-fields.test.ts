@@ -66,7 +66,7 @@ async function generate(sampling: SamplingParams) {
 /** Of each position of a text: the engine's own. */
 async function logitsOf(tokens: readonly number[]): Promise<Float64Array[]> {
   const all: Float64Array[] = [];
-  await core.promptLogits(tokens, (logits) => all.push(Float64Array.from(logits)));
+  await core.textLogits(tokens, (logits) => all.push(Float64Array.from(logits)));
   return all;
 }
 

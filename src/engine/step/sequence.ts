@@ -34,7 +34,7 @@ export class Sequence implements KvSequence {
   queueMs: number | undefined;
   /** Row in the batch's block tables while admitted, else −1. */
   seat = -1;
-  /** Per KV group: entries of the block table already written to the seat's row. */
+  /** Per KV group: entries of the block table already written to the seat's row of the batch. */
   readonly numTableEntriesWritten: number[];
   /** Per KV group: block ids, append-only while admitted; −1 where the block was given back since no later query sees it. */
   readonly blockTables: number[][];
