@@ -98,6 +98,24 @@ test.each(
   );
 });
 
+test("a prompt that is cached whole, and one that goes on after an answer, are answered as without a cache", async () => {
+  const options = { kvEviction: { policy: "snapkv", budget: { share: 0.2 } } as const, speculative: NO_SPECULATION };
+  const first = request(prompt(640, 1), { maxTokens: 330, numLogprobs: 0 });
+  const answersOf = (enablePrefixCaching: boolean) =>
+    withCore({ ...options, enablePrefixCaching }, async (core) => {
+      const { tokenIds, logprobs } = await runAlone(core, first);
+      const turn = [...first.promptIds, ...tokenIds, 7, 8, 9];
+      const others = [
+        await runAlone(core, { ...first, promptIds: first.promptIds.slice() }),
+        await runAlone(core, request(turn, { maxTokens: 20, numLogprobs: 0 })),
+      ];
+      return [logprobs, ...others.map((each) => each.logprobs), core.stats().prefixCacheHitTokens > 1000];
+    });
+  const [cached, computed] = [await answersOf(true), await answersOf(false)];
+  expect(cached.slice(0, 3)).toEqual(computed.slice(0, 3));
+  expect([cached[3], computed[3]]).toEqual([true, false]);
+});
+
 test("memory is free once a prompt is read, and the answer says how much of its context is gone", async () => {
   const kvEviction: EvictionOptions = { policy: "snapkv", budget: { share: 0.25 } };
   await withCore({ kvEviction }, async (core) => {
