@@ -14,6 +14,8 @@ export interface AnswerStats {
   readonly text: string;
   readonly numPromptTokens: number;
   readonly numCachedTokens: number;
+  /** Tokens whose keys and values were evicted before the answer ended. */
+  readonly numEvictedTokens: number;
   readonly numOutputTokens: number;
   readonly timeToFirstTokenMs: number;
   /** After the first token; undefined for fewer than two. */
@@ -80,7 +82,7 @@ export async function openLocalSession(
       const startMs = performance.now();
       let firstMs: number | undefined;
       let text = "";
-      let numCachedTokens = 0;
+      let [numCachedTokens, numEvictedTokens] = [0, 0];
       const finish = (end: AnswerStats["end"]): void => {
         signal?.removeEventListener("abort", onAbort);
         const numOutputTokens = generation.numTokens;
@@ -89,6 +91,7 @@ export async function openLocalSession(
           text,
           numPromptTokens,
           numCachedTokens,
+          numEvictedTokens,
           numOutputTokens,
           end,
           timeToFirstTokenMs: (firstMs ?? performance.now()) - startMs,
@@ -98,7 +101,7 @@ export async function openLocalSession(
       const generation = new Generation(request, tokenizer, {
         onUpdate: (update) => {
           firstMs ??= performance.now();
-          numCachedTokens = update.numCachedTokens;
+          ({ numCachedTokens, numEvictedTokens } = update);
           text += update.text;
           if (update.text !== "") onText(update.text);
           if (update.end !== undefined) finish(update.end.reason);

@@ -14,6 +14,7 @@ import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import type { Isa } from "../../src/backend/cpu/library/kernels.js";
 import { KV_TYPES } from "../../src/backend/ops.js";
 import { OracleDrafter } from "../../src/bench/engine/oracle-drafter.js";
+import { EVICTION_POLICIES, type EvictionOptions } from "../../src/engine/api/kv-eviction.js";
 import type { EngineOptions } from "../../src/engine/api/options.js";
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api/options.js";
 import type { EngineRequest } from "../../src/engine/api/request.js";
@@ -25,7 +26,6 @@ import {
   type SpeculativeConfig,
 } from "../../src/engine/api/speculative-config.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { EVICTION_POLICIES, type EvictionOptions } from "../../src/engine/memory/eviction.js";
 import type { Drafter } from "../../src/engine/speculative/drafter.js";
 import { openModel } from "../../src/model/open-model.js";
 import { writeEagle3 } from "../helpers/eagle3-folder.js";

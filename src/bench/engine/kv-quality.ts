@@ -4,7 +4,7 @@ import { createBackend } from "../../backend/create/create-backend.js";
 import type { KvType } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { StartStage } from "../../core/stages.js";
-import type { EvictionOptions } from "../../engine/memory/eviction.js";
+import type { EvictionOptions } from "../../engine/api/kv-eviction.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
 import { type Divergence, divergenceOf, openScorer } from "./divergence.js";

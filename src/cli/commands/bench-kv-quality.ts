@@ -5,7 +5,7 @@ import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import type { Divergence } from "../../bench/engine/divergence.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
-import type { EvictionOptions } from "../../engine/memory/eviction.js";
+import { type EvictionOptions, evictionText } from "../../engine/api/kv-eviction.js";
 import { locateModel } from "../../formats/locate-model.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { evictionOf, kvTypeOf } from "../flags/engine-options.js";
@@ -96,9 +96,9 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   );
 }
 
-/** @example nameOf("f16", { policy: "snapkv", budget: { share: 0.25 } }) // "f16, snapkv" */
+/** @example nameOf("f16", { policy: "snapkv", budget: { share: 0.25 } }) // "f16, snapkv:25%" */
 const nameOf = (type: KvType, eviction: EvictionOptions | undefined): string =>
-  eviction === undefined ? type : `${type}, ${eviction.policy}`;
+  eviction === undefined ? type : `${type}, ${evictionText(eviction)}`;
 
 function tableOf(
   divergence: Divergence,

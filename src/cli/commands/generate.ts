@@ -49,10 +49,12 @@ function promptIdsOf(flags: GenerateFlags, session: LocalSession): number[] {
 }
 
 export function statsLine(stats: AnswerStats): string {
-  const { numPromptTokens, numCachedTokens, numOutputTokens, timeToFirstTokenMs, tokensPerSecond, end } = stats;
+  const { numPromptTokens, numCachedTokens, numEvictedTokens, numOutputTokens } = stats;
+  const { timeToFirstTokenMs, tokensPerSecond, end } = stats;
+  const evicted = numEvictedTokens > 0 ? `, ${numEvictedTokens} evicted` : "";
   const cached = numCachedTokens > 0 ? ` (${numCachedTokens} cached)` : "";
   const speed = tokensPerSecond === undefined ? "" : `, ${tokensPerSecond.toFixed(1)} tok/s`;
-  return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
+  return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens${evicted}, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
 }
 
 /** The line end that `echo` adds is not part of the prompt. */

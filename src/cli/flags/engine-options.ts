@@ -8,9 +8,9 @@ import { batchedTokensRule, defaultBatchedTokens } from "../../core/batched-toke
 import { cacheFolder, packFolder } from "../../core/cache-folder.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
+import { EVICTION_POLICIES, type EvictionOptions } from "../../engine/api/kv-eviction.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../../engine/api/options.js";
 import type { SpeculativeConfig } from "../../engine/api/speculative-config.js";
-import { EVICTION_POLICIES, type EvictionOptions } from "../../engine/memory/eviction.js";
 import type { EngineSettings } from "../../local/start-engine.js";
 import { POOLINGS } from "../../model/description/pooling.js";
 import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf } from "./option-values.js";

@@ -2,6 +2,7 @@
 
 import { resolve } from "node:path";
 import { formatBytes } from "../../core/quantities.js";
+import { evictionText } from "../../engine/api/kv-eviction.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 import { BUNDLED_MODELS, type BundledModel, bundledModelPath } from "../../formats/locate-model.js";
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
@@ -65,7 +66,8 @@ export function aboutModel(path: string): string {
 
 export function readyText(instance: ReadyFacts): string {
   const { engine, server, modelNames, samplingDefaults, path } = instance;
-  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, numThreads, isa, maxModelLen, isCausal, tasks } = engine.info;
+  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, kvEviction } = engine.info;
+  const { numThreads, isa, maxModelLen, isCausal, tasks } = engine.info;
   const sampling = describeSampling(samplingDefaults);
   const rows = [
     ["  ready", `${server.url} (chat page in a browser, OpenAI API under /v1)`],
@@ -79,7 +81,12 @@ export function readyText(instance: ReadyFacts): string {
     const stated =
       sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, unless a request sets its own`;
     rows.splice(2, 0, ["  sampling", stated]);
-    rows.push(["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`]);
+    const evicted =
+      kvEviction === undefined ? "" : `; long texts are answered without all of it (${evictionText(kvEviction)})`;
+    rows.push([
+      "  KV",
+      `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens${evicted}`,
+    ]);
   } else
     rows.splice(2, 0, ["  for", tasks.includes("rerank") ? "scores of texts against a query" : "vectors of texts"]);
   if (instance.sharing !== undefined) rows.push(["  keys", instance.sharing]);

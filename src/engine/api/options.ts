@@ -3,7 +3,7 @@ import type { BackendOptions } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
 import { defaultBatchedTokens } from "../../core/batched-tokens.js";
 import type { Pooling } from "../../model/description/pooling.js";
-import type { EvictionOptions } from "../memory/eviction.js";
+import type { EvictionOptions } from "./kv-eviction.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative-config.js";
 
 export interface DiskTierOptions {

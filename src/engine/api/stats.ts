@@ -2,7 +2,7 @@
 import type { KvType } from "../../backend/ops.js";
 import type { Pooling } from "../../model/description/pooling.js";
 import type { Task } from "../../model/description/servable.js";
-import type { EvictionOptions } from "../memory/eviction.js";
+import type { EvictionOptions } from "./kv-eviction.js";
 
 export type { Task };
 

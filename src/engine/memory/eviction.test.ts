@@ -1,7 +1,8 @@
 /** Which blocks stay: bounds, budgets, and what each policy looks at. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { EVICTION_POLICIES, Eviction, type EvictionPolicy, type LayerAttention } from "./eviction.js";
+import { EVICTION_POLICIES, type EvictionPolicy } from "../api/kv-eviction.js";
+import { Eviction, type LayerAttention } from "./eviction.js";
 
 const BLOCK = 16;
 const NUM_RECENT = 32;

@@ -7,16 +7,7 @@
  * choose blocks, not tokens, and one set for all heads of a layer.
  */
 
-export const EVICTION_POLICIES = ["window", "snapkv", "chunkkv", "pyramidkv", "entropy"] as const;
-export type EvictionPolicy = (typeof EVICTION_POLICIES)[number];
-
-/** Entries that a layer keeps on average: a number of tokens, or a share of the text so far. */
-export type EvictionBudget = { readonly tokens: number } | { readonly share: number };
-
-export interface EvictionOptions {
-  readonly policy: EvictionPolicy;
-  readonly budget: EvictionBudget;
-}
+import type { EvictionOptions } from "../api/kv-eviction.js";
 
 /** Tokens between two points at which entries are dropped. */
 const INTERVAL = 256;

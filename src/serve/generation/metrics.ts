@@ -6,6 +6,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { LATENCY_BUCKETS_S } from "../../core/latency-buckets.js";
 import type { Engine } from "../../engine/api/engine.js";
+import { evictionText } from "../../engine/api/kv-eviction.js";
 import type { EngineRequest } from "../../engine/api/request.js";
 import type { EngineStats } from "../../engine/api/stats.js";
 
@@ -122,17 +123,18 @@ function registerEngineMetrics(registry: Registry, engine: Engine): void {
       });
     },
   });
-  const { blockSize, numKvBlocks, kvCacheDtype, maxNumSeqs } = engine.info;
+  const { blockSize, numKvBlocks, kvCacheDtype, kvEviction, maxNumSeqs } = engine.info;
   new Gauge({
     name: "millrace:cache_config_info",
     help: "How the KV cache is set up, and how many sequences are computed at once",
-    labelNames: ["block_size", "num_kv_blocks", "cache_dtype", "max_num_seqs"],
+    labelNames: ["block_size", "num_kv_blocks", "cache_dtype", "eviction", "max_num_seqs"],
     registers: [registry],
   }).set(
     {
       block_size: String(blockSize),
       num_kv_blocks: String(numKvBlocks),
       cache_dtype: kvCacheDtype,
+      eviction: kvEviction === undefined ? "none" : evictionText(kvEviction),
       max_num_seqs: String(maxNumSeqs),
     },
     1,
