@@ -255,7 +255,13 @@ void weigh(Query& query, float* scores, float cap) {
   Floats maxima = loadFloats(scores + firstLane);
   for (int64_t i = firstLane + kLanes; i < endLane; i += kLanes) maxima = maxFloats(maxima, loadFloats(scores + i));
   const float maximum = max1(maxima);
-  if (maximum == kMinusInfinity) return;
+  if (maximum == kMinusInfinity) {
+    // A maximum passes over scores that are no numbers, but the result must not: an empty part would give zeros.
+    for (int64_t i = query.first; i < query.last; i++) {
+      if (scores[i] != scores[i]) query.part = {0.0f, scores[i]};
+    }
+    return;
+  }
   Floats sums{};
   for (int64_t i = firstLane; i < endLane; i += kLanes) {
     const Floats weights = weightOf(loadFloats(scores + i) - splatFloats(maximum));

@@ -1,5 +1,5 @@
 /** `pagedAttention` equals the reference within rounding, with the same bits for any block size, layout, batch and threads (E1, E3, E4). */
-import { describe, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   Bench,
   expectClose,
@@ -173,6 +173,22 @@ for (const { isa, isMissing } of ISAS) {
         }
       });
     }
+
+    it.each([3, 20, 300])("gives no numbers for a query that is none, of %i entries", (length) => {
+      const heads = { numHeads: 2, numKvHeads: 1, headDim: 16 };
+      const q = normals(32, 1);
+      q[3] = Number.NaN;
+      const input: AttentionInput = {
+        shape: { ...heads, kvType: "f32", blockSize: 8 },
+        sequences: [randomSequence(heads, length, 1)],
+        rows: [{ sequence: 0, kvLength: length, q }],
+        scale: 1,
+        windows: [0],
+      };
+      const got = runAttention(Bench.native(isa), input);
+      expect(got.subarray(0, 16).every(Number.isNaN)).toBe(true);
+      expect(got.subarray(16).every(Number.isFinite)).toBe(true);
+    });
 
     it("writes zeros for a row without entries", () => {
       const heads = { numHeads: 2, numKvHeads: 1, headDim: 8 };
