@@ -1,0 +1,109 @@
+/**
+ * Finds the moment from which the mean of a series has been above what it was. A baseline is learned from the past and goes on learning; an e-detector bets
+ * that the mean is above the baseline's upper bound. Samples since the detector was last at its stake belong to no baseline yet: they are either noise, and
+ * join it when the detector is back, or the beginning of the drift.
+ */
+import { type AlarmState, addToAlarm, evidenceOf, newAlarm } from "../cascade/confidence.js";
+
+interface Sums {
+  count: number;
+  sum: number;
+  squares: number;
+}
+
+export interface SeriesState {
+  baseline: Sums & { firstMs: number };
+  /** Samples since the detector was last at its stake. */
+  recent: Sums & { sinceMs: number };
+  alarm: AlarmState;
+}
+
+export interface Drift {
+  /** When the detector was last at its stake: the change came at about that time, or soon after. */
+  readonly sinceMs: number;
+  /** Mean since then, of so many samples, and before. */
+  readonly mean: number;
+  readonly count: number;
+  readonly expected: number;
+}
+
+/** Bets on small changes too: a rise of two points is looked for among hundreds of samples. Shares of the way from the bound to 1. */
+const ALTERNATIVES = [0.004, 0.01, 0.02, 0.05, 0.12, 0.3, 0.7] as const;
+/** A baseline has so many samples at least, and a day and a night. */
+const MIN_BASELINE = 500;
+const MIN_BASELINE_MS = 24 * 3_600_000;
+/** Chance that the true mean is ever above the baseline's bound, for each series. */
+const BASELINE_MISS = 1e-4;
+/** Samples at which the bound is narrowest for its chance. */
+const TUNED_FOR = 20_000;
+/** A rise by less is none: real traffic is never quite still. */
+const TOLERANCE = 0.003;
+const MOST = 0.98;
+
+const newSums = (): Sums => ({ count: 0, sum: 0, squares: 0 });
+
+export const newSeries = (): SeriesState => ({
+  baseline: { ...newSums(), firstMs: 0 },
+  recent: { ...newSums(), sinceMs: 0 },
+  alarm: newAlarm(ALTERNATIVES),
+});
+
+const add = (sums: Sums, x: number): void => {
+  sums.count++;
+  sums.sum += x;
+  sums.squares += x * x;
+};
+
+const meanOf = ({ count, sum }: Sums): number => (count === 0 ? 0 : sum / count);
+
+/**
+ * The upper end of an asymptotic confidence sequence for the mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2024, theorem 2.2), which holds at all
+ * times together, and the tolerance.
+ */
+function boundOf(baseline: Sums): number {
+  const { count, squares } = baseline;
+  const mean = meanOf(baseline);
+  // With a quarter, the largest variance, as the first value: a share of nothing is not known to be nothing.
+  const variance = (count * Math.max(0, squares / count - mean * mean) + 0.25) / (count + 1);
+  const log = -2 * Math.log(BASELINE_MISS);
+  const rho2 = (log + Math.log(log + 1)) / TUNED_FOR;
+  const scaled = count * rho2 + 1;
+  const half = Math.sqrt(
+    ((2 * variance * scaled) / (count * count * rho2)) * Math.log(Math.sqrt(scaled) / BASELINE_MISS),
+  );
+  return Math.min(MOST, mean + half + TOLERANCE);
+}
+
+export const isLearned = ({ baseline }: SeriesState, nowMs: number): boolean =>
+  baseline.count >= MIN_BASELINE && nowMs - baseline.firstMs >= MIN_BASELINE_MS;
+
+export const expectedOf = ({ baseline }: SeriesState): number => meanOf(baseline);
+
+/**
+ * @param x in [0, 1], larger is worse
+ * @param threshold samples of the series in which at most one false alarm is expected
+ * @returns a drift when it is found; the series then looks for it anew, on the same baseline
+ */
+export function addToSeries(state: SeriesState, x: number, atMs: number, threshold: number): Drift | undefined {
+  const { baseline, recent } = state;
+  if (!isLearned(state, atMs)) {
+    if (baseline.count === 0) baseline.firstMs = atMs;
+    add(baseline, x);
+    recent.sinceMs = atMs;
+    return undefined;
+  }
+  addToAlarm(state.alarm, x, boundOf(baseline), ALTERNATIVES);
+  add(recent, x);
+  if (Math.max(...state.alarm) <= 1) {
+    baseline.count += recent.count;
+    baseline.sum += recent.sum;
+    baseline.squares += recent.squares;
+    state.recent = { ...newSums(), sinceMs: atMs };
+    return undefined;
+  }
+  if (evidenceOf(state.alarm) < threshold) return undefined;
+  const drift = { sinceMs: recent.sinceMs, mean: meanOf(recent), count: recent.count, expected: meanOf(baseline) };
+  state.recent = { ...newSums(), sinceMs: atMs };
+  state.alarm = newAlarm(ALTERNATIVES);
+  return drift;
+}
