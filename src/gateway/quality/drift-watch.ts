@@ -49,6 +49,8 @@ interface Series {
   readonly name: string;
   readonly state: SeriesState;
   last: FoundDrift | undefined;
+  /** Samples since the last drift was found. */
+  numSince: number;
   isDirty: boolean;
 }
 
@@ -66,6 +68,8 @@ const MAX_SERIES = 5000;
 const MIN_PER_DAY = 1000;
 const SAVE_MS = 10_000;
 const MAX_CHANGES = 1000;
+/** A drift is over when it has not been found again in so many times the samples that it took. */
+const OVER_AFTER = 5;
 /** A change is named as the occasion of a drift that began within so much time after it. */
 const OCCASION_MS = DAY_MS;
 
@@ -109,8 +113,12 @@ export class DriftWatch {
     return tenants.flatMap((each) => {
       const series = this.#of(model, each, name);
       const drift = series && addToSeries(series.state, badness, atMs, threshold);
-      if (series !== undefined) series.isDirty = true;
-      if (series === undefined || drift === undefined) return [];
+      if (series === undefined) return [];
+      series.isDirty = true;
+      series.numSince++;
+      if (series.last !== undefined && series.numSince > OVER_AFTER * series.last.count) series.last = undefined;
+      if (drift === undefined) return [];
+      series.numSince = 0;
       series.last = { ...drift, atMs, change: this.#occasion(model, drift.sinceMs, atMs) };
       this.#tell(series, series.last);
       return [series.last];
@@ -135,7 +143,15 @@ export class DriftWatch {
       ([, series]) => (model ?? series.model) === series.model && (name ?? series.name) === series.name,
     );
     for (const [key, { model: of, tenant, name: check }] of accepted) {
-      this.#series.set(key, { model: of, tenant, name: check, state: newSeries(), last: undefined, isDirty: true });
+      this.#series.set(key, {
+        model: of,
+        tenant,
+        name: check,
+        state: newSeries(),
+        last: undefined,
+        numSince: 0,
+        isDirty: true,
+      });
     }
     return accepted.length;
   }
@@ -159,7 +175,7 @@ export class DriftWatch {
     const key = JSON.stringify([model, tenant, name]);
     const known = this.#series.get(key);
     if (known !== undefined || this.#series.size >= MAX_SERIES) return known;
-    const made = { model, tenant, name, state: newSeries(), last: undefined, isDirty: true };
+    const made = { model, tenant, name, state: newSeries(), last: undefined, numSince: 0, isDirty: true };
     this.#series.set(key, made);
     return made;
   }
@@ -214,6 +230,7 @@ export class DriftWatch {
         name,
         state: JSON.parse(state) as SeriesState,
         last: last === null ? undefined : (JSON.parse(last) as FoundDrift),
+        numSince: 0,
         isDirty: false,
       };
       this.#series.set(JSON.stringify([model, tenant, name]), series);

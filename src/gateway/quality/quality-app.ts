@@ -3,7 +3,10 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { readQuery } from "../query.js";
-import type { FoundDrift } from "./drift-watch.js";
+import type { Row } from "../store/side-connection.js";
+import type { KeptText } from "./check-job.js";
+import type { Verdict } from "./checks/check.js";
+import type { FoundDrift, SeriesReport } from "./drift-watch.js";
 import type { Quality } from "./quality.js";
 import { DAY_MS } from "./quality-store.js";
 
@@ -33,72 +36,92 @@ const acceptBody = z.strictObject({ model: name, check: name });
 
 const time = (ms: number): string => new Date(ms).toISOString();
 
+export interface ReportRow {
+  readonly model: string;
+  readonly tenant?: string;
+  readonly version?: string;
+  /** Of a check, or "feedback". */
+  readonly check: string;
+  readonly judged: number;
+  readonly failing: number;
+  /** Of all requests: samples count by the inverse of their chance. */
+  readonly failing_share: number;
+  /** Mean badness, 0 to 1. */
+  readonly mean: number;
+  /** What drift is measured against; null: not known yet. */
+  readonly usual: number | null;
+  readonly state: "learning" | "steady" | "drifted";
+  readonly drift: ShownDrift | null;
+}
+
+interface ShownDrift {
+  readonly found: string;
+  readonly since: string;
+  readonly mean: number;
+  readonly samples: number;
+  readonly usual: number;
+  readonly change: { readonly at: string; readonly version: string; readonly before: string } | null;
+}
+
+export interface QualityReport {
+  readonly object: "quality.report";
+  /** Share of requests. */
+  readonly sample: number;
+  readonly at_least: number;
+  readonly from: string;
+  readonly data: readonly ReportRow[];
+  /** What was changed in the gateway, the newest first. `before` is "" for a model's first version. */
+  readonly changes: readonly {
+    readonly at: string;
+    readonly model: string;
+    readonly version: string;
+    readonly before: string;
+  }[];
+  readonly dropped: Readonly<Record<string, number>>;
+  readonly text_bytes: number;
+}
+
+export interface ShownSample {
+  readonly request_id: string;
+  readonly at: string;
+  readonly tenant: string;
+  readonly key: string;
+  readonly model: string;
+  readonly version: string;
+  readonly path: string;
+  readonly weight: number;
+  readonly verdicts: Readonly<Record<string, ShownVerdict>>;
+  readonly feedback: {
+    readonly score: number;
+    readonly correction: string | null;
+    readonly comment: string | null;
+  } | null;
+  readonly text: {
+    readonly messages: readonly { readonly role: string; readonly content: string }[];
+    readonly answer: string;
+    readonly format: unknown;
+    readonly plain: boolean;
+  } | null;
+}
+
+interface ShownVerdict {
+  readonly badness: number;
+  readonly failing: boolean;
+  readonly note: string | null;
+}
+
 export function createQualityApp(quality: Quality, epochMs: () => number): Hono {
   const app = new Hono();
   app.get("/quality", async (c) => {
     const { days: numDays, group_by: groups } = readQuery(reportQuery, c.req.query());
-    const fromMs = epochMs() - (numDays - 1) * DAY_MS;
-    const sums = await quality.store.sums(fromMs, groups);
-    const series = new Map(
-      quality.drift.report(epochMs()).map((each) => [keyOf(each.model, each.tenant, each.name), each]),
-    );
-    const data = sums.map((row) => {
-      const known = series.get(keyOf(row.model, row.tenant ?? "", row.name));
-      return {
-        model: row.model,
-        ...Object.fromEntries(groups.map((group) => [group, row[group]])),
-        check: row.name,
-        judged: row.judged,
-        failing: row.failing,
-        failing_share: shareOf(row.weighted_failing, row.weight),
-        mean: shareOf(row.badness, row.judged),
-        usual: known?.isLearned === true ? known.expected : null,
-        state: known === undefined || !known.isLearned ? "learning" : known.drift === undefined ? "steady" : "drifted",
-        drift: known?.drift === undefined ? null : shownDrift(known.drift),
-      };
-    });
-    const { share, atLeast } = quality.settings;
-    const { drops, textBytes } = quality.counts();
-    return c.json({
-      object: "quality.report",
-      sample: share,
-      at_least: atLeast,
-      from: time(Math.floor(fromMs / DAY_MS) * DAY_MS),
-      data,
-      changes: quality.drift
-        .changes(MAX_CHANGES)
-        .map(({ atMs, model, version, before }) => ({ at: time(atMs), model, version, before })),
-      dropped: drops,
-      text_bytes: textBytes,
-    });
+    return c.json(await reportOf(quality, epochMs(), numDays, groups));
   });
   app.get("/quality/samples", async (c) => {
-    const { days: numDays, failing, check, model, tenant, cursor, limit } = readQuery(samplesQuery, c.req.query());
+    const { days: numDays, failing, cursor, limit, ...filter } = readQuery(samplesQuery, c.req.query());
     const fromMs = epochMs() - numDays * DAY_MS;
-    const rows = await quality.store.page(
-      { isFailing: failing === "true", check, model, tenant, fromMs },
-      cursor,
-      limit,
-    );
-    const data = rows.map((row) => ({
-      request_id: row.request_id,
-      at: time(row.at_ms as number),
-      tenant: row.tenant,
-      key: row.key,
-      model: row.model,
-      version: row.version,
-      path: row.path,
-      weight: row.weight,
-      verdicts: Object.fromEntries(
-        Object.entries(
-          JSON.parse(row.verdicts as string) as Record<string, { badness: number; isFailing: boolean; note?: string }>,
-        ).map(([check, { badness, isFailing, note }]) => [check, { badness, failing: isFailing, note: note ?? null }]),
-      ),
-      feedback: row.score === null ? null : { score: row.score, correction: row.correction, comment: row.comment },
-      text: row.text === null ? null : shownText(row.text as string),
-    }));
+    const rows = await quality.store.page({ ...filter, isFailing: failing === "true", fromMs }, cursor, limit);
     const next = rows.length === limit ? (rows.at(-1)!.seq as number) : null;
-    return c.json({ object: "list", data, has_more: next !== null, next_cursor: next });
+    return c.json({ object: "list", data: rows.map(shownSample), has_more: next !== null, next_cursor: next });
   });
   app.post("/quality/accept", async (c) => {
     const body = acceptBody.safeParse(await c.req.json().catch(() => undefined));
@@ -110,26 +133,78 @@ export function createQualityApp(quality: Quality, epochMs: () => number): Hono 
   return app;
 }
 
+async function reportOf(quality: Quality, nowMs: number, numDays: number, groups: readonly ("tenant" | "version")[]) {
+  const fromMs = nowMs - (numDays - 1) * DAY_MS;
+  const sums = await quality.store.sums(fromMs, groups);
+  const series = new Map(quality.drift.report(nowMs).map((each) => [keyOf(each.model, each.tenant, each.name), each]));
+  const { share, atLeast } = quality.settings;
+  const { drops, textBytes } = quality.counts();
+  return {
+    object: "quality.report",
+    sample: share,
+    at_least: atLeast,
+    from: time(Math.floor(fromMs / DAY_MS) * DAY_MS),
+    data: sums.map((row) => reportRow(row, groups, series.get(keyOf(row.model, row.tenant ?? "", row.name)))),
+    changes: quality.drift
+      .changes(MAX_CHANGES)
+      .map(({ atMs, model, version, before }) => ({ at: time(atMs), model, version, before })),
+    dropped: drops,
+    text_bytes: textBytes,
+  } satisfies QualityReport;
+}
+
+function reportRow(row: Row, groups: readonly ("tenant" | "version")[], series: SeriesReport | undefined): ReportRow {
+  const isLearned = series?.isLearned === true;
+  return {
+    model: row.model as string,
+    ...Object.fromEntries(groups.map((group) => [group, row[group] as string])),
+    check: row.name as string,
+    judged: row.judged as number,
+    failing: row.failing as number,
+    failing_share: shareOf(row.weighted_failing, row.weight),
+    mean: shareOf(row.badness, row.judged),
+    usual: isLearned ? series.expected : null,
+    state: !isLearned ? "learning" : series.drift === undefined ? "steady" : "drifted",
+    drift: series?.drift === undefined ? null : shownDrift(series.drift),
+  };
+}
+
 const keyOf = (...parts: readonly unknown[]): string => JSON.stringify(parts);
 
 const shareOf = (part: unknown, all: unknown): number => (Number(all) === 0 ? 0 : Number(part) / Number(all));
 
-function shownDrift({ atMs, sinceMs, mean, count, expected, change }: FoundDrift) {
+function shownDrift({ atMs, sinceMs, mean, count, expected, change }: FoundDrift): ShownDrift {
   const occasion = change && { at: time(change.atMs), version: change.version, before: change.before };
   return { found: time(atMs), since: time(sinceMs), mean, samples: count, usual: expected, change: occasion ?? null };
 }
 
-function shownText(json: string) {
-  const { messages, answer, format, isPlain } = JSON.parse(json) as {
-    readonly messages: readonly { readonly role: string; readonly text: string }[];
-    readonly answer: string;
-    readonly format?: unknown;
-    readonly isPlain: boolean;
-  };
+function shownSample(row: Row): ShownSample {
+  const verdicts = Object.entries(JSON.parse(row.verdicts as string) as Record<string, Verdict>);
   return {
-    messages: messages.map(({ role, text }) => ({ role, content: text })),
-    answer,
-    format: format ?? null,
-    plain: isPlain,
+    request_id: row.request_id as string,
+    at: time(row.at_ms as number),
+    tenant: row.tenant as string,
+    key: row.key as string,
+    model: row.model as string,
+    version: row.version as string,
+    path: row.path as string,
+    weight: row.weight as number,
+    verdicts: Object.fromEntries(
+      verdicts.map(([check, { badness, isFailing, note = null }]) => [check, { badness, failing: isFailing, note }]),
+    ),
+    feedback:
+      row.score === null
+        ? null
+        : {
+            score: row.score as number,
+            correction: row.correction as string | null,
+            comment: row.comment as string | null,
+          },
+    text: row.text === null ? null : shownText(row.text as string),
   };
+}
+
+function shownText(json: string): ShownSample["text"] {
+  const { messages, answer, format = null, isPlain } = JSON.parse(json) as KeptText;
+  return { messages: messages.map(({ role, text }) => ({ role, content: text })), answer, format, plain: isPlain };
 }
