@@ -1,7 +1,7 @@
 /** Scores an answer by the checks of production traffic, which need no right answer. */
 import { type CheckName, judgeSample } from "../gateway/quality/checks/checks.js";
+import type { Asked } from "./ask.js";
 import type { Score } from "./score.js";
-import type { Asked } from "./score-answer.js";
 
 /** @param format the `response_format` that the request asked for */
 export function scoreFaults(

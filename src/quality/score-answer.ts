@@ -1,5 +1,5 @@
 /** Scores an answer by its check. */
-import type { AskedAnswer, Message } from "./ask.js";
+import type { Asked } from "./ask.js";
 import type { Check } from "./check.js";
 import { scoreCode } from "./code-score.js";
 import { scoreFaults } from "./fault-score.js";
@@ -15,11 +15,6 @@ import {
   scorePhrase,
   scoreRegex,
 } from "./text-scores.js";
-
-export interface Asked {
-  readonly prompt: readonly Message[];
-  readonly end: AskedAnswer["end"];
-}
 
 /**
  * Depends on its arguments only (and, for Python, on python3). Only code takes time, as it is run.

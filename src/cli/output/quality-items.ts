@@ -5,7 +5,7 @@ import type { Message } from "../../quality/ask.js";
 import type { ScoredChat } from "../../quality/check.js";
 
 /** Why samples are no items. */
-export interface LeftOut {
+interface LeftOut {
   "without a text": number;
   "with images, tools or calls": number;
   "with nothing to check": number;

@@ -3,7 +3,8 @@ import { compilePatterns, type PatternSet, type PatternSource } from "../hooks/p
 import { PERSONAL_DATA, personalDataPatterns } from "../hooks/personal-data.js";
 import { redactTexts } from "../hooks/redactor.js";
 import { judgeSample, type Verdicts } from "./checks/checks.js";
-import { readSample, type SampleMessage } from "./read-sample.js";
+import type { SampleMessage } from "./checks/sample.js";
+import { readSample } from "./read-sample.js";
 
 /** A pattern of the operator's guardrails, as far as it can go to a thread. */
 export type PlainPattern = Pick<PatternSource, "name" | "regex" | "isWholeWord" | "ignoresCase">;
@@ -31,7 +32,7 @@ export interface KeptText {
   readonly isPlain: boolean;
 }
 
-export interface CheckedSample {
+interface CheckedSample {
   readonly kind: "sample";
   readonly verdicts: Verdicts;
   /** Undefined where it is not kept: not wanted, or too long. */

@@ -13,7 +13,7 @@ const body = z.strictObject({
   comment: z.string().min(1).max(MAX_COMMENT).optional(),
 });
 
-export interface GivenFeedback {
+interface GivenFeedback {
   readonly requestId: string;
   /** From −1 to 1. A correction alone says that the answer was wrong. */
   readonly score: number;

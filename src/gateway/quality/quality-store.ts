@@ -32,7 +32,7 @@ export interface KeptSample {
 }
 
 /** What sums are made of: a verdict of a check, or a client's feedback. */
-export interface Judged {
+interface Judged {
   readonly atMs: number;
   readonly tenant: string;
   readonly model: string;
@@ -43,7 +43,7 @@ export interface Judged {
   readonly isFailing: boolean;
 }
 
-export interface Feedback {
+interface Feedback {
   readonly atMs: number;
   readonly requestId: string;
   readonly tenant: string;
@@ -54,7 +54,7 @@ export interface Feedback {
   readonly comment: string | undefined;
 }
 
-export interface SampleFilter {
+interface SampleFilter {
   readonly isFailing?: boolean | undefined;
   /** Fails this check, or has bad feedback where it is "feedback". */
   readonly check?: string | undefined;

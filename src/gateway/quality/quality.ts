@@ -13,7 +13,7 @@ import { QualityStore } from "./quality-store.js";
 import { DROP_REASONS, type DropReason, type JobRunner, SampleChecker } from "./sample-checker.js";
 import { Sampler } from "./sampler.js";
 
-export interface QualitySettings {
+interface QualitySettings {
   /** Share of requests that are sampled, 0 to 1. */
   readonly share: number;
   /** Samples a day of each model and tenant, at least. */

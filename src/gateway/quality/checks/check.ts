@@ -1,6 +1,6 @@
 /** The interface of checks: each looks for one fault in one answer, by rules alone. */
 import { LANGUAGE_NAMES } from "../../semantic/words/languages.js";
-import type { Sample } from "../read-sample.js";
+import type { Sample } from "./sample.js";
 
 export interface Verdict {
   /** How bad the answer is in this respect, from 0 to 1: its mean is watched for drift. 0 or 1 where there is nothing between. */

@@ -1,8 +1,8 @@
 /** Each check finds its fault, passes answers without it, and says nothing where it cannot tell. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Sample, SampledAnswer } from "../read-sample.js";
 import { CHECK_NAMES, type CheckName, judgeSample } from "./checks.js";
+import type { Sample, SampledAnswer } from "./sample.js";
 
 const sample = (
   question: string,

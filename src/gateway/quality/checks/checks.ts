@@ -1,5 +1,5 @@
 /** All checks of one answer, by name. */
-import type { Sample } from "../read-sample.js";
+
 import type { Check, Verdict } from "./check.js";
 import { faithfulness } from "./faithfulness.js";
 import { format } from "./format.js";
@@ -8,6 +8,7 @@ import { length } from "./length.js";
 import { refusal } from "./refusal.js";
 import { relevance } from "./relevance.js";
 import { repetition } from "./repetition.js";
+import type { Sample } from "./sample.js";
 import { uncertainty } from "./uncertainty.js";
 
 export const CHECK_NAMES = [
