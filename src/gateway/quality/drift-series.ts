@@ -1,7 +1,7 @@
 /**
  * Finds the moment from which the mean of a series has been above what it was. A baseline is learned from the past and goes on learning; an e-detector bets
  * that the mean is above the baseline's upper bound. Samples since the detector was last at its stake belong to no baseline yet: they are either noise, and
- * join it when the detector is back, or the beginning of the drift.
+ * join it when the detector is back, or the beginning of the drift. Hours of the day, and weekends, may have means of their own.
  */
 import { type AlarmState, addToAlarm, evidenceOf, newAlarm } from "../cascade/confidence.js";
 
@@ -9,6 +9,9 @@ interface Sums {
   count: number;
   sum: number;
   squares: number;
+  /** Counts and sums of each part of the week. */
+  readonly counts: number[];
+  readonly sums: number[];
 }
 
 export interface SeriesState {
@@ -31,7 +34,7 @@ export interface Drift {
 const ALTERNATIVES = [0.004, 0.01, 0.02, 0.05, 0.12, 0.3, 0.7] as const;
 /** A baseline has so many samples at least, and a day and a night. */
 const MIN_BASELINE = 500;
-const MIN_BASELINE_MS = 24 * 3_600_000;
+const DAY_MS = 24 * 3_600_000;
 /** Chance that the true mean is ever above the baseline's bound, for each series. */
 const BASELINE_MISS = 1e-4;
 /** Samples at which the bound is narrowest for its chance. */
@@ -40,7 +43,22 @@ const TUNED_FOR = 20_000;
 const TOLERANCE = 0.003;
 const MOST = 0.98;
 
-const newSums = (): Sums => ({ count: 0, sum: 0, squares: 0 });
+const PART_HOURS = 4;
+const PARTS_OF_DAY = 24 / PART_HOURS;
+/** Working days and weekends, in UTC. */
+const NUM_PARTS = 2 * PARTS_OF_DAY;
+/** Samples below which a part of the week is still learned. */
+const MIN_PART = 100;
+/** Standard errors by which the mean of a part must be above that of all to count as its own. */
+const PART_ERRORS = 3;
+
+const newSums = (): Sums => ({
+  count: 0,
+  sum: 0,
+  squares: 0,
+  counts: new Array<number>(NUM_PARTS).fill(0),
+  sums: new Array<number>(NUM_PARTS).fill(0),
+});
 
 export const newSeries = (): SeriesState => ({
   baseline: { ...newSums(), firstMs: 0 },
@@ -48,19 +66,46 @@ export const newSeries = (): SeriesState => ({
   alarm: newAlarm(ALTERNATIVES),
 });
 
-const add = (sums: Sums, x: number): void => {
+function add(sums: Sums, x: number, part: number): void {
   sums.count++;
   sums.sum += x;
   sums.squares += x * x;
-};
+  sums.counts[part]!++;
+  sums.sums[part]! += x;
+}
+
+function merge(sums: Sums, others: Sums): void {
+  sums.count += others.count;
+  sums.sum += others.sum;
+  sums.squares += others.squares;
+  for (let part = 0; part < NUM_PARTS; part++) {
+    sums.counts[part]! += others.counts[part]!;
+    sums.sums[part]! += others.sums[part]!;
+  }
+}
+
+function partOfWeek(atMs: number): number {
+  const days = atMs / DAY_MS;
+  // The first of January 1970 was a Thursday.
+  const weekday = (Math.floor(days) + 4) % 7;
+  const isWeekend = weekday === 0 || weekday === 6;
+  return Math.floor((days % 1) * PARTS_OF_DAY) + (isWeekend ? PARTS_OF_DAY : 0);
+}
 
 const meanOf = ({ count, sum }: Sums): number => (count === 0 ? 0 : sum / count);
 
+/** How much higher than that of all the mean of a part of the week is, where that is clear, and its error. */
+function excessOf({ counts, sums }: Sums, part: number, mean: number, variance: number): number {
+  const excess = sums[part]! / counts[part]! - mean;
+  const error = Math.sqrt(variance / counts[part]!);
+  return excess > PART_ERRORS * error ? excess + error : 0;
+}
+
 /**
  * The upper end of an asymptotic confidence sequence for the mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2024, theorem 2.2), which holds at all
- * times together, and the tolerance.
+ * times together, the tolerance, and what is usual at such an hour.
  */
-function boundOf(baseline: Sums): number {
+function boundOf(baseline: Sums, part: number): number {
   const { count, squares } = baseline;
   const mean = meanOf(baseline);
   // With a quarter, the largest variance, as the first value: a share of nothing is not known to be nothing.
@@ -71,11 +116,11 @@ function boundOf(baseline: Sums): number {
   const half = Math.sqrt(
     ((2 * variance * scaled) / (count * count * rho2)) * Math.log(Math.sqrt(scaled) / BASELINE_MISS),
   );
-  return Math.min(MOST, mean + half + TOLERANCE);
+  return Math.min(MOST, mean + half + TOLERANCE + excessOf(baseline, part, mean, variance));
 }
 
 export const isLearned = ({ baseline }: SeriesState, nowMs: number): boolean =>
-  baseline.count >= MIN_BASELINE && nowMs - baseline.firstMs >= MIN_BASELINE_MS;
+  baseline.count >= MIN_BASELINE && nowMs - baseline.firstMs >= DAY_MS;
 
 export const expectedOf = ({ baseline }: SeriesState): number => meanOf(baseline);
 
@@ -86,18 +131,17 @@ export const expectedOf = ({ baseline }: SeriesState): number => meanOf(baseline
  */
 export function addToSeries(state: SeriesState, x: number, atMs: number, threshold: number): Drift | undefined {
   const { baseline, recent } = state;
-  if (!isLearned(state, atMs)) {
+  const part = partOfWeek(atMs);
+  if (!isLearned(state, atMs) || baseline.counts[part]! < MIN_PART) {
     if (baseline.count === 0) baseline.firstMs = atMs;
-    add(baseline, x);
-    recent.sinceMs = atMs;
+    add(baseline, x, part);
+    if (recent.count === 0) recent.sinceMs = atMs;
     return undefined;
   }
-  addToAlarm(state.alarm, x, boundOf(baseline), ALTERNATIVES);
-  add(recent, x);
+  addToAlarm(state.alarm, x, boundOf(baseline, part), ALTERNATIVES);
+  add(recent, x, part);
   if (Math.max(...state.alarm) <= 1) {
-    baseline.count += recent.count;
-    baseline.sum += recent.sum;
-    baseline.squares += recent.squares;
+    merge(baseline, recent);
     state.recent = { ...newSums(), sinceMs: atMs };
     return undefined;
   }

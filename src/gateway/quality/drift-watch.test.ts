@@ -6,7 +6,8 @@ import { type Database, openDatabase } from "../store/database.js";
 import { DriftWatch, type FoundDrift } from "./drift-watch.js";
 
 const DAY_MS = 86_400_000;
-const START = Date.parse("2026-01-05T00:00Z");
+/** A Saturday: what happens from the fifth day on happens on days whose like are known. */
+const START = Date.parse("2026-01-03T00:00Z");
 const SAMPLES_PER_DAY = 2000;
 
 function watch(database: Database.Database) {
@@ -51,7 +52,7 @@ test("a drift is stored once as an alert, with the change that it began with, an
   const alerts = store.page(100, 10).map(({ alert }) => alert);
   expect(alerts).toMatchObject([{ metric: "quality_refusal", model: "m", tenant: "", key: "" }]);
   expect(alerts[0]!.text).toMatch(
-    /^m: refusal is \d\d\.\d % in \d+ samples since 2026-01-\d\dT\d\d:\d\dZ, [23]\.\d % before; m changed at 2026-01-10T00:00Z$/,
+    /^m: refusal is \d\d\.\d % in \d+ samples since 2026-01-\d\dT\d\d:\d\dZ, [23]\.\d % before; m changed at 2026-01-08T00:00Z$/,
   );
   expect(store.due(START + 7 * DAY_MS, 10)).toHaveLength(1);
   drift.close();
