@@ -14,9 +14,11 @@ import { DriftWatch } from "../dist/src/gateway/quality/drift-watch.js";
 import { openDatabase } from "../dist/src/gateway/store/database.js";
 
 const DAY_MS = 86_400_000;
+/** A Monday: the fifth and sixth day after it are a weekend. */
+const START_MS = 4 * DAY_MS;
 const RATES = [0.01, 0.02, 0.05];
 const QUIET_DAYS = 365;
-/** A month of what is usual, then the drop. */
+/** What is usual for two weeks, then the drop. */
 const LEARNED_DAYS = 14;
 const MOST_DAYS = 60;
 
@@ -92,7 +94,7 @@ function quiet(rate, seed, quietDays, withRhythm) {
       if (name === "feedback" && random() > 0.05) continue;
       const badness = badnessOf(name, Math.min(0.9, share * (GRADED.has(name) ? 1 : factor)), random);
       judgements += 2;
-      alarms += watch.add({ atMs: day * DAY_MS, model, tenant, name, badness, isPlain: true }).length;
+      alarms += watch.add({ atMs: START_MS + day * DAY_MS, model, tenant, name, badness, isPlain: true }).length;
     }
   }
   watch.close();
@@ -110,7 +112,7 @@ function found(rate, base, points, seed, withRhythm) {
     const day = i / samplesPerDay;
     const isDown = day >= LEARNED_DAYS;
     const mean = base * (withRhythm ? rhythm(day) : 1) + (isDown ? points : 0);
-    const drift = addToSeries(state, Number(random() < mean), day * DAY_MS, threshold);
+    const drift = addToSeries(state, Number(random() < mean), START_MS + day * DAY_MS, threshold);
     if (drift !== undefined && isDown) return 24 * (day - LEARNED_DAYS);
   }
   return undefined;

@@ -15,7 +15,11 @@ interface Sums {
 }
 
 export interface SeriesState {
-  baseline: Sums & { firstMs: number };
+  baseline: Sums & {
+    firstMs: number;
+    /** When each part of the week first had a sample; 0: not yet. */
+    readonly partFirstMs: number[];
+  };
   /** Samples since the detector was last at its stake. */
   recent: Sums & { sinceMs: number };
   alarm: AlarmState;
@@ -34,9 +38,10 @@ export interface Drift {
 const ALTERNATIVES = [0.004, 0.01, 0.02, 0.05, 0.12, 0.3, 0.7] as const;
 /** A baseline has so many samples at least, and a day and a night. */
 const MIN_BASELINE = 500;
-const DAY_MS = 24 * 3_600_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 /** Chance that the true mean is ever above the baseline's bound, for each series. */
-const BASELINE_MISS = 1e-4;
+const BASELINE_MISS = 1e-3;
 /** Samples at which the bound is narrowest for its chance. */
 const TUNED_FOR = 20_000;
 /** A rise by less is none: real traffic is never quite still. */
@@ -47,9 +52,9 @@ const PART_HOURS = 4;
 const PARTS_OF_DAY = 24 / PART_HOURS;
 /** Working days and weekends, in UTC. */
 const NUM_PARTS = 2 * PARTS_OF_DAY;
-/** Samples below which a part of the week is still learned. */
+/** A part of the week is learned by so many samples at least, and all of the first time that it comes. */
 const MIN_PART = 100;
-/** Standard errors by which the mean of a part must be above that of all to count as its own. */
+/** Standard errors by which the mean of a part must differ from that of all to count as its own. */
 const PART_ERRORS = 3;
 
 const newSums = (): Sums => ({
@@ -61,7 +66,7 @@ const newSums = (): Sums => ({
 });
 
 export const newSeries = (): SeriesState => ({
-  baseline: { ...newSums(), firstMs: 0 },
+  baseline: { ...newSums(), firstMs: 0, partFirstMs: new Array<number>(NUM_PARTS).fill(0) },
   recent: { ...newSums(), sinceMs: 0 },
   alarm: newAlarm(ALTERNATIVES),
 });
@@ -94,11 +99,11 @@ function partOfWeek(atMs: number): number {
 
 const meanOf = ({ count, sum }: Sums): number => (count === 0 ? 0 : sum / count);
 
-/** How much higher than that of all the mean of a part of the week is, where that is clear, and its error. */
-function excessOf({ counts, sums }: Sums, part: number, mean: number, variance: number): number {
-  const excess = sums[part]! / counts[part]! - mean;
+/** How far the mean of a part of the week is from that of all, where that is clear, and its error. */
+function shiftOf({ counts, sums }: Sums, part: number, mean: number, variance: number): number {
+  const shift = sums[part]! / counts[part]! - mean;
   const error = Math.sqrt(variance / counts[part]!);
-  return excess > PART_ERRORS * error ? excess + error : 0;
+  return Math.abs(shift) > PART_ERRORS * error ? shift + error : 0;
 }
 
 /**
@@ -116,7 +121,7 @@ function boundOf(baseline: Sums, part: number): number {
   const half = Math.sqrt(
     ((2 * variance * scaled) / (count * count * rho2)) * Math.log(Math.sqrt(scaled) / BASELINE_MISS),
   );
-  return Math.min(MOST, mean + half + TOLERANCE + excessOf(baseline, part, mean, variance));
+  return Math.min(MOST, mean + half + TOLERANCE + shiftOf(baseline, part, mean, variance));
 }
 
 export const isLearned = ({ baseline }: SeriesState, nowMs: number): boolean =>
@@ -132,7 +137,9 @@ export const expectedOf = ({ baseline }: SeriesState): number => meanOf(baseline
 export function addToSeries(state: SeriesState, x: number, atMs: number, threshold: number): Drift | undefined {
   const { baseline, recent } = state;
   const part = partOfWeek(atMs);
-  if (!isLearned(state, atMs) || baseline.counts[part]! < MIN_PART) {
+  if (baseline.partFirstMs[part] === 0) baseline.partFirstMs[part] = atMs;
+  const isFirstTime = atMs - baseline.partFirstMs[part]! < PART_HOURS * HOUR_MS;
+  if (!isLearned(state, atMs) || isFirstTime || baseline.counts[part]! < MIN_PART) {
     if (baseline.count === 0) baseline.firstMs = atMs;
     add(baseline, x, part);
     if (recent.count === 0) recent.sinceMs = atMs;
