@@ -58,6 +58,7 @@ beforeAll(async () => {
     alerts: undefined,
     modelOf: (name) => name,
     versionOf: () => "v1",
+    sessionHeader: () => "x-session-id",
     random: () => 0,
     epochMs: () => NOW,
   });

@@ -280,6 +280,19 @@ test("the compiled thread judges as this one does, with the operator's own patte
   expect(data).toMatchObject([{ text: { answer: "It was [staff]." }, verdicts: { length: { failing: false } } }]);
 });
 
+test("a session that asks the same again soon is a retry of the answer before", async () => {
+  const gateway = await start(answerJson(chat("Paris")));
+  const ask = (content: string, user: string, key?: string) => gateway.ask(content, { user }, key);
+  await ask("Where is  it?", "ann");
+  await ask("where is it?", "ann");
+  await ask("And when?", "ann");
+  // Another tenant's session of the same name is another one, and so is one without a name.
+  await ask("And when?", "ann", "sk-shop");
+  await gateway.ask("And when?");
+  await until(() => gateway.numSamples() === 5);
+  expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 2, failing: 1 });
+});
+
 test("tenants that are not named are not sampled", async () => {
   const gateway = await start(answerJson(chat("Paris")), { quality: '{sample: 100%, tenants: ["sh*"]}' });
   await gateway.ask("a");

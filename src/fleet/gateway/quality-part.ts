@@ -66,6 +66,7 @@ export class QualityPart {
       },
       modelOf,
       versionOf,
+      sessionHeader: () => config.routing.sessionHeader,
       random,
       epochMs,
     });

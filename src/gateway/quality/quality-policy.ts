@@ -18,6 +18,8 @@ export interface AnsweredSample {
 }
 
 interface QualityPolicyOptions {
+  /** Called with every request whose answer might be sampled. */
+  readonly onRequest: (request: GatewayRequest) => void;
   /** @returns undefined: the request is not sampled */
   readonly draw: (request: GatewayRequest) => Draw | undefined;
   /** Must neither throw nor wait. */
@@ -34,7 +36,9 @@ export class QualityPolicy implements Policy {
     const { path, observer, record, bytes } = request;
     // What the gateway asks for itself, such as an audit, is nobody's traffic; lines of batches are.
     const isOwn = observer === DEAF_REQUEST && !record.notes.has(NOTE.batch);
-    const draw = isOwn || !SAMPLED_PATHS.includes(path) ? undefined : this.options.draw(request);
+    if (isOwn || !SAMPLED_PATHS.includes(path)) return await next(request, sink);
+    this.options.onRequest(request);
+    const draw = this.options.draw(request);
     if (draw === undefined) return await next(request, sink);
     const copy = new CopyingSink(sink, MAX_BYTES);
     const ending = await next(request, copy);

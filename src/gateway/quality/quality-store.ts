@@ -32,7 +32,7 @@ export interface KeptSample {
 }
 
 /** What sums are made of: a verdict of a check, or a client's feedback. */
-interface Judged {
+export interface Judged {
   readonly atMs: number;
   readonly tenant: string;
   readonly model: string;

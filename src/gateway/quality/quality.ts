@@ -9,7 +9,8 @@ import { groupCommitOf } from "../store/group-commit.js";
 import { DriftWatch, type Judgement } from "./drift-watch.js";
 import { readFeedback } from "./feedback.js";
 import { type AnsweredSample, QualityPolicy } from "./quality-policy.js";
-import { QualityStore } from "./quality-store.js";
+import { type Judged, QualityStore } from "./quality-store.js";
+import { RetryWatch } from "./retry-watch.js";
 import { DROP_REASONS, type DropReason, type JobRunner, SampleChecker } from "./sample-checker.js";
 import { Sampler } from "./sampler.js";
 
@@ -36,6 +37,8 @@ interface QualityOptions {
   readonly modelOf: (name: string) => string | undefined;
   /** Identity of what answers under a model's name. */
   readonly versionOf: (model: string) => string | undefined;
+  /** Name of the header that names a request's session, in lower case. */
+  readonly sessionHeader: () => string;
   /** In [0, 1). */
   readonly random: () => number;
   readonly epochMs: () => number;
@@ -50,6 +53,15 @@ export interface QualityCounts {
   readonly textBytes: number;
 }
 
+/** What is known of an answer before its checks. */
+interface Answered {
+  readonly tenant: string;
+  readonly model: string;
+  readonly version: string;
+  readonly weight: number;
+  readonly isPlain: boolean;
+}
+
 /** Characters of a version that are kept: enough to tell versions apart. */
 const VERSION_CHARACTERS = 12;
 
@@ -59,6 +71,7 @@ export class Quality {
   readonly drift: DriftWatch;
   readonly settings: QualitySettings;
   readonly #checker: SampleChecker;
+  readonly #retries: RetryWatch<Answered>;
   readonly #samples = new Map<string, number>();
   readonly #judged = new Map<string, Map<string, { count: number; failing: number }>>();
   readonly #drifts = new Map<string, number>();
@@ -71,8 +84,19 @@ export class Quality {
     this.store = new QualityStore(database, groupCommitOf(database), settings);
     this.drift = new DriftWatch({ database, logger, quietDays: settings.quietDays, alerts });
     this.#checker = new SampleChecker(runner);
+    this.#retries = new RetryWatch({
+      sessionHeader: options.sessionHeader,
+      epochMs,
+      onNext: (answered, isRetry) => {
+        const badness = Number(isRetry);
+        this.#judgeAlone({ ...answered, atMs: epochMs(), name: "retry", badness, isFailing: isRetry }).catch(
+          (thrown: unknown) => logger.error({ err: thrown }, "a retry could not be counted"),
+        );
+      },
+    });
     const sampler = new Sampler({ share: settings.share, atLeast: settings.atLeast, random, epochMs });
     this.policy = new QualityPolicy({
+      onRequest: (request) => this.#retries.seen(request),
       draw: ({ model: name, caller: { tenant } }) => {
         const model = modelOf(name);
         return model === undefined || !settings.samplesTenant(tenant) ? undefined : sampler.draw(model, tenant);
@@ -105,10 +129,9 @@ export class Quality {
     const atMs = this.options.epochMs();
     const kept = { atMs, requestId, tenant, model, score, correction: safeCorrection, comment: safeComment };
     if (await this.store.addFeedback(kept)) {
-      const judged = { atMs, tenant, model, name: "feedback", badness: (1 - score) / 2, isFailing: score < 0 };
       const version = sample?.version ?? this.#versionOf(model);
-      await this.store.addJudged({ ...judged, version, weight: 1 });
-      this.#judge({ ...judged, isPlain: true });
+      const said = { name: "feedback", badness: (1 - score) / 2, isFailing: score < 0 };
+      await this.#judgeAlone({ ...said, atMs, tenant, model, version, weight: 1, isPlain: true });
     }
     return { request_id: requestId, model, score };
   }
@@ -129,6 +152,8 @@ export class Quality {
     const { tenant, keyId: key = "" } = caller;
     const model = record.attempts.at(-1)?.model ?? modelOf(request.model) ?? request.model;
     const version = this.#versionOf(model);
+    const { weight, isPlain } = draw;
+    this.#retries.answered(request, { tenant, model, version, weight, isPlain });
     const job = {
       kind: "sample",
       path,
@@ -146,7 +171,6 @@ export class Quality {
     }
     const { verdicts, text } = checked;
     try {
-      const { weight, isPlain } = draw;
       const sample = { atMs, requestId, tenant, key, model, version, path, weight, verdicts, text };
       this.#samples.set(model, (this.#samples.get(model) ?? 0) + 1);
       this.drift.seen(model, version, atMs);
@@ -158,6 +182,12 @@ export class Quality {
       this.#drops.failed++;
       logger.error({ err: thrown, requestId }, "a sample could not be kept");
     }
+  }
+
+  /** A judgement that comes after the answer's checks. */
+  async #judgeAlone(judged: Judged & { readonly isPlain: boolean }): Promise<void> {
+    this.#judge(judged);
+    await this.store.addJudged(judged);
   }
 
   #judge({ isFailing, ...judgement }: Judgement & { readonly isFailing: boolean }): void {
