@@ -47,11 +47,10 @@ interface Series {
   /** "": all tenants together. */
   readonly tenant: string;
   readonly name: string;
-  readonly state: SeriesState;
+  state: SeriesState;
   last: FoundDrift | undefined;
   /** Samples since the last drift was found. */
   numSince: number;
-  isDirty: boolean;
 }
 
 export interface SeriesReport {
@@ -66,7 +65,9 @@ export interface SeriesReport {
 const MAX_SERIES = 5000;
 /** Samples of a day that the threshold counts with at least. */
 const MIN_PER_DAY = 1000;
-const SAVE_MS = 10_000;
+const SAVE_MS = 1000;
+/** Series that are saved at once, so that no transaction is long. */
+const SAVED_AT_ONCE = 200;
 const MAX_CHANGES = 1000;
 /** A drift is over when it has not been found again in so many times the samples that it took. */
 const OVER_AFTER = 5;
@@ -80,6 +81,8 @@ const TABLES = `
 
 export class DriftWatch {
   readonly #series = new Map<string, Series>();
+  /** Series that have changed since they were saved. */
+  readonly #dirty = new Set<Series>();
   /** The version that each model was last seen with. */
   readonly #versions = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
@@ -90,7 +93,7 @@ export class DriftWatch {
     const { database } = options;
     database.exec(TABLES);
     this.#load();
-    this.#timer = setInterval(() => this.#save(), SAVE_MS).unref();
+    this.#timer = setInterval(() => this.#save(SAVED_AT_ONCE), SAVE_MS).unref();
   }
 
   /** Notes which version of a model answers. @param version "": unknown */
@@ -114,7 +117,7 @@ export class DriftWatch {
       const series = this.#of(model, each, name);
       const drift = series && addToSeries(series.state, badness, atMs, threshold);
       if (series === undefined) return [];
-      series.isDirty = true;
+      this.#dirty.add(series);
       series.numSince++;
       if (series.last !== undefined && series.numSince > OVER_AFTER * series.last.count) series.last = undefined;
       if (drift === undefined) return [];
@@ -139,26 +142,20 @@ export class DriftWatch {
 
   /** Forgets what series were, so that they learn what they are. @returns how many */
   accept(model: string | undefined, name: string | undefined): number {
-    const accepted = [...this.#series].filter(
-      ([, series]) => (model ?? series.model) === series.model && (name ?? series.name) === series.name,
+    const accepted = [...this.#series.values()].filter(
+      (series) => (model ?? series.model) === series.model && (name ?? series.name) === series.name,
     );
-    for (const [key, { model: of, tenant, name: check }] of accepted) {
-      this.#series.set(key, {
-        model: of,
-        tenant,
-        name: check,
-        state: newSeries(),
-        last: undefined,
-        numSince: 0,
-        isDirty: true,
-      });
+    for (const series of accepted) {
+      series.state = newSeries();
+      series.last = undefined;
+      this.#dirty.add(series);
     }
     return accepted.length;
   }
 
   close(): void {
     clearInterval(this.#timer);
-    this.#save();
+    this.#save(MAX_SERIES);
   }
 
   #threshold(atMs: number): number {
@@ -175,7 +172,7 @@ export class DriftWatch {
     const key = JSON.stringify([model, tenant, name]);
     const known = this.#series.get(key);
     if (known !== undefined || this.#series.size >= MAX_SERIES) return known;
-    const made = { model, tenant, name, state: newSeries(), last: undefined, numSince: 0, isDirty: true };
+    const made = { model, tenant, name, state: newSeries(), last: undefined, numSince: 0 };
     this.#series.set(key, made);
     return made;
   }
@@ -231,7 +228,6 @@ export class DriftWatch {
         state: JSON.parse(state) as SeriesState,
         last: last === null ? undefined : (JSON.parse(last) as FoundDrift),
         numSince: 0,
-        isDirty: false,
       };
       this.#series.set(JSON.stringify([model, tenant, name]), series);
     }
@@ -240,8 +236,8 @@ export class DriftWatch {
       this.#versions.set(model, version);
   }
 
-  #save(): void {
-    const dirty = [...this.#series.values()].filter(({ isDirty }) => isDirty);
+  #save(atMost: number): void {
+    const dirty = [...this.#dirty].slice(0, atMost);
     if (dirty.length === 0) return;
     const { database, logger } = this.options;
     const write = database.prepare("INSERT OR REPLACE INTO quality_series VALUES (?, ?, ?, ?, ?)");
@@ -251,7 +247,7 @@ export class DriftWatch {
           write.run([model, tenant, name, JSON.stringify(state), last === undefined ? null : JSON.stringify(last)]);
         }
       });
-      for (const series of dirty) series.isDirty = false;
+      for (const series of dirty) this.#dirty.delete(series);
     } catch (thrown) {
       logger.error({ err: thrown }, "what the quality checks know could not be saved");
     }

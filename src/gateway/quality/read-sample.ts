@@ -95,6 +95,7 @@ class PromptTexts {
         this.isPlain = false;
         return isObject(part) && part.content !== undefined ? this.#textOf(part.content) : "";
       })
+      .filter((text) => text !== "")
       .join("\n");
   }
 }

@@ -5,7 +5,7 @@
 import { languageOf } from "../../routes/language.js";
 import { unitsOf } from "../../semantic/text/quantities.js";
 import { looksLikeName, type Token, tokensOf } from "../../semantic/text/tokens.js";
-import { type Check, proseOf, questionIn } from "./check.js";
+import { type Check, proseOf } from "./check.js";
 
 /** Words of a prompt that is more than a question. */
 const MIN_CONTEXT_WORDS = 80;
@@ -44,9 +44,14 @@ const plain = (text: string): string =>
 export const faithfulness: Check = (sample) => {
   const { text, end } = sample.answer;
   const prompt = sample.messages.map((message) => message.text).join("\n");
-  const words = prompt.match(/\S+/g)?.length ?? 0;
-  const hasContext =
-    words - (sample.messages.length === 1 ? 0 : (questionIn(sample).match(/\S+/g)?.length ?? 0)) >= MIN_CONTEXT_WORDS;
+  // What the model said before is known to it, and no text to answer from: it may have told a story.
+  const given = sample.messages.filter(({ role }) => role !== "assistant");
+  const counts = given.map((message) => message.text.match(/\S+/g)?.length ?? 0);
+  // A question beside other texts is none of them; alone it may have the text in itself.
+  const numWords = counts.reduce((sum, count) => sum + count, 0) - (given.length > 1 ? counts.at(-1)! : 0);
+  const hasContext = Math.max(numWords, counts.at(-1) ?? 0) >= MIN_CONTEXT_WORDS;
+  // Names of code are made up by right.
+  if (prompt.includes("```")) return undefined;
   if (!hasContext || prompt.length > MAX_PROMPT_LENGTH || end === "refusal" || end === "calls") return undefined;
   const prose = withoutLayout(proseOf(text.slice(0, MAX_ANSWER_LENGTH)));
   const tokens = tokensOf(prose);

@@ -1,16 +1,23 @@
 /** The answer is in the language of the question. Where either is too short to tell, or the prompt names a language, the check says nothing. */
-import { type Language, languageOf } from "../../routes/language.js";
+import { languageOf, scriptOf } from "../../routes/language.js";
+import { COMMON_WORDS } from "../../semantic/words/languages.js";
 import { type Check, namesLanguage, proseOf, questionIn, yesOrNo } from "./check.js";
 
-/** Words of a question or an answer below which a guess is chance. */
-const MIN_WORDS = 5;
+/** Different common words that a language must have, and as many times as many as the next one: languages share short words. */
+const MIN_COMMON = 3;
+const LEAD = 2;
+const MAX_CHARACTERS = 4000;
 
-function languageIn(text: string): Language | undefined {
-  const prose = proseOf(text).slice(0, 4000);
-  const words = prose.match(/\p{L}+/gu) ?? [];
-  // Scripts without spaces have few words, and tell their language by themselves.
-  const isLatin = /\p{Script=Latin}/u.test(prose);
-  return isLatin && words.length < MIN_WORDS ? undefined : languageOf(prose);
+/** Surer than a route needs to be: it says nothing about a short text in Latin script. */
+function languageIn(text: string): string | undefined {
+  const prose = proseOf(text).slice(0, MAX_CHARACTERS);
+  if (scriptOf(prose) !== "Latin") return languageOf(prose);
+  const words = new Set(prose.toLowerCase().match(/[\p{L}'’-]+/gu) ?? []);
+  const counts = Object.entries(COMMON_WORDS)
+    .map(([language, common]) => ({ language, count: [...common].filter((word) => words.has(word)).length }))
+    .sort((a, b) => b.count - a.count);
+  const [first, second] = counts;
+  return first!.count >= MIN_COMMON && first!.count >= LEAD * second!.count ? first!.language : undefined;
 }
 
 export const language: Check = (sample) => {

@@ -3,7 +3,7 @@
  * more than one answer. Says nothing about long or short questions, short answers, and answers that may be in another language.
  */
 import { COMMON_WORDS } from "../../semantic/words/languages.js";
-import { type Check, namesLanguage, proseOf, questionIn } from "./check.js";
+import { type Check, namesLanguage, questionIn } from "./check.js";
 
 const MAX_QUESTION_LENGTH = 2000;
 const MIN_QUESTION_WORDS = 3;
@@ -25,8 +25,8 @@ export const relevance: Check = (sample) => {
   if (question.length > MAX_QUESTION_LENGTH || end === "refusal" || end === "calls" || sample.format !== undefined)
     return undefined;
   const asked = new Set(
-    wordsOf(proseOf(question))
-      .filter((word) => word.length > 2 && !COMMON.has(word))
+    wordsOf(question)
+      .filter((word) => (word.length > 2 || /\d/.test(word)) && !COMMON.has(word))
       .map(stemOf),
   );
   const answered = wordsOf(text.slice(0, MAX_CHARACTERS));
