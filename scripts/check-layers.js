@@ -22,7 +22,7 @@ const ALLOWED = {
   serve: ["core", "formats", "text", "engine", "observe"],
   bench: ["core", "formats", "text", "backend", "model", "engine", "gateway", "fleet"],
   local: ["core", "formats", "text", "engine", "serve"],
-  quality: ["core", "text"],
+  quality: ["core", "text", "gateway"],
   lab: ["core", "formats", "text", "engine", "model", "bench", "local", "quality"],
   compress: ["core", "formats", "text", "backend", "model", "convert", "engine", "bench", "quality", "lab"],
   prompts: ["core", "text"],

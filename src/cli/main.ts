@@ -22,6 +22,7 @@ import { observeCommand } from "./commands/observe.js";
 import { planCommand } from "./commands/plan.js";
 import { promptsCommand } from "./commands/prompts.js";
 import { psCommand } from "./commands/ps.js";
+import { qualityCommand } from "./commands/quality.js";
 import { quantizeCommand } from "./commands/quantize.js";
 import { routeCommand } from "./commands/route.js";
 import { serveCommand } from "./commands/serve.js";
@@ -69,6 +70,7 @@ export function createProgram(words: readonly string[]): Command {
     cacheCommand(),
     keysCommand(),
     spendCommand(),
+    qualityCommand(),
     teamsCommand(),
     orgsCommand(),
     configCommand(),

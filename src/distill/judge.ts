@@ -19,7 +19,10 @@ export type Judge = (items: readonly Judged[], signal: AbortSignal) => Promise<V
 export const judgeByChecks: Judge = (items) =>
   Promise.all(
     items.map(async ({ prompt, answer }): Promise<Verdict> => {
-      const { score, exact } = await scoreAnswer(prompt.check!, prompt.expected!, answer);
+      const { score, exact } = await scoreAnswer(prompt.check!, prompt.expected!, answer, {
+        prompt: prompt.messages,
+        end: "stop",
+      });
       return { score, exact };
     }),
   );

@@ -53,6 +53,7 @@ const TURNED_ON_BY: ReadonlyMap<string | undefined, string> = new Map([
   ...["orgs", "teams", "keys", "audit"].map((each) => [each, "managed-keys: true"] as const),
   ["ledger", "ledger: {}"],
   ["alerts", "ledger: {} and alerts"],
+  ["quality", "ledger: {} and quality: {}"],
   ["semantic-cache", "semantic-cache of a model"],
 ]);
 

@@ -14,6 +14,7 @@ import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
+import { createQualityMetrics } from "./observe/quality-metrics.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
 import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
@@ -95,6 +96,7 @@ export class Fleet {
       cacheStats: async () => await this.#gateway.exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#gateway.virtual.has(name) ? name : undefined),
     });
+    createQualityMetrics(this.#metrics.registry, () => this.#gateway.quality.counts());
     createSemanticMetrics(this.#metrics.registry, () => this.#gateway.semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#gateway.virtual.reports());
     this.#gateway = new GatewayParts({

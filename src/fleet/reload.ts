@@ -41,6 +41,7 @@ const FIXED_AT_START = {
   oidc: "oidc",
   ledger: "ledger",
   alerts: "alerts",
+  quality: "quality",
   hooks: "hooks",
 } as const;
 

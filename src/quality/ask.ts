@@ -17,6 +17,12 @@ export interface AskedAnswer {
   readonly numOutputTokens: number;
 }
 
+/** The prompt of an answer, and how the answer ended. */
+export interface Asked {
+  readonly prompt: readonly Message[];
+  readonly end: AskedAnswer["end"];
+}
+
 /** Throws a refusal for a prompt that cannot be answered, and any other error when the model cannot go on. */
 export type Ask = (messages: readonly Message[], signal: AbortSignal) => Promise<AskedAnswer>;
 

@@ -1,6 +1,7 @@
 /** How a chat's last answer is judged, as chat files say it; validated here, since it comes from outside. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { CHECK_NAMES } from "../gateway/quality/checks/checks.js";
 import { messageSchema } from "./ask.js";
 import { parseJson } from "./fenced.js";
 
@@ -47,6 +48,12 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */
   z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
+  /** None of these checks of production traffic fails; `format` is the `response_format` that the answer must have. */
+  z.strictObject({
+    kind: z.literal("without"),
+    faults: z.array(z.enum(CHECK_NAMES)).min(1).readonly(),
+    format: z.unknown().optional(),
+  }),
   /** The answer defines a function; each call has an expected result. */
   z.strictObject({
     kind: z.literal("code"),

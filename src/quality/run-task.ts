@@ -85,7 +85,7 @@ async function runItem(ask: Ask, chat: ScoredChat, signal: AbortSignal): Promise
   const expected = chat.messages.at(-1)?.content ?? "";
   try {
     const { text, numPromptTokens, numOutputTokens, end } = await ask(prompt, signal);
-    const score = await scoreAnswer(chat.check, expected, text);
+    const score = await scoreAnswer(chat.check, expected, text, { prompt, end });
     return { prompt, answer: text, expected, ...score, numPromptTokens, numOutputTokens, end };
   } catch (thrown) {
     // A prompt that exceeds the context, or that the template refuses, counts as a wrong answer; the run goes on.

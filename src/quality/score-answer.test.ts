@@ -249,3 +249,17 @@ it(
   },
   TIMEOUT_MS,
 );
+
+describe("without", () => {
+  const check: Check = { kind: "without", faults: ["refusal", "length", "format"], format: { type: "json_object" } };
+  const prompt = [{ role: "user", content: "Give JSON" }] as const;
+  it.each([
+    { answer: '{"a": 1}', end: "stop", exact: true, note: undefined },
+    { answer: "I'm sorry, I can't.", end: "stop", exact: false, note: /^refusal: .*format: no JSON$/ },
+    { answer: '{"a":', end: "length", exact: false, note: /^length: cut/ },
+  ] as const)("$answer", async ({ answer, end, exact, note }) => {
+    const got = await scoreAnswer(check, "", answer, { prompt, end });
+    expect(got.exact).toBe(exact);
+    if (note !== undefined) expect(got.note).toMatch(note);
+  });
+});

@@ -1,6 +1,8 @@
 /** Scores an answer by its check. */
+import type { Asked } from "./ask.js";
 import type { Check } from "./check.js";
 import { scoreCode } from "./code-score.js";
+import { scoreFaults } from "./fault-score.js";
 import { scoreJson } from "./json-score.js";
 import type { Score } from "./score.js";
 import {
@@ -18,8 +20,14 @@ import {
  * Depends on its arguments only (and, for Python, on python3). Only code takes time, as it is run.
  *
  * @param expected the right answer, or one of them
+ * @param asked the prompt, to which some checks compare the answer, and how the answer ended
  */
-export async function scoreAnswer(check: Check, expected: string, answer: string): Promise<Score> {
+export async function scoreAnswer(
+  check: Check,
+  expected: string,
+  answer: string,
+  asked: Asked = { prompt: [], end: "stop" },
+): Promise<Score> {
   switch (check.kind) {
     case "none":
       return { score: 1, exact: true, note: "nothing to score" };
@@ -41,6 +49,8 @@ export async function scoreAnswer(check: Check, expected: string, answer: string
       return scoreMentions(check, answer);
     case "overlap":
       return scoreOverlap(check, expected, answer);
+    case "without":
+      return scoreFaults(check, asked, answer);
     case "code":
       return scoreCode(check, expected, answer);
   }

@@ -34,9 +34,9 @@ export async function byChecks(pairs: readonly Pair[]): Promise<Qualities[]> {
   }
   await requireConfinementFor(pairs.map(({ prompt }) => prompt.check));
   const qualities: Qualities[] = new Array(pairs.length);
-  await runAll(pairs, 4, async ({ prompt: { check, expected }, small, large }, index) => {
+  await runAll(pairs, 4, async ({ prompt: { check, expected, messages }, small, large }, index) => {
     const [ofSmall, ofLarge] = await Promise.all(
-      [small, large].map((answer) => scoreAnswer(check!, expected!, answer.text)),
+      [small, large].map((answer) => scoreAnswer(check!, expected!, answer.text, { prompt: messages, end: "stop" })),
     );
     qualities[index] = { small: Number(ofSmall!.exact), large: Number(ofLarge!.exact) };
   });

@@ -8,6 +8,7 @@ import { Playground } from "./chat/playground.js";
 import { Dashboard } from "./dashboard/dashboard.js";
 import { KeysPage } from "./fleet/keys-page.js";
 import { ModelsPage } from "./fleet/models-page.js";
+import { QualityPage } from "./fleet/quality-page.js";
 import { isFleet, learnServer } from "./fleet/server-kind.js";
 import { SpendPage } from "./fleet/spend-page.js";
 
@@ -25,6 +26,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/models", name: "Models", view: ModelsPage, isFleets: false },
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
+  { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
 ];
 
 const THEME_NAME = "millrace-theme";

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createFleetMetrics } from "../../src/fleet/observe/metrics.js";
+import { createQualityMetrics } from "../../src/fleet/observe/quality-metrics.js";
 import { createRouteMetrics } from "../../src/fleet/observe/route-metrics.js";
 import { createSemanticMetrics } from "../../src/fleet/observe/semantic-metrics.js";
 import { createMetrics } from "../../src/serve/generation/metrics.js";
@@ -30,6 +31,7 @@ test("docs/reference/metrics.md lists every metric (UPDATE_DOCS=1 writes them)",
     modelOf: () => undefined,
   };
   const fleet = createFleetMetrics(pool, gauges);
+  createQualityMetrics(fleet.registry, () => undefined);
   createRouteMetrics(fleet.registry, () => []);
   createSemanticMetrics(fleet.registry, () => []);
   const tables = {

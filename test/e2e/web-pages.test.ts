@@ -23,6 +23,7 @@ beforeAll(async () => {
     "data-folder": dataFolder,
     "managed-keys": true,
     ledger: {},
+    quality: { sample: "100%" },
     models: [
       {
         name: "mill-base",
@@ -126,6 +127,22 @@ test("spend is shown by model, and the last requests", SLOW, async () => {
   expect(faults).toEqual([]);
 });
 
+test("the checks of sampled answers are shown, and those that fail", SLOW, async () => {
+  const key = await makeKey("sampled");
+  // Cut by the limit, which is a fault.
+  expect((await chat(key, 1)).status).toBe(200);
+  await using watched = await openPage(browser, `${fleet.url}/#/quality`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  const row = page.locator("tbody tr", { hasText: "length: cut by a limit of tokens" }).first();
+  await vi.waitFor(async () => {
+    await page.getByRole("button", { name: "Load again" }).click();
+    await row.waitFor({ timeout: 1000 });
+  }, SLOW.timeout);
+  expect(await row.innerText()).toContain("Tell me a story.");
+  expect(faults).toEqual([]);
+});
+
 /** Of the last hour, the most tokens of answers in a second. */
 async function mostKept(): Promise<number> {
   const answer = await fetch(`${fleet.url}/watch/history`);
@@ -170,7 +187,7 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   expect(faults).toEqual([]);
 });
 
-const PAGES = ["", "dashboard", "models", "keys", "spend"] as const;
+const PAGES = ["", "dashboard", "models", "keys", "spend", "quality"] as const;
 const SCREENS = [
   { name: "phone-light", width: 360, height: 740, colorScheme: "light" },
   { name: "desktop-light", width: 1280, height: 800, colorScheme: "light" },

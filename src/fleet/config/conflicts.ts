@@ -262,9 +262,14 @@ function budgetConflicts({ budgets, apiKeys, teams, orgs }: FleetConfig): Findin
   return findings;
 }
 
-function alertsWithoutLedger({ alerts, ledger }: FleetConfig): Finding[] {
-  if (alerts === undefined || ledger !== undefined) return [];
-  return [conflict(["alerts"], "expected ledger beside alerts, got none", "add `ledger: {}`, which alerts read")];
+/** Alerts read the ledger's hours; feedback finds its request there. */
+function missingLedger({ ledger, ...config }: FleetConfig): Finding[] {
+  if (ledger !== undefined) return [];
+  return (["alerts", "quality"] as const).flatMap((key) =>
+    config[key] === undefined
+      ? []
+      : [conflict([key], `expected ledger beside ${key}, got none`, `add \`ledger: {}\`, which ${key} needs`)],
+  );
 }
 
 export function conflictsIn(config: FleetConfig): Finding[] {
@@ -278,7 +283,7 @@ export function conflictsIn(config: FleetConfig): Finding[] {
     ...storeConflicts(config),
     ...routeConflicts(config),
     ...cascadeConflicts(config),
-    ...alertsWithoutLedger(config),
+    ...missingLedger(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

@@ -154,6 +154,16 @@ describe("mistakes", () => {
       'regions: [us]\nmodels: [{ name: m, engine: openai, attach: [{ url: "http://h:1", region: eu }] }]',
       ['models[0].attach[0].region config_conflict: expected one of `regions`, got "eu"'],
     ],
+    [
+      "quality without a ledger",
+      "quality: { sample: 2% }\nmodels: [{ name: m, model: a }]",
+      ["quality config_conflict: expected ledger beside quality, got none"],
+    ],
+    [
+      "a share of nothing",
+      "ledger: {}\nquality: { sample: 0% }\nmodels: [{ name: m, model: a }]",
+      ["expected quality.sample to be a share of requests above 0 %"],
+    ],
     ["nothing to load", "models: [{ name: m }]", ["models[0] config_conflict: expected model or attach"]],
     [
       "auto for another engine",

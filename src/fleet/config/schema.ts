@@ -11,6 +11,7 @@ import { hooks } from "./sections/hooks.js";
 import { ledgerKeys } from "./sections/ledger.js";
 import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { attachment, provider } from "./sections/provider.js";
+import { quality } from "./sections/quality.js";
 import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
@@ -281,6 +282,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       "virtual models of two: a small one answers, and a judge keeps the answer or asks the large one",
     ),
     ...ledgerKeys(environment),
+    quality: quality(),
     ...priceKeys,
     models: z.array(model(environment)).min(1).describe("models to serve"),
   }).transform((config) => withKeyScopes(config));

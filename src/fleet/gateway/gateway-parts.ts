@@ -28,6 +28,7 @@ import { Ledger } from "./ledger.js";
 import type { ModelVersions } from "./model-versions.js";
 import { createPolicies } from "./policies.js";
 import type { PolicyContext } from "./policy-context.js";
+import { QualityPart } from "./quality-part.js";
 import { Tenants } from "./tenants.js";
 import { VirtualModels } from "./virtual-models.js";
 
@@ -49,6 +50,7 @@ type HandlePath = (incoming: IncomingMessage, outgoing: ServerResponse, requestI
 
 export class GatewayParts {
   readonly virtual: VirtualModels;
+  readonly quality: QualityPart;
   readonly #tenants: Tenants;
   readonly #ledger: Ledger;
   readonly #batches: BatchService;
@@ -59,7 +61,7 @@ export class GatewayParts {
   #cacheDatabase: Database.Database | undefined;
 
   constructor(private readonly options: GatewayOptions) {
-    const { config, pool, counts, proxy, logger } = options;
+    const { config, pool, versions, counts, proxy, logger } = options;
     const atStart = config();
     const database = () => this.#openDatabase();
     const modelOf = (name: string) => pool.modelOf(name) ?? name;
@@ -75,6 +77,14 @@ export class GatewayParts {
     });
     const lostCharge = lostCharges(atStart, database);
     this.#ledger = new Ledger({ config, database, logger, modelOf, authorize, lostCharge });
+    this.quality = new QualityPart({
+      config: atStart,
+      database,
+      logger,
+      modelOf: (name) => pool.modelOf(name) ?? (this.virtual.has(name) ? name : undefined),
+      versionOf: (model) => versions.of(model),
+      authorize,
+    });
     this.#batches = fleetBatches({
       dataFolder: this.#dataFolder,
       database,
@@ -102,6 +112,7 @@ export class GatewayParts {
         version: (model) => versions.of(model),
       },
       metrics,
+      observing: [...this.#ledger.policies(), ...this.quality.policies()],
       ledger: this.#ledger,
       submit: (request, sink) => proxy().submit(request, sink),
       virtual: this.virtual,
@@ -136,7 +147,7 @@ export class GatewayParts {
   pathHandler(): HandlePath {
     const authorize = (headers: IncomingHttpHeaders) => this.authorize(headers);
     const cache = cachePathsHandler({ authorize, semanticCache: () => this.semanticCache() });
-    const parts = [this.#tenants, this.#ledger, this.#batches];
+    const parts = [this.#tenants, this.#ledger, this.quality, this.#batches];
     return (...request) => cache(...request) || parts.some((part) => part.handle(...request));
   }
 
@@ -148,6 +159,7 @@ export class GatewayParts {
       createCacheApp(this.exactCache(), this.#modelOf),
       this.#tenants.adminApp(),
       this.#ledger.adminApp(),
+      this.quality.adminApp(),
       semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
     ];
     return parts.filter((part) => part !== undefined);
@@ -166,6 +178,7 @@ export class GatewayParts {
   /** To call when no request runs any more. */
   async close(): Promise<void> {
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
+    await this.quality.close();
     await this.#ledger.close();
     await this.#tenants.close();
     if (this.#database !== undefined) await sideOf(this.#database).close();

@@ -14,7 +14,7 @@ import { createSemanticCache } from "./semantic-policy.js";
  * caches: they, and retries, know the client's request.
  */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
-  const { config, models, ledger, virtual } = context;
+  const { config, models, observing, virtual } = context;
   const langfuse = createLangfuse(context);
   const limits = createLimits(context);
   const wanted = await Promise.all([
@@ -29,5 +29,5 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     limits.upstream,
     usageAsker,
   ]);
-  return [...ledger.policies(), ...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
+  return [...observing, ...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
 }

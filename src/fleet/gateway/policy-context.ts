@@ -3,7 +3,7 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import type { AnswerSink } from "../../gateway/answer.js";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
-import type { Ending } from "../../gateway/pipeline.js";
+import type { Ending, Policy } from "../../gateway/pipeline.js";
 import type { TokenCounts } from "../../gateway/usage/record.js";
 import type { FleetConfig } from "../config/schema.js";
 import type { OwnRequest } from "../proxy/own-request.js";
@@ -38,5 +38,7 @@ export interface PolicyContext {
   readonly submit: (request: OwnRequest, sink: AnswerSink) => Promise<Ending>;
   readonly logger: Logger;
   readonly ledger: Ledger;
+  /** Policies that only look: the ledger, and the sampling of answers. They see what clients see. */
+  readonly observing: readonly Policy[];
   readonly virtual: VirtualModels;
 }

@@ -1,8 +1,11 @@
 /** Alerts in the gateway's database: each is stored once, and stays due until the webhook has taken it. */
 import type { Database, Statement } from "../store/database.js";
-import type { Finding } from "./judge-hour.js";
 
-export interface Alert extends Finding {
+export interface Alert {
+  /** A metric of an hour, or `quality_` and the name of a check. */
+  readonly metric: string;
+  readonly value: number;
+  readonly expected: number;
   /** Unique; the webhook's receiver tells repetitions by it. */
   readonly id: string;
   /** Milliseconds since 1970: when it was found, and the first of the hour that it is about. */
@@ -11,6 +14,8 @@ export interface Alert extends Finding {
   /** "" where it is about everybody. */
   readonly tenant: string;
   readonly key: string;
+  /** "" where it is about no model. */
+  readonly model: string;
   readonly text: string;
 }
 
@@ -21,7 +26,8 @@ interface AlertColumns {
   readonly hour_ms: number;
   readonly tenant: string;
   readonly key: string;
-  readonly metric: Finding["metric"];
+  readonly model: string;
+  readonly metric: string;
   readonly value: number;
   readonly expected: number;
   readonly text: string;
@@ -49,10 +55,17 @@ export class AlertStore {
       metric TEXT, value REAL, expected REAL, text TEXT, tries INTEGER, due_ms INTEGER, delivered_ms INTEGER);
       CREATE INDEX IF NOT EXISTS alerts_of ON alerts (tenant, key, metric, found_ms);
       CREATE INDEX IF NOT EXISTS alerts_due ON alerts (due_ms) WHERE due_ms IS NOT NULL`);
+    const columns = database.pragma("table_info(alerts)") as readonly { readonly name: string }[];
+    // Tables of earlier versions have no model.
+    if (!columns.some(({ name }) => name === "model")) {
+      database.exec("ALTER TABLE alerts ADD COLUMN model TEXT NOT NULL DEFAULT ''");
+    }
     this.#insert = database.prepare(
-      "INSERT OR IGNORE INTO alerts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, NULL)",
+      "INSERT OR IGNORE INTO alerts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, NULL, ?)",
     );
-    this.#last = database.prepare("SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ?");
+    this.#last = database.prepare(
+      "SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ? AND model = ?",
+    );
   }
 
   /**
@@ -61,11 +74,11 @@ export class AlertStore {
    * @returns whether it is new
    */
   add(alert: Alert, coolDownMs: number, isDue: boolean): boolean {
-    const { id, foundMs, hourMs, tenant, key, metric, value, expected, text } = alert;
-    const last = (this.#last.get([tenant, key, metric]) as { readonly ms: number | null }).ms;
+    const { id, foundMs, hourMs, tenant, key, model, metric, value, expected, text } = alert;
+    const last = (this.#last.get([tenant, key, metric, model]) as { readonly ms: number | null }).ms;
     if (last !== null && foundMs - last < coolDownMs) return false;
     const due = isDue ? foundMs : null;
-    const { changes } = this.#insert.run([id, foundMs, hourMs, tenant, key, metric, value, expected, text, due]);
+    const { changes } = this.#insert.run([id, foundMs, hourMs, tenant, key, metric, value, expected, text, due, model]);
     this.database.prepare("DELETE FROM alerts WHERE seq <= (SELECT max(seq) FROM alerts) - ?").run(MAX_ALERTS);
     return changes > 0;
   }
@@ -95,7 +108,7 @@ export class AlertStore {
 }
 
 function stored(row: AlertColumns): StoredAlert {
-  const { seq, id, found_ms: foundMs, hour_ms: hourMs, tenant, key, metric, value, expected, text } = row;
-  const alert = { id, foundMs, hourMs, tenant, key, metric, value, expected, text };
+  const { seq, id, found_ms: foundMs, hour_ms: hourMs, tenant, key, model, metric, value, expected, text } = row;
+  const alert = { id, foundMs, hourMs, tenant, key, model, metric, value, expected, text };
   return { seq, alert, tries: row.tries, deliveredMs: row.delivered_ms };
 }

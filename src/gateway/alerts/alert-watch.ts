@@ -93,6 +93,7 @@ export class AlertWatch {
       hourMs,
       tenant,
       key,
+      model: "",
       text,
     };
     if (this.store.add(alert, coolDownMs, this.#webhook !== undefined)) {

@@ -72,7 +72,7 @@ export class Webhook {
 }
 
 /** As it is sent and listed. */
-export function shownAlert({ id, foundMs, hourMs, tenant, key, metric, value, expected, text }: Alert) {
+export function shownAlert({ id, foundMs, hourMs, tenant, key, model, metric, value, expected, text }: Alert) {
   const [found, hour] = [new Date(foundMs).toISOString(), new Date(hourMs).toISOString()];
-  return { id, text, metric, tenant, key, hour, value, expected, found };
+  return { id, text, metric, tenant, key, model, hour, value, expected, found };
 }

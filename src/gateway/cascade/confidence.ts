@@ -64,17 +64,22 @@ const MOST_CAPITAL = 1e12;
 /** One capital for each alternative. */
 export type AlarmState = number[];
 
-export const newAlarm = (): AlarmState => ALTERNATIVES.map(() => 1);
+export const newAlarm = (alternatives: readonly number[] = ALTERNATIVES): AlarmState => alternatives.map(() => 1);
 
 /**
  * An e-detector (Shin, Ramdas and Rinaldo, 2024) of the CUSUM kind: for each alternative, a bet that the mean is above the bound, which starts anew whenever
  * it is below its stake. While the mean is at most the bound, the average capital reaches `1 / alpha` once in at least that many values. It forgets a good
  * past, so a change for the worse shows soon.
  *
- * @param x in [0, 1] @param bound above 0 and below 1
+ * @param x in [0, 1] @param bound above 0 and below 1 @param alternatives those of `newAlarm`
  */
-export function addToAlarm(state: AlarmState, x: number, bound: number): void {
-  for (const [i, share] of ALTERNATIVES.entries()) {
+export function addToAlarm(
+  state: AlarmState,
+  x: number,
+  bound: number,
+  alternatives: readonly number[] = ALTERNATIVES,
+): void {
+  for (const [i, share] of alternatives.entries()) {
     // The bet that grows fastest if values are 0 and 1, and 1 with this probability.
     const alternative = bound + share * (1 - bound);
     const stake = Math.min(MAX_LOSS / bound, (alternative - bound) / (bound * (1 - bound)));

@@ -237,3 +237,15 @@ export async function* exportRows(
     cursor = Number(rows.at(-1)!.cursor);
   }
 }
+
+/** The model that answered a tenant's request, the newest of that id. @returns undefined if the ledger has no such answer */
+export async function servedModel(
+  database: Database.Database,
+  requestId: string,
+  tenant: string,
+): Promise<string | undefined> {
+  const sql =
+    "SELECT served FROM ledger_requests WHERE id = ? AND tenant = ? AND outcome = 'answered' ORDER BY seq DESC LIMIT 1";
+  const [row] = await sideOf(database).read(sql, [requestId, tenant], { tenant });
+  return row?.served as string | undefined;
+}

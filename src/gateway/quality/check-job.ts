@@ -1,0 +1,75 @@
+/** What the thread of the checks does with one request and its answer: reads both, judges, and takes personal data out of what is kept. */
+import { compilePatterns, type PatternSet, type PatternSource } from "../hooks/pattern-set.js";
+import { PERSONAL_DATA, personalDataPatterns } from "../hooks/personal-data.js";
+import { redactTexts } from "../hooks/redactor.js";
+import { judgeSample, type Verdicts } from "./checks/checks.js";
+import type { SampleMessage } from "./checks/sample.js";
+import { readSample } from "./read-sample.js";
+
+/** A pattern of the operator's guardrails, as far as it can go to a thread. */
+export type PlainPattern = Pick<PatternSource, "name" | "regex" | "isWholeWord" | "ignoresCase">;
+
+export type CheckJob =
+  | {
+      readonly kind: "sample";
+      readonly path: string;
+      /** JSON of the request. */
+      readonly request: Uint8Array;
+      readonly answer: Uint8Array;
+      readonly isEventStream: boolean;
+      /** Whether the texts come back, redacted. */
+      readonly keepsText: boolean;
+    }
+  /** Texts of a client to be redacted. */
+  | { readonly kind: "texts"; readonly texts: readonly string[] };
+
+/** A prompt and its answer without what the patterns find. */
+export interface KeptText {
+  readonly messages: readonly SampleMessage[];
+  readonly answer: string;
+  readonly format: unknown;
+  /** See `Sample`. */
+  readonly isPlain: boolean;
+}
+
+interface CheckedSample {
+  readonly kind: "sample";
+  readonly verdicts: Verdicts;
+  /** Undefined where it is not kept: not wanted, or too long. */
+  readonly text: KeptText | undefined;
+}
+
+export type CheckAnswer =
+  | CheckedSample
+  /** In no form that can be read. */
+  | { readonly kind: "unreadable" }
+  | { readonly kind: "texts"; readonly texts: readonly string[] };
+
+/** Texts of one sample together, in UTF-16 units; longer ones are judged and not kept. */
+const MAX_KEPT_LENGTH = 128 * 1024;
+
+/** All personal data that guardrails know, whether or not one of them looks for it, and the patterns of the operator's guardrails. */
+export function privatePatterns(own: readonly PlainPattern[]): PatternSet {
+  return compilePatterns([...personalDataPatterns(PERSONAL_DATA), ...own]);
+}
+
+export async function runCheckJob(job: CheckJob, patterns: PatternSet): Promise<CheckAnswer> {
+  if (job.kind === "texts") return { kind: "texts", texts: await redactEach(patterns, job.texts) };
+  const [request, answer] = [Buffer.from(job.request), Buffer.from(job.answer)];
+  const sample = readSample(job.path, request, answer, job.isEventStream);
+  if (sample === undefined) return { kind: "unreadable" };
+  const verdicts = judgeSample(sample);
+  const texts = [...sample.messages.map(({ text }) => text), sample.answer.text];
+  const isShort = texts.reduce((sum, { length }) => sum + length, 0) <= MAX_KEPT_LENGTH;
+  if (!job.keepsText || !isShort) return { kind: "sample", verdicts, text: undefined };
+  const redacted = await redactEach(patterns, texts);
+  const messages = sample.messages.map(({ role }, index) => ({ role, text: redacted[index]! }));
+  const { format, isPlain } = sample;
+  return { kind: "sample", verdicts, text: { messages, answer: redacted.at(-1)!, format, isPlain } };
+}
+
+async function redactEach(patterns: PatternSet, texts: readonly string[]): Promise<readonly string[]> {
+  const redacted: string[] = [];
+  for (const text of texts) redacted.push((await redactTexts(patterns, [text], () => {}))[0]!);
+  return redacted;
+}

@@ -1,0 +1,38 @@
+/** The answer has the form that the request asks for; arguments of calls are JSON objects; code fences are closed. Says nothing where none of these is there. */
+import { formProblem } from "../../cascade/answer-form.js";
+import { type Check, yesOrNo } from "./check.js";
+
+function isObject(json: string): boolean {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+/** A fence is closed by one of the same sign that is at least as long (CommonMark 0.31, section 4.5). */
+function hasOpenFence(text: string): boolean {
+  let open = "";
+  for (const [, fence, info] of text.matchAll(/^ {0,3}(`{3,}|~{3,})([^\n]*)$/gm)) {
+    if (open === "") {
+      if (fence![0] !== "`" || !info!.includes("`")) open = fence!;
+    } else if (fence![0] === open[0] && fence!.length >= open.length && info!.trim() === "") open = "";
+  }
+  return open !== "";
+}
+
+export const format: Check = ({ format: wanted, answer: { text, calls, end } }) => {
+  const asksForm = wanted !== undefined && (wanted as { readonly type?: unknown }).type !== "text";
+  const hasFence = /^ {0,3}(?:```|~~~)/m.test(text);
+  if (!asksForm && calls.length === 0 && !hasFence) return undefined;
+  // An answer that was cut, or withheld, is another check's fault.
+  if (end === "length" || end === "refusal") return undefined;
+  if (calls.some((json) => json.trim() !== "" && !isObject(json)))
+    return yesOrNo(true, "arguments of a call are no JSON");
+  if (asksForm && calls.length === 0) {
+    const problem = formProblem({ response_format: wanted }, text);
+    return yesOrNo(problem !== undefined, problem);
+  }
+  return yesOrNo(hasOpenFence(text), "a code fence is not closed");
+};

@@ -1,0 +1,160 @@
+/**
+ * Finds the moment from which the mean of a series has been above what it was. A baseline is learned from the past and goes on learning; an e-detector bets
+ * that the mean is above the baseline's upper bound. Samples since the detector was last at its stake belong to no baseline yet: they are either noise, and
+ * join it when the detector is back, or the beginning of the drift. Hours of the day, and weekends, may have means of their own.
+ */
+import { type AlarmState, addToAlarm, evidenceOf, newAlarm } from "../cascade/confidence.js";
+
+interface Sums {
+  count: number;
+  sum: number;
+  squares: number;
+  /** Counts and sums of each part of the week. */
+  readonly counts: number[];
+  readonly sums: number[];
+}
+
+export interface SeriesState {
+  baseline: Sums & {
+    firstMs: number;
+    /** When each part of the week first had a sample; 0: not yet. */
+    readonly partFirstMs: number[];
+  };
+  /** Samples since the detector was last at its stake. */
+  recent: Sums & { sinceMs: number };
+  alarm: AlarmState;
+}
+
+export interface Drift {
+  /** When the detector was last at its stake: the change came at about that time, or soon after. */
+  readonly sinceMs: number;
+  /** Mean since then, of so many samples, and before. */
+  readonly mean: number;
+  readonly count: number;
+  readonly expected: number;
+}
+
+/** Bets on small changes too: a rise of two points is looked for among hundreds of samples. Shares of the way from the bound to 1. */
+const ALTERNATIVES = [0.004, 0.01, 0.02, 0.05, 0.12, 0.3, 0.7] as const;
+/** A baseline has so many samples at least, and a day and a night. */
+const MIN_BASELINE = 500;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Chance that the true mean is ever above the baseline's bound, for each series. */
+const BASELINE_MISS = 1e-3;
+/** Samples at which the bound is narrowest for its chance. */
+const TUNED_FOR = 20_000;
+/** A rise by less is none: real traffic is never quite still. */
+const TOLERANCE = 0.003;
+const MOST = 0.98;
+
+const PART_HOURS = 4;
+const PARTS_OF_DAY = 24 / PART_HOURS;
+/** Working days and weekends, in UTC. */
+const NUM_PARTS = 2 * PARTS_OF_DAY;
+/** A part of the week is learned by so many samples at least, and all of the first time that it comes. */
+const MIN_PART = 100;
+/** Standard errors by which the mean of a part must differ from that of all to count as its own. */
+const PART_ERRORS = 3;
+
+const newSums = (): Sums => ({
+  count: 0,
+  sum: 0,
+  squares: 0,
+  counts: new Array<number>(NUM_PARTS).fill(0),
+  sums: new Array<number>(NUM_PARTS).fill(0),
+});
+
+export const newSeries = (): SeriesState => ({
+  baseline: { ...newSums(), firstMs: 0, partFirstMs: new Array<number>(NUM_PARTS).fill(0) },
+  recent: { ...newSums(), sinceMs: 0 },
+  alarm: newAlarm(ALTERNATIVES),
+});
+
+function add(sums: Sums, x: number, part: number): void {
+  sums.count++;
+  sums.sum += x;
+  sums.squares += x * x;
+  sums.counts[part]!++;
+  sums.sums[part]! += x;
+}
+
+function merge(sums: Sums, others: Sums): void {
+  sums.count += others.count;
+  sums.sum += others.sum;
+  sums.squares += others.squares;
+  for (let part = 0; part < NUM_PARTS; part++) {
+    sums.counts[part]! += others.counts[part]!;
+    sums.sums[part]! += others.sums[part]!;
+  }
+}
+
+function partOfWeek(atMs: number): number {
+  const days = atMs / DAY_MS;
+  // The first of January 1970 was a Thursday.
+  const weekday = (Math.floor(days) + 4) % 7;
+  const isWeekend = weekday === 0 || weekday === 6;
+  return Math.floor((days % 1) * PARTS_OF_DAY) + (isWeekend ? PARTS_OF_DAY : 0);
+}
+
+const meanOf = ({ count, sum }: Sums): number => (count === 0 ? 0 : sum / count);
+
+/** How far the mean of a part of the week is from that of all, where that is clear, and its error. */
+function shiftOf({ counts, sums }: Sums, part: number, mean: number, variance: number): number {
+  const shift = sums[part]! / counts[part]! - mean;
+  const error = Math.sqrt(variance / counts[part]!);
+  return Math.abs(shift) > PART_ERRORS * error ? shift + error : 0;
+}
+
+/**
+ * The upper end of an asymptotic confidence sequence for the mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2024, theorem 2.2), which holds at all
+ * times together, the tolerance, and what is usual at such an hour.
+ */
+function boundOf(baseline: Sums, part: number): number {
+  const { count, squares } = baseline;
+  const mean = meanOf(baseline);
+  // With a quarter, the largest variance, as the first value: a share of nothing is not known to be nothing.
+  const variance = (count * Math.max(0, squares / count - mean * mean) + 0.25) / (count + 1);
+  const log = -2 * Math.log(BASELINE_MISS);
+  const rho2 = (log + Math.log(log + 1)) / TUNED_FOR;
+  const scaled = count * rho2 + 1;
+  const half = Math.sqrt(
+    ((2 * variance * scaled) / (count * count * rho2)) * Math.log(Math.sqrt(scaled) / BASELINE_MISS),
+  );
+  return Math.min(MOST, mean + half + TOLERANCE + shiftOf(baseline, part, mean, variance));
+}
+
+export const isLearned = ({ baseline }: SeriesState, nowMs: number): boolean =>
+  baseline.count >= MIN_BASELINE && nowMs - baseline.firstMs >= DAY_MS;
+
+export const expectedOf = ({ baseline }: SeriesState): number => meanOf(baseline);
+
+/**
+ * @param x in [0, 1], larger is worse
+ * @param threshold samples of the series in which at most one false alarm is expected
+ * @returns a drift when it is found; the series then looks for it anew, on the same baseline
+ */
+export function addToSeries(state: SeriesState, x: number, atMs: number, threshold: number): Drift | undefined {
+  const { baseline, recent } = state;
+  const part = partOfWeek(atMs);
+  if (baseline.partFirstMs[part] === 0) baseline.partFirstMs[part] = atMs;
+  const isFirstTime = atMs - baseline.partFirstMs[part]! < PART_HOURS * HOUR_MS;
+  if (!isLearned(state, atMs) || isFirstTime || baseline.counts[part]! < MIN_PART) {
+    if (baseline.count === 0) baseline.firstMs = atMs;
+    add(baseline, x, part);
+    if (recent.count === 0) recent.sinceMs = atMs;
+    return undefined;
+  }
+  addToAlarm(state.alarm, x, boundOf(baseline, part), ALTERNATIVES);
+  add(recent, x, part);
+  if (Math.max(...state.alarm) <= 1) {
+    merge(baseline, recent);
+    state.recent = { ...newSums(), sinceMs: atMs };
+    return undefined;
+  }
+  if (evidenceOf(state.alarm) < threshold) return undefined;
+  const drift = { sinceMs: recent.sinceMs, mean: meanOf(recent), count: recent.count, expected: meanOf(baseline) };
+  state.recent = { ...newSums(), sinceMs: atMs };
+  state.alarm = newAlarm(ALTERNATIVES);
+  return drift;
+}

@@ -1,0 +1,83 @@
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { TestRng } from "../../../test/helpers/rng.js";
+import { AlertStore } from "../alerts/alert-store.js";
+import { type Database, openDatabase } from "../store/database.js";
+import { DriftWatch, type FoundDrift } from "./drift-watch.js";
+
+const DAY_MS = 86_400_000;
+/** A Saturday: what happens from the fifth day on happens on days whose like are known. */
+const START = Date.parse("2026-01-03T00:00Z");
+const SAMPLES_PER_DAY = 2000;
+
+function watch(database: Database.Database) {
+  const store = new AlertStore(database);
+  const alerts = { store, coolDownMs: DAY_MS, hasWebhook: true };
+  return { store, drift: new DriftWatch({ database, logger: pino({ level: "silent" }), quietDays: 100, alerts }) };
+}
+
+interface Span {
+  readonly from: number;
+  readonly to: number;
+  readonly share: number;
+  readonly version?: string;
+  readonly tenant?: string;
+  readonly isPlain?: boolean;
+}
+
+const rng = new TestRng(11);
+function pass(
+  drift: DriftWatch,
+  { from, to, share, version = "v1", tenant = "", isPlain = true }: Span,
+): readonly FoundDrift[] {
+  return Array.from({ length: Math.round((to - from) * SAMPLES_PER_DAY) }, (_, i) => {
+    const atMs = START + from * DAY_MS + (i / SAMPLES_PER_DAY) * DAY_MS;
+    drift.seen("m", version, atMs);
+    return drift.add({ atMs, model: "m", tenant, name: "refusal", badness: Number(rng.chance(share)), isPlain });
+  }).flat();
+}
+
+test("a drift is stored once as an alert, with the change that it began with, and its state survives a restart", () => {
+  const database = openDatabase(undefined);
+  const first = watch(database);
+  expect(pass(first.drift, { from: 0, to: 5, share: 0.03 })).toEqual([]);
+  first.drift.close();
+  const { drift, store } = watch(database);
+  expect(drift.report(START + 5 * DAY_MS)).toMatchObject([
+    { model: "m", name: "refusal", isLearned: true, drift: undefined },
+  ]);
+  const found = pass(drift, { from: 5, to: 6, share: 0.15, version: "v2" });
+  expect(found.length).toBeGreaterThan(1);
+  expect(found[0]!.change).toMatchObject({ atMs: START + 5 * DAY_MS, version: "v2", before: "v1" });
+  const alerts = store.page(100, 10).map(({ alert }) => alert);
+  expect(alerts).toMatchObject([{ metric: "quality_refusal", model: "m", tenant: "", key: "" }]);
+  expect(alerts[0]!.text).toMatch(
+    /^m: refusal is \d\d\.\d % in \d+ samples since 2026-01-\d\dT\d\d:\d\dZ, [23]\.\d % before; m changed at 2026-01-08T00:00Z$/,
+  );
+  expect(store.due(START + 7 * DAY_MS, 10)).toHaveLength(1);
+  drift.close();
+});
+
+test("a drift of one tenant is its own, and samples beyond the plain share say nothing of all tenants", () => {
+  const { drift } = watch(openDatabase(undefined));
+  for (const day of [0, 1, 2, 3]) {
+    expect(pass(drift, { from: day, to: day + 0.9, share: 0.03, tenant: "a" })).toEqual([]);
+    expect(pass(drift, { from: day + 0.9, to: day + 1, share: 0.03, tenant: "b", isPlain: false })).toEqual([]);
+  }
+  // What is known of b is too little until now.
+  pass(drift, { from: 4, to: 5, share: 0.03, tenant: "b", isPlain: false });
+  expect(pass(drift, { from: 5, to: 6, share: 0.2, tenant: "b", isPlain: false }).length).toBeGreaterThan(0);
+  const drifted = drift.report(START + 6 * DAY_MS).filter(({ drift: found }) => found !== undefined);
+  expect(drifted.map(({ tenant }) => tenant)).toEqual(["b"]);
+  drift.close();
+});
+
+test("what is accepted becomes what is usual", () => {
+  const { drift } = watch(openDatabase(undefined));
+  pass(drift, { from: 0, to: 3, share: 0.03 });
+  expect(pass(drift, { from: 3, to: 4, share: 0.15 }).length).toBeGreaterThan(0);
+  expect(drift.accept("m", "other")).toBe(0);
+  expect(drift.accept("m", undefined)).toBe(1);
+  expect(pass(drift, { from: 4, to: 9, share: 0.15 })).toEqual([]);
+  drift.close();
+});

@@ -1,0 +1,45 @@
+/** What a client says about an answer: POST /v1/feedback. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+
+const MAX_CORRECTION = 16 * 1024;
+const MAX_COMMENT = 4 * 1024;
+
+const body = z.strictObject({
+  request_id: z.string().min(1).max(200),
+  rating: z.enum(["up", "down"]).optional(),
+  score: z.number().min(-1).max(1).optional(),
+  correction: z.string().min(1).max(MAX_CORRECTION).optional(),
+  comment: z.string().min(1).max(MAX_COMMENT).optional(),
+});
+
+interface GivenFeedback {
+  readonly requestId: string;
+  /** From −1 to 1. A correction alone says that the answer was wrong. */
+  readonly score: number;
+  readonly correction: string | undefined;
+  readonly comment: string | undefined;
+}
+
+/** Throws invalid_parameter, which names the first field that does not fit. */
+export function readFeedback(given: unknown): GivenFeedback {
+  const parsed = body.safeParse(given);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const param = String((issue?.code === "unrecognized_keys" ? issue.keys[0] : issue?.path[0]) ?? "body");
+    throw new MillraceError("invalid_parameter", `${param}: ${issue?.message}`, {
+      param,
+      hint: 'a body is {"request_id", "rating": "up" or "down", or "score" in [-1, 1], "correction", "comment"}',
+    });
+  }
+  const { request_id: requestId, rating, score, correction, comment } = parsed.data;
+  if (rating !== undefined && score !== undefined) {
+    throw new MillraceError("invalid_parameter", "expected rating or score, got both", { param: "score" });
+  }
+  const byRating = rating === undefined ? undefined : rating === "up" ? 1 : -1;
+  const said = score ?? byRating ?? (correction === undefined ? undefined : -1);
+  if (said === undefined) {
+    throw new MillraceError("invalid_parameter", "expected rating, score or correction, got none", { param: "rating" });
+  }
+  return { requestId, score: said, correction, comment };
+}

@@ -1,0 +1,241 @@
+/**
+ * Samples in the gateway's database: a row each, its texts apart, and sums by the day. Texts go when they are too many bytes, rows and sums when they are
+ * old.
+ */
+import type { Database, Statement } from "../store/database.js";
+import type { GroupCommit } from "../store/group-commit.js";
+import { type Row, sideOf } from "../store/side-connection.js";
+import type { KeptText } from "./check-job.js";
+import type { Verdicts } from "./checks/checks.js";
+
+export const DAY_MS = 86_400_000;
+const MAX_ROWS = 1_000_000;
+/** Rows that one sample may delete, so that no transaction is long. */
+const AT_ONCE = 100;
+/** The least time between two searches for old rows. */
+const SWEEP_MS = 60_000;
+const MAX_ID_CHARACTERS = 200;
+
+export interface KeptSample {
+  readonly atMs: number;
+  readonly requestId: string;
+  readonly tenant: string;
+  readonly key: string;
+  readonly model: string;
+  /** Identity of what answered; "" where it is unknown. */
+  readonly version: string;
+  readonly path: string;
+  /** Inverse of the chance to be sampled. */
+  readonly weight: number;
+  readonly verdicts: Verdicts;
+  readonly text: KeptText | undefined;
+}
+
+/** What sums are made of: a verdict of a check, or a client's feedback. */
+export interface Judged {
+  readonly atMs: number;
+  readonly tenant: string;
+  readonly model: string;
+  readonly version: string;
+  readonly name: string;
+  readonly weight: number;
+  readonly badness: number;
+  readonly isFailing: boolean;
+}
+
+interface Feedback {
+  readonly atMs: number;
+  readonly requestId: string;
+  readonly tenant: string;
+  readonly model: string;
+  /** From −1, bad, to 1, good. */
+  readonly score: number;
+  readonly correction: string | undefined;
+  readonly comment: string | undefined;
+}
+
+interface SampleFilter {
+  readonly isFailing?: boolean | undefined;
+  /** Fails this check, or has bad feedback where it is "feedback". */
+  readonly check?: string | undefined;
+  readonly model?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly fromMs?: number | undefined;
+}
+
+interface Retention {
+  /** Bytes of texts; 0: none are kept. */
+  readonly textBytes: number;
+  readonly days: number;
+}
+
+const TABLES = `
+  CREATE TABLE IF NOT EXISTS quality_samples (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, request_id TEXT, tenant TEXT, key TEXT, model TEXT, version TEXT, path TEXT, weight REAL,
+    failing TEXT, verdicts TEXT);
+  CREATE INDEX IF NOT EXISTS quality_samples_of ON quality_samples (request_id);
+  CREATE INDEX IF NOT EXISTS quality_samples_at ON quality_samples (at_ms);
+  CREATE TABLE IF NOT EXISTS quality_texts (seq INTEGER PRIMARY KEY, text TEXT, bytes INTEGER);
+  CREATE TABLE IF NOT EXISTS quality_feedback (
+    tenant TEXT, request_id TEXT, at_ms INTEGER, model TEXT, score REAL, correction TEXT, comment TEXT, PRIMARY KEY (tenant, request_id)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS quality_feedback_at ON quality_feedback (at_ms);
+  CREATE TABLE IF NOT EXISTS quality_days (
+    day INTEGER, model TEXT, version TEXT, tenant TEXT, name TEXT, judged INTEGER, failing INTEGER, badness REAL, weight REAL, weighted_failing REAL,
+    PRIMARY KEY (day, model, version, tenant, name)) WITHOUT ROWID`;
+
+export class QualityStore {
+  readonly #insert: Statement;
+  readonly #insertText: Statement;
+  readonly #addToDay: Statement;
+  readonly #oldestTexts: Statement;
+  readonly #deleteText: Statement;
+  #textBytes: number;
+  #sweptMs = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    private readonly database: Database.Database,
+    private readonly commits: GroupCommit,
+    private readonly retention: Retention,
+  ) {
+    database.exec(TABLES);
+    this.#insert = database.prepare("INSERT INTO quality_samples VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    this.#insertText = database.prepare("INSERT INTO quality_texts VALUES (?, ?, ?)");
+    this.#addToDay = database.prepare(
+      `INSERT INTO quality_days VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET judged = judged + 1,
+       failing = failing + excluded.failing, badness = badness + excluded.badness, weight = weight + excluded.weight,
+       weighted_failing = weighted_failing + excluded.weighted_failing`,
+    );
+    this.#oldestTexts = database.prepare("SELECT seq, bytes FROM quality_texts ORDER BY seq LIMIT ?");
+    this.#deleteText = database.prepare("DELETE FROM quality_texts WHERE seq = ?");
+    const sum = database.prepare("SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts").get([]);
+    this.#textBytes = (sum as { readonly bytes: number }).bytes;
+  }
+
+  /** Bytes of the texts that are kept. */
+  get textBytes(): number {
+    return this.#textBytes;
+  }
+
+  /** Resolves when the sample is in the database. Rejects if that fails, as on a full disk. */
+  add(sample: KeptSample): Promise<void> {
+    return this.commits.run(() => this.#add(sample), { canWait: true, isWhole: true });
+  }
+
+  /** A later word on the same request replaces the earlier one. @returns whether it is the first */
+  addFeedback({ atMs, requestId, tenant, model, score, correction, comment }: Feedback): Promise<boolean> {
+    const id = requestId.slice(0, MAX_ID_CHARACTERS);
+    const write = (): boolean => {
+      const known = "SELECT 1 FROM quality_feedback WHERE tenant = ? AND request_id = ?";
+      const isFirst = this.database.prepare(known).get([tenant, id]) === undefined;
+      this.database
+        .prepare("INSERT OR REPLACE INTO quality_feedback VALUES (?, ?, ?, ?, ?, ?, ?)")
+        .run([tenant, id, atMs, model, score, correction ?? null, comment ?? null]);
+      this.#sweep(atMs);
+      return isFirst;
+    };
+    return this.commits.run(write, { isWhole: true });
+  }
+
+  /** Adds to the sums of the day. */
+  addJudged(judged: Judged): Promise<void> {
+    return this.commits.run(() => this.#addJudged(judged), { canWait: true });
+  }
+
+  /** The newest sample of a request. */
+  sampleOf(requestId: string, tenant: string): { readonly model: string; readonly version: string } | undefined {
+    const sql =
+      "SELECT model, version FROM quality_samples WHERE request_id = ? AND tenant = ? ORDER BY seq DESC LIMIT 1";
+    const row = this.database.prepare(sql).get([requestId.slice(0, MAX_ID_CHARACTERS), tenant]);
+    return row as { readonly model: string; readonly version: string } | undefined;
+  }
+
+  /** Sums of the days from one on, by model and check, and by tenant and version where that is wanted. */
+  async sums(fromMs: number, groups: readonly ("tenant" | "version")[]): Promise<readonly Row[]> {
+    const columns = ["model", "name", ...groups].join(", ");
+    const sql = `SELECT ${columns}, sum(judged) AS judged, sum(failing) AS failing, sum(badness) AS badness, sum(weight) AS weight,
+      sum(weighted_failing) AS weighted_failing FROM quality_days WHERE day >= ? GROUP BY ${columns} ORDER BY ${columns}`;
+    return await sideOf(this.database).read(sql, [Math.floor(fromMs / DAY_MS)]);
+  }
+
+  /** From the newest to the oldest, with texts and feedback where they are there. */
+  async page(filter: SampleFilter, before: number, limit: number): Promise<readonly Row[]> {
+    const { isFailing, check, model, tenant, fromMs = 0 } = filter;
+    const where = ["s.seq < ?", "s.at_ms >= ?"];
+    const values: unknown[] = [before, fromMs];
+    const add = (condition: string, value?: unknown): void => {
+      where.push(condition);
+      if (value !== undefined) values.push(value);
+    };
+    if (model !== undefined) add("s.model = ?", model);
+    if (tenant !== undefined) add("s.tenant = ?", tenant);
+    if (check === "feedback") add("f.score < 0");
+    else if (check !== undefined) add("instr(s.failing, ?) > 0", `|${check}|`);
+    if (isFailing === true) add("(s.failing != '' OR f.score < 0)");
+    const sql = `SELECT s.seq, s.at_ms, s.request_id, s.tenant, s.key, s.model, s.version, s.path, s.weight, s.verdicts, t.text,
+      f.score, f.correction, f.comment FROM quality_samples s LEFT JOIN quality_texts t ON t.seq = s.seq
+      LEFT JOIN quality_feedback f ON f.tenant = s.tenant AND f.request_id = s.request_id
+      WHERE ${where.join(" AND ")} ORDER BY s.seq DESC LIMIT ?`;
+    return await sideOf(this.database).read(sql, [...values, limit]);
+  }
+
+  #add({ atMs, requestId, tenant, key, model, version, path, weight, verdicts, text }: KeptSample): void {
+    const entries = Object.entries(verdicts);
+    const failing = entries.flatMap(([name, { isFailing }]) => (isFailing ? [name] : []));
+    const { lastInsertRowid: seq } = this.#insert.run([
+      atMs,
+      requestId.slice(0, MAX_ID_CHARACTERS),
+      tenant,
+      key,
+      model,
+      version,
+      path,
+      weight,
+      failing.length === 0 ? "" : `|${failing.join("|")}|`,
+      JSON.stringify(verdicts),
+    ]);
+    for (const [name, { badness, isFailing }] of entries) {
+      this.#addJudged({ atMs, tenant, model, version, name, weight, badness, isFailing });
+    }
+    if (text !== undefined) this.#addText(Number(seq), JSON.stringify(text));
+    this.#sweep(atMs);
+  }
+
+  #addJudged({ atMs, model, version, tenant, name, weight, badness, isFailing }: Judged): void {
+    const day = Math.floor(atMs / DAY_MS);
+    const failing = Number(isFailing);
+    this.#addToDay.run([day, model, version, tenant, name, failing, badness, weight, weight * failing]);
+  }
+
+  #addText(seq: number, json: string): void {
+    const bytes = Buffer.byteLength(json);
+    if (bytes > this.retention.textBytes) return;
+    this.#insertText.run([seq, json, bytes]);
+    this.#textBytes += bytes;
+    while (this.#textBytes > this.retention.textBytes) {
+      const oldest = this.#oldestTexts.all([AT_ONCE]) as { readonly seq: number; readonly bytes: number }[];
+      if (oldest.length === 0) break;
+      for (const each of oldest) {
+        if (this.#textBytes <= this.retention.textBytes) break;
+        this.#deleteText.run([each.seq]);
+        this.#textBytes -= each.bytes;
+      }
+    }
+  }
+
+  #sweep(nowMs: number): void {
+    if (nowMs - this.#sweptMs < SWEEP_MS) return;
+    const oldMs = nowMs - this.retention.days * DAY_MS;
+    const old = `SELECT seq FROM quality_samples WHERE at_ms < ? OR seq <= (SELECT max(seq) FROM quality_samples) - ${MAX_ROWS} ORDER BY seq LIMIT ${AT_ONCE}`;
+    const rows = this.database.prepare(old).all([oldMs]) as { readonly seq: number }[];
+    for (const { seq } of rows) {
+      const text = this.database.prepare("SELECT bytes FROM quality_texts WHERE seq = ?").get([seq]);
+      this.#textBytes -= (text as { readonly bytes: number } | undefined)?.bytes ?? 0;
+      this.#deleteText.run([seq]);
+      this.database.prepare("DELETE FROM quality_samples WHERE seq = ?").run([seq]);
+    }
+    this.database.prepare("DELETE FROM quality_feedback WHERE at_ms < ?").run([oldMs]);
+    this.database.prepare("DELETE FROM quality_days WHERE day < ?").run([Math.floor(oldMs / DAY_MS)]);
+    // More is left: the next sample goes on.
+    if (rows.length < AT_ONCE) this.#sweptMs = nowMs;
+  }
+}

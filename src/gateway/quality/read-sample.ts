@@ -1,0 +1,179 @@
+/** Reads a request and its whole answer, of any dialect, into the texts that checks look at. */
+import { isTooDeep, type JsonObject } from "../../core/json-body.js";
+import { signalsOf } from "../cascade/answer-signals.js";
+import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
+import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
+import type { AnswerPart, AnswerReader } from "../dialects/conversation/answer-parts.js";
+import { collected } from "../dialects/conversation/collected.js";
+import { isObject } from "../dialects/conversation/fields.js";
+import { EventReader } from "../dialects/wire/sse.js";
+import type { Sample, SampledAnswer, SampleMessage } from "./checks/sample.js";
+
+/** Paths whose answers are sampled. */
+export const SAMPLED_PATHS: readonly string[] = [
+  "/v1/chat/completions",
+  "/v1/completions",
+  "/v1/messages",
+  "/v1/responses",
+];
+
+/**
+ * @param request JSON of the request's body
+ * @returns undefined for a request or an answer in no known form, and for several choices
+ */
+export function readSample(path: string, request: Buffer, answer: Buffer, isEventStream: boolean): Sample | undefined {
+  const body = parsed(request);
+  const read = body === undefined ? undefined : readAnswer(path, answer, isEventStream);
+  if (body === undefined || read === undefined || (typeof body.n === "number" && body.n > 1)) return undefined;
+  const prompt = new PromptTexts();
+  prompt.read(body);
+  return { messages: prompt.messages, isPlain: prompt.isPlain, format: formatOf(body), answer: read };
+}
+
+function parsed(json: Buffer): JsonObject | undefined {
+  try {
+    if (isTooDeep(json)) return undefined;
+    const value: unknown = JSON.parse(json.toString("utf8"));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Chats, Responses and Messages name it differently, and mean the same. */
+function formatOf({
+  response_format: chat,
+  text,
+  output_format: messages,
+  output_config: config,
+}: JsonObject): unknown {
+  if (chat !== undefined && chat !== null) return chat;
+  const nested = isObject(text) ? text.format : undefined;
+  const other = nested ?? messages ?? (isObject(config) ? config.format : undefined);
+  if (!isObject(other)) return undefined;
+  return other.type === "json_schema" ? { type: "json_schema", json_schema: { schema: other.schema } } : other;
+}
+
+/** Texts of a prompt, in the order in which the model reads them. */
+class PromptTexts {
+  readonly messages: SampleMessage[] = [];
+  isPlain = true;
+
+  read(body: JsonObject): void {
+    for (const instructions of [body.system, body.instructions]) this.#add("system", instructions);
+    const items = body.messages ?? body.input ?? body.prompt;
+    if (Array.isArray(items) && items.every(isObject)) for (const item of items) this.#message(item);
+    else this.#add("user", items);
+    const { tools, functions } = body;
+    if ([tools, functions].some((list) => Array.isArray(list) && list.length > 0)) this.isPlain = false;
+  }
+
+  #message(item: JsonObject): void {
+    const { role, content, tool_calls: calls } = item;
+    const isText = typeof role === "string" && role !== "tool" && role !== "function" && calls === undefined;
+    if (!isText) this.isPlain = false;
+    this.#add(typeof role === "string" ? role : "tool", content ?? item.output);
+  }
+
+  #add(role: string, content: unknown): void {
+    if (content === undefined || content === null) return;
+    const text = this.#textOf(content);
+    if (text === "") return;
+    this.messages.push({ role: role === "developer" ? "system" : role, text });
+  }
+
+  #textOf(content: unknown): string {
+    if (typeof content === "string") return content;
+    if (!Array.isArray(content)) {
+      this.isPlain = false;
+      return "";
+    }
+    return content
+      .map((part: unknown) => {
+        if (typeof part === "string") return part;
+        if (isObject(part) && typeof part.text === "string") return part.text;
+        this.isPlain = false;
+        return isObject(part) && part.content !== undefined ? this.#textOf(part.content) : "";
+      })
+      .filter((text) => text !== "")
+      .join("\n");
+  }
+}
+
+function readAnswer(path: string, body: Buffer, isEventStream: boolean): SampledAnswer | undefined {
+  try {
+    switch (path) {
+      case "/v1/chat/completions":
+        return fromParts(partsOf(new ChatAnswerReader(), body, isEventStream), logprobsOf(body, isEventStream));
+      case "/v1/messages":
+        return fromParts(partsOf(new MessagesAnswerReader(), body, isEventStream), []);
+      case "/v1/completions":
+        return fromCompletion(body, isEventStream);
+      default:
+        return fromResponse(isEventStream ? responseInEvents(body) : parsed(body));
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+function eventsOf(body: Buffer): { readonly name: string; readonly data: JsonObject }[] {
+  const events: { name: string; data: JsonObject }[] = [];
+  new EventReader().push(body, ({ name, data }) => {
+    const value = parsed(Buffer.from(data));
+    if (value !== undefined) events.push({ name, data: value });
+  });
+  return events;
+}
+
+function partsOf(reader: AnswerReader, body: Buffer, isEventStream: boolean): readonly AnswerPart[] {
+  if (isEventStream) return [...eventsOf(body).flatMap(({ name, data }) => reader.event(data, name)), ...reader.end()];
+  return reader.whole(parsed(body) ?? {});
+}
+
+function fromParts(parts: readonly AnswerPart[], logprobs: readonly number[]): SampledAnswer {
+  const { blocks, stop } = collected(parts);
+  const text = blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join("");
+  const calls = blocks.flatMap((block) => (block.kind === "call" ? [block.json] : []));
+  const isRefusal = stop === "refusal" || stop === "filter";
+  const end = isRefusal ? "refusal" : stop === "length" ? "length" : calls.length > 0 ? "calls" : "stop";
+  return { text, end, calls, logprobs };
+}
+
+const whole = (body: Buffer, isEventStream: boolean) => ({
+  head: { status: 200, headers: {}, isEventStream },
+  body,
+  error: undefined,
+});
+
+function logprobsOf(body: Buffer, isEventStream: boolean): readonly number[] {
+  if (!body.includes('"logprobs"')) return [];
+  return signalsOf(whole(body, isEventStream))?.logprobs ?? [];
+}
+
+function fromCompletion(body: Buffer, isEventStream: boolean): SampledAnswer | undefined {
+  const signals = signalsOf(whole(body, isEventStream));
+  if (signals === undefined) return undefined;
+  const { text, finishReason, logprobs } = signals;
+  return { text, end: finishReason === "length" ? "length" : "stop", calls: [], logprobs };
+}
+
+/** The last event of a stream repeats the whole response. */
+function responseInEvents(body: Buffer): JsonObject | undefined {
+  const { response } = eventsOf(body).at(-1)?.data ?? {};
+  return isObject(response) ? response : undefined;
+}
+
+function fromResponse(response: JsonObject | undefined): SampledAnswer | undefined {
+  const { output, status, incomplete_details: details } = response ?? {};
+  if (!Array.isArray(output) || (status !== "completed" && status !== "incomplete")) return undefined;
+  const items = output.filter(isObject);
+  const parts = items.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isObject) : []));
+  const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("");
+  const calls = items.flatMap((item) => (typeof item.arguments === "string" ? [item.arguments] : []));
+  const isRefusal = parts.some(({ type }) => type === "refusal") || reasonIn(details) === "content_filter";
+  const end = isRefusal ? "refusal" : status === "incomplete" ? "length" : calls.length > 0 ? "calls" : "stop";
+  return { text, end, calls, logprobs: [] };
+}
+
+const reasonIn = (details: unknown): unknown => (isObject(details) ? details.reason : undefined);

@@ -1,0 +1,62 @@
+/** Notices sessions that ask the same again soon: the answer before did not do. */
+import { sha256 } from "../cache/answer-key.js";
+import type { GatewayRequest } from "../request.js";
+import { lastText } from "../routes/request-facts.js";
+import { sessionOf } from "../session.js";
+
+interface Asked<Fact> {
+  readonly atMs: number;
+  /** Hash of the question. */
+  readonly question: string;
+  readonly fact: Fact;
+}
+
+interface RetryOptions<Fact> {
+  /** Name of the header that names the session, in lower case. */
+  readonly sessionHeader: () => string;
+  readonly epochMs: () => number;
+  /** A session went on. @param isRetry it has asked the same again */
+  readonly onNext: (fact: Fact, isRetry: boolean) => void;
+}
+
+/** A session that goes on later does not answer the last answer. */
+const WINDOW_MS = 600_000;
+const MAX_SESSIONS = 10_000;
+const MAX_NAME_LENGTH = 200;
+
+/** @typeParam Fact what is known of a sampled request */
+export class RetryWatch<Fact> {
+  /** By tenant and session, the oldest first. */
+  readonly #asked = new Map<string, Asked<Fact>>();
+
+  constructor(private readonly options: RetryOptions<Fact>) {}
+
+  /** To call with every request, before it is answered. */
+  seen(request: GatewayRequest): void {
+    if (this.#asked.size === 0) return;
+    const key = this.#keyOf(request);
+    const asked = key === undefined ? undefined : this.#asked.get(key);
+    if (key === undefined || asked === undefined) return;
+    this.#asked.delete(key);
+    const { epochMs, onNext } = this.options;
+    if (epochMs() - asked.atMs <= WINDOW_MS) onNext(asked.fact, asked.question === questionOf(request));
+  }
+
+  /** To call with a sampled request that has been answered. */
+  answered(request: GatewayRequest, fact: Fact): void {
+    const key = this.#keyOf(request);
+    if (key === undefined) return;
+    this.#asked.delete(key);
+    this.#asked.set(key, { atMs: this.options.epochMs(), question: questionOf(request), fact });
+    if (this.#asked.size > MAX_SESSIONS) this.#asked.delete(this.#asked.keys().next().value!);
+  }
+
+  #keyOf({ headers, body, caller }: GatewayRequest): string | undefined {
+    const session = sessionOf(headers, this.options.sessionHeader(), body);
+    return session && `${caller.tenant}\n${session.slice(0, MAX_NAME_LENGTH)}`;
+  }
+}
+
+/** Capitals and spaces make no other question. */
+const questionOf = ({ body }: GatewayRequest): string =>
+  sha256(lastText(body).toLowerCase().replace(/\s+/g, " ").trim());

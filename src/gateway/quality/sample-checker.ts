@@ -1,0 +1,64 @@
+/** Has samples judged in a thread. What waits is bounded: further samples are dropped and counted, and no request waits for either. */
+import { FairThread } from "../../core/fair-thread.js";
+import type { CheckAnswer, CheckJob, PlainPattern } from "./check-job.js";
+
+/** Samples that wait, and their bytes. */
+const MAX_WAITING = 256;
+const MAX_BYTES = 32 * 1024 * 1024;
+/** A text that takes longer is dropped. Ordinary ones take a few milliseconds. */
+const LIMIT_MS = 5000;
+/** Time that what waits gets at the end. */
+const CLOSE_MS = 3000;
+
+export const DROP_REASONS = ["queue_full", "too_large", "unreadable", "failed"] as const;
+export type DropReason = (typeof DROP_REASONS)[number];
+
+/** Where a job ends: in the thread, or in a test's own. */
+export interface JobRunner {
+  run(job: CheckJob, tenant: string, numBytes: number): Promise<CheckAnswer>;
+  end(): void;
+}
+
+export function checkThread(patterns: readonly PlainPattern[]): JobRunner {
+  const script = "gateway/quality/check-thread.js";
+  const name = "the thread of the quality checks";
+  const thread = new FairThread<CheckJob, CheckAnswer>({ script, workerData: { patterns }, name });
+  return {
+    run: (job, tenant, numBytes) => {
+      const moved = job.kind === "sample" ? [job.request, job.answer].map((bytes) => bytes.buffer as ArrayBuffer) : [];
+      return thread.run(job, { tenant, cost: numBytes, limitMs: LIMIT_MS, moved });
+    },
+    end: () => thread.end(),
+  };
+}
+
+export class SampleChecker {
+  readonly #pending = new Set<Promise<unknown>>();
+  #numBytes = 0;
+
+  constructor(private readonly runner: JobRunner) {}
+
+  /** @returns the thread's answer, or why there is none. Never rejects */
+  async check(job: CheckJob, tenant: string): Promise<CheckAnswer | DropReason> {
+    const numBytes = job.kind === "sample" ? job.request.length + job.answer.length : job.texts.join("").length;
+    if (this.#pending.size >= MAX_WAITING || this.#numBytes + numBytes > MAX_BYTES) return "queue_full";
+    this.#numBytes += numBytes;
+    const running = this.runner.run(job, tenant, Math.max(1, numBytes)).catch((): DropReason => "failed");
+    this.#pending.add(running);
+    const answer = await running;
+    this.#pending.delete(running);
+    this.#numBytes -= numBytes;
+    return answer;
+  }
+
+  /** Ends what waits, as far as that is possible in three seconds. */
+  async close(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_MS).unref();
+    });
+    await Promise.race([Promise.all(this.#pending), timeout]);
+    clearTimeout(timer);
+    this.runner.end();
+  }
+}

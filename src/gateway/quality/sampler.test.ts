@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { TestRng } from "../../../test/helpers/rng.js";
+import { type Draw, Sampler } from "./sampler.js";
+
+const DAY_MS = 86_400_000;
+
+/** Draws of `requests` requests a day, spread over each of `days` days. */
+function drawn(share: number, atLeast: number, requests: number, days: number, seed = 1): readonly (readonly Draw[])[] {
+  const time = { ms: 0 };
+  const sampler = new Sampler({ share, atLeast, random: new TestRng(seed).next, epochMs: () => time.ms });
+  return Array.from({ length: days }, (_, day) =>
+    Array.from({ length: requests }, (__, i) => {
+      time.ms = day * DAY_MS + (i / requests) * DAY_MS;
+      return sampler.draw("m", "t");
+    }).filter((draw) => draw !== undefined),
+  );
+}
+
+test("a share of all requests is drawn, each with the inverse of its chance", () => {
+  const [samples] = drawn(0.02, 0, 100_000, 1);
+  expect(Math.abs(samples!.length - 2000)).toBeLessThan(200);
+  expect(new Set(samples!.map(({ weight, isPlain }) => `${weight} ${isPlain}`))).toEqual(new Set(["50 true"]));
+});
+
+test("a stratum with few requests has as many samples a day as it is owed, and the first day too", () => {
+  for (const samples of drawn(0.01, 50, 200, 5)) expect(samples.length).toBeGreaterThanOrEqual(50);
+  // Where there are fewer requests than samples are owed, all are taken.
+  for (const samples of drawn(0.01, 50, 30, 3)) expect(samples).toHaveLength(30);
+});
+
+test("weights estimate the number of requests without bias, whatever the floor, and plain samples are the plain share", () => {
+  const [first, ...days] = drawn(0.02, 100, 1000, 200);
+  expect(first!.length).toBeGreaterThanOrEqual(100);
+  const estimates = days.map((samples) => samples.reduce((sum, { weight }) => sum + weight, 0));
+  const mean = estimates.reduce((sum, each) => sum + each, 0) / estimates.length;
+  expect(Math.abs(mean - 1000)).toBeLessThan(25);
+  const numPlain = days.flat().filter(({ isPlain }) => isPlain).length;
+  expect(Math.abs(numPlain / (1000 * days.length) - 0.02)).toBeLessThan(0.002);
+});

@@ -1,0 +1,77 @@
+/**
+ * Draws the requests that are sampled: a share of all, and so many a day at least of each model and tenant. A request's chance is known when it is drawn, so
+ * that sums weighted by its inverse are unbiased.
+ */
+
+interface SamplerOptions {
+  /** Share of all requests, 0 to 1. */
+  readonly share: number;
+  /** Samples a day, of each model and tenant, that are taken even if their share is larger. */
+  readonly atLeast: number;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly epochMs: () => number;
+}
+
+export interface Draw {
+  /** Inverse of the chance that the request had. */
+  readonly weight: number;
+  /** It is one of the plain share of all requests, which are alike among each other. */
+  readonly isPlain: boolean;
+}
+
+interface Stratum {
+  day: number;
+  requests: number;
+  samples: number;
+  /** Requests of the day before. */
+  yesterday: number;
+}
+
+const DAY_MS = 86_400_000;
+/** Models times tenants; further ones have the plain share only. */
+const MAX_STRATA = 10_000;
+
+export class Sampler {
+  readonly #strata = new Map<string, Stratum>();
+
+  constructor(private readonly options: SamplerOptions) {}
+
+  /** @returns undefined: the request is not sampled */
+  draw(model: string, tenant: string): Draw | undefined {
+    const { share, atLeast, random } = this.options;
+    const stratum = atLeast === 0 ? undefined : this.#stratum(model, tenant);
+    const chance = Math.max(share, stratum === undefined ? 0 : floorChance(stratum, atLeast));
+    const drawn = random();
+    if (stratum !== undefined) {
+      stratum.requests++;
+      if (drawn < chance) stratum.samples++;
+    }
+    return drawn < chance ? { weight: 1 / chance, isPlain: drawn < share } : undefined;
+  }
+
+  #stratum(model: string, tenant: string): Stratum | undefined {
+    const day = Math.floor(this.options.epochMs() / DAY_MS);
+    const key = `${tenant}\n${model}`;
+    const known = this.#strata.get(key);
+    if (known !== undefined) {
+      if (known.day !== day) {
+        known.yesterday = known.day === day - 1 ? known.requests : 0;
+        known.day = day;
+        known.requests = 0;
+        known.samples = 0;
+      }
+      return known;
+    }
+    if (this.#strata.size >= MAX_STRATA) return undefined;
+    const made = { day, requests: 0, samples: 0, yesterday: 0 };
+    this.#strata.set(key, made);
+    return made;
+  }
+}
+
+/** The samples that are still wanted, spread over the requests that are still to come if today is like yesterday (Knuth's algorithm S). */
+function floorChance({ requests, samples, yesterday }: Stratum, atLeast: number): number {
+  const wanted = atLeast - samples;
+  return wanted <= 0 ? 0 : Math.min(1, wanted / Math.max(1, yesterday - requests));
+}
