@@ -1,7 +1,7 @@
 /** How a chat's last answer is judged, as chat files say it; validated here, since it comes from outside. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
-import { messageSchema } from "./ask.js";
+import { messageSchema, toolSchema } from "./ask.js";
 import { parseJson } from "./fenced.js";
 
 const MAX_CALLS = 100;
@@ -83,6 +83,8 @@ const chatSchema = z.object({
     .readonly()
     .refine((messages) => messages.at(-1)?.role === "assistant", "the last message must be the assistant's"),
   check: checkSchema.default({ kind: "exact" }),
+  /** Offered with the prompt. */
+  tools: z.array(toolSchema).readonly().optional(),
 });
 
 /** A chat whose last message is the expected answer. */
