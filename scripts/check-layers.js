@@ -23,7 +23,7 @@ const ALLOWED = {
   bench: ["core", "formats", "text", "backend", "model", "engine", "gateway", "fleet"],
   local: ["core", "formats", "text", "engine", "serve"],
   quality: ["core", "text", "gateway"],
-  lab: ["core", "formats", "text", "engine", "model", "bench", "local", "quality"],
+  lab: ["core", "formats", "text", "engine", "model", "bench", "local", "quality", "prompts"],
   compress: ["core", "formats", "text", "backend", "model", "convert", "engine", "bench", "quality", "lab"],
   prompts: ["core", "text"],
   plan: ["core", "formats", "model"],

@@ -1,4 +1,5 @@
-/** Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl [--mixture edit=40,change=30]` (standard output without --out). */
+/** Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl [--mixture edit=40,change=30]` (standard output without --out). With `--redundant extract`,
+ * chats of that family with planted redundancy. */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { parseArgs } from "node:util";

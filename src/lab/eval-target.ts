@@ -104,15 +104,15 @@ export async function openServerTarget(
 /** Asks with another signal beside the asker's own. */
 const untilAborted =
   (ask: Ask, signal: AbortSignal): Ask =>
-  (messages, own) =>
-    ask(messages, AbortSignal.any([own, signal]));
+  (messages, own, tools) =>
+    ask(messages, AbortSignal.any([own, signal]), tools);
 
 const runnerOf =
   (ask: Ask, concurrency: number): EvalTarget["run"] =>
   (task, onProgress) =>
     runTask(ask, task, concurrency, onProgress);
 
-const itemSchema = z.object({
+export const itemSchema = z.object({
   prompt: z.array(messageSchema),
   answer: z.string(),
   expected: z.string(),

@@ -137,8 +137,8 @@ export function templateOf({ name, chatTemplate }: Pick<LocalSession, "name" | "
  */
 export function askOf(session: LocalSession, seedOf: (messages: readonly PlainMessage[]) => number) {
   const template = templateOf(session);
-  return async (messages: readonly PlainMessage[], signal: AbortSignal) => {
-    const promptIds = chatPromptIds(session.tokenizer, template, messages);
+  return async (messages: readonly PlainMessage[], signal: AbortSignal, tools: readonly unknown[] = []) => {
+    const promptIds = chatPromptIds(session.tokenizer, template, messages, tools);
     const seed = seedOf(messages);
     const { text, end, numPromptTokens, numOutputTokens } = await session.answer(promptIds, () => {}, signal, seed);
     if (end === "cancelled") throw signal.reason;

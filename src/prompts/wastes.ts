@@ -3,9 +3,11 @@
  * requests cost less (simulate.ts).
  */
 
-import type { PromptMessage, PromptRequest } from "./requests.js";
+import { groupsOf, isSystem, sharedMessages } from "./groups.js";
+import type { PromptRequest } from "./requests.js";
 import type { Encode } from "./simulate.js";
-import { isVolatile, withoutVolatile } from "./volatile.js";
+import { compactJson, mapProse, minified, withoutBlanks, withTexts } from "./text-mends.js";
+import { isVolatile } from "./volatile.js";
 
 /** What a mend changes for the model: the place of words, their form, or what is said, which only an evaluation can judge. */
 export type Change = "place" | "form" | "content" | "limits";
@@ -28,22 +30,6 @@ interface Waste {
 
 const percent = (part: number, all: number): string => `${Math.round((100 * part) / Math.max(1, all))} %`;
 
-/** Requests of one application: the same tools, and the same system prompt but for what changes each time. */
-function groupsOf(requests: readonly PromptRequest[]): readonly (readonly PromptRequest[])[] {
-  const groups = new Map<string, PromptRequest[]>();
-  for (const request of requests) {
-    const system = request.messages.find(({ role }) => isSystem(role))?.content ?? "";
-    const tools = request.tools.map(({ name }) => name).sort();
-    const key = JSON.stringify([withoutVolatile(system), tools]);
-    const group = groups.get(key) ?? [];
-    group.push(request);
-    groups.set(key, group);
-  }
-  return [...groups.values()];
-}
-
-const isSystem = (role: string): boolean => role === "system" || role === "developer";
-
 /** Applies `mend` to each request; undefined where it changes none. */
 function eachMended(
   requests: readonly PromptRequest[],
@@ -53,15 +39,6 @@ function eachMended(
   const mended = requests.map(mend);
   const numChanged = mended.filter((request, index) => request !== requests[index]).length;
   return numChanged === 0 ? undefined : { requests: mended, because: because(numChanged) };
-}
-
-/** Changes the texts of a request's messages; the same object where none changes. */
-function withTexts(request: PromptRequest, change: (message: PromptMessage, index: number) => string): PromptRequest {
-  const messages = request.messages.map((message, index) => {
-    const content = change(message, index);
-    return content === message.content || message.isFixed === true ? message : { ...message, content };
-  });
-  return messages.every((message, index) => message === request.messages[index]) ? request : { ...request, messages };
 }
 
 /** Lines of the system prompt that differ within a group only in what is volatile go to the last message. */
@@ -168,88 +145,12 @@ function repeatedPassages(requests: readonly PromptRequest[]): Mended | undefine
   );
 }
 
-const FENCE = "```";
-
-/** Outside of fenced code, which keeps its form but for code of `language`. Texts are hostile: no pattern here looks back or tries twice. */
-function mapProse(text: string, change: (prose: string) => string, language?: string): string {
-  const parts = text.split(FENCE);
-  const isChanged = (part: string, index: number): boolean =>
-    index % 2 === 0 || (language !== undefined && part.startsWith(`${language}\n`));
-  return parts.map((part, index) => (isChanged(part, index) ? change(part) : part)).join(FENCE);
-}
-
 function whitespace(requests: readonly PromptRequest[]): Mended | undefined {
-  const shorter = (prose: string): string => {
-    const lines = prose.split("\n").map((line, index, all) => (index === all.length - 1 ? line : line.trimEnd()));
-    return lines
-      .join("\n")
-      .replace(/(\S) {3,}/g, "$1 ")
-      .replace(/\n{3,}/g, "\n\n");
-  };
   return eachMended(
     requests,
-    (request) => withTexts(request, ({ content }) => mapProse(content, shorter)),
+    (request) => withTexts(request, ({ content }) => mapProse(content, withoutBlanks)),
     (count) => `${percent(count, requests.length)} of the requests have runs of spaces or empty lines`,
   );
-}
-
-/** Texts with more openings than this that begin no JSON are left as they are. */
-const MAX_BROKEN = 100;
-
-/** Objects and lists over several lines, whose first and last lines are their brackets alone, on one line each. */
-function minified(text: string): string {
-  const lines = text.split("\n");
-  const closings = { "}": nextLines(lines, "}"), "]": nextLines(lines, "]") };
-  const written: string[] = [];
-  let numBroken = 0;
-  for (let at = 0; at < lines.length; at++) {
-    const closing = ({ "{": "}", "[": "]" } as const)[lines[at]!.trimEnd()];
-    const end = closing === undefined || numBroken > MAX_BROKEN ? -1 : closings[closing][at]!;
-    const json = end < 0 ? undefined : compactJson(lines.slice(at, end + 1).join("\n"));
-    if (closing !== undefined && json === undefined) numBroken++;
-    written.push(json ?? lines[at]!);
-    if (json !== undefined) at = end;
-  }
-  return written.join("\n");
-}
-
-/** For each line, the next one at or after it that is `content` alone; −1: none. */
-function nextLines(lines: readonly string[], content: string): Int32Array {
-  const next = new Int32Array(lines.length);
-  let found = -1;
-  for (let at = lines.length - 1; at >= 0; at--) {
-    if (lines[at]!.trimEnd() === content) found = at;
-    next[at] = found;
-  }
-  return next;
-}
-
-/** undefined: it is no object or list in JSON */
-function compactJson(text: string): string | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? withoutSpaces(text) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Valid JSON without whitespace between its tokens: written anew, long integers and repeated keys would not come back. */
-function withoutSpaces(json: string): string {
-  const kept: string[] = [];
-  let from = 0;
-  let isString = false;
-  for (let at = 0; at < json.length; at++) {
-    const character = json[at]!;
-    if (isString && character === "\\") at++;
-    else if (character === '"') isString = !isString;
-    else if (!isString && " \t\r\n".includes(character)) {
-      if (at > from) kept.push(json.slice(from, at));
-      from = at + 1;
-    }
-  }
-  kept.push(json.slice(from));
-  return kept.join("");
 }
 
 function indentedJson(requests: readonly PromptRequest[]): Mended | undefined {
@@ -287,23 +188,6 @@ function fewShots(requests: readonly PromptRequest[]): Mended | undefined {
     (request) => shorter.get(request) ?? request,
     (count) => `${percent(count, requests.length)} of the requests begin with up to ${most} examples`,
   );
-}
-
-/** Messages that all requests of a group begin with. */
-function sharedMessages(group: readonly PromptRequest[]): number {
-  const [first, ...others] = group;
-  // The system prompt may differ in what is volatile; the last message is the question.
-  const sameAt = (index: number): boolean => {
-    const message = first!.messages[index]!;
-    return others.every(({ messages }) => {
-      const other = messages[index];
-      return other?.role === message.role && (isSystem(message.role) || other.content === message.content);
-    });
-  };
-  const most = group.reduce((least, { messages }) => Math.min(least, messages.length - 1), Number.POSITIVE_INFINITY);
-  let count = 0;
-  while (count < most && sameAt(count)) count++;
-  return count;
 }
 
 const LEAST_ANSWERS = 20;

@@ -9,6 +9,14 @@ export const messageSchema = z
 
 export type Message = z.infer<typeof messageSchema>;
 
+/** A tool as OpenAI's API has it. */
+export const toolSchema = z.looseObject({
+  type: z.literal("function"),
+  function: z.looseObject({ name: z.string().min(1) }),
+});
+
+export type Tool = z.infer<typeof toolSchema>;
+
 export interface AskedAnswer {
   readonly text: string;
   /** length: cut off. */
@@ -24,7 +32,7 @@ export interface Asked {
 }
 
 /** Throws a refusal for a prompt that cannot be answered, and any other error when the model cannot go on. */
-export type Ask = (messages: readonly Message[], signal: AbortSignal) => Promise<AskedAnswer>;
+export type Ask = (messages: readonly Message[], signal: AbortSignal, tools?: readonly Tool[]) => Promise<AskedAnswer>;
 
 const REFUSALS: readonly string[] = [
   "context_length_exceeded",

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { CHECK_NAMES } from "../gateway/quality/checks/checks.js";
-import { messageSchema } from "./ask.js";
+import { messageSchema, toolSchema } from "./ask.js";
 import { parseJson } from "./fenced.js";
 
 const MAX_CALLS = 100;
@@ -90,6 +90,8 @@ const chatSchema = z.object({
     .readonly()
     .refine((messages) => messages.at(-1)?.role === "assistant", "the last message must be the assistant's"),
   check: checkSchema.default({ kind: "exact" }),
+  /** Offered with the prompt. */
+  tools: z.array(toolSchema).readonly().optional(),
 });
 
 /** A chat whose last message is the expected answer. */

@@ -63,11 +63,12 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
     untilTaken(`${base}${path}`, () => send(path, body, stop), maxTries, stop);
   try {
     const model = options.model ?? parse(modelsSchema, await call("/models", undefined, signal, 1), base).data[0]!.id;
-    const ask: Ask = async (messages, stop) => {
+    const ask: Ask = async (messages, stop, tools = []) => {
       const { temperature, maxTokens } = options;
       const seed = seedOf(options.seed, messages);
       // A server may have another default of top_p.
-      const body = { model, messages, temperature, top_p: 1, max_tokens: maxTokens, seed };
+      const sampling = { temperature, top_p: 1, max_tokens: maxTokens, seed };
+      const body = { model, messages, ...sampling, ...(tools.length === 0 ? {} : { tools }) };
       const reply = await call("/chat/completions", body, stop);
       const { choices, usage } = parse(completionSchema, reply, base);
       const { message, finish_reason: end } = choices[0]!;

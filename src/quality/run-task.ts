@@ -84,7 +84,7 @@ async function runItem(ask: Ask, chat: ScoredChat, signal: AbortSignal): Promise
   const prompt = chat.messages.slice(0, -1);
   const expected = chat.messages.at(-1)?.content ?? "";
   try {
-    const { text, numPromptTokens, numOutputTokens, end } = await ask(prompt, signal);
+    const { text, numPromptTokens, numOutputTokens, end } = await ask(prompt, signal, chat.tools);
     const score = await scoreAnswer(chat.check, expected, text, { prompt, end });
     return { prompt, answer: text, expected, ...score, numPromptTokens, numOutputTokens, end };
   } catch (thrown) {

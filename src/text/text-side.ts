@@ -100,7 +100,12 @@ export function chatPromptIds(
   tokenizer: Tokenizer,
   template: ChatTemplate,
   messages: readonly ChatMessage[],
+  tools: readonly unknown[] = [],
 ): number[] {
-  const text = template.render({ messages, addGenerationPrompt: true });
+  const text = template.render({
+    messages,
+    addGenerationPrompt: true,
+    tools: tools.length === 0 ? undefined : tools,
+  });
   return tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
 }

@@ -1,4 +1,4 @@
-/** `millrace prompts audit`: what recorded prompts waste, in tokens and money, and how to mend it. */
+/** `millrace prompts`: shortening, and `audit`: what recorded prompts waste, in tokens and money, and how to mend it. */
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { assertNewFile } from "../../core/new-file.js";
@@ -10,6 +10,7 @@ import type { Encode } from "../../prompts/simulate.js";
 import { numberIn } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
+import { shortenCommand } from "./prompts-shorten.js";
 
 interface AuditFlags {
   readonly model?: string;
@@ -35,7 +36,10 @@ export function promptsCommand(): Command {
     .option("--mend <file>", "a new file for the requests with the mends that change no content")
     .option("--json", "print one JSON object instead of a table")
     .action(runAudit);
-  return new Command("prompts").description("What prompts cost, and could cost.").addCommand(audit);
+  return new Command("prompts")
+    .description("What prompts cost, and could cost.")
+    .addCommand(audit)
+    .addCommand(shortenCommand());
 }
 
 function pricesFrom(text: string): PromptPrices {

@@ -47,7 +47,7 @@ function rowOf({
 }
 
 /** @example "passes: the drop is below 2 points, with 95 % confidence" */
-function verdictText({ verdict, maxDrop, isSequential, overall, numMoreItems }: Comparison): string {
+export function verdictText({ verdict, maxDrop, isSequential, overall, numMoreItems }: Comparison): string {
   const looks = isSequential ? `, after ${overall.numItems} items` : "";
   if (verdict === "passes") return `passes: the drop is below ${points(maxDrop)} points, with 95 % confidence${looks}`;
   if (verdict === "fails") return `fails: the drop is above ${points(maxDrop)} points, with 95 % confidence${looks}`;

@@ -9,6 +9,7 @@ import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./secti
 import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { hooks } from "./sections/hooks.js";
 import { ledgerKeys } from "./sections/ledger.js";
+import { lengthKeys } from "./sections/lengths.js";
 import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { attachment, provider } from "./sections/provider.js";
 import { quality } from "./sections/quality.js";
@@ -131,6 +132,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
     autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
     ...modelLimitKeys,
+    ...lengthKeys,
     cache: modelCache(),
     "semantic-cache": semanticCache(environment),
     ...modelPriceKeys,

@@ -10,10 +10,10 @@ import type { LostCharge } from "../../gateway/ledger/ledger-store.js";
 import { formatDollars } from "../../gateway/money.js";
 import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
-import { isProviderEngine } from "../config/provider-conflicts.js";
 import type { FleetConfig } from "../config/schema.js";
 import { limitsFrom } from "../config/sections/budgets.js";
 import type { EngineName } from "../upstream/engine.js";
+import { maxTokensField, paidModels } from "./paid-models.js";
 import { perConfig } from "./per-config.js";
 import type { PolicyContext } from "./policy-context.js";
 import { highestPrice, highestTier, modelsBehind } from "./virtual-price.js";
@@ -31,6 +31,8 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
   const modelOf = (name: string) => models.resolve(name) ?? name;
   const priceOf = (name: string) => highestTier(prices.priceOf(modelOf(name)));
   const behind = perConfig(config, (name, now) => modelsBehind(now, name));
+  const isPaid = paidModels(context);
+  const fieldOf = maxTokensField(context);
   const policy = new LimitsPolicy({
     openStore: () => openStore(context),
     prices,
@@ -39,11 +41,10 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
     modelOf,
     traits: perConfig(config, (name) => {
       const engines = behind(name).map((each) => models.engine(modelOf(each)));
-      const isPaid = engines.some((engine) => engine !== undefined && isProviderEngine(engine));
       return {
-        isPaid,
+        isPaid: isPaid(name),
         hasContinuousUsage: engines.every((engine) => CONTINUOUS.includes(engine)),
-        maxTokensField: isPaid ? "max_completion_tokens" : "max_tokens",
+        maxTokensField: fieldOf(name),
       };
     }),
     defaultOutputTokens: () => config().limits.defaultOutputTokens,

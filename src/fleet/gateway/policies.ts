@@ -6,6 +6,7 @@ import { hasTenants } from "./authorize.js";
 import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
 import { createGuardrails, createLangfuse } from "./hook-policies.js";
+import { createLengths } from "./length-policy.js";
 import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
 
@@ -27,6 +28,7 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     createExactCache(context),
     createSemanticCache(context),
     limits.upstream,
+    createLengths(context),
     usageAsker,
   ]);
   return [...observing, ...wanted.filter((policy) => policy !== undefined), ...virtual.policies];

@@ -3,6 +3,7 @@ import type Database from "libsql";
 import type { Logger } from "pino";
 import type { AnswerSink } from "../../gateway/answer.js";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
+import type { LimitSource } from "../../gateway/lengths/length-policy.js";
 import type { Ending, Policy } from "../../gateway/pipeline.js";
 import type { TokenCounts } from "../../gateway/usage/record.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -23,6 +24,7 @@ interface ModelDirectory {
 /** Counts what policies did. */
 interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
+  answerEnded(name: string, limit: LimitSource, isTruncated: boolean): void;
 }
 
 export interface PolicyContext {

@@ -6,6 +6,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { LATENCY_BUCKETS_S } from "../../core/latency-buckets.js";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
+import type { LimitSource } from "../../gateway/lengths/length-policy.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
 import type { TokenCounts } from "../../gateway/usage/record.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
@@ -45,13 +46,18 @@ interface ProxyGauges {
   cacheStats?(): Promise<{ readonly entries: number; readonly bytes: number } | undefined>;
 }
 
+/** Counts answers of models whose lengths have rules. */
+interface LengthCounts {
+  answerEnded(model: string, limit: LimitSource, isTruncated: boolean): void;
+}
+
 /** Counts what the exact cache did. */
 interface CacheCounts {
   /** @param saved token counts of the answer that was given again, where they are known */
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 
-export interface FleetMetrics extends ProxyObserver, CacheCounts {
+export interface FleetMetrics extends ProxyObserver, CacheCounts, LengthCounts {
   render(): Promise<string>;
   readonly contentType: string;
   /** For metrics of further parts. */
@@ -154,6 +160,18 @@ function createRequestMetrics(registry: Registry) {
       name: `${prefix}hedges_won_total`,
       help: "Hedged requests whose answer came from this instance",
       labelNames: ["model", "instance"],
+      registers,
+    }),
+    limitedAnswers: new Counter({
+      name: `${prefix}limited_answers_total`,
+      help: "Whole answers of models and routes with max-tokens, by whose limit they had: client, policy, none",
+      labelNames: ["model", "limit"],
+      registers,
+    }),
+    truncatedAnswers: new Counter({
+      name: `${prefix}truncated_answers_total`,
+      help: "Those of them that ended because they reached their limit of tokens",
+      labelNames: ["model", "limit"],
       registers,
     }),
     firstByte: new Histogram({
@@ -273,6 +291,10 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
       if (saved === undefined) return;
       cache.saved.inc({ model, kind: "prompt" }, saved.fresh + saved.cacheRead + saved.cacheWrite);
       cache.saved.inc({ model, kind: "output" }, saved.output);
+    },
+    answerEnded: (model, limit, isTruncated) => {
+      metrics.limitedAnswers.inc({ model, limit });
+      if (isTruncated) metrics.truncatedAnswers.inc({ model, limit });
     },
     render: () => registry.metrics(),
     contentType: registry.contentType,

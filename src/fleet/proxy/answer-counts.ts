@@ -17,7 +17,8 @@ export class AnswerCounts {
 
   /** Of a whole answer. */
   whole(): TokenCounts | undefined {
-    return this.translation === undefined ? this.reader?.counts() : this.translation.counts();
+    const counts = this.translation === undefined ? this.reader?.counts() : this.translation.counts();
+    return counts !== undefined && this.reader?.endsByLength() === true ? { ...counts, isTruncated: true } : counts;
   }
 
   /** Of a whole answer that reports nothing. @param promptTokens as the router counted or estimated them */

@@ -112,5 +112,7 @@ const SAYINGS: Readonly<Record<Metric, (finding: Finding) => string>> = {
   error_share: ({ value, expected }) => `${percent(value)} of requests failed, ${percent(expected)} is usual,`,
   refusal_share: ({ value, expected }) => `${percent(value)} of requests were refused, ${percent(expected)} is usual,`,
   retry_share: ({ value, expected }) => `${percent(value)} of attempts were repeated, ${percent(expected)} is usual,`,
+  truncated_share: ({ value, expected }) =>
+    `${percent(value)} of answers were cut by max_tokens, ${percent(expected)} is usual,`,
   hit_share: ({ value, expected }) => `${percent(value)} of requests came from a cache, ${percent(expected)} is usual,`,
 };

@@ -15,6 +15,8 @@ export interface Hour {
   /** Attempts, and those that another one followed. */
   readonly attempts: number;
   readonly retries: number;
+  /** Attempts whose answer reached its limit of tokens. */
+  readonly truncated: number;
 }
 
 const NO_HOUR: Hour = {
@@ -26,6 +28,7 @@ const NO_HOUR: Hour = {
   hits: 0,
   attempts: 0,
   retries: 0,
+  truncated: 0,
 };
 
 /** Whose hours; undefined: everybody's. */
@@ -39,7 +42,8 @@ const COLUMNS = `sum(cost) / 1e9 AS cost, sum(requests) AS requests,
   sum(CASE WHEN status >= 500 OR status = 0 THEN requests ELSE 0 END) AS errors,
   sum(CASE WHEN status IN (403, 429) THEN requests ELSE 0 END) AS refusals,
   sum(hits) AS hits, sum(attempts) AS attempts,
-  sum(CASE WHEN attempts > 0 THEN max(0, attempts - requests) ELSE 0 END) AS retries`;
+  sum(CASE WHEN attempts > 0 THEN max(0, attempts - requests) ELSE 0 END) AS retries,
+  sum(truncated) AS truncated`;
 
 /** @returns one entry per hour from the first with a request to the hour of `atMs`, whose entry is the last; empty if there was none */
 export function hoursOf(

@@ -53,6 +53,7 @@ function quietHour(rng: TestRng, hour: number, { requests, noise, errors, hits }
     errors: share(errors),
     refusals: share(errors / 2),
     hits: share(hits),
+    truncated: share(errors / 2),
   };
 }
 

@@ -3,7 +3,15 @@ import type { Hour } from "./hours.js";
 import { levelAlarm } from "./level-alarm.js";
 import { type ShareRules, shareAlarm } from "./share-alarm.js";
 
-const METRICS = ["spend", "tokens_per_request", "error_share", "refusal_share", "retry_share", "hit_share"] as const;
+const METRICS = [
+  "spend",
+  "tokens_per_request",
+  "error_share",
+  "refusal_share",
+  "retry_share",
+  "hit_share",
+  "truncated_share",
+] as const;
 export type Metric = (typeof METRICS)[number];
 
 export interface AlertRules {
@@ -25,6 +33,7 @@ const SHARES: Readonly<Partial<Record<Metric, Omit<ShareRules<Hour>, "minRequest
   refusal_share: { direction: "rises", allOf: allRequests, someOf: ({ refusals }) => refusals },
   retry_share: { direction: "rises", allOf: ({ attempts }) => attempts, someOf: ({ retries }) => retries },
   hit_share: { direction: "falls", allOf: allRequests, someOf: ({ hits }) => hits },
+  truncated_share: { direction: "rises", allOf: ({ attempts }) => attempts, someOf: ({ truncated }) => truncated },
 };
 
 /** @param hours the one to be judged is the last, and over */

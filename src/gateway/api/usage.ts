@@ -13,6 +13,9 @@ const HELD_BYTES = 4 * KEPT_BYTES;
 /** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
 const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
 const MEMBER = '"usage';
+/** Says that the answer reached its limit of tokens, in each API. Like `USAGE` it matches no text of an answer. */
+const TRUNCATED =
+  /"(?:finish_reason|stop_reason)": ?"(?:length|max_tokens)"|"reason": ?"max_output_tokens"|"finishReason": ?"MAX_TOKENS"/;
 /** The first event of a stream of Anthropic's, behind comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
 const EVENT_END = "\n\n";
@@ -69,6 +72,11 @@ export class UsageReader {
   counts(): TokenCounts | undefined {
     const usage = this.#reported();
     return usage === undefined ? undefined : countsOf(usage);
+  }
+
+  /** Whether a whole answer ends because it reached its limit of tokens. */
+  endsByLength(): boolean {
+    return TRUNCATED.test(textOf(this.#tail).slice(-KEPT_BYTES));
   }
 
   /**

@@ -17,6 +17,10 @@ class Histogram {
   readonly #counts = new Float32Array(NUM_BUCKETS);
   #total = 0;
 
+  get total(): number {
+    return this.#total;
+  }
+
   get isWarm(): boolean {
     return this.#total >= WARM;
   }
@@ -66,6 +70,16 @@ export class AnswerStatistics {
       if (histogram?.isWarm) return histogram.quantile(QUANTILE);
     }
     return cold;
+  }
+
+  /**
+   * The length that this share of the key's answers of the model does not exceed, else of everybody's.
+   *
+   * @param least answers from which a quantile counts @returns undefined while there are fewer
+   */
+  quantile(subject: string, model: string, share: number, least: number): number | undefined {
+    const known = [`${model}\n${subject}`, model].map((key) => this.#histograms.get(key));
+    return known.find((histogram) => histogram !== undefined && histogram.total >= least)?.quantile(share);
   }
 
   promptTokens(model: string, numBytes: number): number {

@@ -60,5 +60,6 @@ function valuesOf(row: RequestRow, attempt: AttemptRow | undefined, isLast: bool
     counts?.isEstimated === true ? 1 : 0,
     isLast && row.savedBy !== "" ? 1 : 0,
     isLast ? Math.round(row.totalMs) : 0,
+    counts?.isTruncated === true ? 1 : 0,
   ];
 }

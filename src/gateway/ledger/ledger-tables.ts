@@ -22,6 +22,7 @@ export const SUMS = [
   "estimated",
   "hits",
   "total_ms",
+  "truncated",
 ] as const;
 
 /** What the sums are by. An hour is its first millisecond since 1970; older ones become whole days. */
@@ -96,6 +97,11 @@ export function createLedgerTables(database: Database.Database): void {
       ${SUMS.map((name) => `${name} INTEGER NOT NULL`).join(", ")},
       PRIMARY KEY (${DIMENSIONS.join(", ")})) WITHOUT ROWID;
   `);
+  // Databases of earlier versions lack the last sum.
+  const columns = database.prepare("SELECT name FROM pragma_table_info('ledger_hours')").all() as { name: string }[];
+  if (!columns.some(({ name }) => name === "truncated")) {
+    database.exec("ALTER TABLE ledger_hours ADD COLUMN truncated INTEGER NOT NULL DEFAULT 0");
+  }
 }
 
 export const marks = (count: number): string => Array(count).fill("?").join(", ");

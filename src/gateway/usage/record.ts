@@ -30,6 +30,8 @@ export interface TokenCounts {
   /** Tokens that a drafter or the client proposed, and those that became part of the answer. Absent: not reported. */
   readonly drafted?: number;
   readonly accepted?: number;
+  /** The answer ended because it reached its limit of tokens. */
+  readonly isTruncated?: boolean;
   /** The upstream reported nothing, or the answer was cut: the prompt is estimated from its bytes, the output from the events or bytes. */
   readonly isEstimated?: boolean;
   /** The upstream's figures contradicted each other, or were no counts, and have been clamped. */

@@ -4,6 +4,7 @@ import { integer, section, text } from "../../../core/config-values.js";
 import { ERROR_CLASSES, type ErrorClass } from "../../../gateway/routes/error-class.js";
 import { LANGUAGES, SCRIPTS } from "../../../gateway/routes/language.js";
 import { RESPONSE_FORMATS } from "../../../gateway/routes/request-facts.js";
+import { lengthKeys } from "./lengths.js";
 
 const MAX_TOKENS = 2 ** 30;
 const MAX_BYTES = 2 ** 31;
@@ -142,6 +143,7 @@ export const routes = () =>
           .prefault({})
           .describe("models that get the client's request after an error, before the first byte of an answer"),
         "max-attempts": integer(1, 20).prefault(3).describe("models that one request is sent to at most"),
+        ...lengthKeys,
       }),
     )
     .default([]);

@@ -1,0 +1,94 @@
+/**
+ * Limits how long answers get: gives requests without a limit of tokens one, by what answers of their key and model have needed, and lowers limits above a
+ * cap. It counts the answers that reach their limit. It stands behind the caches, which know the client's own request.
+ */
+
+import type { AnswerSink } from "../answer.js";
+import { AnswerStatistics } from "../budget/answer-statistics.js";
+import { boundedFields, sizeOf } from "../budget/estimate.js";
+import type { Ending, Handler, Policy } from "../pipeline.js";
+import { type GatewayRequest, withBody } from "../request.js";
+import type { TokenCounts } from "../usage/record.js";
+
+export interface LengthRules {
+  /** For requests that say nothing; auto: from the answers so far; undefined: none. */
+  readonly default?: number | "auto" | undefined;
+  /** The most that a request may have. */
+  readonly cap?: number | undefined;
+}
+
+/** Whose limit an answer had: the client's own, this policy's, nobody's. */
+export type LimitSource = "client" | "policy" | "none";
+
+/** One answer that was given earlier. */
+export interface EarlierAnswer {
+  /** The key, or whoever asked. */
+  readonly subject: string;
+  /** The model, or the name of a route. */
+  readonly name: string;
+  readonly outputTokens: number;
+}
+
+interface LengthOptions {
+  /** The name that rules and statistics go by, with its rules; undefined: the model has none. */
+  readonly rulesOf: (model: string) => { readonly name: string; readonly rules: LengthRules } | undefined;
+  /** The field of chats that bounds an answer at the model's upstream. */
+  readonly maxTokensFieldOf: (model: string) => "max_tokens" | "max_completion_tokens";
+  /** Answers of earlier processes, read once, before the first automatic limit. */
+  readonly earlierAnswers: () => Iterable<EarlierAnswer>;
+  readonly onAnswer: (name: string, limit: LimitSource, isTruncated: boolean) => void;
+}
+
+/** An automatic limit is this many times the 99th percentile, of so many answers at least: no answer as before is cut. */
+const HEADROOM = 1.5;
+const SHARE = 0.99;
+const LEAST_ANSWERS = 100;
+const LEAST_TOKENS = 16;
+
+export class LengthPolicy implements Policy {
+  readonly name = "max-tokens";
+  readonly #statistics = new AnswerStatistics();
+  #isSeeded = false;
+
+  constructor(private readonly options: LengthOptions) {}
+
+  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    const found = request.route.isGeneration ? this.options.rulesOf(request.model) : undefined;
+    if (found === undefined) return next(request, sink);
+    const { name, rules } = found;
+    const { path, body, bytes, record, caller } = request;
+    const subject = caller.keyId ?? caller.tenant;
+    const { maxTokens: own, numAnswers } = sizeOf(path, body, bytes.length, true);
+    const wanted = own ?? (rules.default === "auto" ? this.#automatic(subject, name) : rules.default);
+    const limit = Math.min(wanted ?? Number.POSITIVE_INFINITY, rules.cap ?? Number.POSITIVE_INFINITY);
+    const isOurs = Number.isFinite(limit) && limit !== own;
+    record.wantsUsage = true;
+    record.isBounded ||= isOurs;
+    const field = this.options.maxTokensFieldOf(request.model);
+    const bounded = isOurs ? withBody(request, boundedFields(path, body, field, limit)) : request;
+    const ending = await next(bounded, sink);
+    const usage = ending.kind === "answered" ? record.attempts.at(-1)?.usage : undefined;
+    if (usage !== undefined && numAnswers > 0) this.#note(subject, name, usage, numAnswers);
+    if (usage !== undefined) this.options.onAnswer(name, sourceOf(own, isOurs), usage.isTruncated === true);
+    return ending;
+  }
+
+  #note(subject: string, name: string, { output, isEstimated }: TokenCounts, numAnswers: number): void {
+    if (isEstimated !== true) this.#statistics.answered(subject, name, output / numAnswers);
+  }
+
+  /** undefined while few answers are known: then nothing is cut */
+  #automatic(subject: string, name: string): number | undefined {
+    if (!this.#isSeeded) {
+      this.#isSeeded = true;
+      for (const { outputTokens, ...whose } of this.options.earlierAnswers()) {
+        this.#statistics.answered(whose.subject, whose.name, outputTokens);
+      }
+    }
+    const usual = this.#statistics.quantile(subject, name, SHARE, LEAST_ANSWERS);
+    return usual === undefined ? undefined : Math.max(LEAST_TOKENS, Math.ceil(HEADROOM * usual));
+  }
+}
+
+const sourceOf = (own: number | undefined, isOurs: boolean): LimitSource =>
+  isOurs ? "policy" : own === undefined ? "none" : "client";

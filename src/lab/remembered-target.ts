@@ -1,0 +1,47 @@
+/** A model that is asked each item once: earlier results are taken from memory, or from the file of a run that was stopped. */
+import { RecordFile } from "../core/record-file.js";
+import { promptId } from "../quality/ask.js";
+import type { ScoredChat } from "../quality/check.js";
+import { type ItemResult, resultOf } from "../quality/run-task.js";
+import { type AnswerSettings, type EvalTarget, itemSchema } from "./eval-target.js";
+
+type Remembered = Omit<ItemResult, "prompt" | "expected">;
+const rememberedSchema = itemSchema.omit({ prompt: true, expected: true }).extend({ id: itemSchema.shape.answer });
+
+interface Memory {
+  get(id: string): Remembered | undefined;
+  add(result: Remembered & { readonly id: string }): void;
+}
+
+/** Throws file_unreadable. @param path a file that is made or gone on with; undefined: only this process remembers */
+export function rememberedTarget(
+  target: EvalTarget,
+  settings: Pick<AnswerSettings, "temperature" | "maxTokens" | "seed">,
+  path: string | undefined,
+): EvalTarget {
+  const memory = path === undefined ? inProcess() : RecordFile.open(path, rememberedSchema.parse, "a result");
+  const { temperature, maxTokens, seed } = settings;
+  const about = JSON.stringify([target.name, temperature, maxTokens, seed]);
+  const idOf = ({ messages, check, tools }: ScoredChat): string =>
+    promptId([{ role: about, content: JSON.stringify([check, tools]) }, ...messages]);
+  const run: EvalTarget["run"] = async (task, onProgress) => {
+    const open = task.chats.filter((chat) => memory.get(idOf(chat)) === undefined);
+    const numKnown = task.chats.length - open.length;
+    const asked = await target.run({ ...task, chats: open }, (numDone) => onProgress(numKnown + numDone));
+    for (const [index, { prompt: _, expected: __, ...result }] of asked.items.entries()) {
+      memory.add({ id: idOf(open[index]!), ...result });
+    }
+    const items = task.chats.map((chat) => ({
+      prompt: chat.messages.slice(0, -1),
+      expected: chat.messages.at(-1)!.content,
+      ...memory.get(idOf(chat))!,
+    }));
+    return resultOf(task.name, items, asked.seconds);
+  };
+  return { ...target, run };
+}
+
+function inProcess(): Memory {
+  const results = new Map<string, Remembered>();
+  return { get: (id) => results.get(id), add: ({ id, ...result }) => results.set(id, result) };
+}

@@ -1,0 +1,222 @@
+/**
+ * Shortens the prompts of an evaluation. Candidates are tried one after the other on top of those that were kept; each is judged by its answers
+ * against those to the original prompts, or to shortened ones that are surely better: what one change gains, the next may not lose. One half of the items decides, the other half confirms the result: whoever tries many candidates keeps one
+ * that was only lucky.
+ */
+import type { StartStage } from "../../core/stages.js";
+import type { PromptRequest } from "../../prompts/requests.js";
+import type { Candidate, Method } from "../../prompts/shorten/candidate.js";
+import { promptId } from "../../quality/ask.js";
+import type { ScoredChat } from "../../quality/check.js";
+import type { Comparison } from "../../quality/compare.js";
+import { type Verdict, verdictOf } from "../../quality/paired.js";
+import type { EvalTask } from "../../quality/tasks.js";
+import type { EvalTarget } from "../eval-target.js";
+import { evaluatePair } from "../evaluate.js";
+
+export interface Decision {
+  readonly name: string;
+  readonly method: Method;
+  /** Of all prompts as they were tried, by the counting tokenizer. */
+  readonly numTokens: number;
+  /** What the candidate saves beyond those kept before, as a share of the original tokens. */
+  readonly saved: number;
+  readonly verdict: Verdict;
+  readonly comparison: Comparison;
+}
+
+interface TokenCounts {
+  readonly before: number;
+  readonly after: number;
+}
+
+export interface Shortened {
+  readonly decisions: readonly Decision[];
+  readonly kept: readonly Candidate[];
+  readonly tasks: readonly EvalTask[];
+  /** Prompt tokens of all items, by the counting tokenizer. */
+  readonly tokens: TokenCounts;
+  /** undefined: no candidate was kept */
+  readonly confirmation:
+    | {
+        readonly comparison: Comparison;
+        /** Prompt tokens of the confirming items, as the model's server counts them. */
+        readonly tokens: TokenCounts;
+      }
+    | undefined;
+}
+
+/** Makes candidates for requests as they are by then. */
+export type CandidateStage = (requests: readonly PromptRequest[]) => readonly Candidate[];
+
+interface Search {
+  readonly target: EvalTarget;
+  readonly tasks: readonly EvalTask[];
+  /** In order: of each stage, the candidate that saves most goes first. */
+  readonly stages: readonly CandidateStage[];
+  /** The largest drop that is allowed, as a share of 1. */
+  readonly maxDrop: number;
+  /** Tokens of a text. */
+  readonly count: (text: string) => number;
+  readonly startStage: StartStage;
+}
+
+/** A candidate that saves a smaller share is not worth its evaluation. */
+const LEAST_SAVED = 0.005;
+
+export async function shortenPrompts({
+  target,
+  tasks,
+  stages,
+  maxDrop,
+  count,
+  startStage,
+}: Search): Promise<Shortened> {
+  const chats = tasks.flatMap((task) => task.chats);
+  const original = chats.map(requestOf);
+  const deciding = decidingItems(tasks);
+  const sizes = new TokenCounter(count);
+  const numBefore = sizes.total(original);
+  const decisions: Decision[] = [];
+  const kept: Candidate[] = [];
+  let current: readonly PromptRequest[] = original;
+  let best: readonly PromptRequest[] = original;
+
+  const asking = (requests: readonly PromptRequest[], name: string): EvalTarget =>
+    shortenedTarget(target, name, new Map(chats.map((chat, index) => [chat, chatOf(chat, requests[index]!)])));
+  const compare = async (before: EvalTarget, after: EvalTarget, isDeciding: boolean, name: string) => {
+    const half = tasks.map((task) => ({
+      ...task,
+      chats: task.chats.filter((chat) => deciding.has(chat) === isDeciding),
+    }));
+    const gate = { maxDrop, isSequential: isDeciding };
+    return evaluatePair(before, after, half, gate, (stage) => startStage(isDeciding ? name : `${name}, ${stage}`));
+  };
+
+  for (const stage of stages) {
+    for (const candidate of await mostSavingFirst(stage(current), current, sizes)) {
+      if (kept.some(({ group }) => group === candidate.group)) continue;
+      const tried = await candidate.apply(current);
+      const numTokens = sizes.total(tried);
+      const saved = (sizes.total(current) - numTokens) / Math.max(1, numBefore);
+      if (saved < LEAST_SAVED) continue;
+      const reference = best === original ? target : asking(best, "best");
+      const { comparison } = await compare(reference, asking(tried, "shortened"), true, candidate.name);
+      // All items are asked by then, so that one look at them is a look at a number that was chosen before.
+      const verdict = comparison.verdict === "undecided" ? verdictOf(comparison.overall, maxDrop) : comparison.verdict;
+      decisions.push({ name: candidate.name, method: candidate.method, numTokens, saved, verdict, comparison });
+      if (verdict !== "passes") continue;
+      kept.push(candidate);
+      current = tried;
+      if (comparison.overall.interval[1] < 0) best = tried;
+    }
+    sizes.forget();
+  }
+  const shortened = { decisions, kept, tokens: { before: numBefore, after: sizes.total(current) } };
+  const byChat = new Map(chats.map((chat, index) => [chat, chatOf(chat, current[index]!)]));
+  const results = tasks.map((task) => ({ ...task, chats: task.chats.map((chat) => byChat.get(chat)!) }));
+  if (kept.length === 0) return { ...shortened, tasks: results, confirmation: undefined };
+  const { before, after, comparison } = await compare(target, asking(current, "shortened"), false, "confirmation");
+  const tokensOf = (all: typeof before): number =>
+    all.flatMap(({ items }) => items).reduce((sum, { numPromptTokens }) => sum + numPromptTokens, 0);
+  const tokens = { before: tokensOf(before), after: tokensOf(after) };
+  return { ...shortened, tasks: results, confirmation: { comparison, tokens } };
+}
+
+/** Half of each task's items, by the hash of the prompt. */
+function decidingItems(tasks: readonly EvalTask[]): ReadonlySet<ScoredChat> {
+  const halves = tasks.flatMap(({ chats }) =>
+    chats
+      .map((chat) => ({ chat, id: promptId(chat.messages) }))
+      .sort((a, b) => (a.id < b.id ? -1 : 1))
+      .filter((_, index) => index % 2 === 0),
+  );
+  return new Set(halves.map(({ chat }) => chat));
+}
+
+async function mostSavingFirst(
+  candidates: readonly Candidate[],
+  requests: readonly PromptRequest[],
+  sizes: TokenCounter,
+): Promise<readonly Candidate[]> {
+  const sized: { readonly candidate: Candidate; readonly numTokens: number }[] = [];
+  for (const candidate of candidates) {
+    sized.push({ candidate, numTokens: sizes.total(await candidate.apply(requests)) });
+  }
+  return sized.sort((a, b) => a.numTokens - b.numTokens).map(({ candidate }) => candidate);
+}
+
+/** Counts each text once. */
+class TokenCounter {
+  readonly #known = new Map<string, number>();
+
+  constructor(private readonly count: (text: string) => number) {}
+
+  total(requests: readonly PromptRequest[]): number {
+    return requests.reduce((sum, { messages, tools }) => {
+      const texts = [
+        ...messages.map(({ content }) => content),
+        ...tools.map(({ definition }) => JSON.stringify(definition)),
+      ];
+      return sum + texts.reduce((own, text) => own + this.#countOf(text), 0);
+    }, 0);
+  }
+
+  #countOf(text: string): number {
+    const known = this.#known.get(text) ?? this.count(text);
+    this.#known.set(text, known);
+    return known;
+  }
+
+  forget(): void {
+    this.#known.clear();
+  }
+}
+
+/** Recorded requests with the changes that were kept. */
+export async function applied(
+  kept: readonly Candidate[],
+  requests: readonly PromptRequest[],
+): Promise<readonly PromptRequest[]> {
+  let current = requests;
+  for (const candidate of kept) current = await candidate.apply(current);
+  return current;
+}
+
+/** A chat's prompt as an application sends it. */
+function requestOf({ messages, tools = [] }: ScoredChat): PromptRequest {
+  const prompt = messages.slice(0, -1);
+  return {
+    messages: prompt,
+    tools: tools.map((definition) => ({ name: definition.function.name, definition })),
+    maxTokens: undefined,
+    hasFormat: false,
+    answer: messages.at(-1)!.content,
+    isCall: false,
+    calledTools: [],
+    outputTokens: undefined,
+    body: { messages: prompt },
+    batchFields: undefined,
+  };
+}
+
+/** `chat` with the prompt of `request`. */
+function chatOf(chat: ScoredChat, { messages, tools }: PromptRequest): ScoredChat {
+  const prompt = messages.map(({ role, content }) => ({ role, content }) as ScoredChat["messages"][number]);
+  const offered = (chat.tools ?? []).filter(({ function: { name } }) => tools.some((tool) => tool.name === name));
+  return {
+    ...chat,
+    messages: [...prompt, chat.messages.at(-1)!],
+    ...(chat.tools === undefined ? {} : { tools: offered }),
+  };
+}
+
+/** Asks other prompts than the chats': the results carry the chats' own, by which they are paired. */
+function shortenedTarget(target: EvalTarget, name: string, shortened: ReadonlyMap<ScoredChat, ScoredChat>): EvalTarget {
+  const run: EvalTarget["run"] = async (task, onProgress) => {
+    const result = await target.run({ ...task, chats: task.chats.map((chat) => shortened.get(chat)!) }, onProgress);
+    const items = result.items.map((item, index) => ({ ...item, prompt: task.chats[index]!.messages.slice(0, -1) }));
+    return { ...result, items };
+  };
+  return { ...target, name, run };
+}

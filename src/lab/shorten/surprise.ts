@@ -1,0 +1,119 @@
+/** How surprising the tokens of texts are to a model in this process: its log-probabilities of the prompt. */
+import { setMaxListeners } from "node:events";
+import type { StartStage } from "../../core/stages.js";
+import type { Engine } from "../../engine/api/engine.js";
+import type { TokenLogprob } from "../../engine/api/output.js";
+import { GREEDY_SAMPLING } from "../../engine/api/request.js";
+import { type EngineSettings, startEngineWithText } from "../../local/start-engine.js";
+import type { Surprise, TokenSurprise } from "../../prompts/shorten/extract.js";
+import { runAll } from "../../quality/ask.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
+
+export interface SurpriseModel {
+  readonly name: string;
+  readonly surprise: Surprise;
+  /** Tokens of a text. */
+  count(text: string): number;
+  close(): Promise<void>;
+}
+
+/** @param model a path or hf:org/repo[:file]; absent: the bundled model. Throws the errors of opening a model. */
+export async function openSurpriseModel(
+  model: string | undefined,
+  settings: EngineSettings,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<SurpriseModel> {
+  setMaxListeners(0, signal);
+  const source = { ...(model === undefined ? {} : { model }), engine: settings };
+  const { name, engine, tokenizer, asyncTokenizer } = await startEngineWithText(source, startStage);
+  const encode = (text: string): number[] => tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
+  const surprise: Surprise = async (texts) => {
+    const results: (TokenSurprise | undefined)[] = new Array(texts.length);
+    await runAll(texts, settings.maxNumSeqs, async (text, index) => {
+      results[index] = await surpriseOf(text, engine, tokenizer, signal);
+    });
+    return results;
+  };
+  const close = async (): Promise<void> => {
+    asyncTokenizer.end();
+    await engine.close();
+  };
+  return { name, surprise, count: (text) => encode(text).length, close };
+}
+
+async function surpriseOf(
+  text: string,
+  engine: Engine,
+  tokenizer: Tokenizer,
+  signal: AbortSignal,
+): Promise<TokenSurprise | undefined> {
+  const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
+  const ends = endsOf(text, ids, tokenizer);
+  if (ends === undefined) return undefined;
+  const { maxModelLen, numKvBlocks, blockSize } = engine.info;
+  // A first token that stands before each window, and one that is generated.
+  const length = Math.min(maxModelLen, numKvBlocks * blockSize) - 2;
+  const before = tokenizer.bosId ?? tokenizer.eosId ?? ids[0]!;
+  const nats: number[] = [];
+  for (let start = 0; start < ids.length; start += length) {
+    const window = ids.slice(start, start + length);
+    const scores = await promptLogprobs(engine, Int32Array.from([before, ...window]), signal);
+    for (let at = 1; at <= window.length; at++) nats.push(-scores[at]!.logprob);
+  }
+  return { ends, nats };
+}
+
+/** UTF-16 offsets at which the tokens end; undefined where they do not spell the text. */
+function endsOf(text: string, ids: readonly number[], tokenizer: Tokenizer): number[] | undefined {
+  const pieces = ids.map((id) => Buffer.from(tokenizer.tokenBytes(id)));
+  const all = Buffer.concat(pieces);
+  if (ids.length === 0 || !all.equals(Buffer.from(text))) return undefined;
+  let numBytes = 0;
+  let at = 0;
+  let numUnits = 0;
+  return pieces.map((piece) => {
+    numBytes += piece.length;
+    // A character that a token splits ends with the token that has its last byte.
+    for (; at < numBytes; at += widthOf(all[at]!)) {
+      if (at + widthOf(all[at]!) > numBytes) break;
+      numUnits += widthOf(all[at]!) === 4 ? 2 : 1;
+    }
+    return numUnits;
+  });
+}
+
+/** Bytes of the UTF-8 character that begins with this byte. */
+const widthOf = (byte: number): number => (byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4);
+
+function promptLogprobs(
+  engine: Engine,
+  promptIds: Int32Array,
+  signal: AbortSignal,
+): Promise<readonly (TokenLogprob | null)[]> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    let scores: readonly (TokenLogprob | null)[] = [];
+    const sampling = { ...GREEDY_SAMPLING, maxTokens: 1, numPromptLogprobs: 0 };
+    const handle = engine.submit(
+      { promptIds, sampling },
+      {
+        onOutput: (output) => {
+          scores = output.promptLogprobs ?? scores;
+          if (output.finishReason === undefined) return;
+          signal.removeEventListener("abort", onAbort);
+          resolve(scores);
+        },
+        onError: (error) => {
+          signal.removeEventListener("abort", onAbort);
+          reject(error);
+        },
+      },
+    );
+    const onAbort = (): void => {
+      handle.abort();
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+}
