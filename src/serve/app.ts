@@ -5,6 +5,7 @@ import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.j
 import { ANTHROPIC_ERRORS, type ErrorDialect, OLLAMA_ERRORS, OPENAI_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
+import { ollamaPathHint } from "../core/ollama-api.js";
 import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
@@ -348,7 +349,7 @@ export function createAppWithLifecycle(options: AppOptions): {
     const path = c.req.path.slice(0, 80);
     const hint = OF_GATEWAYS.test(path)
       ? "files and batches are a gateway's: start it with --instances 1, or use `millrace batch run`"
-      : "docs/reference/http-api.md lists them";
+      : (ollamaPathHint(path) ?? "docs/reference/http-api.md lists them");
     const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
     return respondWithError(c, error, options.logger);
   });
