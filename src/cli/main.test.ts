@@ -10,9 +10,19 @@ const STORIES = fixture("models/stories260k.gguf");
 
 describe("usage errors exit with 2, with what was expected and a suggestion", () => {
   const CASES: readonly [string, readonly string[], RegExp, RegExp][] = [
-    ["an unknown option of the default command", ["--prot", "1"], /unknown option '--prot'/, /Did you mean --port/],
-    ["an unknown option of a command", ["inspect", "--jsn"], /unknown option '--jsn'/, /Did you mean --json/],
-    ["an unknown command", ["tokenise"], /unknown command 'tokenise'/, /Did you mean tokenize/],
+    [
+      "an unknown option of the default command",
+      ["--prot", "1"],
+      /expected an option of this command, got --prot$/m,
+      /Did you mean --port/,
+    ],
+    [
+      "an unknown option of a command",
+      ["inspect", "--jsn"],
+      /expected an option of this command, got --jsn$/m,
+      /Did you mean --json/,
+    ],
+    ["an unknown command", ["tokenise"], /expected one of the commands, got tokenise$/m, /Did you mean tokenize/],
     [
       "a value out of range",
       ["serve", "--port", "65536"],
@@ -29,13 +39,20 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
     ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],
     ["a policy that is not there", ["--scheduling-policy", "lifo"], /--scheduling-policy to be one of fcfs/, /--help/],
     ["keys to isolate, but none", ["engine", "--isolate-api-keys"], /expected --api-key with --isolate/, /of its own/],
-    ["a missing value", ["generate", "--prompt"], /argument missing/, /--help/],
-    ["a missing option", ["generate"], /required option '--prompt <text>'/, /--help/],
-    ["an argument too many", ["doctor", "now"], /too many arguments/, /--help/],
+    ["a missing value", ["generate", "--prompt"], /expected a value behind --prompt <text>, got none$/m, /--help/],
+    ["a missing option", ["generate"], /expected the option --prompt <text>, got none$/m, /--help/],
+    ["an argument that is missing", ["prompts", "audit"], /expected <file>, got nothing$/m, /--help/],
+    [
+      "a choice that is none",
+      ["convert", "--model", "a", "--out", "b", "--dtype", "int3"],
+      /expected --dtype <type> to be one of .*float32.*, got "int3"$/m,
+      /--help/,
+    ],
+    ["an argument too many", ["doctor", "now"], /expected at most 0 arguments, got 1$/m, /--help/],
     [
       "options that exclude each other",
       ["tokenize", "--text", "a", "--text-file", "b"],
-      /cannot be used with/,
+      /expected --text <text> or --text-file <\S+>, got both$/m,
       /--help/,
     ],
     [

@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, expect, test, vi } from "vitest";
-import { acquireFileLock } from "./file-lock.js";
+import { acquireFileLock, tryFileLock } from "./file-lock.js";
 
 const folder = mkdtempSync(join(tmpdir(), "lock-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -56,5 +56,25 @@ test("a lock of a process that is gone is taken over at once", async () => {
   writeFileSync(path, `${hostname()} ${pid} x`);
   const release = await acquireFileLock(path);
   release();
+  expect(existsSync(path)).toBe(false);
+});
+
+test("whoever does not wait has a lock that is free, or whose owner is gone, and no other", () => {
+  const path = join(folder, "tried.lock");
+  const release = tryFileLock(path);
+  expect(release).toBeDefined();
+  expect(tryFileLock(path)).toBeUndefined();
+  release!();
+  expect(existsSync(path)).toBe(false);
+  // Left by an earlier process with this one's number, as in a container that started again.
+  writeFileSync(path, `${hostname()} ${process.pid} of-an-earlier-start`);
+  const second = tryFileLock(path);
+  expect(second).toBeDefined();
+  second!();
+  const ofAnother = "another-machine 1 x";
+  writeFileSync(path, ofAnother);
+  expect(tryFileLock(path)).toBeUndefined();
+  utimesSync(path, new Date(Date.now() - 120_000), new Date(Date.now() - 120_000));
+  tryFileLock(path)!();
   expect(existsSync(path)).toBe(false);
 });

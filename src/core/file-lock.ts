@@ -21,7 +21,7 @@ export async function acquireFileLock(
   signal?: AbortSignal,
 ): Promise<() => void> {
   mkdirSync(dirname(path), { recursive: true });
-  const own = `${hostname()} ${process.pid} ${randomUUID()}`;
+  const own = newOwner();
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;
   while (!tryCreate(path, own)) {
     const state = stateOf(path);
@@ -31,10 +31,35 @@ export async function acquireFileLock(
     const isAbandoned = isOwnerGone(state) || performance.now() - seen.sinceMs > ABANDONED_MS;
     if (!(isAbandoned && clear(path, state))) await wait(POLL_MS, undefined, { signal });
   }
+  return hold(path, own);
+}
+
+/** Does not wait. @returns what gives the lock back; undefined: another process holds it, or cannot be told from one that does */
+export function tryFileLock(path: string): (() => void) | undefined {
+  mkdirSync(dirname(path), { recursive: true });
+  const own = newOwner();
+  if (tryCreate(path, own)) return hold(path, own);
+  const state = stateOf(path);
+  const touchedMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  // A machine whose clock is as wrong as this takes a lock that lives; whoever tries can do without it.
+  const isAbandoned = state === undefined || isOwnerGone(state) || Date.now() - touchedMs > ABANDONED_MS;
+  if (!isAbandoned || (state !== undefined && !clear(path, state))) return undefined;
+  return tryCreate(path, own) ? hold(path, own) : undefined;
+}
+
+/** Locks of this process. */
+const held = new Set<string>();
+
+const newOwner = (): string => `${hostname()} ${process.pid} ${randomUUID()}`;
+
+/** Touches a lock that was just taken. @returns what gives it back */
+function hold(path: string, own: string): () => void {
+  held.add(own);
   const beat = setInterval(() => touch(path), BEAT_MS);
   beat.unref();
   const release = () => {
     clearInterval(beat);
+    held.delete(own);
     process.off("exit", release);
     if (ownerOf(path) === own) rmSync(path, { force: true });
   };
@@ -70,8 +95,10 @@ function stateOf(path: string): string | undefined {
 
 /** Only of this machine's processes can that be known; an empty file is a lock that is just being taken. */
 function isOwnerGone(state: string): boolean {
-  const [host, pid] = state.split(" ");
+  const [host, pid, id] = state.split(" ");
   if (host !== hostname() || pid === undefined) return false;
+  // In a container each start may have the number of the one before.
+  if (Number(pid) === process.pid) return !held.has(`${host} ${pid} ${id}`);
   try {
     process.kill(Number(pid), 0);
     return false;

@@ -1,8 +1,5 @@
 /** Models as both vendors' clients list them, in one object each: OpenAI's fields and Anthropic's. */
 
-/** The release of Ollama whose API ours is: clients compare it with what they need. */
-export const OLLAMA_API_VERSION = "0.12.6";
-
 interface ModelObject {
   readonly id: string;
   readonly object: "model";

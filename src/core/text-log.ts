@@ -1,17 +1,10 @@
 /** The log for people: pino's JSON lines as time, level, message and what belongs to it. */
+import { visible } from "./visible-text.js";
 
 const LEVEL_NAMES: Readonly<Record<number, string>> = { 20: "debug", 30: "info", 40: "warn", 50: "error", 60: "fatal" };
 const LEVEL_WIDTH = 5;
 const RESET = "\u001b[0m";
 const COLOURS: Readonly<Record<number, string>> = { 40: "\u001b[33m", 50: "\u001b[31m", 60: "\u001b[31m" };
-
-/** What else may come from a client or a model: control characters would move the cursor, or worse. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them
-const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
-
-function visible(text: string): string {
-  return text.replace(CONTROLS, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
 
 function shownValue(value: string | number | boolean): string {
   const text = String(value);

@@ -30,7 +30,7 @@ const instance: ReturnType<AdminTarget["instances"]>[number] = {
   logFile: "/logs/m-0.log",
 };
 
-async function start(adminKey: string | undefined) {
+async function start(adminKey: string | undefined, needsKeys = false) {
   const done: string[] = [];
   const target: AdminTarget = {
     instances: () => [instance],
@@ -43,6 +43,8 @@ async function start(adminKey: string | undefined) {
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
     live: new LiveFeed(async () => "up 1\n", new History()),
     parts: [],
+    requests: async ({ limit }) => ({ rows: [], kept: limit }),
+    needsKeys: () => needsKeys,
     adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
     inBackground: () => {},
   };
@@ -70,6 +72,21 @@ test("instances are listed, without their keys", async () => {
     instances: [{ id: "org/m-0", state: "ready", in_flight: 2, url: "http://127.0.0.1:8101" }],
   });
   expect(text).not.toContain("sk-inside");
+});
+
+test("the last requests are for the administrator, and for everybody where nobody has a key", async () => {
+  const path = "/watch/requests?limit=7";
+  const boss = await start("boss");
+  expect((await boss.ask("GET", path)).status).toBe(401);
+  const { status, text } = await boss.ask("GET", path, "boss");
+  expect([status, JSON.parse(text)]).toEqual([200, { kept: 7, requests: [] }]);
+  expect((await boss.ask("GET", "/watch/requests?limit=0", "boss")).text).toContain("limit: expected an integer");
+  server?.close();
+  const open = await start(undefined);
+  expect((await open.ask("GET", path)).status).toBe(200);
+  server?.close();
+  const keyed = await start(undefined, true);
+  expect((await keyed.ask("GET", path)).status).toBe(404);
 });
 
 test("draining, restarting and scaling, also of models with a slash", async () => {

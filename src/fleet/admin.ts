@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { createKeyCheck } from "../core/api-keys.js";
 import type { Secret } from "../core/config-values.js";
@@ -12,7 +12,9 @@ import { snakeNames } from "../core/snake-names.js";
 import { isWebPath, webAnswer } from "../core/web-app.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
 import type { LiveFeed } from "../observe/live/feed.js";
+import { readQuery, rowsAnswer } from "../observe/live/request-rows.js";
 import { MAX_INSTANCES } from "./config/schema.js";
+import type { Inspected } from "./observe/inspector.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
 /** Result of scaling a model. */
@@ -31,6 +33,10 @@ export interface AdminTarget {
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
   /** The dashboard's figures. */
   readonly live: LiveFeed;
+  /** The last requests. */
+  requests(query: ReturnType<typeof readQuery>): Promise<Inspected>;
+  /** Whether clients need keys. */
+  needsKeys(): boolean;
   /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
   adminKey(): Secret | undefined;
   /** Further paths under /admin, which the gateway's parts serve. */
@@ -67,6 +73,15 @@ function createAdminApp(target: AdminTarget): Hono {
       `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`,
     );
   };
+  const checkAdminKey = (c: Context): void => {
+    const key = target.adminKey();
+    if (key === undefined) {
+      throw new MillraceError("not_found", "expected a configured admin-key, got none", {
+        hint: "add it to the configuration",
+      });
+    }
+    createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
+  };
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
     return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
@@ -86,6 +101,12 @@ function createAdminApp(target: AdminTarget): Hono {
   });
   app.get("/watch/live", () => target.live.live());
   app.get("/watch/history", (c) => target.live.past(c.req.query("window")));
+  app.get("/watch/requests", async (c) => {
+    // They tell of all tenants. A gateway without keys has no secrets among those who reach it.
+    if (target.adminKey() !== undefined || target.needsKeys()) checkAdminKey(c);
+    const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
+    return rowsAnswer(rows, kept);
+  });
   app.get("/report", async (c) => {
     const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
     if (page !== undefined) return c.html(page);
@@ -94,13 +115,7 @@ function createAdminApp(target: AdminTarget): Hono {
     });
   });
   app.use("/admin/*", async (c, next) => {
-    const key = target.adminKey();
-    if (key === undefined) {
-      throw new MillraceError("not_found", "expected a configured admin-key, got none", {
-        hint: "add it to the configuration",
-      });
-    }
-    createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
+    checkAdminKey(c);
     await next();
   });
   for (const part of target.parts) app.route("/admin", part);

@@ -12,6 +12,7 @@ import { needsKeys, tenantsApart } from "./gateway/authorize.js";
 import { versionWords } from "./gateway/cache-policies.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
+import { Inspector } from "./observe/inspector.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createQualityMetrics } from "./observe/quality-metrics.js";
@@ -59,6 +60,7 @@ export class Fleet {
   readonly #promptKeys: PromptKeys;
   readonly #versions: ModelVersions;
   readonly #gateway: GatewayParts;
+  readonly #inspector: Inspector;
   #config: FleetConfig;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
@@ -97,6 +99,9 @@ export class Fleet {
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#gateway.virtual.has(name) ? name : undefined),
     });
     createQualityMetrics(this.#metrics.registry, () => this.#gateway.quality.counts());
+    this.#inspector = new Inspector(() =>
+      this.#supervisor.models().flatMap((name) => this.#supervisor.upstreams(name)),
+    );
     createSemanticMetrics(this.#metrics.registry, () => this.#gateway.semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#gateway.virtual.reports());
     this.#gateway = new GatewayParts({
@@ -190,7 +195,7 @@ export class Fleet {
   async #start(): Promise<void> {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
-    const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
+    const observers = [this.#metrics, this.#inspector, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const policies = await this.#gateway.start();
     this.#live = new LiveFeed(() => this.#metrics.render(), this.#openHistory());
     this.#live.start();
@@ -366,6 +371,8 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
+      needsKeys: () => needsKeys(this.#config),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
       parts: this.#gateway.adminParts(),

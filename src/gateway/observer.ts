@@ -22,6 +22,8 @@ export type Outcome = "answered" | "broken" | "failed" | "cancelled";
 export interface RequestObserver {
   /** Replaces the client's `traceparent` on the way to the engine. */
   readonly traceparent?: string | undefined;
+  /** Every policy has let the request through, and it waits for an instance. May be called again, for another model. */
+  passed?(): void;
   /** The request was sent to an instance. Called once more for each retry. */
   routed(instanceId: string, matchedFraction: number): void;
   /** The instance did not take the request, and it is tried again. */

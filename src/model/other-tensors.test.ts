@@ -63,6 +63,20 @@ describe("a folder", () => {
   });
 });
 
+describe("beside a quantised matrix", () => {
+  const beside = (format: string, name: string) => changed(`hf-quantized/${format}`, name);
+  const layer = "model.layers.0.mlp.up_proj";
+
+  test.each([
+    ["awq", `${layer}.pre_quant_scale`],
+    ["fp8-tensor", `${layer}.weight_scale_2`],
+    ["pack-symmetric", `${layer}.weight_global_scale`],
+    ["gptq", `${layer}.qweight.extra`],
+  ])("in a folder of %s, %s is refused", async (format, name) => {
+    await expect(completionsOf(beside(format, name))).rejects.toEqual(refusal("model_tensor", name));
+  });
+});
+
 describe("blocks behind the layers that draft later tokens", () => {
   const drafting = (model: string, numDrafting: number, layer: number) =>
     changedFolder(fixture(`hf/${model}`), place(), {

@@ -5,6 +5,7 @@ import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.j
 import { ANTHROPIC_ERRORS, type ErrorDialect, OLLAMA_ERRORS, OPENAI_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
+import { ollamaPathHint } from "../core/ollama-api.js";
 import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
@@ -12,11 +13,14 @@ import { webAnswer } from "../core/web-app.js";
 import { wrongTask } from "../engine/admission.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
+import { historyAnswer, historyQuery, loadSchema } from "../observe/live/load-schema.js";
+import { RequestRing, readQuery, requestQuery, requestRows, rowsAnswer } from "../observe/live/request-rows.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
 import { readChatFormat } from "./generation/chat-format.js";
 import { createMetrics } from "./generation/metrics.js";
+import { RequestNote } from "./generation/request-note.js";
 import { randomSeed } from "./generation/seeds.js";
 import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./http/context.js";
 import { onDisconnect } from "./http/disconnect.js";
@@ -50,6 +54,7 @@ const ROUTES: readonly Route[] = [
     handler: (_, { live }) => live.live(),
     ...info,
     summary: "The dashboard's figures, each second",
+    answer: loadSchema,
     answerType: "text/event-stream",
   },
   {
@@ -57,7 +62,19 @@ const ROUTES: readonly Route[] = [
     path: "/watch/history",
     handler: (c, { live }) => live.past(c.req.query("window")),
     ...info,
-    summary: "The dashboard's figures of the last hour, day or week (`window`)",
+    summary: "The dashboard's figures of the last hour, day or week",
+    query: historyQuery,
+    answer: historyAnswer,
+  },
+  {
+    method: "GET",
+    path: "/watch/requests",
+    handler: lastRequests,
+    ...info,
+    isProtected: true,
+    summary: "The last requests, with the time of each of their parts",
+    query: requestQuery,
+    answer: requestRows,
   },
   {
     method: "GET",
@@ -239,6 +256,17 @@ async function metrics(c: AppContext, context: ServeContext): Promise<Response> 
   return c.body(await context.metrics.render(), 200, { "Content-Type": context.metrics.contentType });
 }
 
+/** With `isolatesApiKeys`, a key sees its own requests only. */
+function lastRequests(c: AppContext, { requests, isolatesApiKeys, apiKeys }: ServeContext): Response {
+  const isApart = isolatesApiKeys === true && apiKeys.length > 1;
+  const query = readQuery(new URL(c.req.url).searchParams);
+  const found = requests.find(query, ({ tenant }) => !isApart || tenant === c.get("tenant"));
+  return rowsAnswer(
+    found.map(({ row }) => row),
+    requests.size,
+  );
+}
+
 function shuttingDown(): MillraceError {
   return new MillraceError("shutting_down", "expected a server that takes requests, got one that is shutting down", {
     hint: "send it to another instance, or again later",
@@ -286,6 +314,10 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
     const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
     const tenant = tenantOf(c, context.apiKeys.length, keyTenant);
     c.set("tenant", tenant);
+    const facts = { id: c.get("requestId"), path: route.path, model: context.modelNames[0], tenant };
+    const note = new RequestNote({ ...facts, startMs: c.get("startMs") });
+    c.set("note", note);
+    if (route.task !== undefined) note.keepIn(context.requests);
     const { info: engineInfo } = context.engine;
     if (route.task !== undefined && !engineInfo.tasks.includes(route.task)) throw wrongTask(route.task, engineInfo);
     const asyncTokenizer = context.asyncTokenizer.of({ tenant, watch: (leave) => onDisconnect(c, leave) });
@@ -331,6 +363,7 @@ export function createAppWithLifecycle(options: AppOptions): {
     chatFormat: readChatFormat(options),
     metrics,
     live,
+    requests: new RequestRing(),
     version: packageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),
     lifecycle,
@@ -348,7 +381,7 @@ export function createAppWithLifecycle(options: AppOptions): {
     const path = c.req.path.slice(0, 80);
     const hint = OF_GATEWAYS.test(path)
       ? "files and batches are a gateway's: start it with --instances 1, or use `millrace batch run`"
-      : "docs/reference/http-api.md lists them";
+      : (ollamaPathHint(path) ?? "docs/reference/http-api.md lists them");
     const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
     return respondWithError(c, error, options.logger);
   });

@@ -7,6 +7,10 @@ import { createApp } from "./app.js";
 
 interface Operation {
   readonly operationId: string;
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+  readonly responses: {
+    readonly 200: { readonly content: { readonly "application/json": { readonly schema: object } } };
+  };
   readonly requestBody?: { readonly content: { readonly "application/json": { readonly schema: object } } };
 }
 
@@ -31,6 +35,18 @@ it("names each operation once, and those that are served", async () => {
     expect([path, method, status === 405]).toEqual([path, method, false]);
   }
   expect(paths["/v1/responses/{id}"]).toHaveProperty("delete");
+});
+
+it.each(["/watch/history", "/watch/requests"])("%s answers as its schema says", async (path) => {
+  await ask("/v1/completions", { prompt: "a", max_tokens: 2 });
+  const { paths } = await described();
+  const { responses, parameters } = paths[path]!.get!;
+  const schema = responses[200].content["application/json"].schema;
+  const isValid = new Ajv.default({ strict: false }).compile(schema);
+  const answer: unknown = await (await app.request(path)).json();
+  expect([isValid(answer), isValid.errors]).toEqual([true, null]);
+  expect(isValid({ window: 3, requests: [{}] })).toBe(false);
+  expect(parameters?.every((each) => each.in === "query")).toBe(true);
 });
 
 const hi = [{ role: "user", content: "hi" }];

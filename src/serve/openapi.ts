@@ -6,17 +6,24 @@ type Json = Readonly<Record<string, unknown>>;
 
 const IGNORED = { description: "accepted and ignored" };
 
+function schemaOf(type: z.ZodType, io: "input" | "output"): Json {
+  const { $schema: _, ...schema } = z.toJSONSchema(type, { io, unrepresentable: "any" });
+  return schema;
+}
+
 /** Lists the fields that are checked or ignored. Fields that are known but refused are left to the written documentation. */
 function bodySchema({ schema, inert }: BodyRules): Json {
-  const { $schema: _, ...described } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
-  const properties: Record<string, unknown> = { ...described.properties };
+  const described = schemaOf(schema, "input");
+  const properties: Record<string, unknown> = { ...(described.properties as object) };
   for (const name of inert) properties[name] ??= IGNORED;
   return { ...described, properties };
 }
 
 function answersOf(route: DescribedRoute): Json {
-  const { answerType = "application/json", rules } = route;
-  const content: Record<string, object> = { [answerType]: answerType === "application/json" ? { schema: OBJECT } : {} };
+  const { answerType = "application/json", answer, rules } = route;
+  const schema = answer === undefined ? OBJECT : schemaOf(answer, "output");
+  const isDescribed = answer !== undefined || answerType === "application/json";
+  const content: Record<string, object> = { [answerType]: isDescribed ? { schema } : {} };
   if (rules !== undefined && "stream" in rules.schema.shape) content["text/event-stream"] = {};
   return {
     200: { description: "the answer", content },
@@ -30,7 +37,7 @@ function answersOf(route: DescribedRoute): Json {
 const OBJECT = { type: "object" };
 
 function operationOf(route: DescribedRoute, parameters: readonly string[]): Json {
-  const { method, path, summary, isProtected, rules } = route;
+  const { method, path, summary, isProtected, rules, query } = route;
   const words = path.split(/[^a-zA-Z0-9]+/).filter((word) => word !== "");
   const operation: Record<string, unknown> = {
     operationId: [method.toLowerCase(), ...words].join("_"),
@@ -42,9 +49,12 @@ function operationOf(route: DescribedRoute, parameters: readonly string[]): Json
   if (rules !== undefined) {
     operation.requestBody = { required: true, content: { "application/json": { schema: bodySchema(rules) } } };
   }
-  if (parameters.length > 0) {
-    operation.parameters = parameters.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } }));
-  }
+  const inQuery = query === undefined ? [] : Object.entries(schemaOf(query, "input").properties as Json);
+  const all = [
+    ...parameters.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
+    ...inQuery.map(([name, schema]) => ({ name, in: "query", required: false, schema })),
+  ];
+  if (all.length > 0) operation.parameters = all;
   return operation;
 }
 

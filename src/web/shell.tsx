@@ -6,6 +6,7 @@ import { type Role, useKey, wantedKey } from "./api/client.js";
 import { loadModels } from "./api/models.js";
 import { Playground } from "./chat/playground.js";
 import { Dashboard } from "./dashboard/dashboard.js";
+import { RequestsPage } from "./dashboard/requests-page.js";
 import { KeysPage } from "./fleet/keys-page.js";
 import { ModelsPage } from "./fleet/models-page.js";
 import { QualityPage } from "./fleet/quality-page.js";
@@ -23,6 +24,7 @@ interface Page {
 const PAGES: readonly Page[] = [
   { hash: "#/", name: "Chat", view: Playground, isFleets: false },
   { hash: "#/dashboard", name: "Dashboard", view: Dashboard, isFleets: false },
+  { hash: "#/requests", name: "Requests", view: RequestsPage, isFleets: false },
   { hash: "#/models", name: "Models", view: ModelsPage, isFleets: false },
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },

@@ -1,10 +1,34 @@
-/** `millrace convert` leaves nothing of an unfinished copy, whichever signals end it. */
+/** `millrace convert`, and a server with `--quantization`, leave nothing of an unfinished copy, whichever signals end them. */
 import { spawn } from "node:child_process";
-import { readdirSync, watch } from "node:fs";
+import { mkdirSync, readdirSync, watch } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { tempTree } from "../scripts/temp-tree.js";
+
+/** Sends the signals as soon as something is in `folder`. @returns what was there, and the exit code */
+async function stopped(
+  args: readonly string[],
+  folder: string,
+  signals: readonly NodeJS.Signals[],
+  env: Readonly<Record<string, string>> = {},
+) {
+  const isBegun = new Promise<void>((resolve) => {
+    const watcher = watch(folder, () => {
+      watcher.close();
+      resolve();
+    });
+  });
+  const child = spawn(process.execPath, [join(repositoryRoot(), "bin/millrace.js"), ...args], {
+    stdio: "ignore",
+    env: { ...process.env, ...env },
+  });
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  await isBegun;
+  const begun = readdirSync(folder);
+  for (const signal of signals) child.kill(signal);
+  return { begun, exitCode: await ended };
+}
 
 test.each([
   ["copy.gguf", ["SIGINT"], [130]],
@@ -16,17 +40,23 @@ test.each([
   const folder = tempTree({});
   const model = join(repositoryRoot(), "models/mill-base.gguf");
   const args = ["convert", "--model", model, "--out", join(folder, name), "--dtype", "float32"];
-  const isBegun = new Promise<void>((resolve) => {
-    const watcher = watch(folder, () => {
-      watcher.close();
-      resolve();
-    });
-  });
-  const child = spawn(process.execPath, [join(repositoryRoot(), "bin/millrace.js"), ...args], { stdio: "ignore" });
-  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  await isBegun;
-  expect(readdirSync(folder)).toEqual([expect.stringMatching(new RegExp(`^${name}\\.partial-`))]);
-  for (const signal of signals) child.kill(signal);
-  expect(exitCodes).toContain(await ended);
+  const { begun, exitCode } = await stopped(args, folder, signals);
+  expect(begun).toEqual([expect.stringMatching(new RegExp(`^${name}\\.partial-`))]);
+  expect(exitCodes).toContain(exitCode);
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test.each([
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const)("nothing is left of the copy of --quantization after %s", async (signal, expected) => {
+  const cache = tempTree({});
+  const folder = join(cache, "quantized");
+  mkdirSync(folder);
+  const model = join(repositoryRoot(), "models/mill-base.gguf");
+  const args = ["engine", "--port", "0", "--model", model, "--quantization", "q4_k_m"];
+  const { begun, exitCode } = await stopped(args, folder, [signal], { MILLRACE_CACHE: cache });
+  expect(begun).toEqual([expect.stringContaining(".gguf.partial-")]);
+  expect(exitCode).toBe(expected);
   expect(readdirSync(folder)).toEqual([]);
 });

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { chromiumPath, launchBrowser, openPage } from "../helpers/browser.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
+import { startTestServer } from "../helpers/server.js";
 
 let browser: Browser;
 let fleet: FleetProcess;
@@ -187,7 +188,73 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   expect(faults).toEqual([]);
 });
 
-const PAGES = ["", "dashboard", "models", "keys", "spend", "quality"] as const;
+test("the last requests are shown with their parts, filtered, and opened by the keyboard", SLOW, async () => {
+  const key = await makeKey("inspected");
+  const ask = (id: string, model: string) =>
+    fetch(`${fleet.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "x-request-id": id },
+      body: JSON.stringify({
+        model,
+        messages: [{ role: "user", content: "Tell me a story about a secret." }],
+        max_tokens: 16,
+      }),
+    });
+  expect((await ask("good-1", "mill-base")).status).toBe(200);
+  const bad = { method: "POST", headers: { authorization: `Bearer ${key}`, "x-request-id": "bad-1" } };
+  const refused = await fetch(`${fleet.url}/v1/chat/completions`, { ...bad, body: '{"messages": 3}' });
+  expect(refused.status).toBe(400);
+  await using watched = await openPage(browser, `${fleet.url}/#/requests`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  const rows = page.locator("tbody tr");
+  await rows.nth(1).waitFor();
+  await page.getByLabel("Id").fill("good-1");
+  await page.getByLabel("Id").press("Enter");
+  await vi.waitFor(async () => expect(await rows.count()).toBe(1), { timeout: 10_000 });
+  const cells = await rows.first().locator("td").allInnerTexts();
+  expect(cells.slice(1, 4)).toEqual(["mill-base", "mill-base-0", "answered"]);
+  expect(cells[5]).toMatch(/^16/);
+  for (const cell of cells.slice(6, 9)) expect(cell).toMatch(/^[\d.,]+ ms$/);
+  const bar = rows.first().locator("svg.parts");
+  expect(await bar.getAttribute("aria-label")).toMatch(/policies .*choice of an instance .*prefill .*decode/);
+  const widths = await bar.locator("rect").evaluateAll((all) => all.map((each) => Number(each.getAttribute("width"))));
+  expect(widths.reduce((sum, width) => sum + width, 0)).toBeCloseTo(100, 3);
+  await page.getByLabel("Id").focus();
+  // The box, the table that scrolls, the row's button.
+  for (let i = 0; i < 3; i++) await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.locator(".facts-list", { hasText: "good-1" }).waitFor();
+  await page.screenshot({ path: join(screenshots, "requests-open.png") });
+  await page.getByLabel("Id").fill("");
+  await page.getByLabel("Id").press("Enter");
+  await page.getByLabel("Only failed ones").check();
+  await rows.filter({ hasText: "answered 400" }).first().waitFor();
+  expect(await rows.filter({ hasNotText: "400" }).count()).toBe(0);
+  await page.getByLabel("Took").selectOption("10000");
+  await page.getByText("No request of the last 1000").waitFor();
+  expect(faults).toEqual([]);
+  const answer = await fetch(`${fleet.url}/watch/requests`, { headers: { authorization: "Bearer fleet-admin" } });
+  expect(await answer.text()).not.toContain("secret");
+});
+
+test("one model's server shows its requests too", SLOW, async () => {
+  await using server = await startTestServer(["--threads", "1"]);
+  const answer = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    body: JSON.stringify({ prompt: "Once", max_tokens: 8, temperature: 0 }),
+  });
+  expect(answer.status).toBe(200);
+  await using watched = await openPage(browser, `${server.url}/#/requests`);
+  const { page, faults } = watched;
+  const row = page.locator("tbody tr").first();
+  await row.waitFor();
+  expect((await row.locator("td").allInnerTexts()).slice(1, 3)).toEqual(["mill-base", "answered"]);
+  expect(await row.locator("svg.parts").getAttribute("aria-label")).toMatch(/prompt .*queue .*prefill .*decode/);
+  expect(faults).toEqual([]);
+});
+
+const PAGES = ["", "dashboard", "requests", "models", "keys", "spend", "quality"] as const;
 const SCREENS = [
   { name: "phone-light", width: 360, height: 740, colorScheme: "light" },
   { name: "desktop-light", width: 1280, height: 800, colorScheme: "light" },
@@ -208,7 +275,10 @@ test.each(SCREENS)("pages fit and everybody can use them: $name", SLOW, async ({
   for (const path of PAGES) {
     await page.goto(`${fleet.url}/#/${path}`);
     await page.locator(path === "" ? "#input" : "h2").waitFor();
-    if (path === "models") await useAdminKey(page);
+    if (path === "requests") {
+      await useAdminKey(page);
+      await page.locator("tbody tr").first().waitFor();
+    }
     if (path === "dashboard") await page.locator("canvas").first().waitFor();
     // The dashboard's stream never ends.
     else await page.waitForLoadState("networkidle");

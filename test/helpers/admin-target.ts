@@ -16,6 +16,8 @@ export function adminTarget(
     scale: () => ({ instances: 1, limitedBy: undefined }),
     metrics: async () => ({ text: "", contentType: "text/plain" }),
     live: new LiveFeed(async () => "", new History()),
+    requests: async () => ({ rows: [], kept: 0 }),
+    needsKeys: () => false,
     adminKey,
     inBackground: () => {},
     parts: parts.filter((part) => part !== undefined),

@@ -32,7 +32,11 @@ export function promptsCommand(): Command {
       "dollars for a million tokens, such as 0.25,0.025,2 (default: only tokens are told)",
       pricesFrom,
     )
-    .option("--per-month <n>", "requests a month (default: those of the file)", numberIn("--per-month", 1, 1e12))
+    .option(
+      "--per-month <n>",
+      "requests a month, for money of a month (default: money of the file's requests)",
+      numberIn("--per-month", 1, 1e12),
+    )
     .option("--mend <file>", "a new file for the requests with the mends that change no content")
     .option("--json", "print one JSON object instead of a table")
     .action(runAudit);
@@ -69,7 +73,11 @@ async function runAudit(file: string, { model, prices, perMonth, mend, json }: A
   }
   const { mended, ...shown } = audit;
   const { totals, dollars } = mended;
-  process.stdout.write(json ? `${jsonText({ ...shown, mended: { totals, dollars } })}\n` : `${textOf(audit, mend)}\n`);
+  process.stdout.write(
+    json
+      ? `${jsonText({ ...shown, mended: { totals, dollars } })}\n`
+      : `${textOf(audit, mend, perMonth === undefined ? "for these requests" : "a month")}\n`,
+  );
 }
 
 async function encoderOf(model: string, startStage: StartStage): Promise<Encode> {
@@ -87,26 +95,43 @@ const CHANGES: Readonly<Record<PromptFinding["changes"], string>> = {
   content: "content: evaluate it",
 };
 
-function textOf({ numRequests, totals, dollars, findings, mended }: PromptAudit, mend: string | undefined): string {
-  const money = (value: number | undefined): string => (value === undefined ? "–" : `$${value.toFixed(2)}`);
+/** A file's requests cost fractions of a cent. */
+const usd = new Intl.NumberFormat("en", { style: "currency", currency: "USD", maximumSignificantDigits: 3 });
+
+/** @param period what the dollars are for; without prices there are none */
+function textOf(
+  { numRequests, totals, dollars, findings, mended }: PromptAudit,
+  mend: string | undefined,
+  period: string,
+): string {
   const cachedShare = ((100 * totals.cached) / Math.max(1, totals.prompt)).toFixed(0);
-  const head = `${numRequests} requests: ${totals.prompt} prompt tokens, ${cachedShare} % of them cached, ${totals.output} answer tokens${dollars === undefined ? "" : `; ${money(dollars)} a month`}`;
+  const cost = dollars === undefined ? "" : `; ${usd.format(dollars)} ${period}`;
+  const head = `${numRequests} requests: ${totals.prompt} prompt tokens, ${cachedShare} % of them cached, ${totals.output} answer tokens${cost}`;
   if (findings.length === 0) return `${head}\nno waste found`;
-  const header = ["waste", "requests", "prompt tokens", "more cached", "answer tokens", "saves a month", "changes"];
+  const header = ["waste", "requests", "prompt tokens saved", "more cached", "answer tokens saved"];
   const rows = findings.map(({ name, numRequests: count, saved, dollars: saving, changes }) => [
     name,
-    String(count),
-    String(-saved.prompt),
-    String(saved.cached),
-    String(-saved.output),
-    money(saving),
+    ...[count, saved.prompt, saved.cached, saved.output].map(String),
+    ...(saving === undefined ? [] : [usd.format(saving)]),
     CHANGES[changes],
   ]);
   const advice = findings.map(
     ({ name, because, advice: what }) => `${name}: ${because}. ${what[0]!.toUpperCase()}${what.slice(1)}.`,
   );
   const after = mended.totals;
-  const together = `mends that change no content, together: ${totals.prompt - after.prompt} prompt tokens less, ${after.cached - totals.cached} more cached${dollars === undefined ? "" : `; ${money(mended.dollars)} instead of ${money(dollars)} a month`}`;
+  const costAfter =
+    dollars === undefined ? "" : `; ${usd.format(mended.dollars ?? 0)} instead of ${usd.format(dollars)} ${period}`;
+  const together = `mends that change no content, together: ${totals.prompt - after.prompt} prompt tokens saved, ${after.cached - totals.cached} more cached${costAfter}`;
   const written = mend === undefined ? [] : [`written: ${mend}`];
-  return [head, "", formatTable([header, ...rows]), "", ...advice, "", together, ...written].join("\n");
+  const money = dollars === undefined ? [] : [`saves ${period}`];
+  return [
+    head,
+    "",
+    formatTable([[...header, ...money, "changes"], ...rows]),
+    "",
+    ...advice,
+    "",
+    together,
+    ...written,
+  ].join("\n");
 }

@@ -5,6 +5,10 @@ test("columns line up and lines have no trailing spaces", () => {
   expect(formatTable([["a", "long"], ["longer", "b"], ["c"]])).toBe("a       long\nlonger  b\nc");
 });
 
+test("control characters of names move no cursor", () => {
+  expect(formatTable([["a\u001b[2Jb\nc", "d"], ["e"]])).toBe("a\\u001b[2Jb\\u000ac  d\ne");
+});
+
 test("JSON has no rounding noise, and its integers, texts and nulls stay", () => {
   const record = {
     ms: 15.99330400000008,

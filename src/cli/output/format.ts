@@ -1,10 +1,12 @@
 /** Tables and JSON of commands. */
+import { visible } from "../../core/visible-text.js";
 
 /** An object of a server's answer, unchecked. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Rows as aligned columns, two spaces apart. */
-export function formatTable(rows: readonly (readonly string[])[]): string {
+/** Rows as aligned columns, two spaces apart; control characters in them are shown. */
+export function formatTable(given: readonly (readonly string[])[]): string {
+  const rows = given.map((row) => row.map(visible));
   const widths: number[] = [];
   for (const row of rows) {
     for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);

@@ -7,11 +7,35 @@ const EXIT_USAGE = 2;
 /** EX_CONFIG of sysexits.h: the unit of an image starts no more after it. */
 const EXIT_MACHINE = 78;
 
-/** Commander's errors are usage errors; its suggestion becomes the hint. */
+/** By commander's code: its words, and ours. Groups are the parts that both have. */
+const USAGE: Readonly<Record<string, readonly [words: RegExp, expected: string, got: string]>> = {
+  "commander.unknownOption": [/^unknown option '(.+)'$/, "an option of this command", "$1"],
+  "commander.unknownCommand": [/^unknown command '(.+)'$/, "one of the commands", "$1"],
+  "commander.missingArgument": [/^missing required argument '(.+)'$/, "<$1>", "nothing"],
+  "commander.optionMissingArgument": [/^option '(.+)' argument missing$/, "a value behind $1", "none"],
+  "commander.missingMandatoryOptionValue": [/^required option '(.+)' not specified$/, "the option $1", "none"],
+  "commander.conflictingOption": [/^option '(.+)' cannot be used with option '(.+)'$/, "$1 or $2", "both"],
+  "commander.excessArguments": [
+    /^too many arguments(?: for '.+')?\. Expected (\d+) arguments? but got (\d+)\.$/,
+    "at most $1 arguments",
+    "$2",
+  ],
+  "commander.invalidArgument": [
+    /^option '(.+)' argument '(.*)' is invalid\. Allowed choices are (.+)\.$/,
+    "$1 to be one of $3",
+    '"$2"',
+  ],
+};
+
+/** Commander's errors are usage errors, in our words; its suggestion becomes the hint. */
 function fromCommander(error: CommanderError): MillraceError {
   const [message = "", suggestion] = error.message.replace(/^error: /, "").split("\n");
+  const [words, expected, got] = USAGE[error.code] ?? [];
+  const found = words?.exec(message);
+  const filled = (text = ""): string => text.replace(/\$(\d)/g, (_, index: string) => found?.[Number(index)] ?? "");
+  const shown = found == null ? message : `expected ${filled(expected)}, got ${filled(got)}`;
   const hint = suggestion?.replace(/^\(|\)$/g, "") ?? "run millrace --help, or the command with --help";
-  return new MillraceError("invalid_option", message, { hint });
+  return new MillraceError("invalid_option", shown, { hint });
 }
 
 function normalize(thrown: unknown): MillraceError {

@@ -16,7 +16,7 @@ import { engineSettingsFrom } from "../flags/engine-options.js";
 import { assertKeysToIsolate, type ServerFlags } from "../flags/server-options.js";
 import { describeSharing } from "../output/describe-access.js";
 import { reportError } from "../output/report-error.js";
-import { withoutRepeats } from "./stop-signal.js";
+import { onStopSignals, withoutRepeats } from "./stop-signal.js";
 
 interface ServingInstance extends StartedEngine {
   readonly server: RunningServer;
@@ -102,7 +102,13 @@ async function quantisedCopyFor(
   const method = methodOf(quantization);
   if (method === undefined) throw optionError("--quantization", `one of ${QUANTIZATIONS.join(", ")}`, quantization);
   const { path, name } = await locateModel(model, startStage);
-  return { path: await quantisedCopy(path, method, numThreads, startStage), name };
+  // The exit removes the unfinished copy; a signal by itself would leave it.
+  const stopListening = onStopSignals((exitCode) => process.exit(exitCode));
+  try {
+    return { path: await quantisedCopy(path, method, numThreads, startStage), name };
+  } finally {
+    stopListening();
+  }
 }
 
 /** Lists the server in `millrace ps`. */

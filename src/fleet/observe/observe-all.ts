@@ -8,6 +8,7 @@ export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
       const usedBy = each.filter(({ used }) => used !== undefined);
       return {
         traceparent: each.map(({ traceparent }) => traceparent).find((header) => header !== undefined),
+        passed: () => each.forEach((request) => void request.passed?.()),
         routed: (...values) => each.forEach((request) => void request.routed(...values)),
         retried: (...values) => each.forEach((request) => void request.retried(...values)),
         hedged: (instanceId) => each.forEach((request) => void request.hedged?.(instanceId)),

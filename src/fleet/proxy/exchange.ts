@@ -5,9 +5,10 @@ import { bodyJson, readIncoming } from "../../core/json-body.js";
 import type { OpenTurn } from "../../core/response-state.js";
 import { Cancellation } from "../../gateway/cancellation.js";
 import type { Outcome, RequestObserver } from "../../gateway/observer.js";
-import { type Door, throughDoor, untagged } from "../../gateway/ollama/doors.js";
+import { answerIdle, type Door, throughDoor, untagged } from "../../gateway/ollama/doors.js";
 import type { Ending } from "../../gateway/pipeline.js";
 import type { GatewayRequest, RequestBody } from "../../gateway/request.js";
+import { assertMayUse } from "../../gateway/tenants/model-access.js";
 import type { Arrival, ExchangeContext } from "./arrival.js";
 import { ClientSink } from "./client-sink.js";
 import { gatewayRequest } from "./gateway-request.js";
@@ -32,10 +33,16 @@ export class Exchange {
   /** Never rejects. */
   async run(): Promise<void> {
     try {
-      const { request, turn, asked } = await this.#read();
+      const { request, turn, given } = await this.#read();
       const { outgoing, requestId, route, door } = this.arrival;
       const socket = new ClientSink(outgoing, route.dialect, requestId);
-      const client = door === undefined ? socket : throughDoor(door, request.body, asked, socket, this.#startMs);
+      if (door?.isIdle(given) === true) {
+        assertMayUse(request.caller, request.model, this.context.options.modelOf ?? ((name) => name));
+        answerIdle(door, given, String(given.model ?? request.model), socket);
+        this.#end("answered", 200);
+        return;
+      }
+      const client = door === undefined ? socket : throughDoor(door, request.body, given.model, socket, this.#startMs);
       const sink = turn === undefined || !route.isGeneration ? client : new KeeperSink(client, turn);
       this.#conclude(await this.context.handle(request, sink));
     } catch (thrown) {
@@ -46,16 +53,17 @@ export class Exchange {
   async #read(): Promise<{
     readonly request: GatewayRequest;
     readonly turn: OpenTurn | undefined;
-    /** The model as the client wrote it. */
-    readonly asked: unknown;
+    /** The body as the client wrote it. */
+    readonly given: RequestBody;
   }> {
     const { options } = this.context;
     const { incoming, requestId: id, route, door } = this.arrival;
-    const { path, url } = door === undefined ? this.arrival : { path: door.path, url: door.path };
     const { headers } = incoming;
     const caller = await options.authorize(headers);
     const { tenant } = caller;
     const read = await this.#readBody(tenant);
+    const behind = door?.pathOf(read.body);
+    const { path, url } = behind === undefined ? this.arrival : { path: behind, url: behind };
     const sent = door === undefined ? read : this.#behind(door, read.body);
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
@@ -64,12 +72,12 @@ export class Exchange {
     const parts = { id, url, path, route, headers, bytes, body, caller, cancellation };
     const request = gatewayRequest(options, parts);
     this.#observer = request.observer;
-    return { request, turn, asked: read.body.model };
+    return { request, turn, given: read.body };
   }
 
   #behind(door: Door, given: RequestBody): { readonly bytes: Buffer; readonly body: RequestBody } {
     const { pool, virtualModels } = this.context.options;
-    const body = door.request(given);
+    const body = door.isIdle(given) ? { model: given.model } : door.request(given);
     const model = untagged(body.model, [...pool.models(), ...(virtualModels?.() ?? [])]);
     const named = model === undefined ? body : { ...body, model };
     return { body: named, bytes: Buffer.from(bodyJson(named)) };

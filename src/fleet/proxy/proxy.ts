@@ -12,14 +12,13 @@ import {
   requestIdOf,
   shownHost,
 } from "../../core/http-server.js";
-import { OLLAMA_API_VERSION } from "../../core/model-list.js";
-import { packageVersion } from "../../core/package-root.js";
+import { ollamaPathHint } from "../../core/ollama-api.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
 import { onSocketClose } from "../../core/socket-close.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
-import { doorOf, isOllamaPath, OLLAMA, tagList } from "../../gateway/ollama/doors.js";
+import { doorOf, isOllamaPath, OLLAMA } from "../../gateway/ollama/doors.js";
 import { type Ending, pipeline } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
 import { mayUse } from "../../gateway/tenants/model-access.js";
@@ -31,11 +30,12 @@ import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
 import type { Upstream } from "../upstream/upstream.js";
-import { ApiDescriptions } from "./api-descriptions.js";
 import type { ExchangeContext } from "./arrival.js";
 import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
+import { InstanceDocuments } from "./instance-documents.js";
 import { KeyWarnings } from "./key-warnings.js";
+import { isOllamaInfo, isOpenInfo, ollamaInfo } from "./ollama-info.js";
 import type { ProxyOptions } from "./options.js";
 import { type OwnRequest, submitOwn } from "./own-request.js";
 import { modelOf } from "./request-terms.js";
@@ -136,10 +136,16 @@ class Door {
   readonly #exchanges = new Set<Exchange>();
   #onIdle = () => {};
 
-  readonly #descriptions: ApiDescriptions;
+  readonly #descriptions: InstanceDocuments;
+  readonly #shown: InstanceDocuments;
 
   constructor(readonly context: ExchangeContext) {
-    this.#descriptions = new ApiDescriptions(context.options.pool, context.connections);
+    const { options, connections } = context;
+    const description = { path: API_DESCRIPTION_PATH, method: "GET", isPublic: true } as const;
+    this.#descriptions = new InstanceDocuments(options.pool, connections, description);
+    const isOf = ({ engine }: Upstream) => engine === "millrace";
+    const show = { path: "/api/show", method: "POST", body: "{}", isPublic: false, isOf } as const;
+    this.#shown = new InstanceDocuments(options.pool, connections, show);
   }
 
   open(incoming: IncomingMessage, outgoing: ServerResponse): void {
@@ -190,7 +196,7 @@ class Door {
     const queryStart = url.indexOf("?");
     const path = queryStart < 0 ? url : url.slice(0, queryStart);
     const door = doorOf(path);
-    const behind = routeOf(door?.path ?? path);
+    const behind = routeOf(door?.pathOf({}) ?? path);
     const route = door === undefined || behind === undefined ? behind : { ...behind, dialect: OLLAMA };
     const { method = "GET" } = incoming;
     const isStored = isStateRequest(method, path);
@@ -234,14 +240,14 @@ class Door {
       });
       return true;
     }
-    if (isGet && (path === "/api/tags" || path === "/api/ps")) {
-      this.#authorized(incoming, refuse, (caller) =>
-        respondJson(outgoing, 200, requestId, tagList(this.#modelsOf(caller))),
-      );
-      return true;
-    }
-    if (isGet && path === "/api/version") {
-      respondJson(outgoing, 200, requestId, { version: OLLAMA_API_VERSION, millrace: packageVersion() });
+    if (isOllamaInfo(incoming.method, path)) {
+      const answer = async (caller: Caller | undefined) => {
+        const context = { options, shown: this.#shown, modelsOf: (asker: Caller) => this.#modelsOf(asker) };
+        const { type, text } = await ollamaInfo(context, incoming, path, caller);
+        outgoing.writeHead(200, { "Content-Type": type, "X-Request-Id": requestId }).end(text);
+      };
+      if (isOpenInfo(path)) answer(undefined).catch((thrown: unknown) => refuse(toMillraceError(thrown)));
+      else this.#authorized(incoming, refuse, answer);
       return true;
     }
     if (isGet && path === API_DESCRIPTION_PATH) {
@@ -262,7 +268,7 @@ class Door {
     return [...pool.models(), ...(virtualModels?.() ?? [])].filter((model) => mayUse(caller, model, modelOf));
   }
 
-  #authorized({ headers }: IncomingMessage, refuse: InfoRequest["refuse"], answer: (caller: Caller) => void): void {
+  #authorized({ headers }: IncomingMessage, refuse: InfoRequest["refuse"], answer: (caller: Caller) => unknown): void {
     Promise.resolve()
       .then(() => this.context.options.authorize(headers))
       .then(answer)
@@ -282,7 +288,7 @@ class Door {
       );
     }
     return new MillraceError("not_found", `expected one of the gateway's paths, got ${shown}`, {
-      hint: "the API is under /v1",
+      hint: ollamaPathHint(path) ?? "the API is under /v1",
     });
   }
 }

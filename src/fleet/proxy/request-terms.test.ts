@@ -69,6 +69,7 @@ describe("sessions", () => {
 
 test("a request selects a model by its name, or the only model", () => {
   expect(modelOf({ model: "b" }, ["a", "b"])).toBe("b");
+  expect(modelOf({ model: "b:latest" }, ["a"], undefined, ["b"])).toBe("b");
   expect(modelOf({}, ["a"])).toBe("a");
   for (const body of [{ model: "c" }, { model: null }, {}]) {
     expect(() => modelOf(body, ["a", "b"])).toThrow(

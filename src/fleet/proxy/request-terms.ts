@@ -1,6 +1,7 @@
 /** Reads from a request's JSON what routing needs. The engine validates the rest. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
+import { withoutTag } from "../../core/ollama-api.js";
 import type { Route } from "../../gateway/api/routes.js";
 import type { RequestBody } from "../../gateway/request.js";
 import { sessionOf } from "../../gateway/session.js";
@@ -28,7 +29,7 @@ interface RequestTerms {
 }
 
 /**
- * The name of the model in a request; if it names none, the fleet's only model.
+ * The name of the model in a request, without Ollama's tag; if it names none, the fleet's only model.
  * @param models every name of a model that clients may send
  * @param ofName the model that a name stands for
  * @param virtual further names, which stand for no single model
@@ -41,11 +42,12 @@ export function modelOf(
 ): string {
   const { model } = body;
   if (model === undefined && new Set(models.map(ofName)).size === 1) return models[0]!;
-  if (typeof model === "string" && (models.includes(model) || virtual.includes(model))) return model;
+  const all = [...models, ...virtual];
+  const named = typeof model === "string" ? withoutTag(model, all) : undefined;
+  if (named !== undefined && all.includes(named)) return named;
   const got =
     typeof model === "string" ? JSON.stringify(model.slice(0, 80)) : model === undefined ? "none" : "no string";
-  const names = [...models, ...virtual].join(", ");
-  throw new MillraceError("model_not_found", `expected the model to be one of ${names}, got ${got}`, {
+  throw new MillraceError("model_not_found", `expected the model to be one of ${all.join(", ")}, got ${got}`, {
     param: "model",
   });
 }

@@ -9,6 +9,7 @@ import { modelOf, priorityOf, routedRequest } from "./request-terms.js";
 
 export function upstreamStage(context: UpstreamContext): Handler {
   return async (request: GatewayRequest, sink: AnswerSink): Promise<Ending> => {
+    request.observer.passed?.();
     const delivery = new Delivery(context, await sendable(context, request), sink);
     const endWatch = request.cancellation.onCancel((error) => delivery.abandon(error));
     try {

@@ -12,6 +12,12 @@ export type LineShape = (news: {
   readonly calls: readonly object[];
 }) => object;
 
+/** How an answer's object is made of its parts. */
+export interface AnswerShapes {
+  readonly line: LineShape;
+  readonly vectors: (embeddings: readonly unknown[], counts: object) => object;
+}
+
 interface Call {
   name: string;
   arguments: string;
@@ -25,6 +31,8 @@ interface Usage {
 interface Choice {
   readonly delta?: Message;
   readonly message?: Message;
+  /** Of a completion. */
+  readonly text?: string;
   readonly finish_reason?: string | null;
 }
 
@@ -61,7 +69,7 @@ export class OllamaSink extends PassingSink {
   /** @param startMs `performance.now()` when the request came */
   constructor(
     next: AnswerSink,
-    private readonly shape: LineShape,
+    private readonly shapes: AnswerShapes,
     private readonly model: string,
     private readonly startMs: number,
   ) {
@@ -139,13 +147,14 @@ export class OllamaSink extends PassingSink {
       const embeddings = answer.data.map(({ embedding }) => embedding);
       const total_duration = nanoseconds(performance.now() - this.startMs);
       const prompt_eval_count = this.#usage.prompt_tokens ?? 0;
-      return { model: this.model, embeddings, total_duration, load_duration: 0, prompt_eval_count };
+      const counts = { total_duration, load_duration: 0, prompt_eval_count };
+      return { model: this.model, ...this.shapes.vectors(embeddings, counts) };
     }
     const [choice = {}] = answer.choices ?? [];
     this.#finish = choice.finish_reason ?? undefined;
-    const { message = {} } = choice;
+    const { message = {}, text } = choice;
     this.#addCalls(message);
-    const news = { content: message.content ?? "", thinking: thoughtsOf(message), calls: this.#callObjects() };
+    const news = { content: message.content ?? text ?? "", thinking: thoughtsOf(message), calls: this.#callObjects() };
     return { ...this.#line(news), ...this.#lastFields() };
   }
 
@@ -158,10 +167,10 @@ export class OllamaSink extends PassingSink {
     if (usage != null) this.#usage = usage;
     const [choice] = choices;
     if (choice === undefined) return;
-    const { delta = {}, finish_reason: finish } = choice;
+    const { delta = {}, text, finish_reason: finish } = choice;
     this.#finish = finish ?? this.#finish;
     this.#addCalls(delta);
-    const news = { content: delta.content ?? "", thinking: thoughtsOf(delta), calls: [] };
+    const news = { content: delta.content ?? text ?? "", thinking: thoughtsOf(delta), calls: [] };
     if (news.content === "" && news.thinking === "") return;
     this.#firstAtMs ??= performance.now();
     lines.push(this.#line(news));
@@ -184,7 +193,7 @@ export class OllamaSink extends PassingSink {
   }
 
   #line(news: Parameters<LineShape>[0]): object {
-    return { model: this.model, created_at: new Date().toISOString(), ...this.shape(news), done: false };
+    return { model: this.model, created_at: new Date().toISOString(), ...this.shapes.line(news), done: false };
   }
 
   /** Ollama's times, in nanoseconds, as the gateway measures them: what a prompt waits in a queue counts as its own. */

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { BufferSink } from "../answer.js";
-import { doorOf, throughDoor, untagged } from "./doors.js";
-import { ofChat, ofEmbed, ofGenerate } from "./request.js";
+import { answerIdle, doorOf, throughDoor, untagged } from "./doors.js";
+import { ofChat, ofCompletion, ofEmbed, ofGenerate, ofLegacyEmbed } from "./request.js";
 
 const user = { role: "user", content: "Paris?" };
 
@@ -36,6 +36,16 @@ describe("requests", () => {
       stream: false,
     });
     expect(ofEmbed({ model: "m", input: ["a"], truncate: true })).toEqual({ model: "m", input: ["a"] });
+    expect(ofLegacyEmbed({ model: "m", prompt: "a" })).toEqual({ model: "m", input: "a" });
+  });
+
+  it("of raw prompts are completions", () => {
+    const { pathOf, request } = doorOf("/api/generate")!;
+    const raw = { prompt: "a", raw: true, stream: false, options: { num_predict: 2 } };
+    expect(pathOf(raw)).toBe("/v1/completions");
+    expect(request(raw)).toEqual({ prompt: "a", stream: false, max_tokens: 2 });
+    expect(request({ prompt: "a", suffix: "z", stream: false })).toEqual({ prompt: "a", suffix: "z", stream: false });
+    expect(pathOf({ prompt: "a", raw: false, suffix: "" })).toBe("/v1/chat/completions");
   });
 
   it("give calls ids, which their results have", () => {
@@ -60,7 +70,10 @@ describe("requests", () => {
     [() => ofChat({ messages: "x" }), "messages"],
     [() => ofChat({ messages: [1] }), "messages[0]"],
     [() => ofChat({ messages: [], format: 3 }), "format"],
-    [() => ofGenerate({ prompt: "a", raw: true }), "raw"],
+    [() => ofChat({ messages: [], options: { mirostat: 2 } }), "options.mirostat"],
+    [() => ofChat({ messages: [], options: { colour: 1 } }), "options.colour"],
+    [() => ofChat({ messages: [], options: [] }), "options"],
+    [() => ofCompletion({ prompt: "a", template: "{{ .Prompt }}" }), "template"],
     [() => ofGenerate({ prompt: "a", context: [1] }), "context"],
   ])("that cannot be one of OpenAI's are refused: %#", (make, param) => {
     expect(make).toThrow(expect.objectContaining({ param }));
@@ -162,6 +175,32 @@ describe("answers", () => {
     strange.sink.begin({ status: 502, headers: {}, isEventStream: false });
     strange.sink.end(Buffer.from("<html>"));
     expect(JSON.parse(textOf(strange.buffer))).toMatchObject({ code: "upstream_failed" });
+  });
+
+  it("of completions and of one text have their own fields", () => {
+    const completion = sinkFor("/api/generate");
+    completion.sink.begin({ status: 200, headers: {}, isEventStream: true });
+    for (const text of ["on", "ce"]) completion.sink.write(Buffer.from(`data: {"choices":[{"text":"${text}"}]}\n\n`));
+    completion.sink.end();
+    const lines = textOf(completion.buffer).trim().split("\n");
+    expect(lines.map((line) => (JSON.parse(line) as { response: string }).response)).toEqual(["on", "ce", ""]);
+    const vector = sinkFor("/api/embeddings");
+    vector.sink.begin({ status: 200, headers: {}, isEventStream: false });
+    vector.sink.end(Buffer.from('{"data":[{"embedding":[1,0]}]}'));
+    expect(JSON.parse(textOf(vector.buffer))).toEqual({ model: "m", embedding: [1, 0] });
+  });
+
+  it.each([
+    ["/api/chat", { messages: [] }, { done: true, done_reason: "load", message: { role: "assistant", content: "" } }],
+    ["/api/generate", { keep_alive: 0 }, { done: true, done_reason: "unload", response: "" }],
+    ["/api/embed", { input: [] }, { embeddings: [], prompt_eval_count: 0 }],
+  ])("of %s to a request for nothing are known", (path, body, expected) => {
+    const door = doorOf(path)!;
+    const buffer = new BufferSink();
+    expect(door.isIdle(body)).toBe(true);
+    answerIdle(door, body, "m", buffer);
+    expect(JSON.parse(textOf(buffer))).toMatchObject({ model: "m", ...expected });
+    expect(door.isIdle({ ...body, messages: [user], prompt: "a", input: ["a"] })).toBe(false);
   });
 
   it("of any form are read, or break off, and change nothing else", () => {

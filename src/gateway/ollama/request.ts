@@ -1,5 +1,6 @@
 /** Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the values. */
-import { MillraceError } from "../../core/errors.js";
+import { type ErrorCode, MillraceError } from "../../core/errors.js";
+import { OLLAMA_OFF_OPTIONS, OLLAMA_RUNNER_OPTIONS } from "../../core/ollama-api.js";
 import type { RequestBody } from "../request.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -7,7 +8,7 @@ type Json = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Json =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-function refuse(code: "invalid_parameter" | "unsupported_field", param: string, message: string, hint?: string): never {
+function refuse(code: ErrorCode, param: string, message: string, hint?: string): never {
   throw new MillraceError(code, `${param}: ${message}`, { param, ...(hint === undefined ? {} : { hint }) });
 }
 
@@ -73,53 +74,83 @@ function thinkingOf(think: unknown): Json {
   return typeof think === "boolean" ? { chat_template_kwargs: { enable_thinking: think } } : {};
 }
 
-/** Settings of Ollama's runner mean nothing to other engines. */
+/** Options with the names that they have in OpenAI's API and its extensions. */
+const SAMPLING_NAMES: ReadonlyMap<string, string> = new Map([
+  ...["temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty"].map(
+    (name) => [name, name] as const,
+  ),
+  ["repeat_penalty", "repetition_penalty"],
+  ["num_predict", "max_tokens"],
+]);
+
+const IGNORED: ReadonlySet<string> = new Set(OLLAMA_RUNNER_OPTIONS);
+
 function samplingOf(options: unknown): Json {
-  const given = isObject(options) ? options : {};
-  const { temperature, top_p, top_k, min_p, seed, stop, presence_penalty, frequency_penalty, num_predict } = given;
+  if (options === undefined || options === null) return {};
+  if (!isObject(options)) refuse("invalid_parameter", "options", "expected an object, got something else");
+  const sampling: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(options)) {
+    const param = `options.${name.slice(0, 80)}`;
+    const otherName = SAMPLING_NAMES.get(name);
+    if (otherName !== undefined) sampling[otherName] = value;
+    else if (Object.hasOwn(OLLAMA_OFF_OPTIONS, name)) {
+      const off = OLLAMA_OFF_OPTIONS[name as keyof typeof OLLAMA_OFF_OPTIONS];
+      if (value !== off && value !== null) refuse("unsupported_field", param, `expected ${off}, got another value`);
+    } else if (!IGNORED.has(name)) refuse("unknown_field", param, "expected an option of Ollama's, got another");
+  }
+  // Ollama's own runner takes 0 and less for no limit.
+  const { max_tokens: maxTokens } = sampling;
+  if (typeof maxTokens === "number" && maxTokens <= 0) sampling.max_tokens = undefined;
+  return sampling;
+}
+
+/** The fields that chats and raw prompts share. */
+function generationOf(body: RequestBody): Json {
+  const isStream = body.stream !== false;
   return {
-    temperature,
-    top_p,
-    top_k,
-    min_p,
-    seed,
-    stop,
-    presence_penalty,
-    frequency_penalty,
-    repetition_penalty: given.repeat_penalty,
-    max_tokens: typeof num_predict === "number" && num_predict > 0 ? num_predict : undefined,
+    model: body.model,
+    stream: isStream,
+    stream_options: isStream ? { include_usage: true } : undefined,
+    response_format: responseFormat(body.format),
+    ...samplingOf(body.options),
   };
 }
 
-function chatOf(body: RequestBody, messages: readonly object[]): RequestBody {
-  const isStream = body.stream !== false;
-  return known({
-    model: body.model,
-    messages,
-    stream: isStream,
-    stream_options: isStream ? { include_usage: true } : undefined,
-    tools: body.tools,
-    response_format: responseFormat(body.format),
-    ...samplingOf(body.options),
-    ...thinkingOf(body.think),
-  });
-}
+const chatOf = (body: RequestBody, messages: readonly object[]): RequestBody =>
+  known({ messages, tools: body.tools, ...generationOf(body), ...thinkingOf(body.think) });
 
 /** The request behind /api/chat. */
 export const ofChat = (body: RequestBody): RequestBody => chatOf(body, chatMessages(body.messages));
 
+/** A prompt that no template surrounds. */
+export const isRaw = ({ raw, suffix }: RequestBody): boolean => raw === true || (suffix != null && suffix !== "");
+
+function assertPlain(body: RequestBody): void {
+  assertNoImages(body.images, "images");
+  for (const name of ["template", "context"] as const) {
+    const value = body[name];
+    const isEmpty = value === undefined || value === null || value === "" || `${value}` === "";
+    if (!isEmpty) refuse("unsupported_field", name, "expected none, got one", "send the whole prompt with raw: true");
+  }
+}
+
+/** The request behind /api/generate for a raw prompt. */
+export function ofCompletion(body: RequestBody): RequestBody {
+  assertPlain(body);
+  const { prompt = "", suffix } = body;
+  return known({ prompt, suffix: suffix === "" ? undefined : suffix, ...generationOf(body) });
+}
+
 /** The request behind /api/generate: a chat of one message. */
 export function ofGenerate(body: RequestBody): RequestBody {
-  const { prompt = "", system, images } = body;
-  assertNoImages(images, "images");
-  for (const name of ["raw", "suffix", "template", "context"] as const) {
-    const value = body[name];
-    const isEmpty = value === undefined || value === null || value === false || value === "" || `${value}` === "";
-    if (!isEmpty) refuse("unsupported_field", name, "expected none through a gateway, got one", "use /v1/completions");
-  }
+  const { prompt = "", system } = body;
+  assertPlain(body);
   const before = system === undefined || system === "" ? [] : [{ role: "system", content: system }];
   return chatOf(body, [...before, { role: "user", content: prompt }]);
 }
+
+/** The request behind /api/embeddings of earlier releases, which took one text. */
+export const ofLegacyEmbed = ({ model, prompt }: RequestBody): RequestBody => known({ model, input: prompt });
 
 /** The request behind /api/embed. */
 export const ofEmbed = ({ model, input, dimensions }: RequestBody): RequestBody => known({ model, input, dimensions });

@@ -178,6 +178,7 @@ const noteOf = (route: string, failures: readonly Failure[], model: string): str
 export function withoutFirstByte(observer: RequestObserver): RequestObserver {
   return {
     traceparent: observer.traceparent,
+    passed: () => observer.passed?.(),
     routed: (id, matched) => observer.routed(id, matched),
     retried: (id, reason) => observer.retried(id, reason),
     hedged: (id) => observer.hedged?.(id),

@@ -14,7 +14,7 @@ import { textConfig } from "./model-types.js";
 import { type HfNames, isOffsetNorm } from "./names.js";
 import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
-import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
+import { CheckpointQuantization, LAYER_PARTS, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
 import { StackedExperts } from "./stacked-experts.js";
@@ -125,7 +125,9 @@ export class HfSource implements TensorSource {
       if (layer === undefined) return true;
       if (isTied && layer.endsWith("lm_head")) return false;
       // Quantised forms have parts of their own beside the weight.
-      if (part !== "bias") return !(stored.has(`${layer}.weight`) && this.#isQuantized(layer));
+      if (part !== "bias") {
+        return !(LAYER_PARTS.has(part!) && stored.has(`${layer}.weight`) && this.#isQuantized(layer));
+      }
       return !this.#isZero(tensor);
     });
     if (others.length === 0) return;

@@ -86,6 +86,19 @@ test("a file that was left short is made whole, and one that cannot be written i
   expect(history.read("hour", START + HOUR).length).toBeGreaterThan(300);
 });
 
+test("a file that another server has is left to it, which is told, and is free when it ends", () => {
+  const path = join(tempTree({}), "shared");
+  const first = new History(path);
+  const problems: string[] = [];
+  const second = new History(path, (text) => problems.push(text));
+  expect(problems).toEqual([expect.stringContaining(`another server has the history ${path}`)]);
+  second.close();
+  first.close();
+  const third = new History(path, (text) => problems.push(text));
+  expect(problems).toHaveLength(1);
+  third.close();
+});
+
 test("other files are refused and left as they are", () => {
   const root = tempTree({ "notes.txt": "mine" });
   const path = join(root, "notes.txt");

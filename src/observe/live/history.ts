@@ -5,6 +5,7 @@
 import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { MillraceError } from "../../core/errors.js";
+import { tryFileLock } from "../../core/file-lock.js";
 import { type Load, loadBetween, type Reading } from "./load.js";
 
 interface Window {
@@ -66,11 +67,12 @@ export class History {
   readonly #rows = new Float64Array(NUM_ROWS * ROW);
   readonly #slots: ReadonlyMap<WindowName, Slots>;
   #file: number | undefined;
+  #unlock: (() => void) | undefined;
   #hasProblem = false;
 
   /**
    * @param path of a new file, or one of an earlier run; undefined: memory only
-   * @param onProblem called once for each time in which the file cannot be written
+   * @param onProblem called once for each time in which the file cannot be written, and where another server has it: the figures are in memory then
    * @throws invalid_option
    */
   constructor(
@@ -85,7 +87,20 @@ export class History {
         return [name, slots];
       }),
     );
-    if (path !== undefined) this.#file = openHistory(path, this.#rows);
+    if (path === undefined) return;
+    this.#unlock = lockFor(path);
+    if (this.#unlock === undefined) {
+      onProblem(
+        `another server has the history ${path}: this one's is kept in memory; give each server a file of its own`,
+      );
+      return;
+    }
+    try {
+      this.#file = openHistory(path, this.#rows);
+    } catch (thrown) {
+      this.#unlock();
+      throw thrown;
+    }
   }
 
   add(reading: Reading): void {
@@ -120,6 +135,8 @@ export class History {
   close(): void {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
+    this.#unlock?.();
+    this.#unlock = undefined;
   }
 
   #put(row: number, load: Load): void {
@@ -158,6 +175,23 @@ function loadOf(values: Float64Array): Load {
   return Object.fromEntries([...numbers, ...quantiles]) as Load;
 }
 
+/** @returns what gives the file to the next server; undefined: another server has it */
+function lockFor(path: string): (() => void) | undefined {
+  try {
+    return tryFileLock(`${path}.lock`);
+  } catch (thrown) {
+    throw cannotBe(path, thrown);
+  }
+}
+
+function cannotBe(path: string, cause: unknown): MillraceError {
+  const { message } = cause as Error;
+  return new MillraceError("invalid_option", `expected a new file or an earlier history at ${path}, got ${message}`, {
+    hint: "name a file that only this server has",
+    cause,
+  });
+}
+
 /** @param rows filled with the file's @returns the open file */
 function openHistory(path: string, rows: Float64Array): number {
   let file: number | undefined;
@@ -179,10 +213,6 @@ function openHistory(path: string, rows: Float64Array): number {
     return file;
   } catch (thrown) {
     if (file !== undefined) closeSync(file);
-    const { message } = thrown as Error;
-    throw new MillraceError("invalid_option", `expected a new file or an earlier history at ${path}, got ${message}`, {
-      hint: "name a file that only this server has",
-      cause: thrown,
-    });
+    throw cannotBe(path, thrown);
   }
 }

@@ -5,6 +5,7 @@ import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { type Deadline, deadlineExceeded } from "./deadline.js";
 import { Generation, type GenerationRequest, type GenerationUpdate } from "./generation.js";
 import type { RequestTimer, ServeMetrics } from "./metrics.js";
+import type { RequestNote } from "./request-note.js";
 
 /** The server's parts that a job needs. */
 interface JobContext {
@@ -43,16 +44,26 @@ export class Job {
   readonly #open: Set<number>;
   readonly #listener: JobListener;
   readonly #deadline: Deadline;
+  readonly #note: RequestNote;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(context: JobContext, requests: readonly GenerationRequest[], listener: JobListener, deadline: Deadline) {
+  constructor(
+    context: JobContext,
+    requests: readonly GenerationRequest[],
+    listener: JobListener,
+    deadline: Deadline,
+    note: RequestNote,
+  ) {
     this.#context = context;
     this.#listener = listener;
     this.#deadline = deadline;
+    this.#note = note;
     this.#numCachedTokens = requests.map(() => 0);
     this.#numEvictedTokens = requests.map(() => 0);
     this.#open = new Set(requests.keys());
     this.#timers = requests.map((request) => context.metrics.startRequest(request.engineRequest, deadline.arrivedAtMs));
+    const firstOf = new Map(requests.map(({ engineRequest }, i) => [engineRequest.promptIds, this.#timers[i]!]));
+    note.submitted(this.#timers, [...firstOf.values()]);
     this.#generations = requests.map(
       (request, index) =>
         new Generation(request, context.tokenizer, {
@@ -78,6 +89,7 @@ export class Job {
 
   /** Ends all generations, as when the client disconnects. Safe at any time. */
   abort(): void {
+    this.#note.cancelled();
     this.#endAll("abort");
   }
 
@@ -92,20 +104,20 @@ export class Job {
 
   #expire(): void {
     const { numOutputTokens } = this.#totals();
-    this.#endAll("error");
-    this.#listener.onError(deadlineExceeded(this.#deadline.timeoutMs ?? 0, numOutputTokens));
+    this.#failAll(deadlineExceeded(this.#deadline.timeoutMs ?? 0, numOutputTokens));
   }
 
   #update(index: number, update: GenerationUpdate): void {
     this.#numCachedTokens[index] = update.numCachedTokens;
     this.#numEvictedTokens[index] = update.numEvictedTokens;
-    this.#timers[index]!.onTokens(update.numNewTokens, update.queueMs);
+    this.#timers[index]!.onTokens(update);
     if (update.end !== undefined) this.#timers[index]!.onEnd(update.end.reason);
     this.#listener.onUpdate(index, update);
     if (update.end === undefined) return;
     this.#open.delete(index);
     if (this.#open.size > 0) return;
     clearTimeout(this.#timer);
+    this.#note.answered(update.end.reason);
     this.#listener.onDone(this.#totals());
   }
 
@@ -122,7 +134,11 @@ export class Job {
   }
 
   #fail(index: number, error: MillraceError): void {
-    if (!this.#open.has(index)) return;
+    if (this.#open.has(index)) this.#failAll(error);
+  }
+
+  #failAll(error: MillraceError): void {
+    this.#note.failed(error);
     this.#endAll("error");
     this.#listener.onError(error);
   }

@@ -9,16 +9,32 @@ import type { Engine } from "../../engine/api/engine.js";
 import { evictionText } from "../../engine/api/kv-eviction.js";
 import type { EngineRequest } from "../../engine/api/request.js";
 import type { EngineStats } from "../../engine/api/stats.js";
+import type { GenerationUpdate } from "./generation.js";
 
 const TOKEN_LATENCY_BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1, 5];
 const TOKEN_COUNT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000];
 
 type FinishedReason = "stop" | "length" | "abort" | "error";
 
-/** Measures one generation. Only the first call of `onEnd` counts. */
+/** Counts of tokens, and times of `performance.now()`. */
+interface RequestTimes {
+  readonly submittedAtMs: number;
+  /** Undefined before the first tokens. */
+  readonly queueMs: number | undefined;
+  readonly firstTokenAtMs: number | undefined;
+  readonly lastTokenAtMs: number | undefined;
+  readonly numPromptTokens: number;
+  readonly numCachedTokens: number;
+  readonly numTokens: number;
+  /** Tokens that were drafted: a step without drafts yields one. */
+  readonly numDraftTokens: number;
+}
+
+/** Measures one generation. Only the first call of `onEnd` counts. It holds numbers only, so that it may outlive its request. */
 export interface RequestTimer {
-  onTokens(numTokens: number, queueMs: number): void;
+  onTokens(update: Pick<GenerationUpdate, "numNewTokens" | "numCachedTokens" | "queueMs">): void;
   onEnd(reason: FinishedReason): void;
+  times(): RequestTimes;
 }
 
 export interface ServeMetrics {
@@ -168,41 +184,47 @@ type Histograms = ReturnType<typeof createHistograms>;
 class Timer implements RequestTimer {
   readonly #histograms: Histograms;
   readonly #finished: Counter<"finished_reason">;
-  readonly #request: EngineRequest;
+  readonly #numPromptTokens: number;
+  readonly #maxTokens: number;
   readonly #arrivedAtMs: number;
   /** The engine's queue time begins here; the time before went into reading the body and making the prompt. */
   readonly #submittedAtMs = performance.now();
-  #firstTokenAtMs = 0;
-  #lastTokenAtMs = 0;
+  #firstTokenAtMs: number | undefined;
+  #lastTokenAtMs: number | undefined;
   #queueMs: number | undefined;
+  #numCachedTokens = 0;
   #numTokens = 0;
+  #numDraftTokens = 0;
   #isOver = false;
 
   constructor(
     histograms: Histograms,
     finished: Counter<"finished_reason">,
-    request: EngineRequest,
+    { promptIds, sampling }: EngineRequest,
     arrivedAtMs: number,
   ) {
     this.#histograms = histograms;
     this.#finished = finished;
-    this.#request = request;
+    this.#numPromptTokens = promptIds.length;
+    this.#maxTokens = sampling.maxTokens;
     this.#arrivedAtMs = arrivedAtMs;
   }
 
-  onTokens(numTokens: number, queueMs: number): void {
+  onTokens({ numNewTokens: numTokens, numCachedTokens, queueMs }: Parameters<RequestTimer["onTokens"]>[0]): void {
+    this.#numCachedTokens = numCachedTokens;
     if (this.#queueMs === undefined) {
       this.#queueMs = queueMs;
       this.#histograms.queue.observe(queueMs / 1000);
     }
     if (numTokens === 0) return;
     const nowMs = performance.now();
-    if (this.#numTokens === 0) {
+    if (this.#firstTokenAtMs === undefined) {
       this.#firstTokenAtMs = nowMs;
       this.#histograms.prefill.observe((nowMs - this.#submittedAtMs - queueMs) / 1000);
       this.#histograms.timeToFirstToken.observe((nowMs - this.#arrivedAtMs) / 1000);
     } else {
-      this.#histograms.interToken.observe((nowMs - this.#lastTokenAtMs) / 1000);
+      this.#histograms.interToken.observe((nowMs - this.#lastTokenAtMs!) / 1000);
+      this.#numDraftTokens += numTokens - 1;
     }
     this.#lastTokenAtMs = nowMs;
     this.#numTokens += numTokens;
@@ -213,19 +235,31 @@ class Timer implements RequestTimer {
     this.#isOver = true;
     this.#finished.inc({ finished_reason: reason });
     if (reason === "error" || reason === "abort") return;
-    const { promptIds, sampling } = this.#request;
-    this.#histograms.promptTokens.observe(promptIds.length);
+    this.#histograms.promptTokens.observe(this.#numPromptTokens);
     const nowMs = performance.now();
     this.#histograms.endToEnd.observe((nowMs - this.#arrivedAtMs) / 1000);
     this.#histograms.inference.observe((nowMs - this.#submittedAtMs - (this.#queueMs ?? 0)) / 1000);
     // A request for no tokens would distort the token counts.
-    if (sampling.maxTokens === 0) return;
-    this.#histograms.maxTokens.observe(sampling.maxTokens);
+    if (this.#maxTokens === 0) return;
+    this.#histograms.maxTokens.observe(this.#maxTokens);
     this.#histograms.generationTokens.observe(this.#numTokens);
     if (this.#numTokens < 2) return;
-    const decodeSeconds = (this.#lastTokenAtMs - this.#firstTokenAtMs) / 1000;
+    const decodeSeconds = (this.#lastTokenAtMs! - this.#firstTokenAtMs!) / 1000;
     this.#histograms.decode.observe(decodeSeconds);
     this.#histograms.perOutputToken.observe(decodeSeconds / (this.#numTokens - 1));
+  }
+
+  times(): RequestTimes {
+    return {
+      submittedAtMs: this.#submittedAtMs,
+      queueMs: this.#queueMs,
+      firstTokenAtMs: this.#firstTokenAtMs,
+      lastTokenAtMs: this.#lastTokenAtMs,
+      numPromptTokens: this.#numPromptTokens,
+      numCachedTokens: this.#numCachedTokens,
+      numTokens: this.#numTokens,
+      numDraftTokens: this.#numDraftTokens,
+    };
   }
 }
 

@@ -13,6 +13,7 @@ import type { EngineInfo } from "../../engine/api/stats.js";
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import type { LiveFeed } from "../../observe/live/feed.js";
 import type { History } from "../../observe/live/history.js";
+import type { RequestRing } from "../../observe/live/request-rows.js";
 import type { ToolCallParserName } from "../../text/answer/call-formats.js";
 import type { ReasoningParserName } from "../../text/answer/reasoning.js";
 import type { AsyncTokenizer } from "../../text/async-tokenizer.js";
@@ -21,6 +22,7 @@ import type { ChatTemplateInput } from "../../text/template/chat-template.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { ChatFormat } from "../generation/chat-format.js";
 import type { ServeMetrics } from "../generation/metrics.js";
+import type { RequestNote } from "../generation/request-note.js";
 import type { SeedSource } from "../generation/seeds.js";
 
 /** The part of a chat template that HTTP needs; `ChatTemplate` of src/text implements it. */
@@ -115,6 +117,8 @@ export interface ServeContext extends AppOptions {
   readonly metrics: ServeMetrics;
   /** The dashboard's figures. */
   readonly live: LiveFeed;
+  /** The last requests. */
+  readonly requests: RequestRing<RequestNote>;
   readonly version: string;
   /** Unix seconds at which this server was created; shown as the model's `created`. */
   readonly createdAtSeconds: number;
@@ -143,6 +147,8 @@ export interface AppEnv {
     route?: string;
     /** The request's tenant; set on routes that need a key. */
     tenant: string;
+    /** What is remembered of the request; set with the tenant. */
+    note: RequestNote;
     /** Keywords of the request's schema that are not enforced, as the answer's header lists them. */
     unenforced?: string;
   };

@@ -24,6 +24,7 @@ export function respondWithError(c: AppContext, thrown: unknown, logger: Request
   const error = toMillraceError(thrown);
   const requestId = c.get("requestId");
   logFailure(logger, error, requestId, c.get("route"));
+  c.get("note")?.failed(error);
   if (error.code === "client_closed" && c.env?.outgoing !== undefined) return RESPONSE_ALREADY_SENT;
   if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(Math.ceil(error.retryAfterSeconds)));
   // A retry would cost as much and be late again. Both vendors' clients honour this header.

@@ -6,6 +6,7 @@ import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
 import type { Deadline } from "../generation/deadline.js";
 import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "../generation/generation.js";
 import { Job, type JobTotals } from "../generation/job.js";
+import type { RequestNote } from "../generation/request-note.js";
 import type { AppContext, ServeContext } from "./context.js";
 import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";
@@ -33,6 +34,13 @@ export interface StreamFrames {
   readonly heartbeat?: string;
   /** Absent: server-sent events. */
   readonly contentType?: string;
+}
+
+/** Not each request that computes is on a path for one task. */
+function noteOf(c: AppContext, { requests }: ServeContext): RequestNote {
+  const note = c.get("note");
+  note.keepIn(requests);
+  return note;
 }
 
 function clientClosed(): MillraceError {
@@ -89,6 +97,7 @@ export function collectResults(
         },
       },
       deadline,
+      noteOf(c, context),
     );
     job.start();
     endWatch = onDisconnect(c, () => {
@@ -152,6 +161,7 @@ export function streamResults(
         onError: fail,
       },
       deadline,
+      noteOf(c, context),
     );
     const stream = new SseStream(outgoing, {
       headers: {

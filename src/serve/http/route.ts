@@ -23,6 +23,10 @@ export interface DescribedRoute {
   readonly rules?: BodyRules;
   /** The content type of the answer; JSON when absent. */
   readonly answerType?: string;
+  /** The form of the answer, or of each of its events; absent where the written documentation has it. */
+  readonly answer?: z.ZodType;
+  /** The parameters of the query. */
+  readonly query?: z.ZodObject;
 }
 
 export interface Route extends DescribedRoute {

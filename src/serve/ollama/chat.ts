@@ -5,13 +5,13 @@ import { readJsonObject } from "../http/read-body.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { planChat } from "../openai/chat-plan.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
+import { resolveModelName } from "../openai/model-name.js";
 import { objectField } from "../openai/schema-parts.js";
 import { toolsField } from "../openai/tool-fields.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { answer, answerLoaded } from "./answer.js";
 import { assertNoImages, formOf, generationShape, thinkingFields } from "./fields.js";
 import type { LineShape } from "./frames.js";
-import { modelOf } from "./model-name.js";
 
 const toolCallsField = z.array(z.object({ function: z.object({ name: z.string(), arguments: objectField }) }));
 
@@ -75,8 +75,8 @@ const shape: LineShape = ({ content, thinking, calls }) => ({
 
 export async function chat(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
-  const options = { model: request.model ?? modelOf(context, undefined), shape, promptField: "messages" };
-  modelOf(context, request.model);
+  const options = { model: request.model ?? resolveModelName(context, undefined), shape, promptField: "messages" };
+  resolveModelName(context, request.model);
   if (request.messages === undefined || request.messages.length === 0) return answerLoaded(c, request, options);
   const form = formOf(request);
   const fields = { ...thinkingFields(request, context), tools: request.tools };

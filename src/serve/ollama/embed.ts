@@ -5,8 +5,8 @@ import { readJsonObject } from "../http/read-body.js";
 import { requestTerms } from "../http/request-terms.js";
 import { encodeInputs, pooledVectors, resolveDimensions, totalTokens, toUnitVector } from "../openai/embeddings.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
+import { resolveModelName } from "../openai/model-name.js";
 import { integerIn, modelField } from "../openai/schema-parts.js";
-import { modelOf } from "./model-name.js";
 
 const schema = z.strictObject({
   model: modelField.optional(),
@@ -32,7 +32,7 @@ const TO_LENGTH = -1;
 
 export async function embed(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, EMBED_RULES, await readJsonObject(c, context.limits));
-  modelOf(context, request.model);
+  resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
   const truncate = request.truncate === false ? undefined : TO_LENGTH;
   const { input } = request;
@@ -40,7 +40,7 @@ export async function embed(c: AppContext, context: ServeContext): Promise<Respo
   const prompts = isNothing ? [] : await encodeInputs(context, input, { param: "input", truncate });
   const vectors = isNothing ? [] : await pooledVectors(c, context, prompts, requestTerms(c, context, {}));
   return c.json({
-    model: request.model ?? modelOf(context, undefined),
+    model: request.model ?? resolveModelName(context, undefined),
     embeddings: vectors.map((pooled) => Array.from(toUnitVector(pooled, numDimensions))),
     total_duration: Math.round(1e6 * (performance.now() - c.get("startMs"))),
     load_duration: 0,
@@ -50,7 +50,7 @@ export async function embed(c: AppContext, context: ServeContext): Promise<Respo
 
 export async function legacyEmbed(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, LEGACY_EMBED_RULES, await readJsonObject(c, context.limits));
-  modelOf(context, request.model);
+  resolveModelName(context, request.model);
   const prompts = await encodeInputs(context, request.prompt, { param: "prompt", truncate: TO_LENGTH });
   const [pooled] = await pooledVectors(c, context, prompts, requestTerms(c, context, {}));
   return c.json({ embedding: Array.from(toUnitVector(pooled!, resolveDimensions(context, undefined))) });

@@ -1,6 +1,7 @@
 /** The fields that /api/chat and /api/generate share. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { OLLAMA_OFF_OPTIONS, OLLAMA_RUNNER_OPTIONS } from "../../core/ollama-api.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import type { ServeContext } from "../http/context.js";
 import { llamaSamplingShape, MAX_INT, samplingFieldsOf } from "../llama/sampling-fields.js";
@@ -9,40 +10,14 @@ import { anyObjectForm } from "../openai/constraint.js";
 import type { SamplingFields } from "../openai/schema-parts.js";
 import { checked, integerIn, modelField } from "../openai/schema-parts.js";
 
-/** Settings of Ollama's runner. This server's are those that it was started with. */
-const RUNNER_SETTINGS = [
-  "num_ctx",
-  "num_batch",
-  "num_gpu",
-  "main_gpu",
-  "num_thread",
-  "num_keep",
-  "use_mmap",
-  "use_mlock",
-  "low_vram",
-  "numa",
-] as const;
-
-/** Ways of sampling that this server does not have: only the values that turn them off. */
-const off = (...values: readonly unknown[]) =>
-  checked<unknown>(values.map((value) => JSON.stringify(value)).join(" or "), (value) =>
-    values.includes(value),
-  ).optional();
+const off = (value: number) => checked<unknown>(String(value), (given) => given === value).optional();
+const ignored = z.unknown().optional();
 
 const optionsField = z.strictObject({
   ...llamaSamplingShape,
   num_predict: integerIn(-2, MAX_INT).optional(),
-  repeat_last_n: z.unknown().optional(),
-  penalize_newline: z.unknown().optional(),
-  typical_p: off(1),
-  tfs_z: off(1),
-  mirostat: off(0),
-  mirostat_tau: z.unknown().optional(),
-  mirostat_eta: z.unknown().optional(),
-  ...(Object.fromEntries(RUNNER_SETTINGS.map((name) => [name, z.unknown().optional()])) as Record<
-    (typeof RUNNER_SETTINGS)[number],
-    z.ZodOptional<z.ZodUnknown>
-  >),
+  ...Object.fromEntries(Object.entries(OLLAMA_OFF_OPTIONS).map(([name, value]) => [name, off(value)])),
+  ...Object.fromEntries(OLLAMA_RUNNER_OPTIONS.map((name) => [name, ignored])),
 });
 
 const formatField = checked<string | object>(

@@ -7,11 +7,11 @@ import { readJsonObject } from "../http/read-body.js";
 import { type ChatPlan, planChat } from "../openai/chat-plan.js";
 import { encodePrompts, infillPrompts } from "../openai/completion-prompts.js";
 import { type FieldRules, isEmptyArray, isOneOf, parseFields } from "../openai/fields.js";
+import { resolveModelName } from "../openai/model-name.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { answer, answerLoaded } from "./answer.js";
 import { assertNoImages, formOf, generationShape, thinkingFields } from "./fields.js";
 import type { LineShape } from "./frames.js";
-import { modelOf } from "./model-name.js";
 
 const schema = z.strictObject({
   ...generationShape,
@@ -60,8 +60,8 @@ async function planTemplated(
 
 export async function generate(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, GENERATE_RULES, await readJsonObject(c, context.limits));
-  const options = { model: request.model ?? modelOf(context, undefined), shape, promptField: "prompt" };
-  modelOf(context, request.model);
+  const options = { model: request.model ?? resolveModelName(context, undefined), shape, promptField: "prompt" };
+  resolveModelName(context, request.model);
   assertNoImages(request.images, "images");
   const { prompt = "", suffix = "", raw } = request;
   if (prompt === "" && suffix === "") return answerLoaded(c, request, options);

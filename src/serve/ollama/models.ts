@@ -1,13 +1,12 @@
 /** GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull: the model that the server was started with, in Ollama's words. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { MillraceError } from "../../core/errors.js";
-import { OLLAMA_API_VERSION } from "../../core/model-list.js";
+import { notPulled, OLLAMA_API_VERSION, pulled, withTag } from "../../core/ollama-api.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
+import { resolveModelName } from "../openai/model-name.js";
 import { modelField } from "../openai/schema-parts.js";
-import { modelOf, taggedName } from "./model-name.js";
 
 /** The model is never unloaded: the end of Ollama's times. */
 const NEVER = "2318-01-01T00:00:00Z";
@@ -52,7 +51,7 @@ const startOf = ({ createdAtSeconds }: ServeContext): string => new Date(1000 * 
 function entries(context: ServeContext): readonly object[] {
   const { weightBytes: size } = context.engine.info;
   const common = { size, digest: digestOf(context), details: detailsOf(context) };
-  return context.modelNames.map((name) => ({ name: taggedName(name), model: taggedName(name), ...common }));
+  return context.modelNames.map((name) => ({ name: withTag(name), model: withTag(name), ...common }));
 }
 
 export function tags(c: AppContext, context: ServeContext): Response {
@@ -79,7 +78,7 @@ function capabilitiesOf({ engine: { info }, chatFormat, chatTemplate }: ServeCon
 
 export async function show(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));
-  const name = modelOf(context, request.model ?? request.name);
+  const name = resolveModelName(context, request.model ?? request.name);
   const { info } = context.engine;
   return c.json({
     modelfile: `FROM ${name}\n`,
@@ -105,16 +104,10 @@ export async function pull(c: AppContext, context: ServeContext): Promise<Respon
   const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));
   const name = request.model ?? request.name;
   try {
-    modelOf(context, name);
+    resolveModelName(context, name);
   } catch {
-    throw new MillraceError(
-      "model_not_found",
-      `expected one of the models that this server was started with, got ${JSON.stringify((name ?? "").slice(0, 80))}`,
-      { param: "model", hint: "start the server with --model hf:OWNER/NAME, which downloads it" },
-    );
+    throw notPulled(name ?? "", "start the server with --model hf:OWNER/NAME, which downloads it");
   }
-  const success = { status: "success" };
-  if (request.stream === false) return c.json(success);
-  const lines = [{ status: "pulling manifest" }, success].map((each) => `${JSON.stringify(each)}\n`);
-  return c.body(lines.join(""), 200, { "Content-Type": "application/x-ndjson" });
+  const { type, text } = pulled(request.stream !== false);
+  return c.body(text, 200, { "Content-Type": type });
 }

@@ -3,8 +3,10 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { bias, changedFolder } from "../../../../test/helpers/changed-folder.js";
 import { fixture } from "../../../../test/helpers/fixtures.js";
 import { type ExpectedLogprobs, expectLogprobs } from "../../../../test/helpers/hf-models.js";
+import { tempTree } from "../../../../test/scripts/temp-tree.js";
 import { dequantizeRow, rowByteLength } from "../../../formats/dequantize.js";
 import { readHfFolder } from "../../../formats/hf/folder.js";
 import { openModel } from "../../open-model.js";
@@ -78,4 +80,18 @@ describe.each(FORMATS)("%s", (format, type) => {
   it("gives the dequantised model's log-probabilities", async () => {
     await expectLogprobs(path, expected, type === "F32" ? undefined : BLOCK_TOLERANCE);
   });
+});
+
+it("scales of inputs, keys and values change nothing", async () => {
+  const source = fixture("hf-quantized/fp8-tensor");
+  const attention = "model.layers.0.self_attn";
+  const folder = changedFolder(source, join(tempTree({}), "folder"), {
+    tensors: (stored) => ({
+      ...stored,
+      [`${attention}.o_proj.input_scale`]: bias(1, 3),
+      [`${attention}.k_proj.k_scale`]: bias(1, 3),
+    }),
+  });
+  const expected = JSON.parse(readFileSync(join(source, "expected.json"), "utf8")) as ExpectedLogprobs;
+  await expectLogprobs(folder, expected, BLOCK_TOLERANCE);
 });

@@ -9,6 +9,29 @@ import type { LayerTensors } from "./tensors.js";
 /** Tensors in place of a layer's plain `weight`. */
 export const QUANTIZED_PARTS = ["qweight", "weight_packed"] as const;
 
+/** All that a quantised layer may have. Others, such as `pre_quant_scale` and `weight_scale_2`, change what its weights mean. */
+export const LAYER_PARTS: ReadonlySet<string> = new Set([
+  ...QUANTIZED_PARTS,
+  "weight",
+  "qzeros",
+  "scales",
+  "g_idx",
+  "weight_shape",
+  "weight_scale",
+  "weight_scale_inv",
+  "weight_zero_point",
+  "weight_g_idx",
+  // Scales of inputs, outputs, keys and values that others quantise too; here they are the floating point that those approximate.
+  "input_scale",
+  "input_zero_point",
+  "output_scale",
+  "output_zero_point",
+  "q_scale",
+  "k_scale",
+  "v_scale",
+  "kv_scale",
+]);
+
 const DEFAULT_BLOCK: readonly [number, number] = [128, 128];
 
 /** Settings that change what the weights mean; read once for a model. */

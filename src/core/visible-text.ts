@@ -1,0 +1,9 @@
+/** Text of clients, models and files for terminals: control characters would move the cursor, or worse. */
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/** Shows control characters, and those that turn the direction of text. @example visible("a\tb") // "a\\u0009b" */
+export function visible(text: string): string {
+  return text.replace(CONTROLS, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}

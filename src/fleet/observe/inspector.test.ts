@@ -1,0 +1,103 @@
+/** The gateway's last requests before a real engine's server and a stand-in for another engine. */
+import { afterEach, expect, it } from "vitest";
+import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
+import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { type RequestRow, readQuery } from "../../observe/live/request-rows.js";
+import { Inspector } from "./inspector.js";
+
+let fake: FakeServer;
+let fleet: TestFleet;
+let inspector: Inspector;
+
+afterEach(async () => {
+  await fleet.stop();
+  await fake.server.close();
+});
+
+const failing = answerJson({ error: { message: "out of memory" } }, 500);
+
+/** Instance `a` is our own engine's server; `b`, where it is wanted, fails every request. */
+async function start(withFailing = false): Promise<void> {
+  fake = await startFakeServer();
+  inspector = new Inspector(() => fleet.pool.upstreams("m"));
+  fleet = await startFleet(withFailing ? [answerJson({}), failing] : [answerJson({})], {
+    proxy: { observer: inspector },
+  });
+  const target = { url: fake.server.url, apiKey: undefined, modelName: "fake" };
+  fleet.pool.change("a", upstreamOf("a", { engine: "millrace", target }));
+}
+
+async function complete(id: string, body: object = {}): Promise<number> {
+  const answer = await fetch(`${fleet.proxy.url}/v1/completions`, {
+    method: "POST",
+    headers: { "x-request-id": id },
+    body: JSON.stringify({ model: "m", prompt: "abc", max_tokens: 4, ...body }),
+  });
+  await answer.text();
+  return answer.status;
+}
+
+const rows = async (query = ""): Promise<readonly RequestRow[]> =>
+  (await inspector.find(readQuery(new URLSearchParams(query)))).rows;
+
+const PARTS = ["policies_ms", "routing_ms", "prepare_ms", "queue_ms", "prefill_ms", "decode_ms"] as const;
+
+it("has the gateway's parts and the instance's, which sum up to no more than the whole", async () => {
+  await start();
+  expect(await complete("one", { stream: true })).toBe(200);
+  const [row] = await rows();
+  expect(row).toMatchObject({
+    id: "one",
+    model: "m",
+    instance: "a",
+    outcome: "answered",
+    status: 200,
+    output_tokens: 4,
+    finish_reason: "length",
+  });
+  const sum = PARTS.reduce((all, name) => all + row![name]!, 0);
+  expect(sum).toBeLessThanOrEqual(row!.total_ms! + 1e-6);
+  expect(row!.ttft_ms).toBeCloseTo(sum - row!.decode_ms!, 6);
+});
+
+it("keeps what an instance has told, and asks again only of the rest", async () => {
+  await start();
+  await complete("kept");
+  const [before] = await rows();
+  await fake.server.close();
+  expect(await rows()).toEqual([before]);
+  fake = await startFakeServer();
+});
+
+it("has an engine's refusals with their codes", async () => {
+  await start();
+  expect(await complete("bad", { max_tokens: -1 })).toBe(400);
+  await complete("good");
+  expect((await rows("failed=true")).map(({ id, status, error_code }) => [id, status, error_code])).toEqual([
+    ["bad", 400, "invalid_parameter"],
+  ]);
+  expect((await rows("id=good&id=bad")).map(({ id }) => id)).toEqual(["good", "bad"]);
+});
+
+it("tells of instances that did not take a request, and of requests that nobody took", async () => {
+  await start(true);
+  fleet.pool.change("a", { state: "failed" });
+  await complete("lost");
+  const [row] = await rows();
+  expect(row).toMatchObject({ id: "lost", instance: "b" });
+  expect(row!.status).toBeGreaterThanOrEqual(500);
+  expect(row!.output_tokens).toBeUndefined();
+  expect(row!.routing_ms).toBeGreaterThanOrEqual(0);
+  // Whole answers of other engines have no first token that a gateway could see.
+  expect(row!.ttft_ms).toBeUndefined();
+});
+
+it("leaves out the parts of an instance that answers with nonsense or not at all", async () => {
+  await start();
+  await complete("one");
+  fleet.pool.change("a", upstreamOf("a", { engine: "millrace", url: fleet.standIns[0]!.url }));
+  const [row] = await rows();
+  expect(row).toMatchObject({ id: "one", outcome: "answered" });
+  expect(row!.output_tokens).toBeUndefined();
+});

@@ -1,0 +1,170 @@
+/**
+ * The gateway's last requests, with the time of each of their parts: its own from the observer's events, and an instance's from the instance, which is asked
+ * only when somebody looks.
+ */
+import type { ErrorCode } from "../../core/errors.js";
+import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
+import { RequestRing, type RequestRow, type readQuery, requestRows } from "../../observe/live/request-rows.js";
+import { askForText } from "../adapters/engine-http.js";
+import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
+
+const ASK_MS = 2000;
+/** Of one question: its ids must fit into a URL. */
+const MOST_IDS = 50;
+const REASON_LENGTH = 200;
+const PATH_LENGTH = 80;
+
+class GatewayNote implements RequestObserver {
+  readonly #atMs = Date.now();
+  readonly #startMs = performance.now();
+  readonly #start: Pick<RequestRow, "id" | "path" | "model" | "tenant">;
+  #passedMs: number | undefined;
+  #routedMs: number | undefined;
+  #firstByteMs: number | undefined;
+  #endMs: number | undefined;
+  #instance: string | undefined;
+  #hedge: { readonly instance: string; readonly atMs: number } | undefined;
+  #retries: { instance: string; reason: string }[] | undefined;
+  #end: Pick<RequestRow, "outcome" | "status" | "error_code"> = { outcome: "running" };
+  /** What the instance says of a request that has ended. */
+  #told: RequestRow | undefined;
+  /** The instance has nothing more to say. */
+  isKnown = false;
+
+  readonly #isStream: boolean;
+
+  constructor({ requestId, path, model, tenant, isStream }: RequestStart) {
+    this.#isStream = isStream;
+    this.#start = { id: requestId, path: path.slice(0, PATH_LENGTH), model, tenant };
+  }
+
+  get id(): string {
+    return this.#start.id;
+  }
+
+  get instance(): string | undefined {
+    return this.#instance;
+  }
+
+  get hasEnded(): boolean {
+    return this.#endMs !== undefined;
+  }
+
+  passed(): void {
+    this.#passedMs ??= performance.now();
+  }
+
+  routed(instance: string): void {
+    const hedge = this.#hedge;
+    this.#instance = instance;
+    this.#routedMs = hedge?.instance === instance ? hedge.atMs : performance.now();
+  }
+
+  hedged(instance: string): void {
+    this.#hedge = { instance, atMs: performance.now() };
+  }
+
+  retried(instance: string, reason: string): void {
+    this.#retries ??= [];
+    this.#retries.push({ instance, reason: reason.slice(0, REASON_LENGTH) });
+  }
+
+  firstByte(): void {
+    this.#firstByteMs ??= performance.now();
+  }
+
+  ended(outcome: Outcome, status: number, code: ErrorCode | undefined): void {
+    this.#endMs = performance.now();
+    this.#end = { outcome, status, error_code: code };
+  }
+
+  /** @param told the instance's row; undefined: it has none */
+  learn(told: RequestRow | undefined): void {
+    this.#told = told;
+    this.isKnown = this.hasEnded && told?.outcome !== "running";
+  }
+
+  row(): RequestRow {
+    const nowMs = performance.now();
+    const endMs = this.#endMs ?? nowMs;
+    const own: RequestRow = {
+      ...this.#start,
+      at_ms: this.#atMs,
+      ...this.#end,
+      instance: this.#instance,
+      policies_ms: (this.#passedMs ?? endMs) - this.#startMs,
+      routing_ms: this.#passedMs === undefined ? undefined : (this.#routedMs ?? endMs) - this.#passedMs,
+      // The first byte of an answer that is no stream comes with the last.
+      ttft_ms: this.#isStream && this.#firstByteMs !== undefined ? this.#firstByteMs - this.#startMs : undefined,
+      total_ms: endMs - this.#startMs,
+      retries: this.#retries,
+    };
+    return this.#told === undefined ? own : this.#withTold(own, this.#told);
+  }
+
+  /** The gateway knows who asked and how it ended; the engine counts tokens and times its parts. */
+  #withTold(own: RequestRow, told: RequestRow): RequestRow {
+    const { id: _, at_ms, path, model, tenant, outcome, status, total_ms, error_code, ttft_ms, ...parts } = told;
+    const beforeMs = this.#routedMs! - this.#startMs;
+    return {
+      ...own,
+      ...parts,
+      instance: own.instance,
+      retries: own.retries,
+      policies_ms: own.policies_ms,
+      routing_ms: own.routing_ms,
+      error_code: own.error_code ?? error_code,
+      ttft_ms: ttft_ms === undefined ? own.ttft_ms : beforeMs + ttft_ms,
+    };
+  }
+}
+
+export interface Inspected {
+  readonly rows: readonly RequestRow[];
+  /** The number of requests that are remembered at most. */
+  readonly kept: number;
+}
+
+export class Inspector implements ProxyObserver {
+  readonly #ring = new RequestRing<GatewayNote>();
+
+  /** @param upstreams all instances */
+  constructor(private readonly upstreams: () => readonly Upstream[]) {}
+
+  started(start: RequestStart): RequestObserver {
+    const note = new GatewayNote(start);
+    this.#ring.keep(note);
+    return note;
+  }
+
+  /** They are counted by the metrics; nothing else is known of them. */
+  refused(): void {}
+
+  async find(query: ReturnType<typeof readQuery>): Promise<Inspected> {
+    const notes = this.#ring.find(query).map(({ note }) => note);
+    const unknown = notes.filter(({ isKnown }) => !isKnown);
+    const asked = this.upstreams().map(async ({ id, engine, target }) => {
+      const own = unknown.filter(({ instance }) => instance === id);
+      if (engine === "millrace" && target !== undefined && own.length > 0) await learnFrom(target, own);
+    });
+    await Promise.all(asked);
+    return { rows: notes.map((note) => note.row()), kept: this.#ring.size };
+  }
+}
+
+/** An instance that does not answer leaves its parts out. */
+async function learnFrom(target: UpstreamTarget, notes: readonly GatewayNote[]): Promise<void> {
+  try {
+    for (let start = 0; start < notes.length; start += MOST_IDS) {
+      const some = notes.slice(start, start + MOST_IDS);
+      const ids = some.map(({ id }) => `id=${encodeURIComponent(id)}`).join("&");
+      const text = await askForText(target, `/watch/requests?limit=200&${ids}`, AbortSignal.timeout(ASK_MS));
+      const { requests } = requestRows.parse(JSON.parse(text));
+      // The newest is first, and stays: a client may send one id twice.
+      const byId = new Map(requests.toReversed().map((row) => [row.id, row]));
+      for (const note of some) note.learn(byId.get(note.id));
+    }
+  } catch {
+    // The rows then have the gateway's parts only.
+  }
+}

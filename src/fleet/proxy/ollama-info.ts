@@ -1,0 +1,108 @@
+/** What the gateway says of its models in Ollama's API, beside the paths that go to instances. */
+import type { IncomingMessage } from "node:http";
+import { readBody } from "../../core/body-reader.js";
+import { readIncoming } from "../../core/json-body.js";
+import { notPulled, OLLAMA_API_VERSION, pulled, withoutTag, withTag } from "../../core/ollama-api.js";
+import { packageVersion } from "../../core/package-root.js";
+import type { Caller } from "../../gateway/request.js";
+import type { UpstreamPool } from "../upstream/upstream.js";
+import type { InstanceDocuments } from "./instance-documents.js";
+import type { ProxyOptions } from "./options.js";
+import { modelOf } from "./request-terms.js";
+
+interface InfoContext {
+  readonly options: Pick<ProxyOptions, "pool" | "limits" | "modelOf">;
+  /** What our own engine says at /api/show. */
+  readonly shown: InstanceDocuments;
+  /** The names that the caller may use. */
+  modelsOf(caller: Caller): readonly string[];
+}
+
+interface InfoAnswer {
+  readonly type: string;
+  readonly text: string;
+}
+
+const json = (value: object): InfoAnswer => ({ type: "application/json", text: JSON.stringify(value) });
+
+/** The model is never unloaded by its clients: the end of Ollama's times. */
+const NEVER = "2318-01-01T00:00:00Z";
+
+const NO_DETAILS = {
+  parent_model: "",
+  format: "",
+  family: "",
+  families: [],
+  parameter_size: "",
+  quantization_level: "",
+};
+
+/** The facts that every engine's model has. Files, sizes and digests are their instances' own. */
+function entryOf(name: string): object {
+  return { name: withTag(name), model: withTag(name), size: 0, digest: "", details: NO_DETAILS };
+}
+
+/** The facts of a model whose engine tells none. @param pool its instances may say how long a request may be */
+function plainFacts(model: string, pool: UpstreamPool): object {
+  const lengths = pool.upstreams(model).flatMap(({ capacity }) => capacity.maxModelLen ?? []);
+  const length = lengths.length === 0 ? {} : { "unknown.context_length": Math.min(...lengths) };
+  return {
+    modelfile: `FROM ${model}\n`,
+    parameters: "",
+    template: "",
+    details: NO_DETAILS,
+    model_info: { "general.architecture": "unknown", ...length },
+    capabilities: ["completion"],
+    modified_at: new Date(0).toISOString(),
+  };
+}
+
+const PATHS: ReadonlyMap<string, "GET" | "POST"> = new Map([
+  ["/api/tags", "GET"],
+  ["/api/ps", "GET"],
+  ["/api/version", "GET"],
+  ["/api/show", "POST"],
+  ["/api/pull", "POST"],
+]);
+
+/** Whether the request is for one of these paths. */
+export function isOllamaInfo(method: string | undefined, path: string): boolean {
+  const expected = PATHS.get(path);
+  return method === expected || (method === "HEAD" && expected === "GET");
+}
+
+/** Whether the path needs no key. */
+export const isOpenInfo = (path: string): boolean => path === "/api/version";
+
+/** Throws model_not_found for a model that the caller cannot use. */
+export async function ollamaInfo(
+  context: InfoContext,
+  incoming: IncomingMessage,
+  path: string,
+  caller: Caller | undefined,
+): Promise<InfoAnswer> {
+  if (caller === undefined) return json({ version: OLLAMA_API_VERSION, millrace: packageVersion() });
+  const names = context.modelsOf(caller);
+  if (path === "/api/tags") {
+    const modified_at = new Date(0).toISOString();
+    return json({ models: names.map((name) => ({ ...entryOf(name), modified_at })) });
+  }
+  if (path === "/api/ps") {
+    const isReady = (name: string) => context.options.pool.upstreams(name).some(({ state }) => state === "ready");
+    return json({
+      models: names.filter(isReady).map((name) => ({ ...entryOf(name), expires_at: NEVER, size_vram: 0 })),
+    });
+  }
+  const bytes = await readIncoming(incoming, context.options.limits);
+  const { body } = await readBody(bytes, { path, tenant: caller.tenant, onWait: () => () => {} });
+  const asked = body.model ?? body.name;
+  const name = typeof asked === "string" ? withoutTag(asked, names) : asked;
+  if (path === "/api/pull") {
+    if (typeof name === "string" && names.includes(name)) return pulled(body.stream !== false);
+    throw notPulled(String(name ?? ""), "an operator adds models to the gateway's file");
+  }
+  const model = modelOf(name === undefined ? {} : { model: name }, names, context.options.modelOf);
+  const shown = await context.shown.of(model).catch(() => undefined);
+  if (shown === undefined) return json(plainFacts(model, context.options.pool));
+  return { type: "application/json", text: shown.toString("utf8") };
+}

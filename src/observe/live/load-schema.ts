@@ -1,0 +1,33 @@
+/** The dashboard's figures as the API has them, for its description. A figure is absent where the metrics do not have it. */
+import { z } from "zod";
+import { WINDOW_NAMES } from "./history.js";
+
+const figure = z.number().optional();
+const quantiles = z.object({ p50: figure, p95: figure, p99: figure });
+
+export const loadSchema = z.object({
+  at_ms: z.number().describe("Unix milliseconds"),
+  tokens_in_per_s: figure,
+  tokens_out_per_s: figure,
+  requests_per_s: figure,
+  refused_per_s: figure,
+  preemptions_per_s: figure,
+  saved_per_s: figure.describe("tokens that caches gave"),
+  running: figure,
+  waiting: figure,
+  kv_use: figure.describe("a share of 1, as are prefix_hits, acceptance and host_share"),
+  prefix_hits: figure,
+  acceptance: figure.describe("of drafted tokens"),
+  host_share: figure.describe("of steps, outside the kernels"),
+  ttft: quantiles.describe("milliseconds, as are tpot and queue"),
+  tpot: quantiles,
+  queue: quantiles,
+});
+
+export const historyQuery = z.object({ window: z.enum(WINDOW_NAMES).default("hour") });
+
+export const historyAnswer = z.object({
+  window: z.enum(WINDOW_NAMES),
+  every_ms: z.number(),
+  loads: z.array(loadSchema),
+});
