@@ -56,6 +56,8 @@ refused(404, lambda: client.chat("absent", messages))
 chat = client.chat(model, messages, options=options)
 assert chat.done and chat.done_reason == "stop" and chat.message.role == "assistant" and chat.message.content, chat
 assert chat.eval_count > 0 and chat.prompt_eval_count > 0 and chat.total_duration > 0, chat
+# Programs divide by these.
+assert chat.eval_duration > 0 and chat.prompt_eval_duration > 0, chat
 parts = list(client.chat(f"{model}:latest", messages, options=options, stream=True, keep_alive="5m"))
 assert "".join(part.message.content for part in parts) == chat.message.content
 assert parts[-1].done and parts[-1].eval_count == chat.eval_count and parts[-1].eval_duration > 0, parts[-1]
