@@ -32,8 +32,8 @@ def refused(status, call):
 
 
 # Models.
-names = [entry.model for entry in client.list().models]
-assert f"{model}:latest" in names, names
+listed = {entry.model: entry for entry in client.list().models}
+assert listed[f"{model}:latest"].details.parameter_size == "6.2M", listed
 assert f"{model}:latest" in [entry.model for entry in client.ps().models]
 shown = client.show(f"{model}:latest")
 assert "completion" in shown.capabilities and shown.modelinfo["llama.context_length"] > 0, shown
