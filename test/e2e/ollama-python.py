@@ -32,8 +32,8 @@ def refused(status, call):
 
 
 # Models.
-names = [entry.model for entry in client.list().models]
-assert f"{model}:latest" in names, names
+listed = {entry.model: entry for entry in client.list().models}
+assert listed[f"{model}:latest"].details.parameter_size == "6.2M", listed
 assert f"{model}:latest" in [entry.model for entry in client.ps().models]
 shown = client.show(f"{model}:latest")
 assert "completion" in shown.capabilities and shown.modelinfo["llama.context_length"] > 0, shown
@@ -56,6 +56,8 @@ refused(404, lambda: client.chat("absent", messages))
 chat = client.chat(model, messages, options=options)
 assert chat.done and chat.done_reason == "stop" and chat.message.role == "assistant" and chat.message.content, chat
 assert chat.eval_count > 0 and chat.prompt_eval_count > 0 and chat.total_duration > 0, chat
+# Programs divide by these.
+assert chat.eval_duration > 0 and chat.prompt_eval_duration > 0, chat
 parts = list(client.chat(f"{model}:latest", messages, options=options, stream=True, keep_alive="5m"))
 assert "".join(part.message.content for part in parts) == chat.message.content
 assert parts[-1].done and parts[-1].eval_count == chat.eval_count and parts[-1].eval_duration > 0, parts[-1]

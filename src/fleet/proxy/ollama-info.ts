@@ -37,9 +37,19 @@ const NO_DETAILS = {
   quantization_level: "",
 };
 
-/** The facts that every engine's model has. Files, sizes and digests are their instances' own. */
-function entryOf(name: string): object {
-  return { name: withTag(name), model: withTag(name), size: 0, digest: "", details: NO_DETAILS };
+/** Files, sizes and digests are their instances' own. */
+async function entryOf(name: string, shown: InstanceDocuments): Promise<object> {
+  return { name: withTag(name), model: withTag(name), size: 0, digest: "", details: await detailsOf(name, shown) };
+}
+
+/** Of models of our own engine that are loaded; empty for others. */
+async function detailsOf(name: string, shown: InstanceDocuments): Promise<object> {
+  try {
+    const { details } = JSON.parse((await shown.of(name)).toString("utf8")) as { readonly details?: unknown };
+    return typeof details === "object" && details !== null ? details : NO_DETAILS;
+  } catch {
+    return NO_DETAILS;
+  }
 }
 
 /** The facts of a model whose engine tells none. @param pool its instances may say how long a request may be */
@@ -83,14 +93,18 @@ export async function ollamaInfo(
 ): Promise<InfoAnswer> {
   if (caller === undefined) return json({ version: OLLAMA_API_VERSION, millrace: packageVersion() });
   const names = context.modelsOf(caller);
+  const { shown } = context;
   if (path === "/api/tags") {
-    const modified_at = new Date(0).toISOString();
-    return json({ models: names.map((name) => ({ ...entryOf(name), modified_at })) });
+    const times = { modified_at: new Date(0).toISOString() };
+    return json({
+      models: await Promise.all(names.map(async (name) => ({ ...(await entryOf(name, shown)), ...times }))),
+    });
   }
   if (path === "/api/ps") {
-    const isReady = (name: string) => context.options.pool.upstreams(name).some(({ state }) => state === "ready");
+    const ready = names.filter((name) => context.options.pool.upstreams(name).some(({ state }) => state === "ready"));
+    const facts = { expires_at: NEVER, size_vram: 0 };
     return json({
-      models: names.filter(isReady).map((name) => ({ ...entryOf(name), expires_at: NEVER, size_vram: 0 })),
+      models: await Promise.all(ready.map(async (name) => ({ ...(await entryOf(name, shown)), ...facts }))),
     });
   }
   const bytes = await readIncoming(incoming, context.options.limits);
@@ -102,7 +116,7 @@ export async function ollamaInfo(
     throw notPulled(String(name ?? ""), "an operator adds models to the gateway's file");
   }
   const model = modelOf(name === undefined ? {} : { model: name }, names, context.options.modelOf);
-  const shown = await context.shown.of(model).catch(() => undefined);
-  if (shown === undefined) return json(plainFacts(model, context.options.pool));
-  return { type: "application/json", text: shown.toString("utf8") };
+  const facts = await shown.of(model).catch(() => undefined);
+  if (facts === undefined) return json(plainFacts(model, context.options.pool));
+  return { type: "application/json", text: facts.toString("utf8") };
 }

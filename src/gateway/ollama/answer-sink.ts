@@ -196,19 +196,23 @@ export class OllamaSink extends PassingSink {
     return { model: this.model, created_at: new Date().toISOString(), ...this.shapes.line(news), done: false };
   }
 
-  /** Ollama's times, in nanoseconds, as the gateway measures them: what a prompt waits in a queue counts as its own. */
+  /**
+   * Ollama's times, in nanoseconds, as the gateway measures them: what a prompt waits in a queue counts as its own. Of a whole answer it sees no first token,
+   * so both parts are the whole time: clients divide counts of tokens by them.
+   */
   #lastFields(): object {
     const endMs = performance.now();
-    const firstMs = this.#firstAtMs ?? endMs;
+    const promptEndMs = this.#firstAtMs ?? endMs;
+    const answerStartMs = this.#firstAtMs ?? this.startMs;
     return {
       done: true,
       done_reason: this.#finish === "length" ? "length" : "stop",
       total_duration: nanoseconds(endMs - this.startMs),
       load_duration: 0,
       prompt_eval_count: this.#usage.prompt_tokens ?? 0,
-      prompt_eval_duration: nanoseconds(firstMs - this.startMs),
+      prompt_eval_duration: nanoseconds(promptEndMs - this.startMs),
       eval_count: this.#usage.completion_tokens ?? 0,
-      eval_duration: nanoseconds(endMs - firstMs),
+      eval_duration: nanoseconds(endMs - answerStartMs),
     };
   }
 }

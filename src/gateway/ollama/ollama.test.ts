@@ -165,6 +165,12 @@ describe("answers", () => {
       done_reason: "length",
       eval_count: 2,
     });
+    const { total_duration, eval_duration, prompt_eval_duration } = JSON.parse(textOf(buffer)) as Record<
+      string,
+      number
+    >;
+    expect(total_duration).toBeGreaterThan(0);
+    expect([eval_duration, prompt_eval_duration]).toEqual([total_duration, total_duration]);
     expect(buffer.answer()!.head.headers["content-length"]).toBeUndefined();
     const refused = sinkFor("/api/chat");
     refused.sink.begin({ status: 400, headers: {}, isEventStream: false });

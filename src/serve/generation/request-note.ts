@@ -45,6 +45,7 @@ export class RequestNote {
 
   /** The engine has the request. @param prompts timers of its prompts, where one prompt may have several answers */
   submitted(timers: readonly RequestTimer[], prompts: readonly RequestTimer[]): void {
+    if (this.#outcome !== "running") return;
     this.#timers = timers;
     this.#prompts = prompts;
   }
