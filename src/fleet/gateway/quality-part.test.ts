@@ -1,5 +1,5 @@
 /** Sampling through the real proxy: what clients get, what is kept, and who may say what about it. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -8,10 +8,14 @@ import { adminTarget } from "../../../test/helpers/admin-target.js";
 import { chat, chunks } from "../../../test/helpers/cached-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, type Behaviour, beginStream, startFleet, until } from "../../../test/helpers/stand-in.js";
+import { BufferSink } from "../../gateway/answer.js";
+import { Cancellation } from "../../gateway/cancellation.js";
+import type { Policy } from "../../gateway/pipeline.js";
 import { type CheckAnswer, privatePatterns, runCheckJob } from "../../gateway/quality/check-job.js";
 import { checkThread, type JobRunner } from "../../gateway/quality/sample-checker.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { sideOf } from "../../gateway/store/side-connection.js";
+import { NOTE, RequestRecord } from "../../gateway/usage/record.js";
 import { adminHandler } from "../admin.js";
 import { parseConfig } from "../config/read-config.js";
 import { authorizeBy } from "./authorize.js";
@@ -45,11 +49,13 @@ interface Started {
   readonly runner?: JobRunner;
   readonly folder?: string;
   readonly random?: () => number;
+  /** Behind the sampling. */
+  readonly inner?: readonly Policy[];
 }
 
 async function start(
   behaviour: Behaviour,
-  { quality = "{sample: 100%}", runner = inProcess(), folder, random = () => 0 }: Started = {},
+  { quality = "{sample: 100%}", runner = inProcess(), folder, random = () => 0, inner = [] }: Started = {},
 ) {
   const config = parseConfig(fileOf(quality), "millrace.yaml", {});
   const logger = pino({ level: "silent" });
@@ -72,7 +78,7 @@ async function start(
   const fleet = await startFleet([behaviour], {
     proxy: {
       authorize,
-      policies: [...ledger.policies(), ...part.policies()],
+      policies: [...ledger.policies(), ...part.policies(), ...inner],
       handleOther: (...request) => part.handle(...request) || admin(...request),
     },
   });
@@ -97,6 +103,7 @@ async function start(
   };
   return {
     part,
+    proxy: fleet.proxy,
     stop,
     numSamples: () => [...(part.counts()?.samples.values() ?? [])].reduce((sum, each) => sum + each, 0),
     ask: (content: string, more: object = {}, key = "sk-search") =>
@@ -197,6 +204,32 @@ test("a dialect of each path is read", async () => {
   }
 });
 
+test("answers of a cache, and what the gateway asks for itself, are no samples; lines of batches are", async () => {
+  const cache: Policy = {
+    name: "cache",
+    handle: (request, sink, next) => {
+      if (request.body.seed === 1) request.record.notes.set(NOTE.cache, "hit:exact");
+      return next(request, sink);
+    },
+  };
+  const gateway = await start(answerJson(chat("Paris")), { inner: [cache] });
+  await gateway.ask("kept", { seed: 1 });
+  const own = async (content: string, batch?: string) => {
+    const record = new RequestRecord();
+    if (batch !== undefined) record.notes.set(NOTE.batch, batch);
+    const body = { model: "m", messages: [{ role: "user", content }] };
+    const terms = { id: content, path: "/v1/chat/completions", caller: { tenant: "shop" }, record };
+    await gateway.proxy.submit({ ...terms, body, cancellation: new Cancellation() }, new BufferSink());
+  };
+  await own("audit");
+  await own("line", "batch_1");
+  await gateway.ask("asked");
+  await until(() => gateway.numSamples() === 2);
+  const { data } = await gateway.admin("/samples");
+  const asked = (data as { text: { messages: { content: string }[] } }[]).map(({ text }) => text.messages[0]!.content);
+  expect(asked).toEqual(["asked", "line"]);
+});
+
 test("failed requests are no samples, and answers in no known form are counted", async () => {
   let status = 500;
   const gateway = await start((_, outgoing) => answerJson({ nothing: true }, status)({} as never, outgoing));
@@ -260,9 +293,12 @@ test("what is kept survives a restart and is bounded in bytes", async () => {
   const quality = "{sample: 100%, keep: 1KiB}";
   const behaviour = answerJson(chat("word ".repeat(60)));
   const first = await start(behaviour, { folder, quality });
-  for (let i = 0; i < 6; i++) await first.ask(`question ${i}`);
+  for (let i = 0; i < 6; i++) await first.ask(`question ${i} of ann${i}@example.com`);
   await until(() => first.numSamples() === 6);
   await first.stop();
+  const files = readdirSync(folder).map((name) => readFileSync(join(folder, name), "latin1"));
+  expect(files.join("")).toContain("question 5 of [email]");
+  expect(files.join("")).not.toContain("example.com");
   const second = await start(behaviour, { folder, quality });
   const data = (await second.admin("/samples")).data as Json[];
   expect(data).toHaveLength(6);
