@@ -134,6 +134,11 @@ export class DriftWatch {
     return this.options.database.prepare(sql).all([atMost]) as (Change & { model: string })[];
   }
 
+  /** Series whose drift lasts. */
+  drifted(): readonly { readonly model: string; readonly name: string }[] {
+    return [...this.#series.values()].filter(({ last }) => last !== undefined);
+  }
+
   report(nowMs: number): readonly SeriesReport[] {
     return [...this.#series.values()].map(({ model, tenant, name, state, last }) => {
       return { model, tenant, name, isLearned: isLearned(state, nowMs), expected: expectedOf(state), drift: last };
