@@ -8,6 +8,7 @@ import { adminTarget } from "../../../test/helpers/admin-target.js";
 import { chat, chunks } from "../../../test/helpers/cached-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, type Behaviour, beginStream, startFleet, until } from "../../../test/helpers/stand-in.js";
+import { AlertStore } from "../../gateway/alerts/alert-store.js";
 import { BufferSink } from "../../gateway/answer.js";
 import { Cancellation } from "../../gateway/cancellation.js";
 import type { Policy } from "../../gateway/pipeline.js";
@@ -30,6 +31,7 @@ afterEach(async () => {
 const fileOf = (quality: string) => `
 admin-key: boss
 ledger: {}
+alerts: {}
 quality: ${quality}
 api-keys:
   - {tenant: search, key: sk-search}
@@ -49,13 +51,14 @@ interface Started {
   readonly runner?: JobRunner;
   readonly folder?: string;
   readonly random?: () => number;
+  readonly epochMs?: () => number;
   /** Behind the sampling. */
   readonly inner?: readonly Policy[];
 }
 
 async function start(
   behaviour: Behaviour,
-  { quality = "{sample: 100%}", runner = inProcess(), folder, random = () => 0, inner = [] }: Started = {},
+  { quality = "{sample: 100%}", runner = inProcess(), folder, random = () => 0, inner = [], epochMs }: Started = {},
 ) {
   const config = parseConfig(fileOf(quality), "millrace.yaml", {});
   const logger = pino({ level: "silent" });
@@ -73,6 +76,7 @@ async function start(
     authorize,
     runner,
     random,
+    ...(epochMs === undefined ? {} : { epochMs }),
   });
   const admin = adminHandler(adminTarget([part.adminApp()], () => config.adminKey));
   const fleet = await startFleet([behaviour], {
@@ -103,6 +107,8 @@ async function start(
   };
   return {
     part,
+    version,
+    alerts: () => new AlertStore(database).page(100, 10).map(({ alert }) => alert),
     proxy: fleet.proxy,
     stop,
     numSamples: () => [...(part.counts()?.samples.values() ?? [])].reduce((sum, each) => sum + each, 0),
@@ -327,6 +333,43 @@ test("a session that asks the same again soon is a retry of the answer before", 
   await gateway.ask("And when?");
   await until(() => gateway.numSamples() === 5);
   expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 2, failing: 1 });
+});
+
+test("a model that begins to decline is an alarm with the change that it came with", async () => {
+  const time = { ms: Date.parse("2026-01-05T00:00Z") };
+  let text = "Paris";
+  const behaviour: Behaviour = (_, outgoing) => answerJson(chat(text))({} as never, outgoing);
+  const gateway = await start(behaviour, { quality: "{sample: 100%, quiet-days: 1}", epochMs: () => time.ms });
+  const ask = async (count: number) => {
+    for (let i = 0; i < count; i += 20) {
+      await Promise.all(Array.from({ length: 20 }, () => gateway.ask("Where?")));
+      time.ms += 20 * 2 * 60_000;
+    }
+  };
+  await ask(1100);
+  await until(() => gateway.numSamples() === 1100);
+  const changedMs = time.ms;
+  gateway.version.now = "bbbbbbbbbbbbbbbb";
+  text = "I'm sorry, but I can't help with that.";
+  await ask(60);
+  await until(() => gateway.numSamples() === 1160);
+  const report = (await gateway.admin("")).data as Json[];
+  expect(report.find(({ check }) => check === "refusal")).toMatchObject({
+    state: "drifted",
+    usual: 0,
+    drift: {
+      usual: 0,
+      change: { at: new Date(changedMs).toISOString(), version: "bbbbbbbbbbbb", before: "aaaaaaaaaaaa" },
+    },
+  });
+  expect(report.find(({ check }) => check === "length")).toMatchObject({ state: "steady", drift: null });
+  expect(gateway.part.counts()!.drifted).toContainEqual(expect.objectContaining({ model: "m", name: "refusal" }));
+  const metrics = gateway.alerts().map(({ metric, model, tenant }) => [metric, model, tenant]);
+  // Of all tenants, and of the one that there is.
+  expect(metrics.sort()).toEqual([
+    ["quality_refusal", "m", ""],
+    ["quality_refusal", "m", "search"],
+  ]);
 });
 
 test("tenants that are not named are not sampled", async () => {
