@@ -182,5 +182,12 @@ function fleetRules(job: string): AlertRule[] {
       `max by (model) (millrace_fleet:semantic_cache_disabled${of}) == 1`,
       "Audits contradict the semantic cache's allowed error: it serves no hits.",
     ),
+    rule(
+      "MillraceQualityDrift",
+      "warning",
+      "0m",
+      `max by (model, check) (millrace_fleet:quality_drifted${of}) == 1`,
+      "A check of sampled answers fails more often than is usual; millrace quality report has since when, and what was changed.",
+    ),
   ];
 }

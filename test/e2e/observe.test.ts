@@ -159,6 +159,11 @@ const FIRING: Readonly<Record<Watched["kind"], Readonly<Record<string, Firing>>>
       at: "5m",
       labels: { model: "m" },
     },
+    MillraceQualityDrift: {
+      series: [["millrace_fleet:quality_drifted", "1x5", ',model="m",check="refusal"']],
+      at: "5m",
+      labels: { model: "m", check: "refusal" },
+    },
   },
 };
 
@@ -188,6 +193,7 @@ const HEALTHY: Firing["series"] = [
   ["millrace_fleet:instance_starts", "1x1600"],
   ["millrace_fleet:cascade_open", "1x1600", ',cascade="c"'],
   ["millrace_fleet:semantic_cache_disabled", "0x1600"],
+  ["millrace_fleet:quality_drifted", "0x1600", ',check="refusal"'],
 ];
 
 async function rendered(kind: Watched["kind"], ...args: readonly string[]): Promise<string> {

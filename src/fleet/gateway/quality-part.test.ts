@@ -1,5 +1,5 @@
 /** Sampling through the real proxy: what clients get, what is kept, and who may say what about it. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -8,10 +8,15 @@ import { adminTarget } from "../../../test/helpers/admin-target.js";
 import { chat, chunks } from "../../../test/helpers/cached-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, type Behaviour, beginStream, startFleet, until } from "../../../test/helpers/stand-in.js";
+import { AlertStore } from "../../gateway/alerts/alert-store.js";
+import { BufferSink } from "../../gateway/answer.js";
+import { Cancellation } from "../../gateway/cancellation.js";
+import type { Policy } from "../../gateway/pipeline.js";
 import { type CheckAnswer, privatePatterns, runCheckJob } from "../../gateway/quality/check-job.js";
 import { checkThread, type JobRunner } from "../../gateway/quality/sample-checker.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { sideOf } from "../../gateway/store/side-connection.js";
+import { NOTE, RequestRecord } from "../../gateway/usage/record.js";
 import { adminHandler } from "../admin.js";
 import { parseConfig } from "../config/read-config.js";
 import { authorizeBy } from "./authorize.js";
@@ -26,6 +31,7 @@ afterEach(async () => {
 const fileOf = (quality: string) => `
 admin-key: boss
 ledger: {}
+alerts: {}
 quality: ${quality}
 api-keys:
   - {tenant: search, key: sk-search}
@@ -45,11 +51,14 @@ interface Started {
   readonly runner?: JobRunner;
   readonly folder?: string;
   readonly random?: () => number;
+  readonly epochMs?: () => number;
+  /** Behind the sampling. */
+  readonly inner?: readonly Policy[];
 }
 
 async function start(
   behaviour: Behaviour,
-  { quality = "{sample: 100%}", runner = inProcess(), folder, random = () => 0 }: Started = {},
+  { quality = "{sample: 100%}", runner = inProcess(), folder, random = () => 0, inner = [], epochMs }: Started = {},
 ) {
   const config = parseConfig(fileOf(quality), "millrace.yaml", {});
   const logger = pino({ level: "silent" });
@@ -67,12 +76,13 @@ async function start(
     authorize,
     runner,
     random,
+    ...(epochMs === undefined ? {} : { epochMs }),
   });
   const admin = adminHandler(adminTarget([part.adminApp()], () => config.adminKey));
   const fleet = await startFleet([behaviour], {
     proxy: {
       authorize,
-      policies: [...ledger.policies(), ...part.policies()],
+      policies: [...ledger.policies(), ...part.policies(), ...inner],
       handleOther: (...request) => part.handle(...request) || admin(...request),
     },
   });
@@ -97,6 +107,9 @@ async function start(
   };
   return {
     part,
+    version,
+    alerts: () => new AlertStore(database).page(100, 10).map(({ alert }) => alert),
+    proxy: fleet.proxy,
     stop,
     numSamples: () => [...(part.counts()?.samples.values() ?? [])].reduce((sum, each) => sum + each, 0),
     ask: (content: string, more: object = {}, key = "sk-search") =>
@@ -197,6 +210,32 @@ test("a dialect of each path is read", async () => {
   }
 });
 
+test("answers of a cache, and what the gateway asks for itself, are no samples; lines of batches are", async () => {
+  const cache: Policy = {
+    name: "cache",
+    handle: (request, sink, next) => {
+      if (request.body.seed === 1) request.record.notes.set(NOTE.cache, "hit:exact");
+      return next(request, sink);
+    },
+  };
+  const gateway = await start(answerJson(chat("Paris")), { inner: [cache] });
+  await gateway.ask("kept", { seed: 1 });
+  const own = async (content: string, batch?: string) => {
+    const record = new RequestRecord();
+    if (batch !== undefined) record.notes.set(NOTE.batch, batch);
+    const body = { model: "m", messages: [{ role: "user", content }] };
+    const terms = { id: content, path: "/v1/chat/completions", caller: { tenant: "shop" }, record };
+    await gateway.proxy.submit({ ...terms, body, cancellation: new Cancellation() }, new BufferSink());
+  };
+  await own("audit");
+  await own("line", "batch_1");
+  await gateway.ask("asked");
+  await until(() => gateway.numSamples() === 2);
+  const { data } = await gateway.admin("/samples");
+  const asked = (data as { text: { messages: { content: string }[] } }[]).map(({ text }) => text.messages[0]!.content);
+  expect(asked).toEqual(["asked", "line"]);
+});
+
 test("failed requests are no samples, and answers in no known form are counted", async () => {
   let status = 500;
   const gateway = await start((_, outgoing) => answerJson({ nothing: true }, status)({} as never, outgoing));
@@ -260,9 +299,12 @@ test("what is kept survives a restart and is bounded in bytes", async () => {
   const quality = "{sample: 100%, keep: 1KiB}";
   const behaviour = answerJson(chat("word ".repeat(60)));
   const first = await start(behaviour, { folder, quality });
-  for (let i = 0; i < 6; i++) await first.ask(`question ${i}`);
+  for (let i = 0; i < 6; i++) await first.ask(`question ${i} of ann${i}@example.com`);
   await until(() => first.numSamples() === 6);
   await first.stop();
+  const files = readdirSync(folder).map((name) => readFileSync(join(folder, name), "latin1"));
+  expect(files.join("")).toContain("question 5 of [email]");
+  expect(files.join("")).not.toContain("example.com");
   const second = await start(behaviour, { folder, quality });
   const data = (await second.admin("/samples")).data as Json[];
   expect(data).toHaveLength(6);
@@ -291,6 +333,43 @@ test("a session that asks the same again soon is a retry of the answer before", 
   await gateway.ask("And when?");
   await until(() => gateway.numSamples() === 5);
   expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 2, failing: 1 });
+});
+
+test("a model that begins to decline is an alarm with the change that it came with", async () => {
+  const time = { ms: Date.parse("2026-01-05T00:00Z") };
+  let text = "Paris";
+  const behaviour: Behaviour = (_, outgoing) => answerJson(chat(text))({} as never, outgoing);
+  const gateway = await start(behaviour, { quality: "{sample: 100%, quiet-days: 1}", epochMs: () => time.ms });
+  const ask = async (count: number) => {
+    for (let i = 0; i < count; i += 20) {
+      await Promise.all(Array.from({ length: 20 }, () => gateway.ask("Where?")));
+      time.ms += 20 * 2 * 60_000;
+    }
+  };
+  await ask(1100);
+  await until(() => gateway.numSamples() === 1100);
+  const changedMs = time.ms;
+  gateway.version.now = "bbbbbbbbbbbbbbbb";
+  text = "I'm sorry, but I can't help with that.";
+  await ask(60);
+  await until(() => gateway.numSamples() === 1160);
+  const report = (await gateway.admin("")).data as Json[];
+  expect(report.find(({ check }) => check === "refusal")).toMatchObject({
+    state: "drifted",
+    usual: 0,
+    drift: {
+      usual: 0,
+      change: { at: new Date(changedMs).toISOString(), version: "bbbbbbbbbbbb", before: "aaaaaaaaaaaa" },
+    },
+  });
+  expect(report.find(({ check }) => check === "length")).toMatchObject({ state: "steady", drift: null });
+  expect(gateway.part.counts()!.drifted).toContainEqual(expect.objectContaining({ model: "m", name: "refusal" }));
+  const metrics = gateway.alerts().map(({ metric, model, tenant }) => [metric, model, tenant]);
+  // Of all tenants, and of the one that there is.
+  expect(metrics.sort()).toEqual([
+    ["quality_refusal", "m", ""],
+    ["quality_refusal", "m", "search"],
+  ]);
 });
 
 test("tenants that are not named are not sampled", async () => {

@@ -44,8 +44,19 @@ export function createQualityMetrics(registry: Registry, counts: () => QualityCo
     });
   ofChecks("judged", "Verdicts on sampled answers, and feedback, by check", "count");
   ofChecks("failing", "Those of them that fail", "failing");
-  counter("drifts", "Drifts that were found, repeated while they last", ["model"], (made, { drifts }) => {
-    for (const [model, count] of drifts) made.inc({ model }, count);
+  const drifted: Gauge = new Gauge({
+    name: `${PREFIX}drifted`,
+    help: "1 while a check says more often than usual, of all tenants or of one, that answers fail",
+    labelNames: ["model", "check"],
+    registers,
+    collect: () => {
+      drifted.reset();
+      const now = counts();
+      for (const [model, checks] of now?.judged ?? []) {
+        for (const check of checks.keys()) drifted.set({ model, check }, 0);
+      }
+      for (const { model, name: check } of now?.drifted ?? []) drifted.set({ model, check }, 1);
+    },
   });
   const bytes: Gauge = new Gauge({
     name: `${PREFIX}text_bytes`,

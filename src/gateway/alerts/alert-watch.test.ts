@@ -5,6 +5,7 @@ import { afterEach, expect, test } from "vitest";
 import { HOUR_MS } from "../ledger/hour-sums.js";
 import { ADD_TO_HOUR, createLedgerTables, SUMS } from "../ledger/ledger-tables.js";
 import { openDatabase } from "../store/database.js";
+import { AlertStore } from "./alert-store.js";
 import { AlertWatch } from "./alert-watch.js";
 import { createAlertsApp } from "./alerts-app.js";
 
@@ -141,4 +142,24 @@ test("a quiet ledger, and an empty one, give nothing", async () => {
     await alerts.look();
     expect(alerts.store.page(100, 10)).toEqual([]);
   }
+});
+
+test("a table of an earlier version gets the column of models, once", () => {
+  const database = openDatabase(undefined);
+  database.exec(`CREATE TABLE alerts (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, found_ms INTEGER, hour_ms INTEGER, tenant TEXT, key TEXT,
+    metric TEXT, value REAL, expected REAL, text TEXT, tries INTEGER, due_ms INTEGER, delivered_ms INTEGER);
+    INSERT INTO alerts VALUES (NULL, 'old', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 0, NULL, NULL)`);
+  const alert = { foundMs: 2, hourMs: 0, tenant: "acme", key: "", metric: "quality_length", value: 0.2, expected: 0.1 };
+  for (const model of ["large", "small"]) {
+    const store = new AlertStore(database);
+    expect(store.add({ ...alert, id: model, model, text: model }, HOUR_MS, false)).toBe(true);
+    // The same of the same model waits for the cool-down.
+    expect(store.add({ ...alert, id: `${model} again`, model, text: model }, HOUR_MS, false)).toBe(false);
+  }
+  const stored = new AlertStore(database).page(100, 10).map(({ alert: { id, model } }) => [id, model]);
+  expect(stored).toEqual([
+    ["small", "small"],
+    ["large", "large"],
+    ["old", ""],
+  ]);
 });

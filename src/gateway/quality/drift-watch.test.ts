@@ -81,3 +81,31 @@ test("what is accepted becomes what is usual", () => {
   expect(pass(drift, { from: 4, to: 9, share: 0.15 })).toEqual([]);
   drift.close();
 });
+
+test("a restart lowers no threshold: it knows how many judgements a day has", () => {
+  const database = openDatabase(undefined);
+  const first = watch(database);
+  pass(first.drift, { from: 0, to: 5, share: 0.03 });
+  first.drift.close();
+  const samplesUntilFound = (restarts: boolean): number => {
+    const copy = openDatabase(undefined);
+    for (const table of ["quality_series", "quality_rate"]) {
+      const rows = database.prepare(`SELECT * FROM ${table}`).raw().all([]) as unknown[][];
+      watch(copy).drift.close();
+      for (const row of rows) {
+        if (table === "quality_rate" && !restarts) continue;
+        copy.prepare(`INSERT OR REPLACE INTO ${table} VALUES (${row.map(() => "?").join(", ")})`).run(row);
+      }
+    }
+    const { drift } = watch(copy);
+    let numSamples = 0;
+    for (; numSamples < 500; numSamples++) {
+      const atMs = START + 5 * DAY_MS + numSamples;
+      const badness = Number(numSamples % 4 === 0);
+      if (drift.add({ atMs, model: "m", tenant: "", name: "refusal", badness, isPlain: true }).length > 0) break;
+    }
+    drift.close();
+    return numSamples;
+  };
+  expect(samplesUntilFound(true)).toBeGreaterThan(samplesUntilFound(false));
+});

@@ -69,6 +69,8 @@ const SAVE_MS = 1000;
 /** Series that are saved at once, so that no transaction is long. */
 const SAVED_AT_ONCE = 200;
 const MAX_CHANGES = 1000;
+/** Days whose number of judgements is kept, so that a restart knows how many to expect. */
+const KEPT_RATES = 100;
 /** A drift is over when it has not been found again in so many times the samples that it took. */
 const OVER_AFTER = 5;
 /** A change is named as the occasion of a drift that began within so much time after it. */
@@ -77,6 +79,7 @@ const OCCASION_MS = DAY_MS;
 const TABLES = `
   CREATE TABLE IF NOT EXISTS quality_series (
     model TEXT, tenant TEXT, name TEXT, state TEXT, last TEXT, PRIMARY KEY (model, tenant, name)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS quality_rate (day INTEGER PRIMARY KEY, judgements INTEGER);
   CREATE TABLE IF NOT EXISTS quality_changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, model TEXT, version TEXT, before TEXT)`;
 
 export class DriftWatch {
@@ -86,7 +89,7 @@ export class DriftWatch {
   /** The version that each model was last seen with. */
   readonly #versions = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
-  /** Judgements of this day, and of the last one. */
+  /** Judgements of this day, and of the last one that had some. */
   #day = { number: -1, count: 0, before: 0 };
 
   constructor(private readonly options: DriftOptions) {
@@ -134,6 +137,11 @@ export class DriftWatch {
     return this.options.database.prepare(sql).all([atMost]) as (Change & { model: string })[];
   }
 
+  /** Series whose drift lasts. */
+  drifted(): readonly { readonly model: string; readonly name: string }[] {
+    return [...this.#series.values()].filter(({ last }) => last !== undefined);
+  }
+
   report(nowMs: number): readonly SeriesReport[] {
     return [...this.#series.values()].map(({ model, tenant, name, state, last }) => {
       return { model, tenant, name, isLearned: isLearned(state, nowMs), expected: expectedOf(state), drift: last };
@@ -161,7 +169,7 @@ export class DriftWatch {
   #threshold(atMs: number): number {
     const number = Math.floor(atMs / DAY_MS);
     if (number !== this.#day.number) {
-      this.#day = { number, count: 0, before: number === this.#day.number + 1 ? this.#day.count : 0 };
+      this.#day = { number, count: 0, before: this.#day.count };
     }
     // A judgement belongs to two series: its model's and its tenant's.
     this.#day.count += 2;
@@ -231,6 +239,11 @@ export class DriftWatch {
       };
       this.#series.set(JSON.stringify([model, tenant, name]), series);
     }
+    const days = database.prepare("SELECT day, judgements FROM quality_rate ORDER BY day DESC LIMIT 2").all([]);
+    const [today, before] = days as { readonly day: number; readonly judgements: number }[];
+    if (today !== undefined) {
+      this.#day = { number: today.day, count: today.judgements, before: before?.judgements ?? 0 };
+    }
     const versions = database.prepare("SELECT model, version FROM quality_changes ORDER BY seq").all([]);
     for (const { model, version } of versions as { model: string; version: string }[])
       this.#versions.set(model, version);
@@ -243,6 +256,9 @@ export class DriftWatch {
     const write = database.prepare("INSERT OR REPLACE INTO quality_series VALUES (?, ?, ?, ?, ?)");
     try {
       groupCommitOf(database).alone(() => {
+        const { number, count } = this.#day;
+        database.prepare("INSERT OR REPLACE INTO quality_rate VALUES (?, ?)").run([number, count]);
+        database.prepare("DELETE FROM quality_rate WHERE day < ?").run([number - KEPT_RATES]);
         for (const { model, tenant, name, state, last } of dirty) {
           write.run([model, tenant, name, JSON.stringify(state), last === undefined ? null : JSON.stringify(last)]);
         }

@@ -49,7 +49,8 @@ export interface QualityCounts {
   readonly samples: ReadonlyMap<string, number>;
   readonly judged: ReadonlyMap<string, ReadonlyMap<string, { count: number; failing: number }>>;
   readonly drops: Readonly<Record<DropReason, number>>;
-  readonly drifts: ReadonlyMap<string, number>;
+  /** Series, of all tenants or of one, whose drift lasts. */
+  readonly drifted: readonly { readonly model: string; readonly name: string }[];
   readonly textBytes: number;
 }
 
@@ -74,7 +75,6 @@ export class Quality {
   readonly #retries: RetryWatch<Answered>;
   readonly #samples = new Map<string, number>();
   readonly #judged = new Map<string, Map<string, { count: number; failing: number }>>();
-  readonly #drifts = new Map<string, number>();
   readonly #drops = Object.fromEntries(DROP_REASONS.map((reason) => [reason, 0])) as Record<DropReason, number>;
   #isClosed = false;
 
@@ -108,7 +108,13 @@ export class Quality {
 
   counts(): QualityCounts {
     const { textBytes } = this.store;
-    return { samples: this.#samples, judged: this.#judged, drops: this.#drops, drifts: this.#drifts, textBytes };
+    return {
+      samples: this.#samples,
+      judged: this.#judged,
+      drops: this.#drops,
+      drifted: this.drift.drifted(),
+      textBytes,
+    };
   }
 
   /** Takes a client's word on a request of its own. Throws invalid_parameter, not_found and queue_full. */
@@ -198,8 +204,7 @@ export class Quality {
     ofModel.set(name, counts);
     counts.count++;
     counts.failing += Number(isFailing);
-    const numFound = this.drift.add(judgement).length;
-    if (numFound > 0) this.#drifts.set(model, (this.#drifts.get(model) ?? 0) + numFound);
+    this.drift.add(judgement);
   }
 
   async #redacted(texts: readonly (string | undefined)[], tenant: string): Promise<readonly (string | undefined)[]> {

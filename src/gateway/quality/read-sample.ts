@@ -40,18 +40,18 @@ function parsed(json: Buffer): JsonObject | undefined {
   }
 }
 
-/** Chats, Responses and Messages name it differently, and mean the same. */
+/** Chats, Responses and Messages name it differently, and mean the same. Plain text is no form. */
 function formatOf({
   response_format: chat,
   text,
   output_format: messages,
   output_config: config,
 }: JsonObject): unknown {
-  if (chat !== undefined && chat !== null) return chat;
-  const nested = isObject(text) ? text.format : undefined;
-  const other = nested ?? messages ?? (isObject(config) ? config.format : undefined);
-  if (!isObject(other)) return undefined;
-  return other.type === "json_schema" ? { type: "json_schema", json_schema: { schema: other.schema } } : other;
+  const nested = [text, config].flatMap((each) => (isObject(each) ? [each.format] : []));
+  const format = [chat, messages, ...nested].find(isObject);
+  if (format === undefined || format.type === "text") return undefined;
+  const isFlat = format.type === "json_schema" && format.json_schema === undefined;
+  return isFlat ? { type: "json_schema", json_schema: { schema: format.schema } } : format;
 }
 
 /** Texts of a prompt, in the order in which the model reads them. */

@@ -23,7 +23,7 @@ function hasOpenFence(text: string): boolean {
 }
 
 export const format: Check = ({ format: wanted, answer: { text, calls, end } }) => {
-  const asksForm = wanted !== undefined && (wanted as { readonly type?: unknown }).type !== "text";
+  const asksForm = wanted !== undefined;
   const hasFence = /^ {0,3}(?:```|~~~)/m.test(text);
   if (!asksForm && calls.length === 0 && !hasFence) return undefined;
   // An answer that was cut, or withheld, is another check's fault.
