@@ -36,6 +36,26 @@ export interface PromptRequest {
   readonly batchFields: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** A request of texts alone, with its answer. */
+export function plainRequest(
+  messages: readonly PromptMessage[],
+  answer: string,
+  tools: readonly { readonly function: { readonly name: string } }[] = [],
+): PromptRequest {
+  return {
+    messages,
+    tools: tools.map((definition) => ({ name: definition.function.name, definition })),
+    maxTokens: undefined,
+    hasFormat: false,
+    answer,
+    isCall: false,
+    calledTools: [],
+    outputTokens: undefined,
+    body: { messages },
+    batchFields: undefined,
+  };
+}
+
 const partSchema = z.object({ type: z.string().optional(), text: z.string().optional() }).loose();
 const callSchema = z.object({ function: z.object({ name: z.string() }).loose() }).loose();
 const messageSchema = z

@@ -131,7 +131,7 @@ export function withoutSentences(
     if (isEnd) isLineKept = false;
   }
   const result = kept.join("");
-  return result === text ? text : mapProse(result, (prose) => prose.replace(/\n{3,}/g, "\n\n"));
+  return result === text ? text : mapProse(result, (prose) => prose.replace(/\n{3,}/g, "\n\n")).trimEnd();
 }
 
 /** Where the last line that says something begins: it mostly holds the question. */
