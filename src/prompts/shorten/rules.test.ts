@@ -1,6 +1,8 @@
+import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type PromptMessage, type PromptRequest, plainRequest } from "../requests.js";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
+import { lineOf, type PromptMessage, type PromptRequest, plainRequest, readRequests } from "../requests.js";
 import { isFaithful, rewritingCandidates } from "./rewrite.js";
 import { contentCandidates, formCandidates } from "./rules.js";
 
@@ -118,4 +120,33 @@ test("a rewriting that is longer, or loses a number, a name or a placeholder, is
   );
   expect(await shorter!.apply(all)).toEqual(all);
   expect(asked.length).toBe(2);
+});
+
+test("a recorded request keeps its fields where examples and all tools go", async () => {
+  const path = join(
+    tempTree({
+      "requests.jsonl": Array.from({ length: 20 }, (_, i) =>
+        JSON.stringify({
+          model: "m",
+          tools: [tool("refunds")],
+          tool_choice: "auto",
+          messages: [
+            { role: "system", content: SYSTEM },
+            ...EXAMPLES.map((message) => ({ ...message, name: "example" })),
+            { role: "user", content: `Order ${i}?`, name: `customer ${i}` },
+          ],
+          response: { choices: [{ message: { role: "assistant", content: "Yes." } }] },
+        }),
+      ).join("\n"),
+    }),
+    "requests.jsonl",
+  );
+  const shorter = await applied("tools, 0 of 1", await applied("examples, 0 of 5", readRequests(path)));
+  expect(shorter.map(lineOf)[7]).toEqual({
+    model: "m",
+    messages: [
+      { role: "system", content: SYSTEM },
+      { role: "user", content: "Order 7?", name: "customer 7" },
+    ],
+  });
 });
