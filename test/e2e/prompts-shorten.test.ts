@@ -1,7 +1,10 @@
 /** `millrace prompts shorten`, as a process on the bundled model: chats with planted redundancy, in this process and behind a server. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { text } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
 import { redundantChats } from "../../models/corpus/redundant.js";
 import { parseChats } from "../../src/quality/check.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -69,6 +72,31 @@ test("shortens recorded requests by what a server's answers allow", async () => 
     await server.stop();
   }
 }, 240_000);
+
+test("a server rewrites the shared prompt, and gets its own key alone", async () => {
+  const { root, shorten } = folder();
+  const seen: { readonly key: string | undefined; readonly message: string }[] = [];
+  const answers = ['You are {never} a helper. Settings: "office" "calm".', "x".repeat(100_000)];
+  const writer = createServer(async (incoming, outgoing) => {
+    const body = JSON.parse((await text(incoming)) || "{}");
+    if (incoming.url === "/v1/models") return outgoing.end(JSON.stringify({ data: [{ id: "writer" }] }));
+    seen.push({ key: incoming.headers.authorization, message: body.messages[0].content });
+    const message = { role: "assistant", content: answers[seen.length - 1] };
+    outgoing.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }] }));
+  });
+  await new Promise<void>((resolve) => writer.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void writer.close());
+  const { port } = writer.address() as AddressInfo;
+  const { stdout, exitCode } = await shorten(
+    ...["--methods", "rewriting", "--count", "4", "--json", "--out", join(root, "rewritten.jsonl")],
+    ...["--rewrite-url", `http://127.0.0.1:${port}`, "--rewrite-api-key", "sk-writer", "--api-key", "sk-target"],
+  );
+  // Neither is faithful: one lost most of the settings, the other is longer.
+  expect(JSON.parse(stdout)).toMatchObject({ decisions: [], confirmation: null, written: null });
+  expect(exitCode).toBe(1);
+  expect(new Set(seen.map(({ key }) => key))).toEqual(new Set(["Bearer sk-writer"]));
+  expect(seen[0]!.message).toContain("founded by two sisters");
+}, 120_000);
 
 test("few items confirm nothing: no file is written, and the exit code is 1", async () => {
   const { root, shorten } = folder();

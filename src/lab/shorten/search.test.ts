@@ -78,6 +78,17 @@ test("keeps what harms nothing, refuses what does, and confirms on the other hal
   expect(tokens.after).toBeLessThan(0.6 * tokens.before);
   // No prompt is asked twice, though several candidates are compared with it.
   expect(new Set(asked).size).toBe(asked.length);
+  // Each half has its own items: the confirmation asks the original prompts of 300 more.
+  const originals = new Set(
+    chatsOf(600).map(({ messages }) =>
+      messages
+        .slice(0, -1)
+        .map(({ content }) => content)
+        .join("\n"),
+    ),
+  );
+  const numDeciding = Math.max(...decisions.map(({ comparison }) => comparison.overall.numItems));
+  expect(asked.filter((prompt) => originals.has(prompt)).length).toBe(numDeciding + 300);
   const recorded = chatsOf(5).map(({ messages }) => plainRequest(messages.slice(0, -1), ""));
   for (const { messages } of await applied(kept, recorded))
     expect(messages[0]!.content).toBe(`You are a clerk.\n${NEEDED}`);
