@@ -5,6 +5,7 @@ import { createWriteStream } from "node:fs";
 import { parseArgs } from "node:util";
 import { chatAt, readMixture } from "./families.js";
 import { readInteger } from "./read-integer.js";
+import { redundantChats } from "./redundant.js";
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -13,14 +14,17 @@ async function main(): Promise<void> {
       count: { type: "string", default: "1000" },
       out: { type: "string" },
       mixture: { type: "string" },
+      redundant: { type: "string" },
     },
   });
   const seed = readInteger("seed", values.seed);
   const numChats = readInteger("count", values.count);
   const mixture = values.mixture === undefined ? undefined : readMixture(values.mixture);
+  const redundant = values.redundant === undefined ? undefined : redundantChats(seed, numChats, values.redundant);
   const output = values.out === undefined ? process.stdout : createWriteStream(values.out);
   for (let index = 0; index < numChats; index++) {
-    if (!output.write(`${JSON.stringify(chatAt(seed, index, mixture))}\n`)) await once(output, "drain");
+    if (!output.write(`${JSON.stringify(redundant?.[index] ?? chatAt(seed, index, mixture))}\n`))
+      await once(output, "drain");
   }
   if (output !== process.stdout) {
     output.end();

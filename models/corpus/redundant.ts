@@ -48,12 +48,8 @@ function withOverlap(text: string, random: Random): string {
   return `${sentences.slice(start, start + Math.ceil(sentences.length / 3)).join(" ")}\n${text}`;
 }
 
-/**
- * The chat at `index` of a family that answers from a text, with planted redundancy; undefined for a chat that is too long, or has a system prompt.
- *
- * @param family "extract" or "passage"
- */
-export function redundantChatAt(seed: number, index: number, family: string): Chat | undefined {
+/** The chat at `index` of the family; undefined if it is too long, or has a system prompt. */
+function redundantChatAt(seed: number, index: number, family: string): Chat | undefined {
   const chat = chatAt(seed, index, readMixture(family));
   const length = chat.messages.reduce((sum, { content }) => sum + content.length, 0);
   if (chat.messages[0]!.role === "system" || length > LONGEST_CHAT) return undefined;
@@ -62,4 +58,18 @@ export function redundantChatAt(seed: number, index: number, family: string): Ch
   const question = { ...first!, content: `${NOTICE}\n\n${withOverlap(first!.content, random)}` };
   const system = { role: "system", content: systemPrompt() } as const;
   return { ...chat, messages: [system, ...examplesOf(family), question, ...rest] };
+}
+
+/**
+ * Chats of a family with planted redundancy.
+ *
+ * @param family one whose questions come with a text: "extract" or "passage"
+ */
+export function redundantChats(seed: number, count: number, family: string): Chat[] {
+  const chats: Chat[] = [];
+  for (let index = 0; chats.length < count; index++) {
+    const chat = redundantChatAt(seed, index, family);
+    if (chat !== undefined) chats.push(chat);
+  }
+  return chats;
 }

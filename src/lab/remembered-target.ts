@@ -13,6 +13,9 @@ interface Memory {
   add(result: Remembered & { readonly id: string }): void;
 }
 
+/** Items that a stopped run loses at most. */
+const PORTION = 256;
+
 /** Throws file_unreadable. @param path a file that is made or gone on with; undefined: only this process remembers */
 export function rememberedTarget(
   target: EvalTarget,
@@ -27,16 +30,21 @@ export function rememberedTarget(
   const run: EvalTarget["run"] = async (task, onProgress) => {
     const open = task.chats.filter((chat) => memory.get(idOf(chat)) === undefined);
     const numKnown = task.chats.length - open.length;
-    const asked = await target.run({ ...task, chats: open }, (numDone) => onProgress(numKnown + numDone));
-    for (const [index, { prompt: _, expected: __, ...result }] of asked.items.entries()) {
-      memory.add({ id: idOf(open[index]!), ...result });
+    let seconds = 0;
+    for (let start = 0; start < open.length; start += PORTION) {
+      const chats = open.slice(start, start + PORTION);
+      const asked = await target.run({ ...task, chats }, (numDone) => onProgress(numKnown + start + numDone));
+      for (const [index, { prompt: _, expected: __, ...result }] of asked.items.entries()) {
+        memory.add({ id: idOf(chats[index]!), ...result });
+      }
+      seconds += asked.seconds;
     }
     const items = task.chats.map((chat) => ({
       prompt: chat.messages.slice(0, -1),
       expected: chat.messages.at(-1)!.content,
       ...memory.get(idOf(chat))!,
     }));
-    return resultOf(task.name, items, asked.seconds);
+    return resultOf(task.name, items, seconds);
   };
   return { ...target, run };
 }

@@ -8,6 +8,8 @@ export interface PromptMessage {
   readonly content: string;
   /** It has parts beside one text, such as images: no mend changes it. */
   readonly isFixed?: boolean;
+  /** Its index among the body's messages; absent: it is a field of its own. */
+  readonly place?: number;
 }
 
 export interface PromptTool {
@@ -34,6 +36,26 @@ export interface PromptRequest {
   readonly body: Readonly<Record<string, unknown>>;
   /** Other fields of the batch's line that has the body; undefined: it is no line of a batch */
   readonly batchFields: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A request of texts alone, with its answer. */
+export function plainRequest(
+  messages: readonly PromptMessage[],
+  answer: string,
+  tools: readonly { readonly function: { readonly name: string } }[] = [],
+): PromptRequest {
+  return {
+    messages,
+    tools: tools.map((definition) => ({ name: definition.function.name, definition })),
+    maxTokens: undefined,
+    hasFormat: false,
+    answer,
+    isCall: false,
+    calledTools: [],
+    outputTokens: undefined,
+    body: { messages },
+    batchFields: undefined,
+  };
 }
 
 const partSchema = z.object({ type: z.string().optional(), text: z.string().optional() }).loose();
@@ -119,16 +141,21 @@ function parse(line: string, place: string): PromptRequest {
   const response = (data.response ?? given) as z.infer<typeof answerSchema> | null | undefined;
   const answer = response?.choices?.[0]?.message;
   const isPresent = <T>(value: T | null | undefined): value is T => value !== undefined && value !== null;
-  const messageOf = (role: string, content: z.infer<typeof messageSchema>["content"]): PromptMessage => ({
+  const messageOf = (
+    role: string,
+    content: z.infer<typeof messageSchema>["content"],
+    place?: number,
+  ): PromptMessage => ({
     role,
     content: textOf(content),
     isFixed: isFixed(content),
+    ...(place === undefined ? {} : { place }),
   });
   const usage = response?.usage;
   return {
     messages: [
       ...(isPresent(body.system) ? [messageOf("system", body.system)] : []),
-      ...body.messages.map(({ role, content }) => messageOf(role, content)),
+      ...body.messages.map(({ role, content }, place) => messageOf(role, content, place)),
     ],
     tools: (body.tools ?? []).map((definition) => ({
       name: definition.function?.name ?? definition.name ?? "",
@@ -162,8 +189,8 @@ export function lineOf(request: PromptRequest): object {
 export function bodyOf({ body, messages, tools, maxTokens, hasFormat }: PromptRequest): object {
   const parsed = bodySchema.parse(body);
   const hasSystem = parsed.system !== undefined && parsed.system !== null;
-  const written = messages.slice(hasSystem ? 1 : 0).map(({ content }, index) => {
-    const message = parsed.messages[index]!;
+  const written = messages.slice(hasSystem ? 1 : 0).map(({ content, place }) => {
+    const message = parsed.messages[place!]!;
     return textOf(message.content) === content ? message : { ...message, content: withText(message.content, content) };
   });
   const limit =
@@ -171,8 +198,9 @@ export function bodyOf({ body, messages, tools, maxTokens, hasFormat }: PromptRe
       ? "max_tokens"
       : "max_completion_tokens";
   const isFormatNew = hasFormat && (parsed.response_format ?? { type: "text" }).type === "text";
+  const { tools: _, tool_choice: __, ...bare } = body;
   return {
-    ...body,
+    ...((parsed.tools ?? []).length > 0 && tools.length === 0 ? bare : body),
     ...(hasSystem && textOf(parsed.system) !== messages[0]!.content
       ? { system: withText(parsed.system, messages[0]!.content) }
       : {}),

@@ -4,7 +4,7 @@
  * that was only lucky.
  */
 import type { StartStage } from "../../core/stages.js";
-import type { PromptRequest } from "../../prompts/requests.js";
+import { type PromptRequest, plainRequest } from "../../prompts/requests.js";
 import type { Candidate, Method } from "../../prompts/shorten/candidate.js";
 import { promptId } from "../../quality/ask.js";
 import type { ScoredChat } from "../../quality/check.js";
@@ -184,21 +184,8 @@ export async function applied(
 }
 
 /** A chat's prompt as an application sends it. */
-function requestOf({ messages, tools = [] }: ScoredChat): PromptRequest {
-  const prompt = messages.slice(0, -1);
-  return {
-    messages: prompt,
-    tools: tools.map((definition) => ({ name: definition.function.name, definition })),
-    maxTokens: undefined,
-    hasFormat: false,
-    answer: messages.at(-1)!.content,
-    isCall: false,
-    calledTools: [],
-    outputTokens: undefined,
-    body: { messages: prompt },
-    batchFields: undefined,
-  };
-}
+const requestOf = ({ messages, tools }: ScoredChat): PromptRequest =>
+  plainRequest(messages.slice(0, -1), messages.at(-1)!.content, tools);
 
 /** `chat` with the prompt of `request`. */
 function chatOf(chat: ScoredChat, { messages, tools }: PromptRequest): ScoredChat {

@@ -68,8 +68,6 @@ async function extracted(
       messages.filter(({ role, content }) => isMeant(role, content)).map(({ content }) => content),
     ),
   );
-  // Texts of earlier stages are not asked for again.
-  for (const text of known.keys()) if (!texts.has(text)) known.delete(text);
   const news = [...texts].filter((text) => !known.has(text));
   for (const [index, tokens] of (await surprise(news)).entries()) known.set(news[index]!, tokens);
   return requests.map((request) =>

@@ -111,7 +111,7 @@ function merged(spans: readonly Span[]): Span[] {
 
 /** Whether a text says that something must, must not, or is not. */
 export const isObligation = (text: string): boolean =>
-  [...text.matchAll(WORD)].some(({ 0: word }) => OBLIGATION.test(word.replace(/^["'(]+|[.,;:!?)"']+$/g, "")));
+  [...text.matchAll(WORD)].some(({ 0: word }) => OBLIGATION.test(word.replace(/^["'(]{1,5}|[.,;:!?)"']{1,5}$/g, "")));
 
 /** `text` without some of its sentences. A line that loses its end keeps its line break, and empty lines do not pile up. */
 export function withoutSentences(
@@ -131,7 +131,7 @@ export function withoutSentences(
     if (isEnd) isLineKept = false;
   }
   const result = kept.join("");
-  return result === text ? text : mapProse(result, (prose) => prose.replace(/\n{3,}/g, "\n\n"));
+  return result === text ? text : mapProse(result, (prose) => prose.replace(/\n{3,}/g, "\n\n")).trimEnd();
 }
 
 /** Where the last line that says something begins: it mostly holds the question. */

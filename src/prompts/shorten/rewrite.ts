@@ -49,10 +49,20 @@ async function rewrite(texts: readonly string[], wish: string, write: Write): Pr
       `Rewrite the prompt between the lines of equals signs for the same language model. ${wish} Keep numbers, names, ` +
       `quotes, code, JSON and placeholders letter for letter, and every "must", "never" and "not". Answer with the new ` +
       `prompt alone.\n=====\n${text}\n=====`;
-    const answer = (await write(message))?.replace(/^\s*={3,20}\s*\n|\n\s*={3,20}\s*$/g, "").trim();
-    if (answer !== undefined && isFaithful(text, answer)) rewritten.set(text, answer);
+    const answer = withoutRules((await write(message)) ?? "");
+    if (isFaithful(text, answer)) rewritten.set(text, answer);
   }
   return rewritten;
+}
+
+/** Some models repeat the lines of equals signs. */
+function withoutRules(answer: string): string {
+  const lines = answer.trim().split("\n");
+  const isRule = (line: string | undefined): boolean => line !== undefined && /^={3,20}\s?$/.test(line);
+  return lines
+    .slice(isRule(lines[0]) ? 1 : 0, isRule(lines.at(-1)) ? -1 : undefined)
+    .join("\n")
+    .trim();
 }
 
 /** Whether `answer` is shorter and keeps the protected spans of `text`. */

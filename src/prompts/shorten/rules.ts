@@ -100,7 +100,7 @@ function withoutLine(request: PromptRequest, line: string): PromptRequest {
     const kept = head.filter((each) => each.trim() !== line);
     if (kept.length === head.length) return content;
     const shorter = kept.join("\n") + content.slice(end);
-    return shorter.trim() === "" ? content : shorter.replace(/^\n+/, "");
+    return shorter.trim() === "" ? content : shorter.replace(/^\n+/, "").trimEnd();
   });
 }
 

@@ -1,0 +1,119 @@
+/** `millrace prompts shorten`, as a process on the bundled model: chats with planted redundancy, in this process and behind a server. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
+import { redundantChats } from "../../models/corpus/redundant.js";
+import { parseChats } from "../../src/quality/check.js";
+import { repositoryRoot } from "../helpers/fixtures.js";
+import { runCli } from "../helpers/run-cli.js";
+import { startTestServer } from "../helpers/server.js";
+import { tempTree } from "../scripts/temp-tree.js";
+
+const lines = (values: readonly object[]): string => values.map((value) => JSON.stringify(value)).join("\n");
+const chats = redundantChats(1_000_001, 80, "extract");
+
+function folder() {
+  const root = tempTree({ "chats.jsonl": lines(chats) });
+  const shorten = (...args: readonly string[]) =>
+    runCli("prompts", "shorten", join(root, "chats.jsonl"), "--max-drop", "20", ...args);
+  return { root, shorten };
+}
+
+test("saves more than a fifth of the tokens at no more than the drop, and goes on from its journal", async () => {
+  const { root, shorten } = folder();
+  const out = join(root, "short.jsonl");
+  const args = ["--methods", "rules", "--journal", join(root, "journal.jsonl"), "--json", "--out", out];
+  const { stdout, stderr, exitCode } = await shorten(...args);
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+  const report = JSON.parse(stdout);
+  const { comparison, saved } = report.confirmation;
+  expect(saved).toBeGreaterThan(0.2);
+  expect(comparison).toMatchObject({ verdict: "passes", overall: { numItems: 40 } });
+  expect(comparison.overall.interval[1]).toBeLessThan(0.25);
+  expect(report.prompts).toMatchObject([{ role: "system", numChats: 80 }]);
+  expect(report.prompts[0].after.length).toBeLessThan(report.prompts[0].before.length);
+  const short = parseChats(readFileSync(out, "utf8"), out);
+  expect(short.map(({ check }) => check)).toEqual(chats.map(({ check }) => check));
+  expect(short.map(({ messages }) => messages.at(-1))).toEqual(chats.map(({ messages }) => messages.at(-1)));
+  // What stands there is not overwritten unasked, and the same answers give the same report.
+  const again = await shorten(...args);
+  expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected nothing at") });
+  const forced = await shorten(...args, "--force");
+  expect(forced.stdout).toBe(stdout);
+}, 240_000);
+
+test("shortens recorded requests by what a server's answers allow", async () => {
+  const { root, shorten } = folder();
+  const server = await startTestServer(["--model", join(repositoryRoot(), "models/mill-base.gguf")]);
+  try {
+    const requests = chats
+      .slice(0, 4)
+      .map(({ messages }) => ({ body: { model: "m", messages: messages.slice(0, -1), seed: 1 } }));
+    const [from, out] = [join(root, "requests.jsonl"), join(root, "short-requests.jsonl")];
+    writeFileSync(from, lines(requests));
+    const { stdout, stderr, exitCode } = await shorten(
+      ...["--url", server.url, "--methods", "rules", "--requests", from, "--out", out, "--count", "60"],
+    );
+    expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+    expect(stdout).toMatch(/passes: the drop is below 20 points/);
+    const written = readFileSync(out, "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(written).toHaveLength(4);
+    for (const [at, { body }] of written.entries()) {
+      expect(body.seed).toBe(1);
+      expect(JSON.stringify(body).length).toBeLessThan(0.8 * JSON.stringify(requests[at]!.body).length);
+    }
+  } finally {
+    await server.stop();
+  }
+}, 240_000);
+
+test("a server rewrites the shared prompt, and gets its own key alone", async () => {
+  const { root, shorten } = folder();
+  const seen: { readonly key: string | undefined; readonly message: string }[] = [];
+  const answers = ['You are {never} a helper. Settings: "office" "calm".', "x".repeat(100_000)];
+  const writer = createServer(async (incoming, outgoing) => {
+    const body = JSON.parse((await text(incoming)) || "{}");
+    if (incoming.url === "/v1/models") return outgoing.end(JSON.stringify({ data: [{ id: "writer" }] }));
+    seen.push({ key: incoming.headers.authorization, message: body.messages[0].content });
+    const message = { role: "assistant", content: answers[seen.length - 1] };
+    outgoing.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }] }));
+  });
+  await new Promise<void>((resolve) => writer.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void writer.close());
+  const { port } = writer.address() as AddressInfo;
+  const { stdout, exitCode } = await shorten(
+    ...["--methods", "rewriting", "--count", "4", "--json", "--out", join(root, "rewritten.jsonl")],
+    ...["--rewrite-url", `http://127.0.0.1:${port}`, "--rewrite-api-key", "sk-writer", "--api-key", "sk-target"],
+  );
+  // Neither is faithful: one lost most of the settings, the other is longer.
+  expect(JSON.parse(stdout)).toMatchObject({ decisions: [], confirmation: null, written: null });
+  expect(exitCode).toBe(1);
+  expect(new Set(seen.map(({ key }) => key))).toEqual(new Set(["Bearer sk-writer"]));
+  expect(seen[0]!.message).toContain("founded by two sisters");
+}, 120_000);
+
+test("few items confirm nothing: no file is written, and the exit code is 1", async () => {
+  const { root, shorten } = folder();
+  const out = join(root, "none.jsonl");
+  const { stdout, exitCode } = await shorten("--methods", "rules", "--count", "4", "--max-drop", "2", "--out", out);
+  expect(exitCode).toBe(1);
+  expect(stdout).toMatch(/refused: (open|needs \d+ more items)/);
+  expect(existsSync(out)).toBe(false);
+}, 120_000);
+
+test.each([
+  [["--methods", "magic"], /--methods/],
+  [["--methods", "rewriting"], /--rewrite-url/],
+  [["--max-drop", "0"], /--max-drop/],
+  [["--tasks", "nothing"], /--tasks/],
+])("refuses %j", async (args, message) => {
+  const { stderr, exitCode } = await folder().shorten(...args);
+  expect(stderr).toMatch(message);
+  expect(exitCode).toBe(2);
+});
