@@ -31,8 +31,7 @@ describe("any choice", () => {
       fc.property(policies, budget, layers, blockSizes, fc.integer({ min: 1, max: 1500 }), (policy, ...drawn) => {
         const [drawnBudget, all, blockSize, length] = drawn;
         const eviction = new Eviction({ policy, budget: drawnBudget }, blockSize);
-        // Layers of ChunkKV hold the same blocks.
-        const numEvicted = all.map((each) => (policy === "chunkkv" ? all[0]! : each).numEvicted);
+        const numEvicted = all.map((each) => each.numEvicted);
         const entries = numEvicted.map(
           (evicted) => length - Math.min(evicted, Math.floor((length - 1) / blockSize)) * blockSize,
         );
@@ -117,16 +116,6 @@ test("snapkv keeps the block with the heaviest entry, chunkkv the one with the m
   );
   expect(snap).toEqual([[0, 2, 18, 19]]);
   expect(chunk).toEqual([[0, 5, 18, 19]]);
-});
-
-test("chunkkv: the second layer of a pair keeps what the first one chose", () => {
-  const observed = [attention(320, { 40: 9 }), attention(320, { 200: 9 }), attention(320, { 100: 9 })];
-  const eviction = new Eviction({ policy: "chunkkv", budget: { tokens: 4 * BLOCK } }, BLOCK);
-  expect(eviction.choose(320, [320, 320, 320], observed)).toEqual([
-    [0, 2, 18, 19],
-    [0, 2, 18, 19],
-    [0, 6, 18, 19],
-  ]);
 });
 
 test("pyramidkv gives early layers more, entropy those that look around", () => {

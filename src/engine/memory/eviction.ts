@@ -108,9 +108,7 @@ export class Eviction {
     const scores = observed.map(({ counts }) => this.#blockScores(counts));
     return layers.map((bounds, layer) => {
       if (!this.isObserving) return recentBlocks(bounds.numBlocks, budgets[layer]!);
-      // ChunkKV: neighbouring layers look at the same chunks, so that one choice serves two.
-      const source = this.options.policy === "chunkkv" ? layer - (layer % 2) : layer;
-      return heaviestBlocks(scores[source]!, bounds, budgets[layer]!);
+      return heaviestBlocks(scores[layer]!, bounds, budgets[layer]!);
     });
   }
 
