@@ -22,7 +22,7 @@ const NAMES_SUBJECT = /^(?!It\b|The label\b|He\b|She\b|They\b|-)/;
 function passageAt(seed: number, index: number): Passage | undefined {
   const { messages, check } = chatAt(seed, index, readMixture("passage"));
   const first = messages.findIndex(({ role }) => role === "user");
-  const [, text, question] = /^([^]*\S)\n+([^\n]+)$/.exec(messages[first]!.content) ?? [];
+  const [, text, question] = /^(.*\S)\n+([^\n]+)$/s.exec(messages[first]!.content) ?? [];
   const answer = messages[first + 1]!.content;
   const isUsable = text !== undefined && text.length >= SHORTEST && !text.includes("?") && question!.includes("?");
   const isAnswered = text?.toLowerCase().includes(answer.toLowerCase().replace(/\.$/, ""));
