@@ -84,9 +84,9 @@ export async function startSampled(
     await sideOf(database).close();
     database.close();
   };
-  const sent = async (path: string, body: object | undefined, key: string) => {
+  const sent = async (path: string, body: object | undefined, key: string, method = body ? "POST" : "GET") => {
     const answer = await fetch(`${fleet.proxy.url}${path}`, {
-      method: body === undefined ? "GET" : "POST",
+      method,
       headers: { authorization: `Bearer ${key}` },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
@@ -104,6 +104,7 @@ export async function startSampled(
       sent("/v1/chat/completions", { model: "m", messages: [{ role: "user", content }], ...more }, key),
     post: (path: string, body: object) => sent(path, body, "sk-search"),
     feedback: (body: object, key = "sk-search") => sent("/v1/feedback", body, key),
-    admin: async (path: string) => JSON.parse((await sent(`/admin/quality${path}`, undefined, "boss")).text) as Json,
+    admin: async (path: string, method?: string) =>
+      JSON.parse((await sent(`/admin/quality${path}`, undefined, "boss", method)).text) as Json,
   };
 }

@@ -188,3 +188,22 @@ test("tenants that are not named are not sampled", async () => {
   await until(() => gateway.numSamples() === 1);
   expect(await gateway.admin("/samples")).toMatchObject({ data: [{ tenant: "shop" }] });
 });
+
+test("what is kept of a tenant, or of one request, can be deleted", async () => {
+  await using gateway = await startSampled(answerJson(chat("Paris")));
+  const { id } = await gateway.ask("a");
+  await gateway.ask("b");
+  await gateway.ask("c", {}, "sk-shop");
+  await until(() => gateway.numSamples() === 3);
+  await gateway.feedback({ request_id: id, rating: "down", comment: "wrong" });
+  const before = gateway.part.counts()!.textBytes;
+  expect(await gateway.admin(`/samples?tenant=shop&request_id=${id}`, "DELETE")).toEqual({ deleted: 0 });
+  expect(await gateway.admin(`/samples?tenant=search&request_id=${id}`, "DELETE")).toEqual({ deleted: 1 });
+  expect(await gateway.admin("/samples?check=feedback")).toMatchObject({ data: [] });
+  expect(gateway.part.counts()!.textBytes).toBeLessThan(before);
+  await gateway.admin("/samples?tenant=search", "DELETE");
+  await gateway.admin("/samples?tenant=shop", "DELETE");
+  expect(await gateway.admin("/samples")).toMatchObject({ data: [] });
+  expect(gateway.part.counts()!.textBytes).toBe(0);
+  expect(await gateway.admin("/samples", "DELETE")).toMatchObject({ error: { code: "invalid_parameter" } });
+});
