@@ -32,6 +32,7 @@ const samplesQuery = z.strictObject({
   cursor: z.coerce.number().int().min(0).default(Number.MAX_SAFE_INTEGER),
   limit: z.coerce.number().int().min(1).max(100).default(50),
 });
+const forgetQuery = z.strictObject({ tenant: z.string().max(256), request_id: name });
 const acceptBody = z.strictObject({ model: name, check: name });
 
 const time = (ms: number): string => new Date(ms).toISOString();
@@ -122,6 +123,10 @@ export function createQualityApp(quality: Quality, epochMs: () => number): Hono 
     const rows = await quality.store.page({ ...filter, isFailing: failing === "true", fromMs }, cursor, limit);
     const next = rows.length === limit ? (rows.at(-1)!.seq as number) : null;
     return c.json({ object: "list", data: rows.map(shownSample), has_more: next !== null, next_cursor: next });
+  });
+  app.delete("/quality/samples", async (c) => {
+    const { tenant, request_id: requestId } = readQuery(forgetQuery, c.req.query());
+    return c.json({ deleted: await quality.store.forget(tenant, requestId) });
   });
   app.post("/quality/accept", async (c) => {
     const body = acceptBody.safeParse(await c.req.json().catch(() => undefined));

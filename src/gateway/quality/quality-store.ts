@@ -178,6 +178,24 @@ export class QualityStore {
     return await sideOf(this.database).read(sql, [...values, limit]);
   }
 
+  /** Deletes samples, with texts and feedback; the sums of days stay. @returns how many samples */
+  forget(tenant: string, requestId: string | undefined): Promise<number> {
+    const where = requestId === undefined ? "tenant = ?" : "tenant = ? AND request_id = ?";
+    const values = requestId === undefined ? [tenant] : [tenant, requestId.slice(0, MAX_ID_CHARACTERS)];
+    const write = (): number => {
+      const of = `SELECT seq FROM quality_samples WHERE ${where}`;
+      const { bytes } = this.database
+        .prepare(`SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts WHERE seq IN (${of})`)
+        .get(values) as { readonly bytes: number };
+      this.database.prepare(`DELETE FROM quality_texts WHERE seq IN (${of})`).run(values);
+      this.database.prepare(`DELETE FROM quality_feedback WHERE ${where}`).run(values);
+      const { changes } = this.database.prepare(`DELETE FROM quality_samples WHERE ${where}`).run(values);
+      this.#textBytes -= bytes;
+      return changes;
+    };
+    return this.commits.run(write, { isWhole: true });
+  }
+
   #add({ atMs, requestId, tenant, key, model, version, path, weight, verdicts, text }: KeptSample): void {
     const entries = Object.entries(verdicts);
     const failing = entries.flatMap(([name, { isFailing }]) => (isFailing ? [name] : []));

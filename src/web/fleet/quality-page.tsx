@@ -48,19 +48,21 @@ function Checks() {
   const numDropped = Object.values(data?.dropped ?? {}).reduce((sum, each) => sum + each, 0);
   return (
     <section>
-      <div class="field">
-        <label for="period">Of the</label>
-        <select
-          id="period"
-          value={period.value}
-          onChange={({ currentTarget }) => {
-            period.value = currentTarget.value;
-          }}
-        >
-          {Object.keys(PERIODS).map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
+      <div class="fields">
+        <div class="field">
+          <label for="period">Of the</label>
+          <select
+            id="period"
+            value={period.value}
+            onChange={({ currentTarget }) => {
+              period.value = currentTarget.value;
+            }}
+          >
+            {Object.keys(PERIODS).map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </div>
       </div>
       {error !== undefined && <p class="error">{error}</p>}
       <Table columns={["Model", "Check", "Judged", "Failing", "Of all requests", "Mean", "Usual", "State"]}>

@@ -1,0 +1,96 @@
+/** What comes after an answer through the real proxy: feedback, retries, and drift of all of them. */
+import { expect, test } from "vitest";
+import { chat } from "../../../test/helpers/cached-fleet.js";
+import type { Json } from "../../../test/helpers/json.js";
+import { startSampled } from "../../../test/helpers/sampled-fleet.js";
+import { answerJson, type Behaviour, until } from "../../../test/helpers/stand-in.js";
+
+test("feedback is taken from the request's own tenant, once, whether or not the request was sampled", async () => {
+  const draws = [0, 0.9];
+  await using gateway = await startSampled(answerJson(chat("Paris")), {
+    quality: "{sample: 50%}",
+    random: () => draws.shift() ?? 0.9,
+  });
+  const sampled = await gateway.ask("Where?");
+  const other = await gateway.ask("Where?");
+  await until(() => gateway.numSamples() === 1);
+  expect(await gateway.feedback({ request_id: sampled.id, rating: "down" }, "sk-shop")).toMatchObject({ status: 404 });
+  const taken = await gateway.feedback({ request_id: sampled.id, rating: "down", correction: "Rome, says a@b.com" });
+  expect(JSON.parse(taken.text)).toEqual({ request_id: sampled.id, model: "m", score: -1 });
+  await gateway.feedback({ request_id: sampled.id, score: -0.5, correction: "Rome" });
+  expect((await gateway.feedback({ request_id: other.id, rating: "up" })).status).toBe(200);
+  const { data } = await gateway.admin("/samples?check=feedback");
+  expect(data).toMatchObject([
+    { feedback: { score: -0.5, correction: "Rome" }, verdicts: { refusal: { failing: false } } },
+  ]);
+  const sums = (await gateway.admin("")).data as Json[];
+  expect(sums.find(({ check }) => check === "feedback")).toMatchObject({ judged: 2, failing: 1, mean: 0.5 });
+});
+
+test.each([
+  { body: { request_id: "r" }, status: 400, says: /rating, score or correction/ },
+  { body: { request_id: "r", rating: "up", score: 1 }, status: 400, says: /rating or score/ },
+  { body: { request_id: "r", score: 2 }, status: 400, says: /score/ },
+  { body: { request_id: "r", stars: 5 }, status: 400, says: /stars/ },
+  { body: { request_id: "nobody's", rating: "up" }, status: 404, says: /answered request of this tenant/ },
+  { body: { request_id: "r", rating: "up", comment: "a".repeat(5000) }, status: 400, says: /comment/ },
+])("feedback $body is refused", async ({ body, status, says }) => {
+  await using gateway = await startSampled(answerJson(chat("Paris")));
+  const refused = await gateway.feedback(body);
+  expect(refused.status).toBe(status);
+  expect(refused.text).toMatch(says);
+  expect((await gateway.feedback(body, "wrong")).status).toBe(401);
+});
+
+test("a session that asks the same again soon is a retry of the answer before", async () => {
+  await using gateway = await startSampled(answerJson(chat("Paris")));
+  const ask = (content: string, user: string, key?: string) => gateway.ask(content, { user }, key);
+  await ask("Where is  it?", "ann");
+  await ask("where is it?", "ann");
+  await ask("And when?", "ann");
+  // Another tenant's session of the same name is another one, and so is one without a name.
+  await ask("And when?", "ann", "sk-shop");
+  await gateway.ask("And when?");
+  await until(() => gateway.numSamples() === 5);
+  expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 2, failing: 1 });
+});
+
+test("a model that begins to decline is an alarm with the change that it came with", async () => {
+  const time = { ms: Date.parse("2026-01-05T00:00Z") };
+  let text = "Paris";
+  const behaviour: Behaviour = (_, outgoing) => answerJson(chat(text))({} as never, outgoing);
+  await using gateway = await startSampled(behaviour, {
+    quality: "{sample: 100%, quiet-days: 1}",
+    epochMs: () => time.ms,
+  });
+  const ask = async (count: number) => {
+    for (let i = 0; i < count; i += 20) {
+      await Promise.all(Array.from({ length: 20 }, () => gateway.ask("Where?")));
+      time.ms += 20 * 2 * 60_000;
+    }
+  };
+  await ask(1100);
+  await until(() => gateway.numSamples() === 1100);
+  const changedMs = time.ms;
+  gateway.version.now = "bbbbbbbbbbbbbbbb";
+  text = "I'm sorry, but I can't help with that.";
+  await ask(60);
+  await until(() => gateway.numSamples() === 1160);
+  const report = (await gateway.admin("")).data as Json[];
+  expect(report.find(({ check }) => check === "refusal")).toMatchObject({
+    state: "drifted",
+    usual: 0,
+    drift: {
+      usual: 0,
+      change: { at: new Date(changedMs).toISOString(), version: "bbbbbbbbbbbb", before: "aaaaaaaaaaaa" },
+    },
+  });
+  expect(report.find(({ check }) => check === "length")).toMatchObject({ state: "steady", drift: null });
+  expect(gateway.part.counts()!.drifted).toContainEqual(expect.objectContaining({ model: "m", name: "refusal" }));
+  const metrics = gateway.alerts().map(({ metric, model, tenant }) => [metric, model, tenant]);
+  // Of all tenants, and of the one that there is.
+  expect(metrics.sort()).toEqual([
+    ["quality_refusal", "m", ""],
+    ["quality_refusal", "m", "search"],
+  ]);
+});
