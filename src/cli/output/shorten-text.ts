@@ -24,7 +24,7 @@ export function shortenedText({ decisions, tokens, confirmation }: Shortened, wr
     `kept together, on ${overall.numItems} other items: ${asked.before} prompt tokens become ${asked.after}, ${percent(savedOf(asked))} less; ` +
       `right ${percent(overall.before)}, then ${percent(overall.after)}; drop ${dropText(comparison)} points`,
     verdictText(comparison),
-    written === undefined ? "nothing is written" : `written: ${written}`,
+    ...(written === undefined ? [] : [`written: ${written}`]),
   ].join("\n");
 }
 
