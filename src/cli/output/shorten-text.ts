@@ -44,8 +44,12 @@ function rowOf({ name, numTokens, saved, comparison, ...decision }: Decision): s
   ];
 }
 
-function outcomeOf({ verdict, comparison: { numMoreItems } }: Pick<Decision, "verdict" | "comparison">): string {
+function outcomeOf({
+  verdict,
+  comparison: { numMoreItems, overall, maxDrop },
+}: Pick<Decision, "verdict" | "comparison">): string {
   if (verdict === "passes") return "kept";
+  if (overall.before <= maxDrop) return "refused: too few right answers to lose";
   if (verdict === "fails") return "refused";
   // One half of the items decides.
   return numMoreItems === undefined ? "refused: open" : `refused: needs ${2 * numMoreItems} more items`;
