@@ -24,7 +24,7 @@ export function shortenedText({ decisions, tokens, confirmation }: Shortened, wr
     `kept together, on ${overall.numItems} other items: ${asked.before} prompt tokens become ${asked.after}, ${percent(savedOf(asked))} less; ` +
       `right ${percent(overall.before)}, then ${percent(overall.after)}; drop ${dropText(comparison)} points`,
     verdictText(comparison),
-    written === undefined ? "nothing is written" : `written: ${written}`,
+    ...(written === undefined ? [] : [`written: ${written}`]),
   ].join("\n");
 }
 
@@ -44,8 +44,12 @@ function rowOf({ name, numTokens, saved, comparison, ...decision }: Decision): s
   ];
 }
 
-function outcomeOf({ verdict, comparison: { numMoreItems } }: Pick<Decision, "verdict" | "comparison">): string {
+function outcomeOf({
+  verdict,
+  comparison: { numMoreItems, overall, maxDrop },
+}: Pick<Decision, "verdict" | "comparison">): string {
   if (verdict === "passes") return "kept";
+  if (overall.before <= maxDrop) return "refused: too few right answers to lose";
   if (verdict === "fails") return "refused";
   // One half of the items decides.
   return numMoreItems === undefined ? "refused: open" : `refused: needs ${2 * numMoreItems} more items`;

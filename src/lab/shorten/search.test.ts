@@ -110,6 +110,13 @@ test("few items keep nothing, and say how many it takes", async () => {
   }
 });
 
+test("items that are never answered right show nothing, so that nothing is kept", async () => {
+  const { target } = model(() => 0.01);
+  const { decisions, kept } = await search(target);
+  expect(new Set(decisions.map(({ verdict }) => verdict))).toEqual(new Set(["undecided"]));
+  expect(kept).toEqual([]);
+});
+
 test("a prompt that is worse passes in few of many searches", async () => {
   let numWrong = 0;
   for (let seed = 0; seed < 20; seed++) {

@@ -102,8 +102,7 @@ export async function shortenPrompts({
       if (saved < LEAST_SAVED) continue;
       const reference = best === original ? target : asking(best, "best");
       const { comparison } = await compare(reference, asking(tried, "shortened"), true, candidate.name);
-      // All items are asked by then, so that one look at them is a look at a number that was chosen before.
-      const verdict = comparison.verdict === "undecided" ? verdictOf(comparison.overall, maxDrop) : comparison.verdict;
+      const verdict = verdictFrom(comparison);
       decisions.push({ name: candidate.name, method: candidate.method, numTokens, saved, verdict, comparison });
       if (verdict !== "passes") continue;
       kept.push(candidate);
@@ -121,6 +120,13 @@ export async function shortenPrompts({
     all.flatMap(({ items }) => items).reduce((sum, { numPromptTokens }) => sum + numPromptTokens, 0);
   const tokens = { before: tokensOf(before), after: tokensOf(after) };
   return { ...shortened, tasks: results, confirmation: { comparison, tokens } };
+}
+
+/** Items that are hardly ever answered right cannot show a drop, so that they decide nothing. */
+function verdictFrom({ verdict, overall, maxDrop }: Comparison): Verdict {
+  if (overall.before <= maxDrop) return "undecided";
+  // All items are asked by then, so that one look at them is a look at a number that was chosen before.
+  return verdict === "undecided" ? verdictOf(overall, maxDrop) : verdict;
 }
 
 /** Half of each task's items, by the hash of the prompt. */
