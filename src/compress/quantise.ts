@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { convertModel } from "../convert/convert.js";
-import { plainTypeOf } from "../convert/weights/tensors.js";
+import { plainTypeOf, type Storage } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { assertNewFile } from "../core/new-file.js";
 import type { StartStage } from "../core/stages.js";
@@ -19,12 +19,14 @@ import { compare } from "../quality/compare.js";
 import type { TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
 import { type Candidate, type CardFacts, cardOf } from "./card.js";
-import { ErrorFeedback } from "./error-feedback.js";
+import { ErrorFeedback, type Rounding } from "./error-feedback.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
 import { mixedStorage } from "./mixed.js";
-import { type Method, quantisedStorage } from "./storage.js";
+import { ScaleMover } from "./scale-mover.js";
+import type { Scaling } from "./scale-search.js";
+import { type Method, quantisedStorage, type RowsAfter, rowsAfter, rowsInTypes } from "./storage.js";
 
 export interface QuantiseSettings {
   readonly model: string;
@@ -36,8 +38,10 @@ export interface QuantiseSettings {
   /** Of four-bit folders. */
   readonly layout: Layout;
   readonly importance: Importance | undefined;
-  /** Token ids of texts for rounding with feedback; empty: each weight is rounded to the nearest. */
+  /** Token ids of texts to measure inputs on: none where weights are rounded to the nearest and scales stay. */
   readonly texts: readonly (readonly number[])[];
+  readonly rounding: "gptq" | "nearest";
+  readonly scaling: Scaling | "none";
   /** For a folder's card. */
   readonly about: Omit<CardFacts, "layout" | "rounding">;
   readonly numThreads: number;
@@ -96,7 +100,7 @@ export async function quantise(
     const path = verdict === "passes" ? out : asideOf(out, method, verdict);
     const candidate = { method, path, ...written, ...judged };
     if (isFolderMethod(method)) {
-      const rounding = settings.texts.length > 0 ? "GPTQ's" : "to the nearest";
+      const rounding = settings.rounding === "gptq" ? "GPTQ's" : "to the nearest";
       writeFileSync(
         join(out, "README.md"),
         cardOf(candidate, { ...settings.about, layout: settings.layout, rounding }),
@@ -134,27 +138,42 @@ const asideOf = (out: string, method: string, verdict: keyof typeof ASIDE): stri
     : out.replace(/\.gguf$/, `.${method}.${ASIDE[verdict]}.gguf`);
 
 async function write(
-  { model, out, layout, types, importance, texts, numThreads }: QuantiseSettings,
+  { model, out, layout, types, importance, texts, rounding, scaling, numThreads }: QuantiseSettings,
   method: Method | typeof MIXED,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight">> {
   const encoder = createRowEncoder(numThreads);
+  const original = openModel(model);
+  const storageFor = (opened: OpenModel, measured: Partial<Rounding>) => {
+    const all: Rounding = { encoder, importance, ...measured };
+    return method === MIXED
+      ? mixedStorage(MIXED, types!, plainTypeOf(opened.summary.weightType as WeightType), opened, all)
+      : quantisedStorage(method, opened, all, layout);
+  };
   let feedback: ErrorFeedback | undefined;
   try {
-    if (texts.length > 0) {
+    const after = (): RowsAfter =>
+      method === MIXED
+        ? rowsInTypes(storageFor(original, {}) as Storage, encoder)
+        : rowsAfter(method, original, encoder, layout);
+    const mover =
+      scaling === "none" || importance === undefined
+        ? undefined
+        : new ScaleMover({ model: original, scaling, importance, encoder, rowsAfter: after() }, signal);
+    if (rounding === "gptq") {
       // Blocks of a file have their columns in a row.
       const isOrdered = method !== MIXED && isFolderMethod(method);
-      feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, numThreads }, startStage, signal);
+      feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, mover, numThreads }, startStage, signal);
     }
-    const rounding = { encoder, importance, feedback };
-    const storageFor = (opened: OpenModel) =>
-      method === MIXED
-        ? mixedStorage(MIXED, types!, plainTypeOf(opened.summary.weightType as WeightType), opened, rounding)
-        : quantisedStorage(method, opened, rounding, layout);
     const stage = startStage(method);
     const { numBytes } = await convertModel(
-      { model, out, type: storageFor },
+      {
+        model,
+        out,
+        type: (opened) => storageFor(opened, { feedback, mover }),
+        ...(mover && { change: (opened: OpenModel) => mover.moved.applyTo(opened) }),
+      },
       (done, total) => stage.update(`${Math.floor((100 * done) / total)} % written`),
       (text) => stage.note(text),
       signal,

@@ -6,6 +6,7 @@ import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-form
 import type { Importance } from "../../compress/importance.js";
 import type { chooseTypes } from "../../compress/mixed.js";
 import type { Quantised } from "../../compress/quantise.js";
+import { SCALINGS, type Scaling } from "../../compress/scale-search.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
 import { formatBytes } from "../../core/quantities.js";
@@ -33,6 +34,7 @@ interface QuantizeFlags {
   readonly calibrate?: string;
   readonly calibrationTokens: number;
   readonly rounding?: "gptq" | "nearest";
+  readonly scaling?: Scaling | "none";
   readonly imatrix?: string;
   readonly saveImatrix?: string;
   readonly evals?: string;
@@ -80,6 +82,12 @@ export function quantizeCommand(): Command {
         "--rounding <way>",
         "gptq: columns rounded later correct the errors of those rounded before, by the inputs that --calibrate measures; nearest: each weight alone (default: gptq with --calibrate)",
       ).choices(["gptq", "nearest"]),
+    )
+    .addOption(
+      new Option(
+        "--scaling <way>",
+        "awq: columns with large inputs are scaled up before they are rounded; smoothquant: inputs are levelled for 8-bit activations (INT8); both by what --calibrate measures, and undone in the weights before (default: none)",
+      ).choices([...SCALINGS, "none"]),
     )
     .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
     .option("--save-imatrix <file.gguf>", "keep what --calibrate measured")
@@ -150,7 +158,9 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     layout,
     about,
     importance,
-    texts: rounding === "nearest" ? [] : texts,
+    texts,
+    rounding: calibrate === undefined ? ("nearest" as const) : (rounding ?? "gptq"),
+    scaling: flags.scaling ?? ("none" as const),
     numThreads,
     heldOut,
     gate,

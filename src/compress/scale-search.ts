@@ -1,0 +1,160 @@
+/**
+ * Chooses the scales that move from a layer's inputs into its weights: of a few candidates the one with which the rounded weights, and with SmoothQuant
+ * the rounded inputs too, change the products least.
+ */
+import type { RowEncoder } from "../backend/backend.js";
+import type { TensorSource } from "../backend/tensor-source.js";
+import { type ModelTensor, rowsOf } from "../convert/weights/tensors.js";
+import { encodeValues } from "../formats/files/plain-values.js";
+import { readRange } from "../model/description/read-rows.js";
+import type { Channels } from "./channels.js";
+import { weightsOfColumns } from "./importance.js";
+import type { RowsAfter } from "./storage.js";
+
+export const SCALINGS = ["awq", "smoothquant"] as const;
+export type Scaling = (typeof SCALINGS)[number];
+
+interface Reader {
+  /** f32 [rows, cols] */
+  readonly rows: Float32Array;
+  /** Rows of the matrix for each of these. */
+  readonly share: number;
+  readonly after: NonNullable<ReturnType<RowsAfter>>;
+}
+
+/** Rows of each matrix by which candidates are judged: a whole square of FP8_BLOCK. */
+const SAMPLE_ROWS = 128;
+const RATIOS = Array.from({ length: 11 }, (_, i) => i / 10);
+/** Scales and their inverses are at most this. */
+const MOST = 1000;
+/** Activations are rounded to whole numbers up to this, with a scale for each token. */
+const LARGEST_INT8 = 127;
+
+interface SearchSettings {
+  readonly scaling: Scaling;
+  readonly tensors: ReadonlyMap<string, ModelTensor>;
+  readonly source: TensorSource;
+  readonly rowsAfter: RowsAfter;
+  readonly encoder: RowEncoder;
+}
+
+/**
+ * @param squares means of the squares of the input's columns, f64 [cols]
+ * @returns scales of the channels, f32 [count]; undefined: none is better than leaving them
+ */
+export function searchScales(
+  channels: Channels,
+  squares: Float64Array,
+  settings: SearchSettings,
+): Float32Array | undefined {
+  const readers = readersOf(channels, settings);
+  if (readers.length === 0 || !squares.every(Number.isFinite)) return undefined;
+  if (readers.some(({ rows }) => !rows.every(Number.isFinite))) return undefined;
+  const { cols, channelOf } = channels;
+  const errorOf = (scales: Float32Array): number => {
+    const factors = Float32Array.from({ length: cols }, (_, col) => scales[channelOf(col)]!);
+    const weights = weightsOfColumns(squares, factors);
+    let error = 0;
+    let squaredRows = 0;
+    for (const { rows, share, after } of readers) {
+      const scaled = rows.map((value, at) => value * factors[at % cols]!);
+      const rounded = after(scaled, cols, weights);
+      for (let at = 0; at < rows.length; at++) {
+        const col = at % cols;
+        error += (share * squares[col]! * (scaled[at]! - rounded[at]!) ** 2) / factors[col]! ** 2;
+        squaredRows += share * scaled[at]! ** 2;
+      }
+    }
+    return settings.scaling === "awq" ? error : error + squaredRows * stepSquare(squares, factors) / 12;
+  };
+  let best: Float32Array | undefined;
+  let least = errorOf(new Float32Array(channels.count).fill(1));
+  const first = least;
+  for (const candidate of candidatesOf(channels, squares, readers)) {
+    const scales = exactInNorm(channels, candidate, settings.source);
+    const error = errorOf(scales);
+    if (!(error < least)) continue;
+    least = error;
+    best = scales;
+  }
+  if (process.env.MR_DEBUG) console.error(Object.values(channels.maker)[0], (least / first).toFixed(4));
+  return best;
+}
+
+/** Mean square of the step with which a token's input is rounded, where columns vary independently about zero. */
+function stepSquare(squares: Float64Array, factors: Float32Array): number {
+  const scaled = squares.map((square, col) => square / factors[col]! ** 2);
+  const largest = scaled.reduce((most, value) => Math.max(most, value), 0);
+  if (largest === 0) return 0;
+  // As many columns as large as the largest have this sum; the largest of n normal values has a square of about 2 ln n.
+  const alike = scaled.reduce((sum, value) => sum + value, 0) / largest;
+  return (largest * (1 + 2 * Math.log(alike))) / LARGEST_INT8 ** 2;
+}
+
+/** AWQ's candidates are powers of the inputs' magnitudes, SmoothQuant's those over the complementary powers of the weights'. Both are tried for both. */
+function* candidatesOf(
+  { cols, count, channelOf }: Channels,
+  squares: Float64Array,
+  readers: readonly Reader[],
+): Generator<Float32Array> {
+  const inputs = new Float64Array(count);
+  const weights = new Float64Array(count);
+  for (let col = 0; col < cols; col++) {
+    const channel = channelOf(col);
+    inputs[channel] = Math.max(inputs[channel]!, Math.sqrt(squares[col]!));
+  }
+  for (const { rows } of readers) {
+    for (let at = 0; at < rows.length; at++) {
+      const channel = channelOf(at % cols);
+      weights[channel] = Math.max(weights[channel]!, Math.abs(rows[at]!));
+    }
+  }
+  const fam = process.env.MR_FAM ?? "ab";
+  for (const ratio of RATIOS) {
+    if (ratio > 0 && fam.includes("a")) yield levelled(inputs.map((input) => input ** ratio));
+    if (fam.includes("b")) yield levelled(inputs.map((input, i) => input ** ratio / weights[i]! ** (1 - ratio)));
+  }
+}
+
+/** With a geometric mean of one; channels that are zeros on either side are left alone. */
+function levelled(scales: Float64Array): Float32Array {
+  const isUsable = (scale: number): boolean => scale > 0 && scale < Number.POSITIVE_INFINITY;
+  const usable = scales.filter(isUsable);
+  const mean = Math.exp(usable.reduce((sum, scale) => sum + Math.log(scale), 0) / Math.max(usable.length, 1));
+  return Float32Array.from(scales, (scale) =>
+    isUsable(scale) ? Math.min(Math.max(scale / mean, 1 / MOST), MOST) : 1,
+  );
+}
+
+/** The nearest scales with which a norm's gains are numbers of bfloat16 again: other engines read them in 16 bits. */
+function exactInNorm({ maker, count }: Channels, scales: Float32Array, source: TensorSource): Float32Array {
+  if (!("norm" in maker)) return scales;
+  const gains = source.values(maker.norm, count);
+  const divided = encodeValues("BF16", gains.map((gain, i) => gain / scales[i]!));
+  const halves = new Uint16Array(divided.buffer, divided.byteOffset, count);
+  const rounded = new Float32Array(Uint32Array.from(halves, (bits) => bits << 16).buffer);
+  return scales.map((_, i) => {
+    const scale = gains[i]! / rounded[i]!;
+    return scale > 0 && scale < Number.POSITIVE_INFINITY ? scale : 1;
+  });
+}
+
+function readersOf({ readers }: Channels, { tensors, source, rowsAfter }: SearchSettings): readonly Reader[] {
+  return readers.flatMap((name) => {
+    const tensor = tensors.get(name);
+    const after = tensor && rowsAfter(tensor);
+    return tensor === undefined || after === undefined ? [] : [{ ...sampleOf(tensor, source), after }];
+  });
+}
+
+/** Rows spread over a matrix, or over all of a stack. */
+function sampleOf(tensor: ModelTensor, source: TensorSource): Pick<Reader, "rows" | "share"> {
+  const [numRows, cols] = tensor.shape as readonly [number, number];
+  const count = Math.min(SAMPLE_ROWS, numRows);
+  const rows = new Float32Array(count * cols);
+  for (let i = 0; i < count; i++) {
+    const row = Math.floor(((i + 0.5) * numRows) / count);
+    rows.set(readRange(source, rowsOf(tensor, row, 1)), i * cols);
+  }
+  return { rows, share: numRows / count };
+}
