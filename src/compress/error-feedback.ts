@@ -89,9 +89,12 @@ export class ErrorFeedback implements Preparation {
     let end = first + 1;
     let numBytes = meter.gramBytes(first);
     while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= mostBytes) numBytes += meter.gramBytes(end++);
-    for (let layer = first; layer < end; layer++) await mover?.moveIn(layer);
     const name = end - first === 1 ? `inputs of layer ${first}` : `inputs of layers ${first} to ${end - 1}`;
     const stage = this.startStage(name);
+    for (let layer = first; layer < end && mover !== undefined; layer++) {
+      stage.update(`scales of layer ${layer}`);
+      await mover.moveIn(layer);
+    }
     const onText = async (numTexts: number): Promise<void> => {
       await setImmediate();
       this.signal.throwIfAborted();

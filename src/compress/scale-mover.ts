@@ -1,6 +1,5 @@
 /** Moves scales from the inputs of a model's layers into their weights, layer by layer, while a copy is written. */
 import { setImmediate } from "node:timers/promises";
-import type { RowEncoder } from "../backend/backend.js";
 import { type ModelTensor, type Preparation, tensorsOf } from "../convert/weights/tensors.js";
 import type { OpenModel } from "../model/open-model.js";
 import { type Channels, channelsOf, MovedScales } from "./channels.js";
@@ -14,22 +13,26 @@ interface MoverSettings {
   readonly scaling: Scaling;
   readonly importance: Importance;
   readonly rowsAfter: RowsAfter;
-  readonly encoder: RowEncoder;
+}
+
+/** Of the inputs of layers' matrices. */
+export interface MovedInputs {
+  readonly scaling: Scaling;
+  readonly numMoved: number;
+  readonly numInputs: number;
 }
 
 export class ScaleMover implements Preparation {
   readonly moved = new MovedScales();
-  readonly #tensors: ReadonlyMap<string, ModelTensor>;
+  #tensors: ReadonlyMap<string, ModelTensor> | undefined;
   readonly #isDone: boolean[] = [];
   #wanted = 0;
+  #numMoved = 0;
 
   constructor(
     private readonly settings: MoverSettings,
     private readonly signal: AbortSignal,
-  ) {
-    const { config, tensors } = settings.model;
-    this.#tensors = new Map(tensorsOf(config, tensors()).map((tensor) => [tensor.name, tensor]));
-  }
+  ) {}
 
   needs(name: string): boolean {
     const layer = /^blk\.(\d+)\./.exec(name);
@@ -47,14 +50,28 @@ export class ScaleMover implements Preparation {
     if (this.#isDone[layer] === true) return;
     this.#isDone[layer] = true;
     const { model } = this.settings;
-    const search = { ...this.settings, source: model.tensors(), tensors: this.#tensors };
+    const source = model.tensors();
+    this.#tensors ??= new Map(tensorsOf(model.config, source).map((tensor) => [tensor.name, tensor]));
+    const search = { ...this.settings, source, tensors: this.#tensors };
     for (const channels of channelsOf(model, layer)) {
       await setImmediate();
       this.signal.throwIfAborted();
       const squares = this.#squaresOf(channels);
       const scales = squares && searchScales(channels, squares, search);
-      if (scales !== undefined) this.moved.move(channels, scales);
+      if (scales === undefined) continue;
+      this.moved.move(channels, scales);
+      this.#numMoved++;
     }
+  }
+
+  /** So far. Those of routed experts count as two of a layer, the input and the one of the down projections. */
+  get inputs(): MovedInputs {
+    const { scaling, model } = this.settings;
+    const numInputs = model.config.layers.reduce(
+      (sum, { feedForward }) => sum + (feedForward.kind === "experts" && feedForward.sharedWidth > 0 ? 5 : 4),
+      0,
+    );
+    return { scaling, numMoved: this.#numMoved, numInputs };
   }
 
   /** Mean squares of the channels' columns. */

@@ -2,9 +2,9 @@
  * Chooses the scales that move from a layer's inputs into its weights: of a few candidates the one with which the rounded weights, and with SmoothQuant
  * the rounded inputs too, change the products least.
  */
-import type { RowEncoder } from "../backend/backend.js";
 import type { TensorSource } from "../backend/tensor-source.js";
 import { type ModelTensor, rowsOf } from "../convert/weights/tensors.js";
+import { dequantizeRow } from "../formats/dequantize.js";
 import { encodeValues } from "../formats/files/plain-values.js";
 import { readRange } from "../model/description/read-rows.js";
 import type { Channels } from "./channels.js";
@@ -22,20 +22,20 @@ interface Reader {
   readonly after: NonNullable<ReturnType<RowsAfter>>;
 }
 
-/** Rows of each matrix by which candidates are judged: a whole square of FP8_BLOCK. */
+/** Rows of each matrix by which candidates are judged: the side of a square of FP8_BLOCK. */
 const SAMPLE_ROWS = 128;
 const RATIOS = Array.from({ length: 11 }, (_, i) => i / 10);
 /** Scales and their inverses are at most this. */
 const MOST = 1000;
-/** Activations are rounded to whole numbers up to this, with a scale for each token. */
+/** Inputs are rounded to whole numbers up to this. */
 const LARGEST_INT8 = 127;
 
 interface SearchSettings {
+  /** awq: weights alone are rounded. smoothquant: inputs are too, to 8 bits with a scale for each token. */
   readonly scaling: Scaling;
   readonly tensors: ReadonlyMap<string, ModelTensor>;
   readonly source: TensorSource;
   readonly rowsAfter: RowsAfter;
-  readonly encoder: RowEncoder;
 }
 
 /**
@@ -48,37 +48,49 @@ export function searchScales(
   settings: SearchSettings,
 ): Float32Array | undefined {
   const readers = readersOf(channels, settings);
-  if (readers.length === 0 || !squares.every(Number.isFinite)) return undefined;
-  if (readers.some(({ rows }) => !rows.every(Number.isFinite))) return undefined;
-  const { cols, channelOf } = channels;
-  const errorOf = (scales: Float32Array): number => {
-    const factors = Float32Array.from({ length: cols }, (_, col) => scales[channelOf(col)]!);
-    const weights = weightsOfColumns(squares, factors);
-    let error = 0;
-    let squaredRows = 0;
-    for (const { rows, share, after } of readers) {
-      const scaled = rows.map((value, at) => value * factors[at % cols]!);
-      const rounded = after(scaled, cols, weights);
-      for (let at = 0; at < rows.length; at++) {
-        const col = at % cols;
-        error += (share * squares[col]! * (scaled[at]! - rounded[at]!) ** 2) / factors[col]! ** 2;
-        squaredRows += share * scaled[at]! ** 2;
-      }
-    }
-    return settings.scaling === "awq" ? error : error + squaredRows * stepSquare(squares, factors) / 12;
-  };
+  // Weights that are not finite are refused where they are encoded.
+  const areFinite = squares.every(Number.isFinite) && readers.every(({ rows }) => rows.every(Number.isFinite));
+  if (readers.length === 0 || !areFinite) return undefined;
+  const { maker, count } = channels;
+  const gains = "norm" in maker ? settings.source.values(maker.norm, count) : undefined;
   let best: Float32Array | undefined;
-  let least = errorOf(new Float32Array(channels.count).fill(1));
-  const first = least;
+  let least = errorOf(new Float32Array(count).fill(1), channels, squares, readers, settings.scaling);
   for (const candidate of candidatesOf(channels, squares, readers)) {
-    const scales = exactInNorm(channels, candidate, settings.source);
-    const error = errorOf(scales);
+    const scales = gains === undefined ? candidate : exactIn(gains, candidate);
+    const error = errorOf(scales, channels, squares, readers, settings.scaling);
     if (!(error < least)) continue;
     least = error;
     best = scales;
   }
-  if (process.env.MR_DEBUG) console.error(Object.values(channels.maker)[0], (least / first).toFixed(4));
   return best;
+}
+
+/**
+ * Mean square of what rounding adds to the products, all rows together. Errors of two columns are independent, so that the inputs' products of two
+ * columns do not count.
+ */
+function errorOf(
+  scales: Float32Array,
+  { cols, channelOf }: Channels,
+  squares: Float64Array,
+  readers: readonly Reader[],
+  scaling: Scaling,
+): number {
+  const factors = Float32Array.from({ length: cols }, (_, col) => scales[channelOf(col)]!);
+  const weights = weightsOfColumns(squares, factors);
+  let error = 0;
+  let squaredWeights = 0;
+  for (const { rows, share, after } of readers) {
+    const scaled = rows.map((value, at) => value * factors[at % cols]!);
+    const rounded = after(scaled, cols, weights);
+    for (let at = 0; at < rows.length; at++) {
+      const col = at % cols;
+      error += (share * squares[col]! * (scaled[at]! - rounded[at]!) ** 2) / factors[col]! ** 2;
+      squaredWeights += share * scaled[at]! ** 2;
+    }
+  }
+  // A value that is rounded to a whole number of steps is off by a twelfth of the step's square on average.
+  return scaling === "awq" ? error : error + (squaredWeights * stepSquare(squares, factors)) / 12;
 }
 
 /** Mean square of the step with which a token's input is rounded, where columns vary independently about zero. */
@@ -91,7 +103,7 @@ function stepSquare(squares: Float64Array, factors: Float32Array): number {
   return (largest * (1 + 2 * Math.log(alike))) / LARGEST_INT8 ** 2;
 }
 
-/** AWQ's candidates are powers of the inputs' magnitudes, SmoothQuant's those over the complementary powers of the weights'. Both are tried for both. */
+/** Powers of the inputs' magnitudes (AWQ), and those over the complementary powers of the weights' largest (SmoothQuant). */
 function* candidatesOf(
   { cols, count, channelOf }: Channels,
   squares: Float64Array,
@@ -109,33 +121,28 @@ function* candidatesOf(
       weights[channel] = Math.max(weights[channel]!, Math.abs(rows[at]!));
     }
   }
-  const fam = process.env.MR_FAM ?? "ab";
   for (const ratio of RATIOS) {
-    if (ratio > 0 && fam.includes("a")) yield levelled(inputs.map((input) => input ** ratio));
-    if (fam.includes("b")) yield levelled(inputs.map((input, i) => input ** ratio / weights[i]! ** (1 - ratio)));
+    if (ratio > 0) yield levelled(inputs.map((input) => input ** ratio));
+    yield levelled(inputs.map((input, i) => input ** ratio / weights[i]! ** (1 - ratio)));
   }
 }
 
+const isUsable = (scale: number): boolean => scale > 0 && scale < Number.POSITIVE_INFINITY;
+
 /** With a geometric mean of one; channels that are zeros on either side are left alone. */
 function levelled(scales: Float64Array): Float32Array {
-  const isUsable = (scale: number): boolean => scale > 0 && scale < Number.POSITIVE_INFINITY;
   const usable = scales.filter(isUsable);
   const mean = Math.exp(usable.reduce((sum, scale) => sum + Math.log(scale), 0) / Math.max(usable.length, 1));
-  return Float32Array.from(scales, (scale) =>
-    isUsable(scale) ? Math.min(Math.max(scale / mean, 1 / MOST), MOST) : 1,
-  );
+  return Float32Array.from(scales, (scale) => (isUsable(scale) ? Math.min(Math.max(scale / mean, 1 / MOST), MOST) : 1));
 }
 
-/** The nearest scales with which a norm's gains are numbers of bfloat16 again: other engines read them in 16 bits. */
-function exactInNorm({ maker, count }: Channels, scales: Float32Array, source: TensorSource): Float32Array {
-  if (!("norm" in maker)) return scales;
-  const gains = source.values(maker.norm, count);
-  const divided = encodeValues("BF16", gains.map((gain, i) => gain / scales[i]!));
-  const halves = new Uint16Array(divided.buffer, divided.byteOffset, count);
-  const rounded = new Float32Array(Uint32Array.from(halves, (bits) => bits << 16).buffer);
+/** The nearest scales by which a norm's gains become numbers of bfloat16: other engines read them in 16 bits. @param gains [count] */
+function exactIn(gains: Float32Array, scales: Float32Array): Float32Array {
+  const divided = gains.map((gain, i) => gain / scales[i]!);
+  const rounded = dequantizeRow("BF16", encodeValues("BF16", divided), divided.length);
   return scales.map((_, i) => {
     const scale = gains[i]! / rounded[i]!;
-    return scale > 0 && scale < Number.POSITIVE_INFINITY ? scale : 1;
+    return isUsable(scale) ? scale : 1;
   });
 }
 

@@ -1,10 +1,17 @@
 /** How a quantised copy stores its matrices. */
 import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
-import { type FolderStorage, isPlain, type ModelTensor, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
+import {
+  type FolderStorage,
+  isPlain,
+  type ModelTensor,
+  plainTypeOf,
+  type Storage,
+} from "../convert/weights/tensors.js";
 import { dequantizeRow, type WeightType } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import type { OpenModel } from "../model/open-model.js";
+import { type Rounding, weightsOf } from "./error-feedback.js";
 import {
   FOLDER_METHODS,
   type FolderMethod,
@@ -14,7 +21,6 @@ import {
   roundedAs,
   takesLayer,
 } from "./folder-formats.js";
-import { type Rounding, weightsOf } from "./error-feedback.js";
 import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
 
 /** A method that a user can name. */
@@ -59,7 +65,8 @@ export type RowsAfter = (
 ) => ((values: Float32Array, cols: number, weights: Float32Array | undefined) => Float32Array) | undefined;
 
 export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder, layout: Layout): RowsAfter {
-  if (!isFolderMethod(method)) return rowsInTypes(quantisedStorage(method, model, { encoder, importance: undefined }) as Storage, encoder);
+  if (!isFolderMethod(method))
+    return rowsInTypes(quantisedStorage(method, model, { encoder, importance: undefined }) as Storage, encoder);
   const plain = plainIn(layout, model);
   return (tensor) =>
     takesLayer(method, tensor)

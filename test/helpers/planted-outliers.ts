@@ -13,7 +13,10 @@ export function plantOutliers(model: OpenModel): OpenModel {
       if (!("norm" in channels.maker)) continue;
       const { count } = channels;
       const isOutlier = (channel: number): boolean => channel % EVERY === (7 * layer + 3) % EVERY;
-      planted.move(channels, Float32Array.from({ length: count }, (_, i) => (isOutlier(i) ? 1 / FACTOR : 1)));
+      planted.move(
+        channels,
+        Float32Array.from({ length: count }, (_, i) => (isOutlier(i) ? 1 / FACTOR : 1)),
+      );
     }
   }
   return planted.applyTo(model);

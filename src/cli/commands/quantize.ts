@@ -86,7 +86,7 @@ export function quantizeCommand(): Command {
     .addOption(
       new Option(
         "--scaling <way>",
-        "awq: columns with large inputs are scaled up before they are rounded; smoothquant: inputs are levelled for 8-bit activations (INT8); both by what --calibrate measures, and undone in the weights before (default: none)",
+        "scales that move from inputs into weights, by what --calibrate measures. awq: so that rounding the weights costs least; smoothquant: also so that rounding activations to 8 bits does, for INT8 (default with --calibrate: smoothquant for INT8, awq for INT4, else none)",
       ).choices([...SCALINGS, "none"]),
     )
     .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
@@ -118,7 +118,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     return known;
   });
   const methods = maxSize === undefined ? named : ([MIXED] as const);
-  const { layout, json, imatrix, rounding, calibrate, saveImatrix } = flags;
+  const { layout, json, imatrix, rounding, scaling, calibrate, saveImatrix } = flags;
   const out = flags.out.replace(/(?<=.)\/+$/, "");
   const isFolder = isFolderMethod(methods[0]!);
   if (methods.some((method) => isFolderMethod(method) !== isFolder))
@@ -133,6 +133,15 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     throw optionError("--calibrate", "given beside --rounding gptq", "nothing");
   if (saveImatrix !== undefined && calibrate === undefined)
     throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
+  const others = methods.filter((method) => method !== "INT8");
+  if (scaling === "smoothquant" && others.length > 0)
+    throw optionError(
+      "--scaling",
+      `awq or none for ${others[0]}, which does not round activations to integers`,
+      scaling,
+    );
+  if (scaling !== undefined && scaling !== "none" && calibrate === undefined && imatrix === undefined)
+    throw optionError("--calibrate", `given beside --scaling ${scaling}`, "nothing");
   for (const name of ["count", "maxDrop", "maxTokens"] as const) {
     if (flags.evals === undefined && command.getOptionValueSource(name) === "cli")
       throw optionError("--evals", `given beside ${GATE_FLAGS[name]}`, "nothing");
@@ -160,7 +169,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     importance,
     texts,
     rounding: calibrate === undefined ? ("nearest" as const) : (rounding ?? "gptq"),
-    scaling: flags.scaling ?? ("none" as const),
+    scaling,
     numThreads,
     heldOut,
     gate,

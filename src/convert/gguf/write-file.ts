@@ -168,8 +168,7 @@ function writable(
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
   const written: WritableTensor = { name, type: storedType, shape };
   const numBytes = tensorBytes(storedType, count * rows * (cols ?? 1));
-  const pieces = () =>
-    prepared(storage.preparation, tensor.name, () => bytesOf(source, stored, storedType, storage));
+  const pieces = () => prepared(storage.preparation, tensor.name, () => bytesOf(source, stored, storedType, storage));
   return { tensor: written, numBytes, pieces };
 }
 
