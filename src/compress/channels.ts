@@ -62,8 +62,14 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
 }
 
 const FEED_FORWARD_READERS: readonly string[] = [
-  ...["ffn_gate", "ffn_up", "ffn_gate_inp", "ffn_gate_shexp", "ffn_up_shexp"],
-  ...["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"],
+  "ffn_gate",
+  "ffn_up",
+  "ffn_gate_inp",
+  "ffn_gate_exps",
+  "ffn_up_exps",
+  "ffn_gate_up_exps",
+  "ffn_gate_shexp",
+  "ffn_up_shexp",
 ];
 
 /** Factors of a tensor's rows (or of a vector's values) from `start` on, and of its columns. */

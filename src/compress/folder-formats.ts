@@ -54,7 +54,7 @@ interface Coded {
 }
 
 /** How rows are rounded. `weights` are of the columns' squared errors; undefined: equal. */
-export interface RowsRounding {
+interface RowsRounding {
   readonly encoder: RowEncoder;
   readonly weights: Float32Array | undefined;
   readonly feedback?: Feedback | undefined;

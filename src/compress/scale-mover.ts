@@ -4,8 +4,7 @@ import { type ModelTensor, type Preparation, tensorsOf } from "../convert/weight
 import type { OpenModel } from "../model/open-model.js";
 import { type Channels, channelsOf, MovedScales } from "./channels.js";
 import type { Importance } from "./importance.js";
-import { type Scaling, searchScales } from "./scale-search.js";
-import type { RowsAfter } from "./storage.js";
+import { type RowsAfter, type Scaling, searchScales } from "./scale-search.js";
 
 interface MoverSettings {
   /** The original. */

@@ -9,10 +9,17 @@ import { encodeValues } from "../formats/files/plain-values.js";
 import { readRange } from "../model/description/read-rows.js";
 import type { Channels } from "./channels.js";
 import { weightsOfColumns } from "./importance.js";
-import type { RowsAfter } from "./storage.js";
 
 export const SCALINGS = ["awq", "smoothquant"] as const;
 export type Scaling = (typeof SCALINGS)[number];
+
+/**
+ * What rows of a matrix become when each value is rounded to the nearest: f32 [rows, cols] as the values; undefined: the matrix is not quantised.
+ * @param weights of the columns' squared errors
+ */
+export type RowsAfter = (
+  tensor: ModelTensor,
+) => ((values: Float32Array, cols: number, weights: Float32Array | undefined) => Float32Array) | undefined;
 
 interface Reader {
   /** f32 [rows, cols] */

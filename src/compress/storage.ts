@@ -1,13 +1,7 @@
 /** How a quantised copy stores its matrices. */
 import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
-import {
-  type FolderStorage,
-  isPlain,
-  type ModelTensor,
-  plainTypeOf,
-  type Storage,
-} from "../convert/weights/tensors.js";
+import { type FolderStorage, isPlain, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
 import { dequantizeRow, type WeightType } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import type { OpenModel } from "../model/open-model.js";
@@ -22,6 +16,7 @@ import {
   takesLayer,
 } from "./folder-formats.js";
 import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
+import type { RowsAfter } from "./scale-search.js";
 
 /** A method that a user can name. */
 export type Method = FileMethod | FolderMethod;
@@ -56,14 +51,7 @@ function plainIn(layout: Layout, { summary }: OpenModel): PlainType {
   return widest === "F32" ? "BF16" : widest;
 }
 
-/**
- * What rows of a matrix become when each value is rounded to the nearest: f32 [rows, cols] as the values; undefined: the matrix is not quantised.
- * @param weights of the columns' squared errors
- */
-export type RowsAfter = (
-  tensor: ModelTensor,
-) => ((values: Float32Array, cols: number, weights: Float32Array | undefined) => Float32Array) | undefined;
-
+/** Of a method. */
 export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder, layout: Layout): RowsAfter {
   if (!isFolderMethod(method))
     return rowsInTypes(quantisedStorage(method, model, { encoder, importance: undefined }) as Storage, encoder);
@@ -74,6 +62,7 @@ export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder,
       : undefined;
 }
 
+/** Of a file's types. */
 export const rowsInTypes =
   ({ typeOf }: Pick<Storage, "typeOf">, encoder: RowEncoder): RowsAfter =>
   (tensor) => {
