@@ -6,7 +6,7 @@ import type { Feedback, RowEncoder } from "../backend/backend.js";
 import type { ScaledType } from "../backend/ops.js";
 import type { LayerStorage, ModelTensor } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
-import { dequantizeRow } from "../formats/dequantize.js";
+import { E4M3 } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
 import { type Rounding, weightsOf } from "./error-feedback.js";
@@ -104,13 +104,16 @@ export function roundedAs(
   rounding: RowsRounding,
 ): Float32Array {
   const { type, codes, perGroup, group } = codesOf(RECIPES[method], plain, values, cols, rounding);
-  const levels = type === "e4m3" ? dequantizeRow("F8_E4M3", codes, codes.length) : undefined;
-  const levelAt = (at: number): number => {
-    if (levels !== undefined) return levels[at]!;
-    return type === "int8" ? (codes[at]! << 24) >> 24 : codes[at]! - 8;
-  };
-  return Float32Array.from(codes, (_, at) => levelAt(at) * perGroup[Math.floor(at / group)]!);
+  const levelOf = LEVELS[type];
+  return Float32Array.from(codes, (code, at) => levelOf(code) * perGroup[Math.floor(at / group)]!);
 }
+
+/** Of a code's bits. */
+const LEVELS: Readonly<Record<ScaledType, (code: number) => number>> = {
+  e4m3: (code) => E4M3[code]!,
+  int8: (code) => (code << 24) >> 24,
+  int4: (code) => code - 8,
+};
 
 /** Whether a layer is quantised. */
 export function takesLayer(method: FolderMethod, { name, shape: [rows, cols] }: ModelTensor): boolean {

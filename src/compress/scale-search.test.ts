@@ -18,14 +18,14 @@ interface Layer {
   readonly gains: Float32Array;
 }
 
-/** Inputs [TOKENS, COLS] and weights [ROWS, COLS]; of the first four channels the inputs are `factor` times as large. */
-function layerWith(seed: number, factor: number): Layer {
+/** Inputs [TOKENS, COLS] and weights [ROWS, COLS]. Of the first four channels the inputs are `factor` times as large, and weights times `weightFactor`. */
+function layerWith(seed: number, factor: number, weightFactor = 1 / factor): Layer {
   const rng = new TestRng(seed);
   const normal = (): number => Math.sqrt(-2 * Math.log(1 - rng.next())) * Math.cos(2 * Math.PI * rng.next());
   const scaleOf = (at: number, by: number): number => (at % COLS < 4 ? by : 1);
   return {
     inputs: Float32Array.from({ length: TOKENS * COLS }, (_, at) => normal() * scaleOf(at, factor)),
-    weights: Float32Array.from({ length: ROWS * COLS }, (_, at) => 0.05 * normal() * scaleOf(at, 1 / factor)),
+    weights: Float32Array.from({ length: ROWS * COLS }, (_, at) => 0.05 * normal() * scaleOf(at, weightFactor)),
     gains: Float32Array.from({ length: COLS }, () => 1 + 0.3 * normal()),
   };
 }
@@ -124,6 +124,24 @@ test.each(CASES)("%s, %s: whatever the layer, scales are about as good as none o
     const ratio = productError(layer, method, scaling, scales) / productError(layer, method, scaling, ONES);
     expect(ratio).toBeLessThan(1.1);
   }
+});
+
+test("large weights are levelled where inputs are all alike", () => {
+  const layer = layerWith(1, 1, 30);
+  const scales = search(layer, "INT4_64", "awq")!;
+  const error = productError(layer, "INT4_64", "awq", scales);
+  expect(error).toBeLessThan(0.5 * productError(layer, "INT4_64", "awq", ONES));
+});
+
+test("smoothquant weighs rounded inputs too: both errors together are less than with awq's scales", () => {
+  const ratios = [1, 2, 3].map((seed) => {
+    const layer = layerWith(seed, 30, 1);
+    const [smooth, awq] = (["smoothquant", "awq"] as const).map((scaling) =>
+      productError(layer, "INT8", "smoothquant", search(layer, "INT8", scaling)!),
+    );
+    return smooth! / awq!;
+  });
+  for (const ratio of ratios) expect(ratio).toBeLessThan(0.9);
 });
 
 test("gains of the norm stay numbers of bfloat16", () => {
