@@ -8,6 +8,7 @@ import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { convertModel } from "../convert/convert.js";
 import { silentStages } from "../core/stages.js";
+import type { OpenModel } from "../model/open-model.js";
 import { importanceOf, measureImportance } from "./importance.js";
 import { measureLoss } from "./loss.js";
 import { type QuantiseSettings, quantise } from "./quantise.js";
@@ -48,7 +49,7 @@ const lossOf = async (copy: string): Promise<number> =>
 /** The student with outliers, which computes the same. */
 async function planted(): Promise<string> {
   const out = join(tempTree({}), "planted.gguf");
-  await convertModel({ model: STUDENT, out, type: "F32", change: plantOutliers });
+  await convertModel({ model: STUDENT, out, type: "F32", change: (opened) => plantOutliers(opened) });
   return out;
 }
 
@@ -86,8 +87,10 @@ test("folders of four bits have AWQ's scales in every layout, and their card say
 
 test("a model without norms before its sub-layers keeps the scales of their inputs, and experts share theirs", async () => {
   const numMoved = async (architecture: "olmo2" | "qwen3moe"): Promise<readonly number[]> => {
-    const model = join(tempTree({}), "random.gguf");
-    writeRandomModel(model, { architecture, seed: 1, contextLength: 512, vocab: 4000 });
+    const [plain, model] = ["plain.gguf", "model.gguf"].map((name) => join(tempTree({}), name)) as [string, string];
+    writeRandomModel(plain, { architecture, seed: 1, contextLength: 512, vocab: 4000 });
+    const change = (opened: OpenModel) => plantOutliers(opened, () => true);
+    await convertModel({ model: plain, out: model, type: "F32", change });
     const { chosen } = await copyOf({ model, method: "Q4_0", rounding: "gptq", scaling: "awq" });
     return [chosen.scaled!.numMoved, chosen.scaled!.numInputs];
   };

@@ -32,6 +32,8 @@ interface Reader {
 /** Rows of each matrix by which candidates are judged: the side of a square of FP8_BLOCK. */
 const SAMPLE_ROWS = 128;
 const RATIOS = Array.from({ length: 11 }, (_, i) => i / 10);
+/** Share of the error without scales that candidates must be below: smaller gains vanish behind GPTQ's feedback, or turn into losses. */
+const WORTHWHILE = 0.9;
 /** Scales and their inverses are at most this. */
 const MOST = 1000;
 /** Inputs are rounded to whole numbers up to this. */
@@ -47,7 +49,7 @@ interface SearchSettings {
 
 /**
  * @param squares means of the squares of the input's columns, f64 [cols]
- * @returns scales of the channels, f32 [count]; undefined: none is better than leaving them
+ * @returns scales of the channels, f32 [count]; undefined: none is much better than leaving them
  */
 export function searchScales(
   channels: Channels,
@@ -60,8 +62,9 @@ export function searchScales(
   if (readers.length === 0 || !areFinite) return undefined;
   const { maker, count } = channels;
   const gains = "norm" in maker ? settings.source.values(maker.norm, count) : undefined;
+  const unscaled = errorOf(new Float32Array(count).fill(1), channels, squares, readers, settings.scaling);
   let best: Float32Array | undefined;
-  let least = errorOf(new Float32Array(count).fill(1), channels, squares, readers, settings.scaling);
+  let least = WORTHWHILE * unscaled;
   for (const candidate of candidatesOf(channels, squares, readers)) {
     const scales = gains === undefined ? candidate : exactIn(gains, candidate);
     const error = errorOf(scales, channels, squares, readers, settings.scaling);
