@@ -1,6 +1,7 @@
 /** The card of a quantised folder: what was done, with which texts, and what it cost. */
 import type { Divergence } from "../bench/engine/divergence.js";
 import type { Comparison } from "../quality/compare.js";
+import type { MovedInputs } from "./scale-mover.js";
 
 /** What was written, and what it lost. */
 export interface Candidate {
@@ -12,6 +13,8 @@ export interface Candidate {
   readonly weightBytes: number;
   /** Of all weights, those that stay wider included. */
   readonly bitsPerWeight: number;
+  /** Inputs whose scales were moved into the weights; absent: scales stay. */
+  readonly scaled?: MovedInputs | undefined;
   readonly loss?: Divergence | undefined;
   readonly quality?: Comparison | undefined;
 }
@@ -23,19 +26,26 @@ export interface CardFacts {
   readonly calibration: string | undefined;
   readonly evals: string | undefined;
   readonly layout: string;
-  readonly rounding: string;
+  readonly rounding: "gptq" | "nearest";
+}
+
+const NAMES = { awq: "AWQ", smoothquant: "SmoothQuant" } as const;
+
+function scaledText({ scaling, numMoved, numInputs }: MovedInputs): string {
+  return `${NAMES[scaling]}: moved into the weights for ${numMoved} of ${numInputs} inputs of layers`;
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 /** Markdown with the front matter of Hugging Face's model cards. */
 export function cardOf(
-  { method, bitsPerWeight, loss, quality }: Candidate,
+  { method, bitsPerWeight, scaled, loss, quality }: Candidate,
   { model, calibration, evals, layout, rounding }: CardFacts,
 ): string {
   const rows = [
     ["method", `${method}, layout ${layout}`],
-    ["rounding", rounding],
+    ["rounding", rounding === "gptq" ? "GPTQ's" : "to the nearest"],
+    ["scales of inputs", scaled === undefined ? "as in the original" : scaledText(scaled)],
     ["bits a weight", bitsPerWeight.toFixed(2)],
     ["calibrated with", calibration ?? "nothing: every column counted alike"],
     ...(loss === undefined

@@ -10,6 +10,7 @@ import type { StartStage } from "../core/stages.js";
 import { ActivationMeter } from "../engine/activation-meter.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
 import type { Importance } from "./importance.js";
+import type { ScaleMover } from "./scale-mover.js";
 
 /** The encoder of matrices, with the measurements that it uses. */
 export interface Rounding {
@@ -18,14 +19,17 @@ export interface Rounding {
   readonly importance: Importance | undefined;
   /** undefined: each value is rounded to the nearest */
   readonly feedback?: ErrorFeedback | undefined;
+  /** undefined: scales stay where the model has them */
+  readonly mover?: ScaleMover | undefined;
 }
 
 /**
  * Weights of a block's squared errors while its scales are searched: the columns' importance, or its square root with feedback, which corrects a
  * part of the errors.
  */
-export function weightsOf({ importance, feedback }: Rounding, name: string, cols: number): Float32Array | undefined {
-  const weights = importance?.of(name, cols);
+export function weightsOf(rounding: Rounding, name: string, cols: number): Float32Array | undefined {
+  const { importance, feedback, mover } = rounding;
+  const weights = importance?.of(name, cols, mover?.moved.columnsOf(name));
   return feedback?.of(name) === undefined ? weights : weights?.map(Math.sqrt);
 }
 
@@ -40,6 +44,8 @@ interface FeedbackSettings {
   readonly encoder: RowEncoder;
   /** See `RowEncoder.feedback`. */
   readonly isOrdered: boolean;
+  /** Moves the scales of each layer before its feedback is prepared. */
+  readonly mover?: ScaleMover | undefined;
   readonly numThreads: number;
   readonly mostBytes?: number;
 }
@@ -79,12 +85,16 @@ export class ErrorFeedback implements Preparation {
     if (this.#has(first)) return;
     this.#release();
     const { meter } = this;
-    const { texts, encoder, isOrdered, mostBytes = MOST_BYTES } = this.settings;
+    const { texts, encoder, isOrdered, mover, mostBytes = MOST_BYTES } = this.settings;
     let end = first + 1;
     let numBytes = meter.gramBytes(first);
     while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= mostBytes) numBytes += meter.gramBytes(end++);
     const name = end - first === 1 ? `inputs of layer ${first}` : `inputs of layers ${first} to ${end - 1}`;
     const stage = this.startStage(name);
+    for (let layer = first; layer < end && mover !== undefined; layer++) {
+      stage.update(`scales of layer ${layer}`);
+      await mover.moveIn(layer);
+    }
     const onText = async (numTexts: number): Promise<void> => {
       await setImmediate();
       this.signal.throwIfAborted();
@@ -98,6 +108,8 @@ export class ErrorFeedback implements Preparation {
       let trace = 0;
       for (let c = 0; c < cols; c++) trace += gram[c * (cols + 1)]!;
       if (!(trace > 0) || trace === Number.POSITIVE_INFINITY) return;
+      const factors = mover?.moved.columnsOf(names[0]!);
+      if (factors !== undefined) divide(gram, factors);
       const feedback = encoder.feedback(gram, cols, isOrdered);
       for (const each of names) this.#known.set(each, feedback);
     });
@@ -124,5 +136,13 @@ export class ErrorFeedback implements Preparation {
     for (const feedback of new Set(this.#known.values())) feedback.release();
     this.#known.clear();
     this.#end = this.#first;
+  }
+}
+
+/** What the lower half of a Gram matrix is when columns are divided by `factors`. */
+function divide(gram: Float32Array, factors: Float32Array): void {
+  const cols = factors.length;
+  for (let i = 0; i < cols; i++) {
+    for (let j = 0; j <= i; j++) gram[i * cols + j]! /= factors[i]! * factors[j]!;
   }
 }

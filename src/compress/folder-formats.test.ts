@@ -8,7 +8,7 @@ import { createRowEncoder } from "../backend/create/create-backend.js";
 import { convertModel } from "../convert/convert.js";
 import { readRows } from "../model/description/read-rows.js";
 import { openModel } from "../model/open-model.js";
-import { FOLDER_METHODS, type FolderMethod, LAYOUTS, type Layout } from "./folder-formats.js";
+import { FOLDER_METHODS, type FolderMethod, LAYOUTS, type Layout, roundedAs } from "./folder-formats.js";
 import { quantisedStorage } from "./storage.js";
 
 const STUDENT = join(repositoryRoot(), "models/mill-student.gguf");
@@ -74,4 +74,15 @@ test.each(LAYOUTS.slice(0, 2))("four bits in the layout of %s are the weights of
   );
   // Scales are halves in GPTQ's and AWQ's, and in the model's own type in compressed-tensors.
   for (const [i, matrix] of values[0]!.entries()) expect(relativeError(matrix, values[1]![i]!)).toBeLessThan(0.02);
+});
+
+test.each(FOLDER_METHODS)("%s: rows that are rounded alone have the values that a folder has", async (method) => {
+  const encoder = createRowEncoder(1);
+  const { model } = await quantised(method, "compressed-tensors");
+  const name = NAMES[1];
+  const values = matrixOf(await plain(), name);
+  const { feedForward } = model.config.layers[0]!;
+  const rounded = roundedAs(method, "F16", values, feedForward.width, { encoder, weights: undefined });
+  encoder.close();
+  expect(relativeError(matrixOf(model, name), rounded)).toBeLessThan(1e-6);
 });

@@ -2,8 +2,11 @@
  * Methods of quantising into a Hugging Face folder, for vLLM, SGLang and TensorRT-LLM: how each stores a layer, and what config.json says of it.
  * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks. `src/model/hf/quantized` reads them.
  */
-import type { LayerStorage } from "../convert/weights/tensors.js";
+import type { Feedback, RowEncoder } from "../backend/backend.js";
+import type { ScaledType } from "../backend/ops.js";
+import type { LayerStorage, ModelTensor } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
+import { E4M3 } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
 import { type Rounding, weightsOf } from "./error-feedback.js";
@@ -39,38 +42,98 @@ const SQUARE = 128;
 /** Linear layers within the blocks of a model; embeddings, the output matrix and routers stay as they are. */
 const LINEAR = /^blk\.\d+\.(attn_(q|k|v|qkv|output)|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
 
+/** A layer's codes and scales, and the values that they stand for. */
+interface Coded {
+  readonly type: ScaledType;
+  readonly codes: Uint8Array;
+  /** As they are stored. */
+  readonly scales: Uint16Array | Float32Array;
+  /** One for each `group` columns of a row. */
+  readonly perGroup: Float32Array;
+  readonly group: number;
+}
+
+/** How rows are rounded. `weights` are of the columns' squared errors; undefined: equal. */
+interface RowsRounding {
+  readonly encoder: RowEncoder;
+  readonly weights: Float32Array | undefined;
+  readonly feedback?: Feedback | undefined;
+}
+
+/** @param values f32 [rows, cols] */
+function codesOf(
+  { kind, group }: FolderRecipe,
+  plain: PlainType,
+  values: Float32Array,
+  cols: number,
+  { encoder, weights, feedback }: RowsRounding,
+): Coded {
+  const coded = (type: ScaledType, scales: Coded["scales"], perGroup: Float32Array, width: number): Coded => {
+    const codes = encoder.round(type, values, cols, perGroup, width, feedback);
+    return { type, codes, scales, perGroup, group: width };
+  };
+  switch (kind) {
+    case "int8":
+    case "fp8": {
+      const type = kind === "fp8" ? "e4m3" : "int8";
+      const scales = rowScales(values, cols, type);
+      return coded(type, scales, scales, cols);
+    }
+    case "fp8 blocks": {
+      const scales = squareScales(values, cols, SQUARE);
+      const perRow = cols / SQUARE;
+      const ofRows = Float32Array.from({ length: values.length / SQUARE }, (_, at) => {
+        const row = Math.floor(at / perRow);
+        return scales[Math.floor(row / SQUARE) * perRow + (at % perRow)]!;
+      });
+      return coded("e4m3", scales, ofRows, SQUARE);
+    }
+    case "int4": {
+      const scales = groupScales(values, cols, group!, plain, weights);
+      return coded("int4", scales.stored, scales.values, group!);
+    }
+  }
+}
+
+/** What rows of a layer become, each value rounded to the nearest. @param values f32 [rows, cols]; for FP8_BLOCK whole squares */
+export function roundedAs(
+  method: FolderMethod,
+  plain: PlainType,
+  values: Float32Array,
+  cols: number,
+  rounding: RowsRounding,
+): Float32Array {
+  const { type, codes, perGroup, group } = codesOf(RECIPES[method], plain, values, cols, rounding);
+  const levelOf = LEVELS[type];
+  return Float32Array.from(codes, (code, at) => levelOf(code) * perGroup[Math.floor(at / group)]!);
+}
+
+/** Of a code's bits. */
+const LEVELS: Readonly<Record<ScaledType, (code: number) => number>> = {
+  e4m3: (code) => E4M3[code]!,
+  int8: (code) => (code << 24) >> 24,
+  int4: (code) => code - 8,
+};
+
+/** Whether a layer is quantised. */
+export function takesLayer(method: FolderMethod, { name, shape: [rows, cols] }: ModelTensor): boolean {
+  const { group }: FolderRecipe = RECIPES[method];
+  return LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0));
+}
+
 /** @param plain of the matrices that are not quantised, and of four-bit scales */
 export function layerStorage(method: FolderMethod, layout: Layout, plain: PlainType, rounding: Rounding): LayerStorage {
-  const { encoder, feedback: errors } = rounding;
-  const { kind, group }: FolderRecipe = RECIPES[method];
+  const recipe: FolderRecipe = RECIPES[method];
+  const { kind, group } = recipe;
   return {
-    takes: ({ name, shape: [rows, cols] }) =>
-      LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0)),
+    takes: (tensor) => takesLayer(method, tensor),
     partsOf: (rows, cols) => PARTS[kind](rows, cols, group ?? cols, layout, plain),
     encode: (name, values, cols) => {
-      const feedback = errors?.of(name);
-      switch (kind) {
-        case "int8":
-        case "fp8": {
-          const type = kind === "fp8" ? "e4m3" : "int8";
-          const scales = rowScales(values, cols, type);
-          return [encoder.round(type, values, cols, scales, cols, feedback), bytesOf(scales)];
-        }
-        case "fp8 blocks": {
-          const scales = squareScales(values, cols, SQUARE);
-          const perRow = cols / SQUARE;
-          const ofRows = Float32Array.from({ length: values.length / SQUARE }, (_, at) => {
-            const row = Math.floor(at / perRow);
-            return scales[Math.floor(row / SQUARE) * perRow + (at % perRow)]!;
-          });
-          return [encoder.round("e4m3", values, cols, ofRows, SQUARE, feedback), bytesOf(scales)];
-        }
-        case "int4": {
-          const scales = groupScales(values, cols, group!, plain, weightsOf(rounding, name, cols));
-          const codes = encoder.round("int4", values, cols, scales.values, group!, feedback);
-          return packed(layout, values.length / cols, cols, group!, { codes, scales: scales.stored });
-        }
-      }
+      const { encoder, feedback: errors } = rounding;
+      const weights = weightsOf(rounding, name, cols);
+      const coded = codesOf(recipe, plain, values, cols, { encoder, weights, feedback: errors?.of(name) });
+      if (kind === "int4") return packed(layout, values.length / cols, cols, group!, coded);
+      return [coded.codes, bytesOf(coded.scales)];
     },
     configOf: (ignored) => configOf(kind, layout, group, ignored),
   };
@@ -144,7 +207,7 @@ function packed(
   rows: number,
   cols: number,
   group: number,
-  { codes, scales }: { readonly codes: Uint8Array; readonly scales: Uint16Array | Float32Array },
+  { codes, scales }: Pick<Coded, "codes" | "scales">,
 ): readonly Uint8Array[] {
   const numGroups = cols / group;
   const words = new Int32Array((rows * cols) / 8);

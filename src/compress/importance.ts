@@ -26,8 +26,12 @@ export class Importance {
   /** @param means f64 [cols] by the matrix's name */
   constructor(readonly means: ReadonlyMap<string, Float64Array>) {}
 
-  /** @param name with or without `.weight` @returns above 0, one for each column; undefined: nothing is known @throws invalid_option */
-  of(name: string, cols: number): Float32Array | undefined {
+  /**
+   * @param name with or without `.weight`
+   * @param factors of the columns, by which inputs were divided
+   * @returns above 0, one for each column; undefined: nothing is known @throws invalid_option
+   */
+  of(name: string, cols: number, factors?: Float32Array): Float32Array | undefined {
     const means = this.means.get(name.replace(/\.weight$/, ""));
     if (means === undefined) return undefined;
     if (means.length !== cols) {
@@ -39,10 +43,16 @@ export class Importance {
         },
       );
     }
-    const mean = means.reduce((sum, value) => sum + value, 0) / cols;
-    // Without any input nothing is known.
-    return mean > 0 ? Float32Array.from(means, (value) => Math.min(value / mean, 1e6) + FLOOR) : undefined;
+    return weightsOfColumns(means, factors);
   }
+}
+
+/** Weights of squared errors, above 0. @param means squares of a matrix's inputs, before they are divided by `factors` */
+export function weightsOfColumns(means: Float64Array, factors?: Float32Array): Float32Array | undefined {
+  const squares = factors === undefined ? means : means.map((value, col) => value / factors[col]! ** 2);
+  const mean = squares.reduce((sum, value) => sum + value, 0) / squares.length;
+  // Without any input nothing is known.
+  return mean > 0 ? Float32Array.from(squares, (value) => Math.min(value / mean, 1e6) + FLOOR) : undefined;
 }
 
 /** @param windows token ids of texts, each within the context */

@@ -4,10 +4,11 @@
  */
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { RowEncoder } from "../backend/backend.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { convertModel } from "../convert/convert.js";
-import { plainTypeOf } from "../convert/weights/tensors.js";
+import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { assertNewFile } from "../core/new-file.js";
 import type { StartStage } from "../core/stages.js";
@@ -19,12 +20,14 @@ import { compare } from "../quality/compare.js";
 import type { TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
 import { type Candidate, type CardFacts, cardOf } from "./card.js";
-import { ErrorFeedback } from "./error-feedback.js";
+import { ErrorFeedback, type Rounding } from "./error-feedback.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
 import { measureLoss } from "./loss.js";
 import { mixedStorage } from "./mixed.js";
-import { type Method, quantisedStorage } from "./storage.js";
+import { ScaleMover } from "./scale-mover.js";
+import type { Scaling } from "./scale-search.js";
+import { type Method, quantisedStorage, rowsAfter, rowsInTypes } from "./storage.js";
 
 export interface QuantiseSettings {
   readonly model: string;
@@ -36,8 +39,11 @@ export interface QuantiseSettings {
   /** Of four-bit folders. */
   readonly layout: Layout;
   readonly importance: Importance | undefined;
-  /** Token ids of texts for rounding with feedback; empty: each weight is rounded to the nearest. */
+  /** Token ids of texts for rounding with feedback. */
   readonly texts: readonly (readonly number[])[];
+  readonly rounding: "gptq" | "nearest";
+  /** Without `importance`, scales stay. undefined: as `usualScaling` has it */
+  readonly scaling: Scaling | "none" | undefined;
   /** For a folder's card. */
   readonly about: Omit<CardFacts, "layout" | "rounding">;
   readonly numThreads: number;
@@ -96,11 +102,8 @@ export async function quantise(
     const path = verdict === "passes" ? out : asideOf(out, method, verdict);
     const candidate = { method, path, ...written, ...judged };
     if (isFolderMethod(method)) {
-      const rounding = settings.texts.length > 0 ? "GPTQ's" : "to the nearest";
-      writeFileSync(
-        join(out, "README.md"),
-        cardOf(candidate, { ...settings.about, layout: settings.layout, rounding }),
-      );
+      const { about, layout, rounding } = settings;
+      writeFileSync(join(out, "README.md"), cardOf(candidate, { ...about, layout, rounding }));
     }
     candidates.push(candidate);
     onCandidate(candidate);
@@ -134,27 +137,29 @@ const asideOf = (out: string, method: string, verdict: keyof typeof ASIDE): stri
     : out.replace(/\.gguf$/, `.${method}.${ASIDE[verdict]}.gguf`);
 
 async function write(
-  { model, out, layout, types, importance, texts, numThreads }: QuantiseSettings,
+  settings: QuantiseSettings,
   method: Method | typeof MIXED,
   startStage: StartStage,
   signal: AbortSignal,
-): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight">> {
+): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight" | "scaled">> {
+  const { model, out, importance, texts, rounding, numThreads } = settings;
   const encoder = createRowEncoder(numThreads);
   let feedback: ErrorFeedback | undefined;
   try {
-    if (texts.length > 0) {
+    const mover = moverFor(settings, method, encoder, signal);
+    if (rounding === "gptq") {
       // Blocks of a file have their columns in a row.
       const isOrdered = method !== MIXED && isFolderMethod(method);
-      feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, numThreads }, startStage, signal);
+      feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, mover, numThreads }, startStage, signal);
     }
-    const rounding = { encoder, importance, feedback };
-    const storageFor = (opened: OpenModel) =>
-      method === MIXED
-        ? mixedStorage(MIXED, types!, plainTypeOf(opened.summary.weightType as WeightType), opened, rounding)
-        : quantisedStorage(method, opened, rounding, layout);
     const stage = startStage(method);
     const { numBytes } = await convertModel(
-      { model, out, type: storageFor },
+      {
+        model,
+        out,
+        type: (opened) => storageFor(settings, method, opened, { encoder, importance, feedback, mover }),
+        ...(mover && { change: (opened: OpenModel) => mover.moved.applyTo(opened) }),
+      },
       (done, total) => stage.update(`${Math.floor((100 * done) / total)} % written`),
       (text) => stage.note(text),
       signal,
@@ -162,11 +167,46 @@ async function write(
     const { weightBytes, numParameters } = openModel(out).summary;
     const bitsPerWeight = (8 * weightBytes) / numParameters;
     stage.done(`${bitsPerWeight.toFixed(2)} bits a weight`);
-    return { numBytes, weightBytes, bitsPerWeight };
+    return { numBytes, weightBytes, bitsPerWeight, scaled: mover?.inputs };
   } finally {
     feedback?.close();
     encoder.close();
   }
+}
+
+function storageFor(
+  { types, layout }: QuantiseSettings,
+  method: Method | typeof MIXED,
+  model: OpenModel,
+  rounding: Rounding,
+): Storage | FolderStorage {
+  return method === MIXED
+    ? mixedStorage(MIXED, types!, plainTypeOf(model.summary.weightType as WeightType), model, rounding)
+    : quantisedStorage(method, model, rounding, layout);
+}
+
+/** By what each costs and saves: docs/background/benchmarks/quantising.md. */
+function usualScaling(method: Method | typeof MIXED): Scaling | "none" {
+  if (method === "INT8") return "smoothquant";
+  return method.startsWith("INT4") ? "awq" : "none";
+}
+
+/** undefined: scales stay where they are */
+function moverFor(
+  settings: QuantiseSettings,
+  method: Method | typeof MIXED,
+  encoder: RowEncoder,
+  signal: AbortSignal,
+): ScaleMover | undefined {
+  const { importance, layout } = settings;
+  const scaling = settings.scaling ?? usualScaling(method);
+  if (scaling === "none" || importance === undefined) return undefined;
+  const model = openModel(settings.model);
+  const after =
+    method === MIXED
+      ? rowsInTypes(storageFor(settings, method, model, { encoder, importance }) as Storage, encoder)
+      : rowsAfter(method, model, encoder, layout);
+  return new ScaleMover({ model, scaling, importance, rowsAfter: after }, signal);
 }
 
 async function answersOf(

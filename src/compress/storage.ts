@@ -1,11 +1,22 @@
 /** How a quantised copy stores its matrices. */
+import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
-import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
-import type { WeightType } from "../formats/dequantize.js";
+import { type FolderStorage, isPlain, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
+import { dequantizeRow, type WeightType } from "../formats/dequantize.js";
+import type { PlainType } from "../formats/files/plain-values.js";
 import type { OpenModel } from "../model/open-model.js";
 import { type Rounding, weightsOf } from "./error-feedback.js";
-import { FOLDER_METHODS, type FolderMethod, isFolderMethod, type Layout, layerStorage } from "./folder-formats.js";
+import {
+  FOLDER_METHODS,
+  type FolderMethod,
+  isFolderMethod,
+  type Layout,
+  layerStorage,
+  roundedAs,
+  takesLayer,
+} from "./folder-formats.js";
 import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
+import type { RowsAfter } from "./scale-search.js";
 
 /** A method that a user can name. */
 export type Method = FileMethod | FolderMethod;
@@ -14,17 +25,16 @@ export const METHODS: readonly Method[] = [...FILE_METHODS, ...FOLDER_METHODS];
 /** A method of a file: the recipe's types, encoded with the columns' importance. One of a folder: codes and scales of its layers. */
 export function quantisedStorage(
   method: Method,
-  { config, tensors, summary }: OpenModel,
+  model: OpenModel,
   rounding: Rounding,
   layout: Layout = "compressed-tensors",
 ): Storage | FolderStorage {
   if (isFolderMethod(method)) {
-    const widest = plainTypeOf(summary.weightType as WeightType | undefined);
-    // AutoAWQ and GPTQ have their scales in halves.
-    const plain = layout !== "compressed-tensors" ? "F16" : widest === "F32" ? "BF16" : widest;
+    const plain = plainIn(layout, model);
     const layers = layerStorage(method, layout, plain, rounding);
     return { name: method, plain, ...preparationOf(rounding), layers };
   }
+  const { config, tensors } = model;
   const hasOutput = tensors().has("output.weight");
   return {
     name: method,
@@ -34,8 +44,38 @@ export function quantisedStorage(
   };
 }
 
-const preparationOf = ({ feedback }: Rounding): Pick<Storage, "preparation"> =>
-  feedback === undefined ? {} : { preparation: feedback };
+function plainIn(layout: Layout, { summary }: OpenModel): PlainType {
+  // AutoAWQ and GPTQ have their scales in halves.
+  if (layout !== "compressed-tensors") return "F16";
+  const widest = plainTypeOf(summary.weightType as WeightType | undefined);
+  return widest === "F32" ? "BF16" : widest;
+}
+
+/** Of a method. */
+export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder, layout: Layout): RowsAfter {
+  if (!isFolderMethod(method))
+    return rowsInTypes(quantisedStorage(method, model, { encoder, importance: undefined }) as Storage, encoder);
+  const plain = plainIn(layout, model);
+  return (tensor) =>
+    takesLayer(method, tensor)
+      ? (values, cols, weights) => roundedAs(method, plain, values, cols, { encoder, weights })
+      : undefined;
+}
+
+/** Of a file's types. */
+export const rowsInTypes =
+  ({ typeOf }: Pick<Storage, "typeOf">, encoder: RowEncoder): RowsAfter =>
+  (tensor) => {
+    const type = typeOf(tensor);
+    if (isPlain(type)) return undefined;
+    return (values, cols, weights) =>
+      dequantizeRow(type as BlockType, encoder.encode(type as BlockType, values, cols, weights), values.length);
+  };
+
+function preparationOf({ feedback, mover }: Rounding): Pick<Storage, "preparation"> {
+  const preparation = feedback ?? mover;
+  return preparation === undefined ? {} : { preparation };
+}
 
 /** Encodes the blocks of a file. */
 export function encodingOf(rounding: Rounding): Pick<Storage, "encode" | "preparation"> {

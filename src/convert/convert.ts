@@ -26,6 +26,8 @@ export interface ConvertOptions {
   readonly out: string;
   /** Type of the matrices, or how they are stored; undefined: the type that loses the least (`plainTypeOf`). */
   readonly type: PlainType | ((model: OpenModel) => Storage | FolderStorage) | undefined;
+  /** The model with other weights that compute the same; absent: its weights are copied. */
+  readonly change?: (model: OpenModel) => OpenModel;
 }
 
 export interface Converted {
@@ -58,7 +60,7 @@ const NO_PLACE: readonly (string | undefined)[] = [
  * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
  */
 export async function convertModel(
-  { model: path, out: wantedOut, type: wanted }: ConvertOptions,
+  { model: path, out: wantedOut, type: wanted, change }: ConvertOptions,
   onWritten: (numBytes: number, total: number) => void = () => {},
   onNote: (text: string) => void = () => {},
   signal?: AbortSignal,
@@ -66,8 +68,9 @@ export async function convertModel(
   const out = resolve(wantedOut);
   const isFile = out.endsWith(".gguf");
   return withPlace(out, isFile, async (place) => {
-    const model = openModel(path);
-    refuseEncoder(model.config);
+    const opened = openModel(path);
+    refuseEncoder(opened.config);
+    const model = change?.(opened) ?? opened;
     const text = await loadTextSide(path);
     try {
       const storage =

@@ -182,6 +182,27 @@ test("four bits in groups go into a folder, whose loss is measured; a server mak
   expect(response.status).toBe(200);
 });
 
+test("scales move where the type gains by it: the card says so, and flags that cannot work are refused", async () => {
+  const root = tempTree({ "mine.jsonl": chats(7, 3) });
+  const at = (name: string) => join(root, name);
+  const calibrate = ["--calibrate", at("mine.jsonl"), "--json"];
+  const ended = await quantize("--method", "int8", ...calibrate, "--out", at("int8"));
+  expect(ended).toMatchObject({ exitCode: 0 });
+  const { chosen } = JSON.parse(ended.stdout);
+  expect(chosen.scaled).toMatchObject({ scaling: "smoothquant", numInputs: 24 });
+  expect(chosen.scaled.numMoved).toBeGreaterThan(12);
+  expect(chosen.loss.meanKl).toBeLessThan(0.001);
+  expect(readFileSync(at("int8/README.md"), "utf8")).toMatch(/\| SmoothQuant: moved into the weights for \d+ of 24 /);
+  for (const [args, message] of [
+    [["--method", "int8", "--scaling", "awq", "--out", at("x")], "--calibrate to be given beside --scaling awq"],
+    [["--scaling", "smoothquant", ...calibrate, "--out", at("x.gguf")], "--scaling to be awq or none for Q4_K_M"],
+    [["--method", "fp8", "--scaling", "smoothquant", ...calibrate, "--out", at("x")], "awq or none for FP8"],
+    [["--scaling", "smooth", ...calibrate, "--out", at("x.gguf")], "awq, smoothquant, none"],
+  ] as const) {
+    expect(await quantize(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
+  }
+});
+
 test("a file in the way, a missing folder and too few tokens are told before anything is measured", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10), "old.gguf": "" });
   const at = (name: string) => join(root, name);

@@ -1,4 +1,4 @@
-/** Copies of models without their text side, and greedy answers of a model to fixed prompts, with log-probabilities, computed in process from activations that are not rounded. */
+/** Copies of models without their text side, and greedy answers of a model to fixed prompts, with log-probabilities, computed in process from activations, keys and values that are not rounded. */
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { writeCopy } from "../../src/convert/convert.js";
@@ -7,7 +7,7 @@ import { plainStorage } from "../../src/convert/weights/tensors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { NO_SPECULATION } from "../../src/engine/api/speculative-config.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { openModel } from "../../src/model/open-model.js";
+import { type OpenModel, openModel } from "../../src/model/open-model.js";
 import { inTurn, request, runAlone } from "./engine-requests.js";
 
 const PROMPTS = [[1, 5, 9, 2, 7, 40, 41], Array.from({ length: 40 }, (_, i) => (i * 37) % 200), [3]];
@@ -20,8 +20,9 @@ export async function completionsOf(path: string) {
     numThreads: 1,
     maxModelLen: 128,
     kvCacheMemoryBytes: 1 << 25,
+    kvCacheDtype: "f32",
     speculative: NO_SPECULATION,
-  };
+  } as const;
   try {
     const core = await EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend);
     const answers = await inTurn(PROMPTS, (prompt) =>
@@ -45,8 +46,8 @@ export function expectClose(got: Completions, expected: Completions): void {
 }
 
 /** The tiny models' tokenizers have other sizes than their embeddings, or characters without a token. */
-export function weightsOnly(path: string, out: string): void {
-  const source = { path, model: openModel(path), text: undefined };
+export function weightsOnly(path: string, out: string, change = (model: OpenModel): OpenModel => model): void {
+  const source = { path, model: change(openModel(path)), text: undefined };
   const isFile = out.endsWith(".gguf");
   for (const _ of writeCopy(out, isFile, source, plainStorage("F32"), { onWritten: () => {}, onNote: () => {} }));
 }

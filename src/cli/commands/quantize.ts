@@ -6,6 +6,7 @@ import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-form
 import type { Importance } from "../../compress/importance.js";
 import type { chooseTypes } from "../../compress/mixed.js";
 import type { Quantised } from "../../compress/quantise.js";
+import { SCALINGS, type Scaling } from "../../compress/scale-search.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
 import { formatBytes } from "../../core/quantities.js";
@@ -33,6 +34,7 @@ interface QuantizeFlags {
   readonly calibrate?: string;
   readonly calibrationTokens: number;
   readonly rounding?: "gptq" | "nearest";
+  readonly scaling?: Scaling | "none";
   readonly imatrix?: string;
   readonly saveImatrix?: string;
   readonly evals?: string;
@@ -81,6 +83,12 @@ export function quantizeCommand(): Command {
         "gptq: columns rounded later correct the errors of those rounded before, by the inputs that --calibrate measures; nearest: each weight alone (default: gptq with --calibrate)",
       ).choices(["gptq", "nearest"]),
     )
+    .addOption(
+      new Option(
+        "--scaling <way>",
+        "scales that move from inputs into weights, by what --calibrate measures. awq: so that rounding the weights costs least; smoothquant: also so that rounding activations to 8 bits does, for INT8 (default with --calibrate: smoothquant for INT8, awq for INT4, else none)",
+      ).choices([...SCALINGS, "none"]),
+    )
     .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
     .option("--save-imatrix <file.gguf>", "keep what --calibrate measured")
     .option("--evals <file>", "chats as of millrace eval: a file with fewer right answers than the model is not kept")
@@ -110,7 +118,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     return known;
   });
   const methods = maxSize === undefined ? named : ([MIXED] as const);
-  const { layout, json, imatrix, rounding, calibrate, saveImatrix } = flags;
+  const { layout, json, imatrix, rounding, scaling, calibrate, saveImatrix } = flags;
   const out = flags.out.replace(/(?<=.)\/+$/, "");
   const isFolder = isFolderMethod(methods[0]!);
   if (methods.some((method) => isFolderMethod(method) !== isFolder))
@@ -125,6 +133,15 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     throw optionError("--calibrate", "given beside --rounding gptq", "nothing");
   if (saveImatrix !== undefined && calibrate === undefined)
     throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
+  const others = methods.filter((method) => method !== "INT8");
+  if (scaling === "smoothquant" && others.length > 0)
+    throw optionError(
+      "--scaling",
+      `awq or none for ${others[0]}, which does not round activations to integers`,
+      scaling,
+    );
+  if (scaling !== undefined && scaling !== "none" && calibrate === undefined && imatrix === undefined)
+    throw optionError("--calibrate", `given beside --scaling ${scaling}`, "nothing");
   for (const name of ["count", "maxDrop", "maxTokens"] as const) {
     if (flags.evals === undefined && command.getOptionValueSource(name) === "cli")
       throw optionError("--evals", `given beside ${GATE_FLAGS[name]}`, "nothing");
@@ -150,7 +167,9 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     layout,
     about,
     importance,
-    texts: rounding === "nearest" ? [] : texts,
+    texts,
+    rounding: calibrate === undefined ? ("nearest" as const) : (rounding ?? "gptq"),
+    scaling,
     numThreads,
     heldOut,
     gate,

@@ -35,6 +35,7 @@ import {
   interleaved,
   isRotated,
   type ModelTensor,
+  prepared,
   type Storage,
   tensorsOf,
 } from "../weights/tensors.js";
@@ -167,7 +168,8 @@ function writable(
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
   const written: WritableTensor = { name, type: storedType, shape };
   const numBytes = tensorBytes(storedType, count * rows * (cols ?? 1));
-  return { tensor: written, numBytes, pieces: () => bytesOf(source, stored, storedType, storage) };
+  const pieces = () => prepared(storage.preparation, tensor.name, () => bytesOf(source, stored, storedType, storage));
+  return { tensor: written, numBytes, pieces };
 }
 
 function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {

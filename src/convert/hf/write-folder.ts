@@ -23,11 +23,11 @@ import {
   type LayerStorage,
   type ModelTensor,
   type Preparation,
+  prepared,
   ROPE_FACTORS,
   tensorsOf,
   unstackedTensors,
   type ValueSource,
-  waitFor,
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { configJson } from "./config-json.js";
@@ -136,7 +136,8 @@ function storedTensors(
     if (!isVector && tensor.name.startsWith("blk.")) plainLayers.push(name.replace(/\.weight$/, ""));
     const values = isOffsetNorm(tensor.name, config.architecture) ? distanceFromOne(source) : source;
     const storedType = isVector ? ("F32" as const) : plain;
-    return [{ name, type: storedType, shape: tensor.shape, bytes: () => bytesOf(values, stored, storedType) }];
+    const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, stored, storedType));
+    return [{ name, type: storedType, shape: tensor.shape, bytes }];
   });
   return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
 }
@@ -153,7 +154,6 @@ function layerTensors(
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
-    if (index === 0) yield* waitFor(preparation, tensor.name);
     if (index === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];
@@ -162,7 +162,7 @@ function layerTensors(
     name: `${layer}.${part}`,
     type,
     shape,
-    bytes: () => bytesAt(index),
+    bytes: () => prepared(preparation, tensor.name, () => bytesAt(index)),
   }));
 }
 

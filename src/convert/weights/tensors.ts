@@ -51,11 +51,11 @@ interface WiderStack {
   readonly offset: number;
 }
 
-/** Measures a model layer by layer while it is written, because the encoder needs statistics of each matrix's inputs. */
+/** Measures a model layer by layer while it is written, because its tensors depend on statistics of each matrix's inputs. */
 export interface Preparation {
-  /** Whether nothing of the matrix can be encoded before `prepare` has resolved. */
+  /** Whether nothing of the tensor can be read or encoded before `prepare` has resolved. */
   needs(name: string): boolean;
-  /** Prepares the matrix that `needs` was asked for last, and some that follow; nothing where it is prepared. */
+  /** Prepares the tensor that `needs` was asked for last, and some that follow; nothing where it is prepared. */
   prepare(): Promise<void>;
 }
 
@@ -274,8 +274,7 @@ export function* bytesOf(
     const start = first + done;
     // A piece lies within one matrix of a stack.
     rows = Math.min(mostRows, rowsOfOne - (start % rowsOfOne));
-    const spec = { name, totalRows, cols, start, rows, keepsValues: true };
-    const stored = source.matrix(stack === undefined ? spec : specOf(spec, rowsOfOne, stack));
+    const stored = source.matrix(rowsOf(tensor, start, rows));
     const bytes = storedBytes(stored, rows, cols);
     if (stored.type === type && order === undefined) yield bytes;
     else {
@@ -284,7 +283,6 @@ export function* bytesOf(
       if (storage === undefined || isPlain(type)) yield encoded(name, asPlain(type), inOrder);
       else {
         refuseBeyondHalves(name, type, inOrder);
-        yield* waitFor(storage.preparation, name);
         yield storage.encode(name, type, inOrder, cols);
       }
     }
@@ -293,12 +291,17 @@ export function* bytesOf(
 
 const NOTHING = new Uint8Array();
 
-/** Yields pieces without bytes, between which the caller prepares. */
-export function* waitFor(preparation: Preparation | undefined, name: string): Generator<Uint8Array> {
+/** Pieces of the tensor `name`, behind pieces without bytes, between which the caller prepares. */
+export function* prepared(
+  preparation: Preparation | undefined,
+  name: string,
+  pieces: () => Iterable<Uint8Array>,
+): Generator<Uint8Array> {
   while (preparation?.needs(name) === true) yield NOTHING;
+  yield* pieces();
 }
 
-const isPlain = (type: TensorType): type is PlainType => (PLAIN_TYPES as readonly TensorType[]).includes(type);
+export const isPlain = (type: TensorType): type is PlainType => (PLAIN_TYPES as readonly TensorType[]).includes(type);
 
 function asPlain(type: TensorType): PlainType {
   if (isPlain(type)) return type;
@@ -318,7 +321,12 @@ function refuseBeyondHalves(name: string, type: TensorType, values: Float32Array
   });
 }
 
-/** Where the source has rows of a stack. */
+/** Where the source has rows of a matrix, or of a stack, in which they lie within one matrix. */
+export function rowsOf({ name, shape: [numRows, cols], stack }: ModelTensor, start: number, rows: number): MatrixSpec {
+  const spec = { name, totalRows: stack?.totalRows ?? numRows, cols: cols!, start, rows, keepsValues: true };
+  return stack === undefined ? spec : specOf(spec, stack.totalRows / stack.count, stack);
+}
+
 function specOf(spec: MatrixSpec, rowsOfOne: number, { count, within }: NonNullable<ModelTensor["stack"]>): MatrixSpec {
   if (within === undefined) return { ...spec, numStacked: count };
   const { name, rows, offset } = within;

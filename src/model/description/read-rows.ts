@@ -1,5 +1,5 @@
 /** Values of rows of a stored matrix, for the small parts of a model that are computed on the host. */
-import type { TensorSource } from "../../backend/tensor-source.js";
+import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
 import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 
@@ -16,19 +16,24 @@ export function readRows(source: TensorSource, name: string, { rows, totalRows, 
   const values = new Float32Array(ranges.reduce((sum, { count }) => sum + count, 0) * cols);
   let at = 0;
   for (const { start, count } of ranges) {
-    const found = source.matrix({ name, totalRows, cols, start, rows: count, keepsValues: true });
-    const rowBytes = rowByteLength(found.type, cols);
-    if (rowBytes === undefined)
-      throw new Error(`expected whole blocks of ${found.type} in ${name}, got ${cols} columns`);
-    const bytes = new Uint8Array(rowBytes * count);
-    if ("convert" in found) found.convert(bytes.buffer);
-    else {
-      using file = openFile(found.path);
-      bytes.set(readExactly(file, found.byteOffset, bytes.length));
-    }
-    for (let row = 0; row < count; row++, at += cols) {
-      values.set(dequantizeRow(found.type, bytes.subarray(row * rowBytes, (row + 1) * rowBytes), cols), at);
-    }
+    const spec = { name, totalRows, cols, start, rows: count, keepsValues: true };
+    values.set(readRange(source, spec), at);
+    at += count * cols;
   }
   return values;
+}
+
+/** @returns [rows, cols] @throws as `readRows` */
+export function readRange(source: TensorSource, spec: MatrixSpec): Float32Array {
+  const { name, cols, rows } = spec;
+  const found = source.matrix(spec);
+  const rowBytes = rowByteLength(found.type, cols);
+  if (rowBytes === undefined) throw new Error(`expected whole blocks of ${found.type} in ${name}, got ${cols} columns`);
+  const bytes = new Uint8Array(rowBytes * rows);
+  if ("convert" in found) found.convert(bytes.buffer);
+  else {
+    using file = openFile(found.path);
+    bytes.set(readExactly(file, found.byteOffset, bytes.length));
+  }
+  return dequantizeRow(found.type, bytes, rows * cols);
 }
