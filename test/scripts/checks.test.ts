@@ -213,7 +213,7 @@ describe("size-budget", () => {
     [
       "the total, without tests",
       Object.fromEntries(
-        Array.from({ length: 230 }, (_, i) => [
+        Array.from({ length: 240 }, (_, i) => [
           [`src/f${i}.ts`, statements(449)],
           [`src/f${i}.test.ts`, statements(449)],
         ]).flat(),
