@@ -4,7 +4,7 @@ export const EVICTION_POLICIES = ["window", "snapkv", "chunkkv", "pyramidkv", "e
 export type EvictionPolicy = (typeof EVICTION_POLICIES)[number];
 
 /** Entries that a layer keeps on average: a number of tokens, or a share of the text so far. */
-export type EvictionBudget = { readonly tokens: number } | { readonly share: number };
+type EvictionBudget = { readonly tokens: number } | { readonly share: number };
 
 export interface EvictionOptions {
   readonly policy: EvictionPolicy;
