@@ -54,7 +54,8 @@ export function optionsFor(config: ServableModel, asked: EngineOptions): EngineO
 }
 
 /** Throws invalid_option where entries cannot be evicted, or a part of the engine would read those that are gone. */
-function checkEviction({ layers }: ServableModel, { kvLayout, speculative }: EngineOptions): void {
+function checkEviction({ layers, contextLength }: ServableModel, options: EngineOptions): void {
+  const { kvLayout, speculative, maxModelLen } = options;
   const refuse = (expected: string, got: string): never => {
     throw new MillraceError("invalid_option", `expected ${expected} for --kv-eviction, got ${got}`);
   };
@@ -62,7 +63,9 @@ function checkEviction({ layers }: ServableModel, { kvLayout, speculative }: Eng
   if (speculative.draftModelPath !== undefined) {
     refuse('--speculative-config {"method":"auto"} or another method without a model', speculative.method);
   }
-  const full = layers.filter(({ mixer }) => mixer.window === 0);
+  const length = resolveMaxModelLen(maxModelLen, contextLength);
+  // As kvGroups has it: a window that no text leaves is full attention.
+  const full = layers.filter(({ mixer }) => mixer.window === 0 || mixer.window >= length);
   if (full.length === 0) refuse("a model with layers of full attention", "sliding windows in every layer");
   const shapes = new Set(full.map(({ mixer: { numKvHeads, headDim } }) => `${numKvHeads} × ${headDim}`));
   if (shapes.size > 1) refuse("layers with KV heads of one shape", [...shapes].join(" and "));

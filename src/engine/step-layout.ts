@@ -56,7 +56,7 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
   for (let position = numComputedTokens; position < end; position++) {
     const row = batch.numRows;
     addRow(batch, sequence, position, info);
-    if (parts.evictor?.observes(sequence, position) === true) batch.observedRows.values[batch.numObservedRows++] = row;
+    if (parts.evictor?.observe(sequence, position) === true) batch.observedRows.values[batch.numObservedRows++] = row;
     if (sequence.pooler?.wants(position)) batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
     if (needsScore(sequence, position)) {
       numScores++;

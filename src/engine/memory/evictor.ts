@@ -21,8 +21,8 @@ export class Evictor {
     this.#groups = groups.flatMap(({ window }, group) => (window === 0 ? [group] : []));
   }
 
-  /** Is the attention of the query at `position` counted? Clears the sequence's counts at the first such position. */
-  observes(sequence: KvSequence, position: number): boolean {
+  /** Prepares for the query at `position`: the first one that is counted begins from zero. @returns whether its attention is counted */
+  observe(sequence: KvSequence, position: number): boolean {
     if (this.counts === undefined) return false;
     const { numPromptTokens, seat } = sequence;
     const first = this.eviction.firstObserved(numPromptTokens, position);
@@ -41,9 +41,7 @@ export class Evictor {
     const numEntries = this.#numEntries(sequence, numComputedTokens);
     const observed = (await this.counts?.read(seat, numEntries)) ?? [];
     const before = this.kv.numEvictedTokens(sequence);
-    this.eviction.choose(numComputedTokens, numEntries, observed).forEach((kept, index) => {
-      this.kv.evict(sequence, this.#groups[index]!, kept);
-    });
+    this.kv.evict(sequence, this.#groups, this.eviction.choose(numComputedTokens, numEntries, observed));
     this.numEvictedTokens += this.kv.numEvictedTokens(sequence) - before;
   }
 

@@ -234,21 +234,36 @@ export class KvManager {
   }
 
   /**
-   * Drops entries of a group, and publishes no further blocks: they depend on the choice.
-   * @param kept places in the table, ascending
+   * Drops entries of groups, and publishes no further blocks: they depend on the choice.
+   * @param kept for each of the groups: places in its table, ascending
    */
-  evict(sequence: KvSequence, group: number, kept: readonly number[]): void {
-    const table = sequence.blockTables[group]!;
-    const stays = new Set(kept);
-    table.forEach((blockId, place) => {
-      if (!stays.has(place)) this.#pools[this.#poolOf[group]!]!.release(blockId);
+  evict(sequence: KvSequence, groups: readonly number[], kept: readonly (readonly number[])[]): void {
+    const stays = kept.map((places) => new Set(places));
+    this.#free(sequence, groups, (place, i) => !stays[i]!.has(place));
+    groups.forEach((group, i) => {
+      const table = sequence.blockTables[group]!;
+      const rest = kept[i]!.map((place) => table[place]!);
+      sequence.numEvicted[group]! += table.length - rest.length;
+      table.splice(0, table.length, ...rest);
+      sequence.numTableEntriesWritten[group] = 0;
     });
-    const rest = kept.map((place) => table[place]!);
-    sequence.numEvicted[group]! += table.length - rest.length;
-    table.splice(0, table.length, ...rest);
-    sequence.numTableEntriesWritten[group] = 0;
     sequence.isPublishing = false;
     this.#unleadAll(sequence);
+  }
+
+  /** Gives blocks back, tails first in all groups alike: the head of a prefix is worth nothing where one of its layers is gone. */
+  #free(
+    { blockTables }: KvSequence,
+    groups: readonly number[],
+    isFreed: (place: number, indexOfGroup: number) => boolean,
+  ): void {
+    const longest = Math.max(...groups.map((group) => blockTables[group]!.length));
+    for (let place = longest - 1; place >= 0; place--) {
+      groups.forEach((group, i) => {
+        const blockId = blockTables[group]![place];
+        if (blockId !== undefined && isFreed(place, i)) this.#pools[this.#poolOf[group]!]!.release(blockId);
+      });
+    }
   }
 
   /** Publishes the blocks filled since the last call, and gives back blocks that no later query sees. */
@@ -287,10 +302,9 @@ export class KvManager {
   /** Gives all blocks back, tails first. The sequence can be admitted again. */
   release(sequence: KvSequence): void {
     this.#unleadAll(sequence);
+    const groups = sequence.blockTables.map((_, group) => group);
+    this.#free(sequence, groups, (place, group) => place >= sequence.numGivenBack[group]!);
     sequence.blockTables.forEach((table, group) => {
-      const numGivenBack = sequence.numGivenBack[group]!;
-      const pool = this.#pools[this.#poolOf[group]!]!;
-      for (let i = table.length - 1; i >= numGivenBack; i--) pool.release(table[i]!);
       table.length = 0;
       sequence.numGivenBack[group] = 0;
       sequence.numEvicted[group] = 0;

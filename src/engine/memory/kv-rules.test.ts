@@ -300,3 +300,70 @@ describe("a store", () => {
     }
   });
 });
+
+describe("groups that share a pool", () => {
+  const NUM_TOKENS = 41;
+  /** Both groups have full attention; `numFree` blocks are left beside the sequence's 2 × 11. */
+  const shared = (numFree: number) =>
+    new KvManager({
+      windows: [0, 0],
+      pools: [0, 0],
+      numBlocks: [11 + numFree / 2, 11 + numFree / 2],
+      blockSize: BLOCK_SIZE,
+      maxStepTokens: 64,
+      isPrefixCachingEnabled: true,
+      reservedTokens: 0,
+    });
+  const ids = Array.from({ length: NUM_TOKENS }, (_, i) => i + 1);
+  const strange = ids.map((id) => id + 1000);
+  const inBoth = (from: readonly number[]) => new Sequence(++numSequences, { ...request(from), cacheSalt: "" }, 2, 0);
+  /** Tokens of the prompt that another sequence would find. */
+  const found = (kv: KvManager): number => {
+    const next = inBoth(ids);
+    kv.attachPrefix(next);
+    const numFound = next.numComputedTokens;
+    kv.release(next);
+    return numFound;
+  };
+
+  test("lose the ends of their prefixes first, all groups alike, when a sequence ends", () => {
+    const kv = shared(0);
+    const first = inBoth(ids);
+    compute(kv, first);
+    kv.release(first);
+    // Takes 2 × 5 blocks: those of the last tokens.
+    compute(kv, inBoth(strange.slice(0, 20)));
+    expect(found(kv)).toBe(24);
+  });
+
+  test("lose the ends of their prefixes first when entries are evicted", () => {
+    const kv = shared(0);
+    const first = inBoth(ids);
+    compute(kv, first);
+    kv.evict(
+      first,
+      [0, 1],
+      [
+        [0, 9, 10],
+        [0, 3, 10],
+      ],
+    );
+    expect([first.numEvicted, first.blockTables.map(({ length }) => length)]).toEqual([
+      [8, 8],
+      [3, 3],
+    ]);
+    expect(kv.numUsedBlocks).toBe(3);
+    compute(kv, inBoth(strange.slice(0, 20)));
+    expect(found(kv)).toBeGreaterThanOrEqual(12);
+  });
+
+  test("are used up together", () => {
+    const kv = shared(2);
+    compute(kv, inBoth(ids));
+    expect([kv.numUsedBlocks, kv.ensureCapacity(inBoth(strange), 4), kv.ensureCapacity(inBoth(strange), 8)]).toEqual([
+      11,
+      true,
+      false,
+    ]);
+  });
+});
