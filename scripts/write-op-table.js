@@ -13,7 +13,7 @@ import swc from "@swc/wasm-typescript";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
 /** Files that the table imports, beside it. */
-const PARTS = ["expert-ops", "row-ops", "weight-ops"];
+const PARTS = ["attention-ops", "expert-ops", "row-ops", "weight-ops"];
 const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 
