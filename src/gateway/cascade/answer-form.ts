@@ -4,6 +4,8 @@ import type { RequestBody } from "../request.js";
 
 /** A client's schema is compiled for one answer, so it must be small. */
 const MAX_SCHEMA_CHARACTERS = 64 * 1024;
+/** Parts of a schema, references followed, times characters of the answer: some tens of milliseconds. */
+const MAX_COMPARISONS = 2_000_000;
 
 /** What is wrong with the form; undefined if it is right, or if the request asks for none. */
 export function formProblem(body: RequestBody, text: string): string | undefined {
@@ -16,17 +18,45 @@ export function formProblem(body: RequestBody, text: string): string | undefined
     return "no JSON";
   }
   const schema = format.type === "json_schema" ? format.json_schema?.schema : undefined;
-  return schema === undefined || fits(schema, value) ? undefined : "not of the schema";
+  return schema === undefined || fits(schema, value, text.length) ? undefined : "not of the schema";
 }
 
 /** A schema that cannot be checked here counts as fulfilled: the engine has constrained the answer, or the audit finds the loss. */
-function fits(schema: unknown, value: unknown): boolean {
-  const text = JSON.stringify(schema);
-  // A client's pattern could take for ever.
-  if (text.length > MAX_SCHEMA_CHARACTERS || /"pattern(?:Properties)?":/.test(text)) return true;
+function fits(schema: unknown, value: unknown, numCharacters: number): boolean {
   try {
+    const text = JSON.stringify(schema);
+    // A client's pattern could take for ever.
+    if (text.length > MAX_SCHEMA_CHARACTERS || /"pattern(?:Properties)?":/.test(text)) return true;
+    if (numParts(schema) * numCharacters > MAX_COMPARISONS) return true;
     return z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]).safeParse(value).success;
   } catch {
     return true;
   }
+}
+
+/** Parts of a schema that one value may be compared with, with those behind its references; infinite where one leads back to itself. */
+function numParts(schema: unknown): number {
+  const known = new Map<object, number>();
+  const count = (node: unknown): number => {
+    if (typeof node !== "object" || node === null) return 0;
+    const counted = known.get(node);
+    if (counted !== undefined) return counted;
+    known.set(node, Number.POSITIVE_INFINITY);
+    // Definitions count where something refers to them.
+    const parts = Object.entries(node).filter(([key]) => key !== "$defs" && key !== "definitions");
+    const sum = parts.reduce((all, [key, child]) => all + count(key === "$ref" ? targetOf(schema, child) : child), 1);
+    known.set(node, sum);
+    return sum;
+  };
+  return count(schema);
+}
+
+/** @param reference a JSON pointer within the schema, such as "#/$defs/item"; what else there is, the validator refuses */
+function targetOf(schema: unknown, reference: unknown): unknown {
+  if (typeof reference !== "string" || !reference.startsWith("#")) return undefined;
+  const keys = reference.split("/").slice(1);
+  return keys.reduce<unknown>((node, key) => {
+    const name = decodeURIComponent(key).replaceAll("~1", "/").replaceAll("~0", "~");
+    return typeof node === "object" && node !== null ? (node as Record<string, unknown>)[name] : undefined;
+  }, schema);
 }
