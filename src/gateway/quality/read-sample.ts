@@ -167,7 +167,8 @@ function responseInEvents(body: Buffer): JsonObject | undefined {
 function fromResponse(response: JsonObject | undefined): SampledAnswer | undefined {
   const { output, status, incomplete_details: details } = response ?? {};
   if (!Array.isArray(output) || (status !== "completed" && status !== "incomplete")) return undefined;
-  const items = output.filter(isObject);
+  // Thoughts are not the answer, whatever form the upstream gives them.
+  const items = output.filter(isObject).filter(({ type }) => type !== "reasoning");
   const parts = items.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isObject) : []));
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("");
   const calls = items.flatMap((item) => (typeof item.arguments === "string" ? [item.arguments] : []));
