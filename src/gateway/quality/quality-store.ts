@@ -109,6 +109,8 @@ export class QualityStore {
     this.#deleteText = database.prepare("DELETE FROM quality_texts WHERE seq = ?");
     const sum = database.prepare("SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts").get([]);
     this.#textBytes = (sum as { readonly bytes: number }).bytes;
+    // The limit may be smaller than it was before the start.
+    if (this.#textBytes > retention.textBytes) commits.alone(() => this.#trimTexts());
   }
 
   /** Bytes of the texts that are kept. */
@@ -118,7 +120,7 @@ export class QualityStore {
 
   /** Resolves when the sample is in the database. Rejects if that fails, as on a full disk. */
   add(sample: KeptSample): Promise<void> {
-    return this.commits.run(() => this.#add(sample), { canWait: true, isWhole: true });
+    return this.#write(() => this.#add(sample), { canWait: true });
   }
 
   /** A later word on the same request replaces the earlier one. @returns whether it is the first */
@@ -133,7 +135,7 @@ export class QualityStore {
       this.#sweep(atMs);
       return isFirst;
     };
-    return this.commits.run(write, { isWhole: true });
+    return this.#write(write);
   }
 
   /** Adds to the sums of the day. */
@@ -193,7 +195,26 @@ export class QualityStore {
       this.#textBytes -= bytes;
       return changes;
     };
-    return this.commits.run(write, { isWhole: true });
+    return this.#write(write);
+  }
+
+  /** Runs a write that may change the sum of the texts' bytes: if it is rolled back, so is the sum. */
+  async #write<T>(write: () => T, { canWait = false } = {}): Promise<T> {
+    let change = 0;
+    const counted = (): T => {
+      const before = this.#textBytes;
+      try {
+        return write();
+      } finally {
+        change = this.#textBytes - before;
+      }
+    };
+    try {
+      return await this.commits.run(counted, { canWait, isWhole: true });
+    } catch (thrown) {
+      this.#textBytes -= change;
+      throw thrown;
+    }
   }
 
   #add({ atMs, requestId, tenant, key, model, version, path, weight, verdicts, text }: KeptSample): void {
@@ -229,6 +250,11 @@ export class QualityStore {
     if (bytes > this.retention.textBytes) return;
     this.#insertText.run([seq, json, bytes]);
     this.#textBytes += bytes;
+    this.#trimTexts();
+  }
+
+  /** Deletes the oldest texts until the rest is within the limit. */
+  #trimTexts(): void {
     while (this.#textBytes > this.retention.textBytes) {
       const oldest = this.#oldestTexts.all([AT_ONCE]) as { readonly seq: number; readonly bytes: number }[];
       if (oldest.length === 0) break;
@@ -242,6 +268,7 @@ export class QualityStore {
 
   #sweep(nowMs: number): void {
     if (nowMs - this.#sweptMs < SWEEP_MS) return;
+    this.#trimTexts();
     const oldMs = nowMs - this.retention.days * DAY_MS;
     const old = `SELECT seq FROM quality_samples WHERE at_ms < ? OR seq <= (SELECT max(seq) FROM quality_samples) - ${MAX_ROWS} ORDER BY seq LIMIT ${AT_ONCE}`;
     const rows = this.database.prepare(old).all([oldMs]) as { readonly seq: number }[];
