@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type Database, openDatabase } from "../store/database.js";
 import { groupCommitOf } from "../store/group-commit.js";
 import { DAY_MS, type KeptSample, QualityStore } from "./quality-store.js";
@@ -57,4 +57,30 @@ test("the sum of the texts' bytes stays true when a sample cannot be kept", asyn
   await fine;
   expect(countIn(database, "quality_samples")).toBe(2);
   expect(store.textBytes).toBe(bytesIn(database));
+});
+
+test("old samples go, and those beyond the most, by statements that read no whole table", async () => {
+  const database = openDatabase(undefined);
+  const prepare = vi.spyOn(database, "prepare");
+  const store = storeOf(database);
+  for (let i = 0; i < 5; i++) await store.add(sampleOf(i));
+  // As if a million samples had come since the first three.
+  for (const seq of [4, 5]) {
+    for (const table of ["quality_samples", "quality_texts"])
+      database.prepare(`UPDATE ${table} SET seq = seq + 1000000 WHERE seq = ${seq}`).run([]);
+  }
+  await store.add(sampleOf(5, START + DAY_MS));
+  const left = "SELECT request_id FROM quality_samples ORDER BY seq";
+  expect(database.prepare(left).raw().all([])).toEqual([["request-3"], ["request-4"], ["request-5"]]);
+  await store.add(sampleOf(6, START + 30.5 * DAY_MS));
+  expect(database.prepare(left).raw().all([])).toEqual([["request-5"], ["request-6"]]);
+  expect(store.textBytes).toBe(bytesIn(database));
+  const statements = new Set(prepare.mock.calls.map(([sql]) => sql));
+  const ofSweep = [...statements].filter((sql) => /^(?:SELECT seq FROM|DELETE FROM) quality_(?!texts)/.test(sql));
+  expect(ofSweep.length).toBeGreaterThan(3);
+  const plans = ofSweep.map((sql) => {
+    const numValues = sql.split("?").length - 1;
+    return database.prepare(`EXPLAIN QUERY PLAN ${sql}`).raw().all(new Array(numValues).fill(0)) as unknown[][];
+  });
+  for (const step of plans.flat()) expect(String(step.at(-1))).not.toMatch(/SCAN|TEMP B-TREE/);
 });

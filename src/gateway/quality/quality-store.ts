@@ -89,6 +89,12 @@ export class QualityStore {
   readonly #addToDay: Statement;
   readonly #oldestTexts: Statement;
   readonly #deleteText: Statement;
+  readonly #bytesOfText: Statement;
+  readonly #oldSamples: Statement;
+  readonly #tooManySamples: Statement;
+  readonly #deleteSample: Statement;
+  readonly #deleteFeedback: Statement;
+  readonly #deleteDays: Statement;
   #textBytes: number;
   #sweptMs = Number.NEGATIVE_INFINITY;
 
@@ -107,6 +113,17 @@ export class QualityStore {
     );
     this.#oldestTexts = database.prepare("SELECT seq, bytes FROM quality_texts ORDER BY seq LIMIT ?");
     this.#deleteText = database.prepare("DELETE FROM quality_texts WHERE seq = ?");
+    this.#bytesOfText = database.prepare("SELECT bytes FROM quality_texts WHERE seq = ?");
+    // Two statements, since one with OR would read the whole table.
+    this.#oldSamples = database.prepare(
+      `SELECT seq FROM quality_samples WHERE at_ms < ? ORDER BY at_ms LIMIT ${AT_ONCE}`,
+    );
+    this.#tooManySamples = database.prepare(
+      `SELECT seq FROM quality_samples WHERE seq <= (SELECT max(seq) FROM quality_samples) - ${MAX_ROWS} ORDER BY seq LIMIT ${AT_ONCE}`,
+    );
+    this.#deleteSample = database.prepare("DELETE FROM quality_samples WHERE seq = ?");
+    this.#deleteFeedback = database.prepare("DELETE FROM quality_feedback WHERE at_ms < ?");
+    this.#deleteDays = database.prepare("DELETE FROM quality_days WHERE day < ?");
     const sum = database.prepare("SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts").get([]);
     this.#textBytes = (sum as { readonly bytes: number }).bytes;
     // The limit may be smaller than it was before the start.
@@ -270,17 +287,18 @@ export class QualityStore {
     if (nowMs - this.#sweptMs < SWEEP_MS) return;
     this.#trimTexts();
     const oldMs = nowMs - this.retention.days * DAY_MS;
-    const old = `SELECT seq FROM quality_samples WHERE at_ms < ? OR seq <= (SELECT max(seq) FROM quality_samples) - ${MAX_ROWS} ORDER BY seq LIMIT ${AT_ONCE}`;
-    const rows = this.database.prepare(old).all([oldMs]) as { readonly seq: number }[];
-    for (const { seq } of rows) {
-      const text = this.database.prepare("SELECT bytes FROM quality_texts WHERE seq = ?").get([seq]);
-      this.#textBytes -= (text as { readonly bytes: number } | undefined)?.bytes ?? 0;
+    const old = this.#oldSamples.all([oldMs]) as { readonly seq: number }[];
+    const tooMany = old.length < AT_ONCE ? (this.#tooManySamples.all([]) as { readonly seq: number }[]) : [];
+    const seqs = new Set([...old, ...tooMany].map(({ seq }) => seq));
+    for (const seq of seqs) {
+      const text = this.#bytesOfText.get([seq]) as { readonly bytes: number } | undefined;
+      this.#textBytes -= text?.bytes ?? 0;
       this.#deleteText.run([seq]);
-      this.database.prepare("DELETE FROM quality_samples WHERE seq = ?").run([seq]);
+      this.#deleteSample.run([seq]);
     }
-    this.database.prepare("DELETE FROM quality_feedback WHERE at_ms < ?").run([oldMs]);
-    this.database.prepare("DELETE FROM quality_days WHERE day < ?").run([Math.floor(oldMs / DAY_MS)]);
+    this.#deleteFeedback.run([oldMs]);
+    this.#deleteDays.run([Math.floor(oldMs / DAY_MS)]);
     // More is left: the next sample goes on.
-    if (rows.length < AT_ONCE) this.#sweptMs = nowMs;
+    if (seqs.size < AT_ONCE) this.#sweptMs = nowMs;
   }
 }
