@@ -82,7 +82,7 @@ export class Quality {
     const { settings, database, runner, logger, alerts, modelOf, random, epochMs } = options;
     this.settings = settings;
     this.store = new QualityStore(database, groupCommitOf(database), settings);
-    this.drift = new DriftWatch({ database, logger, quietDays: settings.quietDays, alerts });
+    this.drift = new DriftWatch({ database, logger, quietDays: settings.quietDays, keepDays: settings.days, alerts });
     this.#checker = new SampleChecker(runner);
     this.#retries = new RetryWatch({
       sessionHeader: options.sessionHeader,
@@ -112,7 +112,7 @@ export class Quality {
       samples: this.#samples,
       judged: this.#judged,
       drops: this.#drops,
-      drifted: this.drift.drifted(),
+      drifted: this.drift.drifted(this.options.epochMs()),
       textBytes,
     };
   }
