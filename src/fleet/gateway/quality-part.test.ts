@@ -156,7 +156,7 @@ test("requests without a new answer take no sample from those that are owed", as
   const quality = "{sample: 0.0001%, at-least: 1}";
   const behaviour: Parameters<typeof startSampled>[0] = (_, outgoing) =>
     answerJson(chat("Paris"), status)({} as never, outgoing);
-  await using gateway = await startSampled(behaviour, { inner: [cache], quality });
+  await using gateway = await startSampled(behaviour, { inner: [cache], quality, random: () => 0.5 });
   await gateway.ask("fails");
   status = 200;
   await gateway.ask("kept", { seed: 1 });
