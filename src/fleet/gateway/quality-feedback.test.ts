@@ -4,6 +4,7 @@ import { chat } from "../../../test/helpers/cached-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { startSampled } from "../../../test/helpers/sampled-fleet.js";
 import { answerJson, type Behaviour, until } from "../../../test/helpers/stand-in.js";
+import type { CheckAnswer } from "../../gateway/quality/check-job.js";
 
 test("feedback is taken from the request's own tenant, once, whether or not the request was sampled", async () => {
   const draws = [0, 0.9];
@@ -93,4 +94,23 @@ test("a model that begins to decline is an alarm with the change that it came wi
     ["quality_refusal", "m", ""],
     ["quality_refusal", "m", "search"],
   ]);
+});
+
+test("feedback whose texts cannot be checked is an internal error, and a full queue is told apart", async () => {
+  let runs: () => Promise<CheckAnswer> = () => Promise.resolve({ kind: "unreadable" });
+  const runner = { run: () => runs(), end: () => {} };
+  await using gateway = await startSampled(answerJson(chat("Paris")), { runner });
+  const { id } = await gateway.ask("a");
+  const body = { request_id: id, rating: "down", comment: "wrong" };
+  await until(() => gateway.part.counts()!.drops.unreadable === 1);
+  runs = () => Promise.reject(new Error("the thread has ended"));
+  const failed = await gateway.feedback(body);
+  expect([failed.status, JSON.parse(failed.text).error.code]).toEqual([500, "internal_error"]);
+  const waiting: ((answer: CheckAnswer) => void)[] = [];
+  runs = () => new Promise((resolve) => waiting.push(resolve));
+  for (let i = 0; i < 256; i++) await gateway.ask(`question ${i}`);
+  await until(() => waiting.length === 256);
+  const full = await gateway.feedback(body);
+  for (const resolve of waiting) resolve({ kind: "unreadable" });
+  expect(JSON.parse(full.text).error.code).toBe("queue_full");
 });

@@ -117,7 +117,7 @@ export class Quality {
     };
   }
 
-  /** Takes a client's word on a request of its own. Throws invalid_parameter, not_found and queue_full. */
+  /** Takes a client's word on a request of its own. Throws invalid_parameter, not_found, queue_full and internal_error. */
   async give(
     caller: Caller,
     body: unknown,
@@ -211,9 +211,15 @@ export class Quality {
     const given = texts.filter((text) => text !== undefined);
     if (given.length === 0) return texts;
     const answer = await this.#checker.check({ kind: "texts", texts: given }, tenant);
-    if (typeof answer === "string" || answer.kind !== "texts") {
+    if (answer === "queue_full") {
       throw new MillraceError("queue_full", "expected a free place for the feedback's texts, got none", {
         hint: "try again later",
+      });
+    }
+    if (typeof answer === "string" || answer.kind !== "texts") {
+      const got = typeof answer === "string" ? answer : answer.kind;
+      throw new MillraceError("internal_error", `expected the feedback's texts without personal data, got ${got}`, {
+        hint: "the feedback is not kept; send it without correction and comment, or report the gateway's log",
       });
     }
     const redacted = [...answer.texts];
