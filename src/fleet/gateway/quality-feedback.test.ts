@@ -56,6 +56,25 @@ test("a session that asks the same again soon is a retry of the answer before", 
   expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 2, failing: 1 });
 });
 
+test("a reload may change the header that names the session", async () => {
+  let header = "x-session-id";
+  await using gateway = await startSampled(answerJson(chat("Paris")), { sessionHeader: () => header });
+  const ask = async (): Promise<void> => {
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Where?" }] });
+    const headers = { authorization: "Bearer sk-search", "x-chat": "c" };
+    await (await fetch(`${gateway.proxy.url}/v1/chat/completions`, { method: "POST", headers, body })).text();
+  };
+  await ask();
+  await ask();
+  await until(() => gateway.numSamples() === 2);
+  expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toBeUndefined();
+  header = "x-chat";
+  await ask();
+  await ask();
+  await until(() => gateway.numSamples() === 4);
+  expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 1, failing: 1 });
+});
+
 test("a model that begins to decline is an alarm with the change that it came with", async () => {
   const time = { ms: Date.parse("2026-01-05T00:00Z") };
   let text = "Paris";
