@@ -198,6 +198,20 @@ test("what is kept survives a restart and is bounded in bytes", async () => {
   expect(second.part.counts()!.textBytes).toBeLessThanOrEqual(1024);
 });
 
+test("keep: 0B keeps no text, and takes those away that are there", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-quality-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  await using first = await startSampled(answerJson(chat("Paris")), { folder });
+  await first.ask("a");
+  await until(() => first.part.counts()!.textBytes > 0);
+  await first.stop();
+  await using second = await startSampled(answerJson(chat("Paris")), { folder, quality: "{sample: 100%, keep: 0B}" });
+  await second.ask("b");
+  await until(() => second.numSamples() === 1);
+  expect((await second.admin("/samples")).data).toMatchObject([{ text: null }, { text: null }]);
+  expect(second.part.counts()!.textBytes).toBe(0);
+});
+
 test("the compiled thread judges as this one does, with the operator's own patterns", async () => {
   const runner = checkThread([{ name: "staff", regex: "E[0-9]{6}", isWholeWord: true }]);
   await using gateway = await startSampled(answerJson(chat("It was E123456.")), { runner });
