@@ -60,7 +60,7 @@ export function createQualityMetrics(registry: Registry, counts: () => QualityCo
   });
   const bytes: Gauge = new Gauge({
     name: `${PREFIX}text_bytes`,
-    help: "Bytes of the samples' texts that are kept",
+    help: "Bytes of the texts of samples and feedback that are kept",
     registers,
     collect: () => bytes.set(counts()?.textBytes ?? 0),
   });

@@ -22,8 +22,16 @@ const sampleOf = (index: number, atMs = START): KeptSample => ({
   text: { messages: [{ role: "user", text: "a".repeat(100) }], answer: "b", format: undefined, isPlain: true },
 });
 
-const bytesIn = (database: Database.Database): number =>
-  (database.prepare("SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts").get([]) as { bytes: number }).bytes;
+function bytesIn(database: Database.Database): number {
+  const { bytes } = database.prepare("SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts").get([]) as {
+    bytes: number;
+  };
+  const words = database.prepare("SELECT correction, comment FROM quality_feedback").raw().all([]) as (
+    | string
+    | null
+  )[][];
+  return words.flat().reduce((sum, text) => sum + Buffer.byteLength(text ?? ""), bytes);
+}
 
 const countIn = (database: Database.Database, table: string): number =>
   (database.prepare(`SELECT count(*) AS count FROM ${table}`).get([]) as { count: number }).count;
@@ -47,16 +55,17 @@ test("the sum of the texts' bytes stays true when a sample cannot be kept", asyn
   const database = openDatabase(undefined);
   const store = storeOf(database);
   await store.add(sampleOf(0));
-  database.exec("ALTER TABLE quality_feedback RENAME TO away");
   // The sweep of a later minute fails, after the text has been added: alone, and beside a write that does not.
+  database.exec("ALTER TABLE quality_feedback RENAME TO away");
   await expect(store.add(sampleOf(1, START + DAY_MS))).rejects.toThrow("quality_feedback");
-  expect(store.textBytes).toBe(bytesIn(database));
+  const alone = store.textBytes;
   const failing = store.add(sampleOf(2, START + DAY_MS));
   const fine = store.add(sampleOf(3));
   await expect(failing).rejects.toThrow("quality_feedback");
   await fine;
+  database.exec("ALTER TABLE away RENAME TO quality_feedback");
   expect(countIn(database, "quality_samples")).toBe(2);
-  expect(store.textBytes).toBe(bytesIn(database));
+  expect([alone, store.textBytes]).toEqual([bytesIn(database) / 2, bytesIn(database)]);
 });
 
 test("old samples go, and those beyond the most, by statements that read no whole table", async () => {
@@ -83,4 +92,33 @@ test("old samples go, and those beyond the most, by statements that read no whol
     return database.prepare(`EXPLAIN QUERY PLAN ${sql}`).raw().all(new Array(numValues).fill(0)) as unknown[][];
   });
   for (const step of plans.flat()) expect(String(step.at(-1))).not.toMatch(/SCAN|TEMP B-TREE/);
+});
+
+test("texts of feedback count, go with the oldest texts, and none is kept at 0", async () => {
+  const database = openDatabase(undefined);
+  const store = storeOf(database);
+  const say = async (it: QualityStore, index: number, comment: string, correction?: string) => {
+    const of = { atMs: START + index, requestId: `request-${index}`, tenant: "t", model: "m", score: -1 };
+    await it.addFeedback({ ...of, comment, correction });
+    expect(it.textBytes).toBe(bytesIn(database));
+  };
+  for (let i = 0; i < 4; i++) {
+    await store.add(sampleOf(i, START + i));
+    await say(store, i, "é".repeat(100), "b");
+  }
+  await say(store, 0, "short");
+  const limit = Math.floor(store.textBytes / 2);
+  const smaller = storeOf(database, limit);
+  expect(smaller.textBytes).toBe(bytesIn(database));
+  expect(smaller.textBytes).toBeLessThanOrEqual(limit);
+  const left = "SELECT request_id FROM quality_feedback WHERE comment IS NOT NULL ORDER BY at_ms";
+  expect(database.prepare(left).raw().all([])).toEqual([["request-2"], ["request-3"]]);
+  for (let i = 4; i < 20; i++) await say(smaller, i, "c".repeat(300));
+  expect(smaller.textBytes).toBeLessThanOrEqual(limit);
+  expect(countIn(database, "quality_feedback")).toBe(20);
+  await smaller.forget("t", "request-19");
+  expect(smaller.textBytes).toBe(bytesIn(database));
+  const none = storeOf(database, 0);
+  await say(none, 20, "d");
+  expect(none.textBytes).toBe(0);
 });

@@ -23,7 +23,7 @@ export const quality = () =>
     tenants: z.array(text()).min(1).prefault(["*"]).describe("tenants whose requests are sampled, as patterns"),
     keep: sizeOrNone()
       .prefault("64MiB")
-      .describe("texts of samples that are kept, without personal data; the oldest go first; 0B: none"),
+      .describe("texts of samples and feedback that are kept, without personal data; the oldest go first; 0B: none"),
     "keep-days": integer(1, 3650).prefault(30).describe("days for which verdicts, sums and feedback are kept"),
     "quiet-days": integer(1, 36_500)
       .prefault(365)
