@@ -35,12 +35,28 @@ test.each([
   { body: { request_id: "r", stars: 5 }, status: 400, says: /stars/ },
   { body: { request_id: "nobody's", rating: "up" }, status: 404, says: /answered request of this tenant/ },
   { body: { request_id: "r", rating: "up", comment: "a".repeat(5000) }, status: 400, says: /comment/ },
+  {
+    body: { request_id: "r", correction: "\u0000Paris" },
+    status: 400,
+    says: /correction: expected text without control/,
+  },
+  { body: { request_id: "r", comment: "a\u001b[2J" }, status: 400, says: /comment: expected text without control/ },
 ])("feedback $body is refused", async ({ body, status, says }) => {
   await using gateway = await startSampled(answerJson(chat("Paris")));
   const refused = await gateway.feedback(body);
   expect(refused.status).toBe(status);
   expect(refused.text).toMatch(says);
   expect((await gateway.feedback(body, "wrong")).status).toBe(401);
+});
+
+test("feedback may have lines, and an error repeats no huge key", async () => {
+  await using gateway = await startSampled(answerJson(chat("Paris")));
+  const { id } = await gateway.ask("a");
+  const taken = await gateway.feedback({ request_id: id, correction: "Rome\r\n\tand Paris" });
+  expect(taken.status).toBe(200);
+  const refused = await gateway.feedback({ request_id: id, rating: "up", ["k".repeat(10_000)]: 1 });
+  expect(refused.status).toBe(400);
+  expect(refused.text.length).toBeLessThan(800);
 });
 
 test("a session that asks the same again soon is a retry of the answer before", async () => {
