@@ -159,11 +159,10 @@ export class QualityStore {
   addFeedback({ atMs, requestId, tenant, model, score, correction, comment }: Feedback): Promise<boolean> {
     const id = requestId.slice(0, MAX_ID_CHARACTERS);
     const write = (): boolean => {
-      const known = "SELECT 1 FROM quality_feedback WHERE tenant = ? AND request_id = ?";
-      const isFirst = this.database.prepare(known).get([tenant, id]) === undefined;
+      const ofRequest = "tenant = ? AND request_id = ?";
+      const known = this.database.prepare(`SELECT 1 FROM quality_feedback WHERE ${ofRequest}`).get([tenant, id]);
       const bytes = Buffer.byteLength(`${correction ?? ""}${comment ?? ""}`);
       const [keptCorrection, keptComment] = bytes > this.retention.textBytes ? [] : [correction, comment];
-      const ofRequest = "tenant = ? AND request_id = ?";
       this.#textBytes -= this.#feedbackBytes(ofRequest, [tenant, id]);
       this.database
         .prepare("INSERT OR REPLACE INTO quality_feedback VALUES (?, ?, ?, ?, ?, ?, ?)")
@@ -171,7 +170,7 @@ export class QualityStore {
       this.#textBytes += this.#feedbackBytes(ofRequest, [tenant, id]);
       this.#trimTexts();
       this.#sweep(atMs);
-      return isFirst;
+      return known === undefined;
     };
     return this.#write(write);
   }
