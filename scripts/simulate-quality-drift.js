@@ -80,7 +80,7 @@ const made = () => ({ database: openDatabase(undefined), logger: pino({ level: "
 /** @returns alarms over all series */
 function quiet(rate, seed, quietDays, withRhythm) {
   const random = uniform(seed);
-  const watch = new DriftWatch({ ...made(), quietDays });
+  const watch = new DriftWatch({ ...made(), quietDays, keepDays: 30 });
   const samplesPerDay = Math.round(requests * rate);
   let alarms = 0;
   let judgements = 0;

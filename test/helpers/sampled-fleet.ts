@@ -39,6 +39,7 @@ interface Started {
   readonly folder?: string;
   readonly random?: () => number;
   readonly epochMs?: () => number;
+  readonly sessionHeader?: () => string;
   /** Behind the sampling. */
   readonly inner?: readonly Policy[];
 }
@@ -46,7 +47,15 @@ interface Started {
 /** A gateway that samples, in front of a server that behaves as a test says. */
 export async function startSampled(
   behaviour: Behaviour,
-  { quality = "{sample: 100%}", runner = inProcess(), folder, random = () => 0, inner = [], epochMs }: Started = {},
+  {
+    quality = "{sample: 100%}",
+    runner = inProcess(),
+    folder,
+    random = () => 0,
+    inner = [],
+    epochMs,
+    sessionHeader = () => "x-session-id",
+  }: Started = {},
 ) {
   const config = parseConfig(fileOf(quality), "millrace.yaml", {});
   const logger = pino({ level: "silent" });
@@ -61,6 +70,7 @@ export async function startSampled(
     logger,
     modelOf,
     versionOf: () => version.now,
+    sessionHeader,
     authorize,
     runner,
     random,

@@ -38,7 +38,7 @@ export function qualityCommand(): Command {
   const report = addAdminFlags(new Command("report"))
     .description("Show what the checks of sampled answers say, and which have drifted.")
     .option("--days <n>", "days until now", days, 7)
-    .option("--by <groups>", `what to tell apart beside models: of ${GROUPS.join(", ")}`)
+    .option("--by <groups>", "separate rows by tenant, version or both (tenant,version)")
     .action(runReport);
   const samples = addAdminFlags(new Command("samples"))
     .description("List sampled answers, or write them as items that `millrace eval --chats` reads.")

@@ -32,7 +32,8 @@ export function itemsOf(samples: readonly ShownSample[]): {
       left["with images, tools or calls"]++;
       return [];
     }
-    const correction = feedback?.correction ?? undefined;
+    // Spaces alone correct nothing.
+    const correction = feedback?.correction?.trim() || undefined;
     const failing = CHECK_NAMES.filter(
       (name) => sample.verdicts[name]?.failing === true && !NOT_EVALUATED.includes(name),
     );

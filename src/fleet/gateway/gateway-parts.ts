@@ -83,6 +83,7 @@ export class GatewayParts {
       logger,
       modelOf: (name) => pool.modelOf(name) ?? (this.virtual.has(name) ? name : undefined),
       versionOf: (model) => versions.of(model),
+      sessionHeader: () => config().routing.sessionHeader,
       authorize,
     });
     this.#batches = fleetBatches({

@@ -4,6 +4,7 @@ import { chat } from "../../../test/helpers/cached-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { startSampled } from "../../../test/helpers/sampled-fleet.js";
 import { answerJson, type Behaviour, until } from "../../../test/helpers/stand-in.js";
+import type { CheckAnswer } from "../../gateway/quality/check-job.js";
 
 test("feedback is taken from the request's own tenant, once, whether or not the request was sampled", async () => {
   const draws = [0, 0.9];
@@ -34,12 +35,28 @@ test.each([
   { body: { request_id: "r", stars: 5 }, status: 400, says: /stars/ },
   { body: { request_id: "nobody's", rating: "up" }, status: 404, says: /answered request of this tenant/ },
   { body: { request_id: "r", rating: "up", comment: "a".repeat(5000) }, status: 400, says: /comment/ },
+  {
+    body: { request_id: "r", correction: "\u0000Paris" },
+    status: 400,
+    says: /correction: expected text without control/,
+  },
+  { body: { request_id: "r", comment: "a\u001b[2J" }, status: 400, says: /comment: expected text without control/ },
 ])("feedback $body is refused", async ({ body, status, says }) => {
   await using gateway = await startSampled(answerJson(chat("Paris")));
   const refused = await gateway.feedback(body);
   expect(refused.status).toBe(status);
   expect(refused.text).toMatch(says);
   expect((await gateway.feedback(body, "wrong")).status).toBe(401);
+});
+
+test("feedback may have lines, and an error repeats no huge key", async () => {
+  await using gateway = await startSampled(answerJson(chat("Paris")));
+  const { id } = await gateway.ask("a");
+  const taken = await gateway.feedback({ request_id: id, correction: "Rome\r\n\tand Paris" });
+  expect(taken.status).toBe(200);
+  const refused = await gateway.feedback({ request_id: id, rating: "up", ["k".repeat(10_000)]: 1 });
+  expect(refused.status).toBe(400);
+  expect(refused.text.length).toBeLessThan(800);
 });
 
 test("a session that asks the same again soon is a retry of the answer before", async () => {
@@ -53,6 +70,25 @@ test("a session that asks the same again soon is a retry of the answer before", 
   await gateway.ask("And when?");
   await until(() => gateway.numSamples() === 5);
   expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 2, failing: 1 });
+});
+
+test("a reload may change the header that names the session", async () => {
+  let header = "x-session-id";
+  await using gateway = await startSampled(answerJson(chat("Paris")), { sessionHeader: () => header });
+  const ask = async (): Promise<void> => {
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Where?" }] });
+    const headers = { authorization: "Bearer sk-search", "x-chat": "c" };
+    await (await fetch(`${gateway.proxy.url}/v1/chat/completions`, { method: "POST", headers, body })).text();
+  };
+  await ask();
+  await ask();
+  await until(() => gateway.numSamples() === 2);
+  expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toBeUndefined();
+  header = "x-chat";
+  await ask();
+  await ask();
+  await until(() => gateway.numSamples() === 4);
+  expect(gateway.part.counts()!.judged.get("m")!.get("retry")).toEqual({ count: 1, failing: 1 });
 });
 
 test("a model that begins to decline is an alarm with the change that it came with", async () => {
@@ -93,4 +129,23 @@ test("a model that begins to decline is an alarm with the change that it came wi
     ["quality_refusal", "m", ""],
     ["quality_refusal", "m", "search"],
   ]);
+});
+
+test("feedback whose texts cannot be checked is an internal error, and a full queue is told apart", async () => {
+  let runs: () => Promise<CheckAnswer> = () => Promise.resolve({ kind: "unreadable" });
+  const runner = { run: () => runs(), end: () => {} };
+  await using gateway = await startSampled(answerJson(chat("Paris")), { runner });
+  const { id } = await gateway.ask("a");
+  const body = { request_id: id, rating: "down", comment: "wrong" };
+  await until(() => gateway.part.counts()!.drops.unreadable === 1);
+  runs = () => Promise.reject(new Error("the thread has ended"));
+  const failed = await gateway.feedback(body);
+  expect([failed.status, JSON.parse(failed.text).error.code]).toEqual([500, "internal_error"]);
+  const waiting: ((answer: CheckAnswer) => void)[] = [];
+  runs = () => new Promise((resolve) => waiting.push(resolve));
+  for (let i = 0; i < 256; i++) await gateway.ask(`question ${i}`);
+  await until(() => waiting.length === 256);
+  const full = await gateway.feedback(body);
+  for (const resolve of waiting) resolve({ kind: "unreadable" });
+  expect(JSON.parse(full.text).error.code).toBe("queue_full");
 });

@@ -7,6 +7,7 @@ import { chat, chunks } from "../../../test/helpers/cached-fleet.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { startSampled } from "../../../test/helpers/sampled-fleet.js";
 import { answerJson, beginStream, until } from "../../../test/helpers/stand-in.js";
+import { MillraceError } from "../../core/errors.js";
 import { BufferSink } from "../../gateway/answer.js";
 import { Cancellation } from "../../gateway/cancellation.js";
 import type { Policy } from "../../gateway/pipeline.js";
@@ -142,6 +143,31 @@ test("failed requests are no samples, and answers in no known form are counted",
   expect(gateway.numSamples()).toBe(0);
 });
 
+test("requests without a new answer take no sample from those that are owed", async () => {
+  const cache: Policy = {
+    name: "cache",
+    handle: async (request, sink, next) => {
+      if (request.body.seed === 1) request.record.notes.set(NOTE.cache, "hit:exact");
+      if (request.body.seed === 2) throw new MillraceError("queue_full", "expected a free place, got none");
+      return await next(request, sink);
+    },
+  };
+  let status = 500;
+  const quality = "{sample: 0.0001%, at-least: 1}";
+  const behaviour: Parameters<typeof startSampled>[0] = (_, outgoing) =>
+    answerJson(chat("Paris"), status)({} as never, outgoing);
+  await using gateway = await startSampled(behaviour, { inner: [cache], quality, random: () => 0.5 });
+  await gateway.ask("fails");
+  status = 200;
+  await gateway.ask("kept", { seed: 1 });
+  await gateway.ask("refused", { seed: 2 });
+  await gateway.ask("new");
+  await gateway.ask("more than owed");
+  await until(() => gateway.numSamples() === 1);
+  const { data } = await gateway.admin("/samples");
+  expect(data).toMatchObject([{ text: { messages: [{ content: "new" }] } }]);
+});
+
 test("checks that do not end lose samples, and no request waits for them", async () => {
   const waiting: ((answer: CheckAnswer) => void)[] = [];
   const runner = { run: () => new Promise<CheckAnswer>((resolve) => waiting.push(resolve)), end: () => {} };
@@ -170,6 +196,20 @@ test("what is kept survives a restart and is bounded in bytes", async () => {
   expect(data.map(({ text }) => text !== null)).toEqual([true, true, false, false, false, false]);
   expect(second.part.counts()!.textBytes).toBeGreaterThan(0);
   expect(second.part.counts()!.textBytes).toBeLessThanOrEqual(1024);
+});
+
+test("keep: 0B keeps no text, and takes those away that are there", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-quality-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  await using first = await startSampled(answerJson(chat("Paris")), { folder });
+  await first.ask("a");
+  await until(() => first.part.counts()!.textBytes > 0);
+  await first.stop();
+  await using second = await startSampled(answerJson(chat("Paris")), { folder, quality: "{sample: 100%, keep: 0B}" });
+  await second.ask("b");
+  await until(() => second.numSamples() === 1);
+  expect((await second.admin("/samples")).data).toMatchObject([{ text: null }, { text: null }]);
+  expect(second.part.counts()!.textBytes).toBe(0);
 });
 
 test("the compiled thread judges as this one does, with the operator's own patterns", async () => {

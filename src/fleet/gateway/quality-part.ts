@@ -27,6 +27,8 @@ interface QualityContext {
   /** The model, or the virtual one, that a client's name stands for. */
   readonly modelOf: (name: string) => string | undefined;
   readonly versionOf: (model: string) => string | undefined;
+  /** Name of the header that names a request's session, in lower case: a reload may change it. */
+  readonly sessionHeader: () => string;
   readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
   /** For tests. */
   readonly runner?: JobRunner;
@@ -39,7 +41,16 @@ export class QualityPart {
   readonly #epochMs: () => number;
 
   constructor(private readonly context: QualityContext) {
-    const { config, database, logger, modelOf, versionOf, random = Math.random, epochMs = Date.now } = context;
+    const {
+      config,
+      database,
+      logger,
+      modelOf,
+      versionOf,
+      sessionHeader,
+      random = Math.random,
+      epochMs = Date.now,
+    } = context;
     this.#epochMs = epochMs;
     const { quality: settings, alerts, hooks } = config;
     if (settings === undefined) return;
@@ -66,7 +77,7 @@ export class QualityPart {
       },
       modelOf,
       versionOf,
-      sessionHeader: () => config.routing.sessionHeader,
+      sessionHeader,
       random,
       epochMs,
     });

@@ -43,10 +43,10 @@ export function createQualityMetrics(registry: Registry, counts: () => QualityCo
       }
     });
   ofChecks("judged", "Verdicts on sampled answers, and feedback, by check", "count");
-  ofChecks("failing", "Those of them that fail", "failing");
+  ofChecks("failing", "Verdicts that fail", "failing");
   const drifted: Gauge = new Gauge({
     name: `${PREFIX}drifted`,
-    help: "1 while a check says more often than usual, of all tenants or of one, that answers fail",
+    help: "1 while the share of failing answers is above what is usual, for all tenants or for one",
     labelNames: ["model", "check"],
     registers,
     collect: () => {
@@ -60,7 +60,7 @@ export function createQualityMetrics(registry: Registry, counts: () => QualityCo
   });
   const bytes: Gauge = new Gauge({
     name: `${PREFIX}text_bytes`,
-    help: "Bytes of the samples' texts that are kept",
+    help: "Bytes of the texts of samples and feedback that are kept",
     registers,
     collect: () => bytes.set(counts()?.textBytes ?? 0),
   });

@@ -59,13 +59,25 @@ export async function runCheckJob(job: CheckJob, patterns: PatternSet): Promise<
   const sample = readSample(job.path, request, answer, job.isEventStream);
   if (sample === undefined) return { kind: "unreadable" };
   const verdicts = judgeSample(sample);
-  const texts = [...sample.messages.map(({ text }) => text), sample.answer.text];
+  // Schemas may have personal data in descriptions, examples and names.
+  const format = sample.format === undefined ? "" : JSON.stringify(sample.format);
+  const texts = [...sample.messages.map(({ text }) => text), sample.answer.text, format];
   const isShort = texts.reduce((sum, { length }) => sum + length, 0) <= MAX_KEPT_LENGTH;
   if (!job.keepsText || !isShort) return { kind: "sample", verdicts, text: undefined };
   const redacted = await redactEach(patterns, texts);
   const messages = sample.messages.map(({ role }, index) => ({ role, text: redacted[index]! }));
-  const { format, isPlain } = sample;
-  return { kind: "sample", verdicts, text: { messages, answer: redacted.at(-1)!, format, isPlain } };
+  const [answerText, formatText] = redacted.slice(-2) as [string, string];
+  const text = { messages, answer: answerText, format: parsedOrNone(formatText), isPlain: sample.isPlain };
+  return { kind: "sample", verdicts, text };
+}
+
+/** A label in place of a number is no JSON: such a form is not kept. */
+function parsedOrNone(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
 }
 
 async function redactEach(patterns: PatternSet, texts: readonly string[]): Promise<readonly string[]> {

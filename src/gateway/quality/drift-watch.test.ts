@@ -10,10 +10,10 @@ const DAY_MS = 86_400_000;
 const START = Date.parse("2026-01-03T00:00Z");
 const SAMPLES_PER_DAY = 2000;
 
-function watch(database: Database.Database) {
+function watch(database: Database.Database, logger = pino({ level: "silent" })) {
   const store = new AlertStore(database);
   const alerts = { store, coolDownMs: DAY_MS, hasWebhook: true };
-  return { store, drift: new DriftWatch({ database, logger: pino({ level: "silent" }), quietDays: 100, alerts }) };
+  return { store, drift: new DriftWatch({ database, logger, quietDays: 100, keepDays: 30, alerts }) };
 }
 
 interface Span {
@@ -25,19 +25,20 @@ interface Span {
   readonly isPlain?: boolean;
 }
 
-const rng = new TestRng(11);
-function pass(
-  drift: DriftWatch,
-  { from, to, share, version = "v1", tenant = "", isPlain = true }: Span,
-): readonly FoundDrift[] {
-  return Array.from({ length: Math.round((to - from) * SAMPLES_PER_DAY) }, (_, i) => {
-    const atMs = START + from * DAY_MS + (i / SAMPLES_PER_DAY) * DAY_MS;
-    drift.seen("m", version, atMs);
-    return drift.add({ atMs, model: "m", tenant, name: "refusal", badness: Number(rng.chance(share)), isPlain });
-  }).flat();
-}
+type Pass = (drift: DriftWatch, span: Span) => readonly FoundDrift[];
+
+/** Passes samples to a watch, from a generator of the test's own. */
+const passer =
+  (rng = new TestRng(11)): Pass =>
+  (drift, { from, to, share, version = "v1", tenant = "", isPlain = true }) =>
+    Array.from({ length: Math.round((to - from) * SAMPLES_PER_DAY) }, (_, i) => {
+      const atMs = START + from * DAY_MS + (i / SAMPLES_PER_DAY) * DAY_MS;
+      drift.seen("m", version, atMs);
+      return drift.add({ atMs, model: "m", tenant, name: "refusal", badness: Number(rng.chance(share)), isPlain });
+    }).flat();
 
 test("a drift is stored once as an alert, with the change that it began with, and its state survives a restart", () => {
+  const pass = passer();
   const database = openDatabase(undefined);
   const first = watch(database);
   expect(pass(first.drift, { from: 0, to: 5, share: 0.03 })).toEqual([]);
@@ -59,6 +60,7 @@ test("a drift is stored once as an alert, with the change that it began with, an
 });
 
 test("a drift of one tenant is its own, and samples beyond the plain share say nothing of all tenants", () => {
+  const pass = passer();
   const { drift } = watch(openDatabase(undefined));
   for (const day of [0, 1, 2, 3]) {
     expect(pass(drift, { from: day, to: day + 0.9, share: 0.03, tenant: "a" })).toEqual([]);
@@ -73,6 +75,7 @@ test("a drift of one tenant is its own, and samples beyond the plain share say n
 });
 
 test("what is accepted becomes what is usual", () => {
+  const pass = passer();
   const { drift } = watch(openDatabase(undefined));
   pass(drift, { from: 0, to: 3, share: 0.03 });
   expect(pass(drift, { from: 3, to: 4, share: 0.15 }).length).toBeGreaterThan(0);
@@ -83,6 +86,7 @@ test("what is accepted becomes what is usual", () => {
 });
 
 test("a restart lowers no threshold: it knows how many judgements a day has", () => {
+  const pass = passer();
   const database = openDatabase(undefined);
   const first = watch(database);
   pass(first.drift, { from: 0, to: 5, share: 0.03 });
@@ -108,4 +112,66 @@ test("a restart lowers no threshold: it knows how many judgements a day has", ()
     return numSamples;
   };
   expect(samplesUntilFound(true)).toBeGreaterThan(samplesUntilFound(false));
+});
+
+const seriesIn = (database: Database.Database): readonly string[] =>
+  database.prepare("SELECT tenant FROM quality_series ORDER BY tenant").pluck().all([]) as string[];
+
+const sampleAt = (day: number, tenant: string, isPlain = false) => {
+  return { atMs: START + day * DAY_MS, model: "m", tenant, name: "refusal", badness: 0, isPlain };
+};
+
+test("a series without samples for keep-days is no drift, and is forgotten with its row", () => {
+  const pass = passer();
+  const database = openDatabase(undefined);
+  const first = watch(database).drift;
+  pass(first, { from: 0, to: 5, share: 0.03, tenant: "gone", isPlain: false });
+  pass(first, { from: 5, to: 6, share: 0.3, tenant: "gone", isPlain: false });
+  first.close();
+  const { drift } = watch(database);
+  expect(drift.drifted(START + 6 * DAY_MS)).toHaveLength(1);
+  expect(drift.drifted(START + 35 * DAY_MS)).toHaveLength(1);
+  expect(drift.drifted(START + 36.1 * DAY_MS)).toEqual([]);
+  drift.add(sampleAt(36.1, "here"));
+  expect(drift.report(START + 36.1 * DAY_MS).map(({ tenant }) => tenant)).toEqual(["here"]);
+  drift.close();
+  expect(seriesIn(database)).toEqual(["here"]);
+});
+
+test("at the most series, that of a tenant goes which is longest without a sample, and one warning is given", () => {
+  const database = openDatabase(undefined);
+  const warnings: string[] = [];
+  const logger = pino({ level: "warn" }, { write: (line: string) => warnings.push(line) });
+  const { drift } = watch(database, logger);
+  drift.add(sampleAt(0, "", true));
+  for (let i = 1; i < 5000; i++) drift.add(sampleAt(0, `t${i}`));
+  drift.add(sampleAt(0.1, "t1"));
+  expect(warnings).toEqual([]);
+  for (const tenant of ["new1", "new2"]) drift.add(sampleAt(0.2, tenant));
+  drift.close();
+  const kept = new Set(seriesIn(database));
+  expect(kept.size).toBe(5000);
+  for (const tenant of ["", "t1", "t4", "new1", "new2"]) expect(kept).toContain(tenant);
+  for (const tenant of ["t2", "t3"]) expect(kept).not.toContain(tenant);
+  expect(warnings).toHaveLength(1);
+  expect(warnings[0]).toContain("at most 5000 series");
+  // What has come back is kept, though its old row was to go.
+  const again = watch(database).drift;
+  again.add(sampleAt(0.3, "t2"));
+  again.add(sampleAt(0.3, "t4"));
+  again.close();
+  expect(seriesIn(database)).toEqual(expect.arrayContaining(["t2", "t4"]));
+});
+
+test("a database from before series had a time is read", () => {
+  const pass = passer();
+  const database = openDatabase(undefined);
+  const first = watch(database).drift;
+  pass(first, { from: 0, to: 5, share: 0.03 });
+  first.close();
+  database.exec("ALTER TABLE quality_series DROP COLUMN at_ms");
+  const { drift } = watch(database);
+  drift.add(sampleAt(5, "t"));
+  expect(drift.report(START + 5 * DAY_MS).map(({ tenant }) => tenant)).toEqual(["", "t"]);
+  drift.close();
 });

@@ -14,6 +14,8 @@ interface DriftOptions {
   readonly logger: RequestLogger;
   /** Days in which at most one false alarm is expected, over all series together. */
   readonly quietDays: number;
+  /** A series without a sample for so many days is forgotten. */
+  readonly keepDays: number;
   /** Absent: drift is logged and shown, and no alert is stored. */
   readonly alerts:
     | { readonly store: AlertStore; readonly coolDownMs: number; readonly hasWebhook: boolean }
@@ -48,6 +50,8 @@ interface Series {
   readonly tenant: string;
   readonly name: string;
   state: SeriesState;
+  /** Time of the last sample. */
+  atMs: number;
   last: FoundDrift | undefined;
   /** Samples since the last drift was found. */
   numSince: number;
@@ -63,6 +67,8 @@ export interface SeriesReport {
 }
 
 const MAX_SERIES = 5000;
+/** The least time between two searches for series without samples. */
+const SWEEP_MS = 3_600_000;
 /** Samples of a day that the threshold counts with at least. */
 const MIN_PER_DAY = 1000;
 const SAVE_MS = 1000;
@@ -78,14 +84,22 @@ const OCCASION_MS = DAY_MS;
 
 const TABLES = `
   CREATE TABLE IF NOT EXISTS quality_series (
-    model TEXT, tenant TEXT, name TEXT, state TEXT, last TEXT, PRIMARY KEY (model, tenant, name)) WITHOUT ROWID;
+    model TEXT, tenant TEXT, name TEXT, state TEXT, last TEXT, at_ms INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (model, tenant, name)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS quality_rate (day INTEGER PRIMARY KEY, judgements INTEGER);
   CREATE TABLE IF NOT EXISTS quality_changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, model TEXT, version TEXT, before TEXT)`;
 
+const keyOf = ({ model, tenant, name }: Pick<Series, "model" | "tenant" | "name">): string =>
+  JSON.stringify([model, tenant, name]);
+
 export class DriftWatch {
+  /** By their keys, the longest without a sample first. */
   readonly #series = new Map<string, Series>();
   /** Series that have changed since they were saved. */
   readonly #dirty = new Set<Series>();
+  /** Series that are forgotten, and still in the database. */
+  readonly #gone = new Map<string, Series>();
+  #sweptMs = Number.NEGATIVE_INFINITY;
+  #hasWarned = false;
   /** The version that each model was last seen with. */
   readonly #versions = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
@@ -95,6 +109,11 @@ export class DriftWatch {
   constructor(private readonly options: DriftOptions) {
     const { database } = options;
     database.exec(TABLES);
+    // Databases from before the column.
+    const columns = database.pragma("table_info(quality_series)") as readonly { readonly name: string }[];
+    if (!columns.some(({ name }) => name === "at_ms")) {
+      database.exec("ALTER TABLE quality_series ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0");
+    }
     this.#load();
     this.#timer = setInterval(() => this.#save(SAVED_AT_ONCE), SAVE_MS).unref();
   }
@@ -115,9 +134,10 @@ export class DriftWatch {
   add(judgement: Judgement): readonly FoundDrift[] {
     const { atMs, model, tenant, name, badness, isPlain } = judgement;
     const threshold = this.#threshold(atMs);
+    this.#sweep(atMs);
     const tenants = [...(isPlain ? [""] : []), ...(tenant === "" ? [] : [tenant])];
     return tenants.flatMap((each) => {
-      const series = this.#of(model, each, name);
+      const series = this.#of({ model, tenant: each, name }, atMs);
       const drift = series && addToSeries(series.state, badness, atMs, threshold);
       if (series === undefined) return [];
       this.#dirty.add(series);
@@ -138,8 +158,8 @@ export class DriftWatch {
   }
 
   /** Series whose drift lasts. */
-  drifted(): readonly { readonly model: string; readonly name: string }[] {
-    return [...this.#series.values()].filter(({ last }) => last !== undefined);
+  drifted(nowMs: number): readonly { readonly model: string; readonly name: string }[] {
+    return [...this.#series.values()].filter((series) => series.last !== undefined && !this.#isStale(series, nowMs));
   }
 
   report(nowMs: number): readonly SeriesReport[] {
@@ -176,13 +196,46 @@ export class DriftWatch {
     return this.options.quietDays * Math.max(this.#day.count, this.#day.before, MIN_PER_DAY);
   }
 
-  #of(model: string, tenant: string, name: string): Series | undefined {
-    const key = JSON.stringify([model, tenant, name]);
+  #of(of: Pick<Series, "model" | "tenant" | "name">, atMs: number): Series | undefined {
+    const key = keyOf(of);
     const known = this.#series.get(key);
-    if (known !== undefined || this.#series.size >= MAX_SERIES) return known;
-    const made = { model, tenant, name, state: newSeries(), last: undefined, numSince: 0 };
-    this.#series.set(key, made);
-    return made;
+    if (known === undefined && this.#series.size >= MAX_SERIES && !this.#makeRoom(of.tenant)) return undefined;
+    const series = known ?? { ...of, state: newSeries(), atMs, last: undefined, numSince: 0 };
+    series.atMs = atMs;
+    this.#series.delete(key);
+    this.#series.set(key, series);
+    this.#gone.delete(key);
+    return series;
+  }
+
+  /** Forgets the series that is longest without a sample: one of a tenant, or, for a series of all tenants, any. */
+  #makeRoom(tenant: string): boolean {
+    if (!this.#hasWarned) {
+      this.#hasWarned = true;
+      const text = `expected at most ${MAX_SERIES} series of models, tenants and checks, got more: those longest without a sample are forgotten`;
+      this.options.logger.warn({ atMost: MAX_SERIES }, text);
+    }
+    const all = [...this.#series.values()];
+    const oldest = all.find((series) => series.tenant !== "") ?? (tenant === "" ? all[0] : undefined);
+    if (oldest !== undefined) this.#forget(oldest);
+    return oldest !== undefined;
+  }
+
+  #isStale({ atMs }: Series, nowMs: number): boolean {
+    return nowMs - atMs > this.options.keepDays * DAY_MS;
+  }
+
+  #sweep(nowMs: number): void {
+    if (nowMs - this.#sweptMs < SWEEP_MS) return;
+    this.#sweptMs = nowMs;
+    for (const series of [...this.#series.values()]) if (this.#isStale(series, nowMs)) this.#forget(series);
+  }
+
+  #forget(series: Series): void {
+    const key = keyOf(series);
+    this.#series.delete(key);
+    this.#dirty.delete(series);
+    this.#gone.set(key, series);
   }
 
   /** The change of the model that is nearest to the beginning of a drift, if there is one near it. */
@@ -221,23 +274,28 @@ export class DriftWatch {
 
   #load(): void {
     const { database } = this.options;
-    const rows = database.prepare("SELECT * FROM quality_series LIMIT ?").all([MAX_SERIES]) as {
+    const newest = "SELECT * FROM quality_series ORDER BY at_ms DESC LIMIT ?";
+    const rows = database.prepare(newest).all([MAX_SERIES]) as {
       readonly model: string;
       readonly tenant: string;
       readonly name: string;
       readonly state: string;
       readonly last: string | null;
+      readonly at_ms: number;
     }[];
-    for (const { model, tenant, name, state, last } of rows) {
+    for (const { model, tenant, name, state: json, last, at_ms: atMs } of rows.reverse()) {
+      const state = JSON.parse(json) as SeriesState;
       const series = {
         model,
         tenant,
         name,
-        state: JSON.parse(state) as SeriesState,
+        state,
+        // A row from before the column: the state began anew at about its last sample.
+        atMs: atMs === 0 ? state.recent.sinceMs : atMs,
         last: last === null ? undefined : (JSON.parse(last) as FoundDrift),
         numSince: 0,
       };
-      this.#series.set(JSON.stringify([model, tenant, name]), series);
+      this.#series.set(keyOf(series), series);
     }
     const days = database.prepare("SELECT day, judgements FROM quality_rate ORDER BY day DESC LIMIT 2").all([]);
     const [today, before] = days as { readonly day: number; readonly judgements: number }[];
@@ -251,19 +309,24 @@ export class DriftWatch {
 
   #save(atMost: number): void {
     const dirty = [...this.#dirty].slice(0, atMost);
-    if (dirty.length === 0) return;
+    const gone = [...this.#gone].slice(0, atMost);
+    if (dirty.length + gone.length === 0) return;
     const { database, logger } = this.options;
-    const write = database.prepare("INSERT OR REPLACE INTO quality_series VALUES (?, ?, ?, ?, ?)");
+    const write = database.prepare("INSERT OR REPLACE INTO quality_series VALUES (?, ?, ?, ?, ?, ?)");
+    const remove = database.prepare("DELETE FROM quality_series WHERE model = ? AND tenant = ? AND name = ?");
     try {
       groupCommitOf(database).alone(() => {
         const { number, count } = this.#day;
         database.prepare("INSERT OR REPLACE INTO quality_rate VALUES (?, ?)").run([number, count]);
         database.prepare("DELETE FROM quality_rate WHERE day < ?").run([number - KEPT_RATES]);
-        for (const { model, tenant, name, state, last } of dirty) {
-          write.run([model, tenant, name, JSON.stringify(state), last === undefined ? null : JSON.stringify(last)]);
+        for (const { model, tenant, name, state, last, atMs } of dirty) {
+          const found = last === undefined ? null : JSON.stringify(last);
+          write.run([model, tenant, name, JSON.stringify(state), found, atMs]);
         }
+        for (const [, { model, tenant, name }] of gone) remove.run([model, tenant, name]);
       });
       for (const series of dirty) this.#dirty.delete(series);
+      for (const [key] of gone) this.#gone.delete(key);
     } catch (thrown) {
       logger.error({ err: thrown }, "what the quality checks know could not be saved");
     }

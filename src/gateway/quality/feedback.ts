@@ -5,12 +5,23 @@ import { MillraceError } from "../../core/errors.js";
 const MAX_CORRECTION = 16 * 1024;
 const MAX_COMMENT = 4 * 1024;
 
+/** Characters of a client's own key that an error repeats. */
+const MAX_SHOWN = 80;
+
+/** Without control characters but tabs and ends of lines: a correction becomes an evaluation's expected answer. */
+const textUpTo = (length: number) =>
+  z
+    .string()
+    .min(1)
+    .max(length)
+    .regex(/^(?:[\t\n\r]|\P{Cc})*$/u, "expected text without control characters, got one");
+
 const body = z.strictObject({
   request_id: z.string().min(1).max(200),
   rating: z.enum(["up", "down"]).optional(),
   score: z.number().min(-1).max(1).optional(),
-  correction: z.string().min(1).max(MAX_CORRECTION).optional(),
-  comment: z.string().min(1).max(MAX_COMMENT).optional(),
+  correction: textUpTo(MAX_CORRECTION).optional(),
+  comment: textUpTo(MAX_COMMENT).optional(),
 });
 
 interface GivenFeedback {
@@ -26,8 +37,11 @@ export function readFeedback(given: unknown): GivenFeedback {
   const parsed = body.safeParse(given);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    const param = String((issue?.code === "unrecognized_keys" ? issue.keys[0] : issue?.path[0]) ?? "body");
-    throw new MillraceError("invalid_parameter", `${param}: ${issue?.message}`, {
+    const param = String((issue?.code === "unrecognized_keys" ? issue.keys[0] : issue?.path[0]) ?? "body").slice(
+      0,
+      MAX_SHOWN,
+    );
+    throw new MillraceError("invalid_parameter", `${param}: ${issue?.message.slice(0, MAX_SHOWN)}`, {
       param,
       hint: 'a body is {"request_id", "rating": "up" or "down", or "score" in [-1, 1], "correction", "comment"}',
     });

@@ -20,7 +20,7 @@ export interface AnsweredSample {
 interface QualityPolicyOptions {
   /** Called with every request whose answer might be sampled. */
   readonly onRequest: (request: GatewayRequest) => void;
-  /** @returns undefined: the request is not sampled */
+  /** @returns undefined: such requests are not sampled */
   readonly draw: (request: GatewayRequest) => Draw | undefined;
   /** Must neither throw nor wait. */
   readonly onSample: (sample: AnsweredSample) => void;
@@ -33,24 +33,33 @@ export class QualityPolicy implements Policy {
   constructor(private readonly options: QualityPolicyOptions) {}
 
   async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
-    const { path, observer, record, bytes } = request;
+    const { path, observer, record } = request;
     // What the gateway asks for itself, such as an audit, is nobody's traffic; lines of batches are.
     const isOwn = observer === DEAF_REQUEST && !record.notes.has(NOTE.batch);
     if (isOwn || !SAMPLED_PATHS.includes(path)) return await next(request, sink);
     this.options.onRequest(request);
     const draw = this.options.draw(request);
     if (draw === undefined) return await next(request, sink);
-    const copy = new CopyingSink(sink, MAX_BYTES);
-    const ending = await next(request, copy);
-    if (ending.kind !== "answered" || ending.status !== 200) return ending;
-    // An answer that is given again has been judged when it was made.
-    if (record.notes.get(NOTE.cache)?.startsWith("hit") === true) return ending;
+    const copy = draw.isTaken ? new CopyingSink(sink, MAX_BYTES) : undefined;
+    let isNew = false;
+    try {
+      const ending = await next(request, copy ?? sink);
+      // An answer that is given again has been judged when it was made.
+      const isCached = record.notes.get(NOTE.cache)?.startsWith("hit") === true;
+      isNew = ending.kind === "answered" && ending.status === 200 && !isCached;
+      if (isNew && copy !== undefined) this.#pass(request, draw, copy);
+      return ending;
+    } finally {
+      if (!isNew) draw.giveBack();
+    }
+  }
+
+  #pass(request: GatewayRequest, draw: Draw, copy: CopyingSink): void {
     const whole = copy.whole();
-    if (whole === undefined || bytes.length > MAX_BYTES) this.options.onTooLarge();
+    if (whole === undefined || request.bytes.length > MAX_BYTES) this.options.onTooLarge();
     else {
       const { head, body } = whole;
       this.options.onSample({ request, draw, answer: { body, isEventStream: head.isEventStream } });
     }
-    return ending;
   }
 }

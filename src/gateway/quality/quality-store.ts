@@ -64,7 +64,7 @@ interface SampleFilter {
 }
 
 interface Retention {
-  /** Bytes of texts; 0: none are kept. */
+  /** Bytes of texts, of samples and of feedback together; 0: none are kept. */
   readonly textBytes: number;
   readonly days: number;
 }
@@ -79,9 +79,15 @@ const TABLES = `
   CREATE TABLE IF NOT EXISTS quality_feedback (
     tenant TEXT, request_id TEXT, at_ms INTEGER, model TEXT, score REAL, correction TEXT, comment TEXT, PRIMARY KEY (tenant, request_id)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS quality_feedback_at ON quality_feedback (at_ms);
+  CREATE INDEX IF NOT EXISTS quality_feedback_texts ON quality_feedback (at_ms) WHERE correction IS NOT NULL OR comment IS NOT NULL;
   CREATE TABLE IF NOT EXISTS quality_days (
     day INTEGER, model TEXT, version TEXT, tenant TEXT, name TEXT, judged INTEGER, failing INTEGER, badness REAL, weight REAL, weighted_failing REAL,
     PRIMARY KEY (day, model, version, tenant, name)) WITHOUT ROWID`;
+
+const FEEDBACK_BYTES = "(coalesce(length(CAST(correction AS BLOB)), 0) + coalesce(length(CAST(comment AS BLOB)), 0))";
+
+/** The sequence number of a sample's text, or none; time; bytes; tenant and request of a feedback's texts, or none. */
+type OldText = readonly [number | null, number, number, string | null, string | null];
 
 export class QualityStore {
   readonly #insert: Statement;
@@ -89,6 +95,13 @@ export class QualityStore {
   readonly #addToDay: Statement;
   readonly #oldestTexts: Statement;
   readonly #deleteText: Statement;
+  readonly #clearFeedback: Statement;
+  readonly #bytesOfText: Statement;
+  readonly #oldSamples: Statement;
+  readonly #tooManySamples: Statement;
+  readonly #deleteSample: Statement;
+  readonly #deleteFeedback: Statement;
+  readonly #deleteDays: Statement;
   #textBytes: number;
   #sweptMs = Number.NEGATIVE_INFINITY;
 
@@ -105,10 +118,31 @@ export class QualityStore {
        failing = failing + excluded.failing, badness = badness + excluded.badness, weight = weight + excluded.weight,
        weighted_failing = weighted_failing + excluded.weighted_failing`,
     );
-    this.#oldestTexts = database.prepare("SELECT seq, bytes FROM quality_texts ORDER BY seq LIMIT ?");
+    this.#oldestTexts = database.prepare(
+      `SELECT * FROM (SELECT t.seq, s.at_ms, t.bytes, NULL AS tenant, NULL AS request_id FROM quality_texts t
+       LEFT JOIN quality_samples s ON s.seq = t.seq ORDER BY t.seq LIMIT ${AT_ONCE})
+       UNION ALL SELECT * FROM (SELECT NULL, at_ms, ${FEEDBACK_BYTES}, tenant, request_id FROM quality_feedback
+       WHERE correction IS NOT NULL OR comment IS NOT NULL ORDER BY at_ms LIMIT ${AT_ONCE}) ORDER BY 2 LIMIT ${AT_ONCE}`,
+    );
+    this.#clearFeedback = database.prepare(
+      "UPDATE quality_feedback SET correction = NULL, comment = NULL WHERE tenant = ? AND request_id = ?",
+    );
     this.#deleteText = database.prepare("DELETE FROM quality_texts WHERE seq = ?");
+    this.#bytesOfText = database.prepare("SELECT bytes FROM quality_texts WHERE seq = ?");
+    // Two statements, since one with OR would read the whole table.
+    this.#oldSamples = database.prepare(
+      `SELECT seq FROM quality_samples WHERE at_ms < ? ORDER BY at_ms LIMIT ${AT_ONCE}`,
+    );
+    this.#tooManySamples = database.prepare(
+      `SELECT seq FROM quality_samples WHERE seq <= (SELECT max(seq) FROM quality_samples) - ${MAX_ROWS} ORDER BY seq LIMIT ${AT_ONCE}`,
+    );
+    this.#deleteSample = database.prepare("DELETE FROM quality_samples WHERE seq = ?");
+    this.#deleteFeedback = database.prepare("DELETE FROM quality_feedback WHERE at_ms < ?");
+    this.#deleteDays = database.prepare("DELETE FROM quality_days WHERE day < ?");
     const sum = database.prepare("SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts").get([]);
-    this.#textBytes = (sum as { readonly bytes: number }).bytes;
+    this.#textBytes = (sum as { readonly bytes: number }).bytes + this.#feedbackBytes("true", []);
+    // The limit may be smaller than it was before the start.
+    if (this.#textBytes > retention.textBytes) commits.alone(() => this.#trimTexts());
   }
 
   /** Bytes of the texts that are kept. */
@@ -118,22 +152,27 @@ export class QualityStore {
 
   /** Resolves when the sample is in the database. Rejects if that fails, as on a full disk. */
   add(sample: KeptSample): Promise<void> {
-    return this.commits.run(() => this.#add(sample), { canWait: true, isWhole: true });
+    return this.#write(() => this.#add(sample), { canWait: true });
   }
 
   /** A later word on the same request replaces the earlier one. @returns whether it is the first */
   addFeedback({ atMs, requestId, tenant, model, score, correction, comment }: Feedback): Promise<boolean> {
     const id = requestId.slice(0, MAX_ID_CHARACTERS);
     const write = (): boolean => {
-      const known = "SELECT 1 FROM quality_feedback WHERE tenant = ? AND request_id = ?";
-      const isFirst = this.database.prepare(known).get([tenant, id]) === undefined;
+      const ofRequest = "tenant = ? AND request_id = ?";
+      const known = this.database.prepare(`SELECT 1 FROM quality_feedback WHERE ${ofRequest}`).get([tenant, id]);
+      const bytes = Buffer.byteLength(`${correction ?? ""}${comment ?? ""}`);
+      const [keptCorrection, keptComment] = bytes > this.retention.textBytes ? [] : [correction, comment];
+      this.#textBytes -= this.#feedbackBytes(ofRequest, [tenant, id]);
       this.database
         .prepare("INSERT OR REPLACE INTO quality_feedback VALUES (?, ?, ?, ?, ?, ?, ?)")
-        .run([tenant, id, atMs, model, score, correction ?? null, comment ?? null]);
+        .run([tenant, id, atMs, model, score, keptCorrection ?? null, keptComment ?? null]);
+      this.#textBytes += this.#feedbackBytes(ofRequest, [tenant, id]);
+      this.#trimTexts();
       this.#sweep(atMs);
-      return isFirst;
+      return known === undefined;
     };
-    return this.commits.run(write, { isWhole: true });
+    return this.#write(write);
   }
 
   /** Adds to the sums of the day. */
@@ -187,13 +226,33 @@ export class QualityStore {
       const { bytes } = this.database
         .prepare(`SELECT coalesce(sum(bytes), 0) AS bytes FROM quality_texts WHERE seq IN (${of})`)
         .get(values) as { readonly bytes: number };
+      this.#textBytes -= this.#feedbackBytes(where, values);
       this.database.prepare(`DELETE FROM quality_texts WHERE seq IN (${of})`).run(values);
       this.database.prepare(`DELETE FROM quality_feedback WHERE ${where}`).run(values);
       const { changes } = this.database.prepare(`DELETE FROM quality_samples WHERE ${where}`).run(values);
       this.#textBytes -= bytes;
       return changes;
     };
-    return this.commits.run(write, { isWhole: true });
+    return this.#write(write);
+  }
+
+  /** Runs a write that may change the sum of the texts' bytes: if it is rolled back, so is the sum. */
+  async #write<T>(write: () => T, { canWait = false } = {}): Promise<T> {
+    let change = 0;
+    const counted = (): T => {
+      const before = this.#textBytes;
+      try {
+        return write();
+      } finally {
+        change = this.#textBytes - before;
+      }
+    };
+    try {
+      return await this.commits.run(counted, { canWait, isWhole: true });
+    } catch (thrown) {
+      this.#textBytes -= change;
+      throw thrown;
+    }
   }
 
   #add({ atMs, requestId, tenant, key, model, version, path, weight, verdicts, text }: KeptSample): void {
@@ -229,31 +288,45 @@ export class QualityStore {
     if (bytes > this.retention.textBytes) return;
     this.#insertText.run([seq, json, bytes]);
     this.#textBytes += bytes;
+    this.#trimTexts();
+  }
+
+  /** Deletes the oldest texts until the rest is within the limit. */
+  #trimTexts(): void {
     while (this.#textBytes > this.retention.textBytes) {
-      const oldest = this.#oldestTexts.all([AT_ONCE]) as { readonly seq: number; readonly bytes: number }[];
+      const oldest = this.#oldestTexts.raw().all([]) as OldText[];
       if (oldest.length === 0) break;
-      for (const each of oldest) {
+      for (const [seq, , bytes, tenant, requestId] of oldest) {
         if (this.#textBytes <= this.retention.textBytes) break;
-        this.#deleteText.run([each.seq]);
-        this.#textBytes -= each.bytes;
+        if (seq === null) this.#clearFeedback.run([tenant, requestId]);
+        else this.#deleteText.run([seq]);
+        this.#textBytes -= bytes;
       }
     }
   }
 
+  #feedbackBytes(where: string, values: readonly unknown[]): number {
+    const sql = `SELECT coalesce(sum(${FEEDBACK_BYTES}), 0) AS bytes FROM quality_feedback WHERE ${where}`;
+    return (this.database.prepare(sql).get([...values]) as { readonly bytes: number }).bytes;
+  }
+
   #sweep(nowMs: number): void {
     if (nowMs - this.#sweptMs < SWEEP_MS) return;
+    this.#trimTexts();
     const oldMs = nowMs - this.retention.days * DAY_MS;
-    const old = `SELECT seq FROM quality_samples WHERE at_ms < ? OR seq <= (SELECT max(seq) FROM quality_samples) - ${MAX_ROWS} ORDER BY seq LIMIT ${AT_ONCE}`;
-    const rows = this.database.prepare(old).all([oldMs]) as { readonly seq: number }[];
-    for (const { seq } of rows) {
-      const text = this.database.prepare("SELECT bytes FROM quality_texts WHERE seq = ?").get([seq]);
-      this.#textBytes -= (text as { readonly bytes: number } | undefined)?.bytes ?? 0;
+    const old = this.#oldSamples.all([oldMs]) as { readonly seq: number }[];
+    const tooMany = old.length < AT_ONCE ? (this.#tooManySamples.all([]) as { readonly seq: number }[]) : [];
+    const seqs = new Set([...old, ...tooMany].map(({ seq }) => seq));
+    for (const seq of seqs) {
+      const text = this.#bytesOfText.get([seq]) as { readonly bytes: number } | undefined;
+      this.#textBytes -= text?.bytes ?? 0;
       this.#deleteText.run([seq]);
-      this.database.prepare("DELETE FROM quality_samples WHERE seq = ?").run([seq]);
+      this.#deleteSample.run([seq]);
     }
-    this.database.prepare("DELETE FROM quality_feedback WHERE at_ms < ?").run([oldMs]);
-    this.database.prepare("DELETE FROM quality_days WHERE day < ?").run([Math.floor(oldMs / DAY_MS)]);
+    this.#textBytes -= this.#feedbackBytes("at_ms < ?", [oldMs]);
+    this.#deleteFeedback.run([oldMs]);
+    this.#deleteDays.run([Math.floor(oldMs / DAY_MS)]);
     // More is left: the next sample goes on.
-    if (rows.length < AT_ONCE) this.#sweptMs = nowMs;
+    if (seqs.size < AT_ONCE) this.#sweptMs = nowMs;
   }
 }

@@ -82,7 +82,7 @@ export class Quality {
     const { settings, database, runner, logger, alerts, modelOf, random, epochMs } = options;
     this.settings = settings;
     this.store = new QualityStore(database, groupCommitOf(database), settings);
-    this.drift = new DriftWatch({ database, logger, quietDays: settings.quietDays, alerts });
+    this.drift = new DriftWatch({ database, logger, quietDays: settings.quietDays, keepDays: settings.days, alerts });
     this.#checker = new SampleChecker(runner);
     this.#retries = new RetryWatch({
       sessionHeader: options.sessionHeader,
@@ -112,12 +112,12 @@ export class Quality {
       samples: this.#samples,
       judged: this.#judged,
       drops: this.#drops,
-      drifted: this.drift.drifted(),
+      drifted: this.drift.drifted(this.options.epochMs()),
       textBytes,
     };
   }
 
-  /** Takes a client's word on a request of its own. Throws invalid_parameter, not_found and queue_full. */
+  /** Takes a client's word on a request of its own. Throws invalid_parameter, not_found, queue_full and internal_error. */
   async give(
     caller: Caller,
     body: unknown,
@@ -211,9 +211,15 @@ export class Quality {
     const given = texts.filter((text) => text !== undefined);
     if (given.length === 0) return texts;
     const answer = await this.#checker.check({ kind: "texts", texts: given }, tenant);
-    if (typeof answer === "string" || answer.kind !== "texts") {
+    if (answer === "queue_full") {
       throw new MillraceError("queue_full", "expected a free place for the feedback's texts, got none", {
         hint: "try again later",
+      });
+    }
+    if (typeof answer === "string" || answer.kind !== "texts") {
+      const got = typeof answer === "string" ? answer : answer.kind;
+      throw new MillraceError("internal_error", `expected the feedback's texts without personal data, got ${got}`, {
+        hint: "the feedback is not kept; send it without correction and comment, or report the gateway's log",
       });
     }
     const redacted = [...answer.texts];

@@ -82,6 +82,13 @@ test("calls, refusals and log-probabilities are read", () => {
   expect(read({ messages: user("a") }, sure)?.answer.logprobs).toEqual([-0.5, -3]);
 });
 
+test("thoughts of a response are not its answer", () => {
+  const thought = { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text: "I cannot." }] };
+  const said = { type: "message", role: "assistant", content: [{ type: "output_text", text: "Yes." }] };
+  const response = { object: "response", status: "completed", output: [thought, said] };
+  expect(read({ input: "a" }, response, "/v1/responses")?.answer.text).toBe("Yes.");
+});
+
 test("several choices, errors and broken streams are no samples", () => {
   expect(read({ messages: user("a"), n: 2 })).toBeUndefined();
   expect(read({ messages: user("a") }, { error: { message: "no" } })).toBeUndefined();

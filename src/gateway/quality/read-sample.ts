@@ -17,6 +17,9 @@ export const SAMPLED_PATHS: readonly string[] = [
   "/v1/responses",
 ];
 
+/** A client may write anything else as a role: it is not kept. */
+const ROLES: readonly string[] = ["system", "user", "assistant", "tool", "function"];
+
 /**
  * @param request JSON of the request's body
  * @returns undefined for a request or an answer in no known form, and for several choices
@@ -79,7 +82,8 @@ class PromptTexts {
     if (content === undefined || content === null) return;
     const text = this.#textOf(content);
     if (text === "") return;
-    this.messages.push({ role: role === "developer" ? "system" : role, text });
+    const known = role === "developer" ? "system" : role;
+    this.messages.push({ role: ROLES.includes(known) ? known : "other", text });
   }
 
   #textOf(content: unknown): string {
@@ -167,7 +171,8 @@ function responseInEvents(body: Buffer): JsonObject | undefined {
 function fromResponse(response: JsonObject | undefined): SampledAnswer | undefined {
   const { output, status, incomplete_details: details } = response ?? {};
   if (!Array.isArray(output) || (status !== "completed" && status !== "incomplete")) return undefined;
-  const items = output.filter(isObject);
+  // Thoughts are not the answer, whatever form the upstream gives them.
+  const items = output.filter(isObject).filter(({ type }) => type !== "reasoning");
   const parts = items.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isObject) : []));
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("");
   const calls = items.flatMap((item) => (typeof item.arguments === "string" ? [item.arguments] : []));

@@ -1,5 +1,6 @@
 /** Notices sessions that ask the same again soon: the answer before did not do. */
 import { sha256 } from "../cache/answer-key.js";
+import { isObject } from "../dialects/conversation/fields.js";
 import type { GatewayRequest } from "../request.js";
 import { lastText } from "../routes/request-facts.js";
 import { sessionOf } from "../session.js";
@@ -37,17 +38,20 @@ export class RetryWatch<Fact> {
     const key = this.#keyOf(request);
     const asked = key === undefined ? undefined : this.#asked.get(key);
     if (key === undefined || asked === undefined) return;
+    const question = questionOf(request);
+    if (question === undefined) return;
     this.#asked.delete(key);
     const { epochMs, onNext } = this.options;
-    if (epochMs() - asked.atMs <= WINDOW_MS) onNext(asked.fact, asked.question === questionOf(request));
+    if (epochMs() - asked.atMs <= WINDOW_MS) onNext(asked.fact, asked.question === question);
   }
 
   /** To call with a sampled request that has been answered. */
   answered(request: GatewayRequest, fact: Fact): void {
     const key = this.#keyOf(request);
-    if (key === undefined) return;
+    const question = questionOf(request);
+    if (key === undefined || question === undefined) return;
     this.#asked.delete(key);
-    this.#asked.set(key, { atMs: this.options.epochMs(), question: questionOf(request), fact });
+    this.#asked.set(key, { atMs: this.options.epochMs(), question, fact });
     if (this.#asked.size > MAX_SESSIONS) this.#asked.delete(this.#asked.keys().next().value!);
   }
 
@@ -57,6 +61,15 @@ export class RetryWatch<Fact> {
   }
 }
 
-/** Capitals and spaces make no other question. */
-const questionOf = ({ body }: GatewayRequest): string =>
-  sha256(lastText(body).toLowerCase().replace(/\s+/g, " ").trim());
+/** Capitals and spaces make no other question. @returns undefined where the last message has no text of the user, as in a step of a loop of tools */
+function questionOf({ body: { messages, input, prompt } }: GatewayRequest): string | undefined {
+  const items = messages ?? input ?? prompt;
+  const last: unknown = Array.isArray(items) ? items.at(-1) : items;
+  if (isObject(last) && (last.role !== "user" || hasToolResult(last.content))) return undefined;
+  const text = lastText({ input: last }).toLowerCase().replace(/\s+/g, " ").trim();
+  return text === "" ? undefined : sha256(text);
+}
+
+/** Results of tools are the user's in the Messages dialect. */
+const hasToolResult = (content: unknown): boolean =>
+  Array.isArray(content) && content.some((part) => isObject(part) && part.type === "tool_result");

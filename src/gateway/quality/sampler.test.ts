@@ -12,7 +12,7 @@ function drawn(share: number, atLeast: number, requests: number, days: number, s
     Array.from({ length: requests }, (__, i) => {
       time.ms = day * DAY_MS + (i / requests) * DAY_MS;
       return sampler.draw("m", "t");
-    }).filter((draw) => draw !== undefined),
+    }).filter(({ isTaken }) => isTaken),
   );
 }
 
@@ -36,4 +36,32 @@ test("weights estimate the number of requests without bias, whatever the floor, 
   expect(Math.abs(mean - 1000)).toBeLessThan(25);
   const numPlain = days.flat().filter(({ isPlain }) => isPlain).length;
   expect(Math.abs(numPlain / (1000 * days.length) - 0.02)).toBeLessThan(0.002);
+});
+
+test("where nine in ten requests bring no new answer, the others still have as many samples as they are owed", () => {
+  const time = { ms: 0 };
+  const rng = new TestRng(3);
+  const sampler = new Sampler({ share: 0.01, atLeast: 50, random: rng.next, epochMs: () => time.ms });
+  for (let day = 0; day < 5; day++) {
+    let numSamples = 0;
+    for (let i = 0; i < 3000; i++) {
+      time.ms = (day + i / 3000) * DAY_MS;
+      const draw = sampler.draw("m", "t");
+      if (i % 10 !== 0) draw.giveBack();
+      else numSamples += Number(draw.isTaken);
+    }
+    expect(numSamples).toBeGreaterThanOrEqual(50);
+    // The floor takes not all: the samples are spread over the day.
+    if (day > 0) expect(numSamples).toBeLessThan(80);
+  }
+});
+
+test("a draw of yesterday takes nothing from today", () => {
+  const time = { ms: 0 };
+  const sampler = new Sampler({ share: 0, atLeast: 1, random: () => 0.5, epochMs: () => time.ms });
+  const late = sampler.draw("m", "t");
+  time.ms = DAY_MS;
+  expect(sampler.draw("m", "t").isTaken).toBe(true);
+  late.giveBack();
+  expect(sampler.draw("m", "t").isTaken).toBe(false);
 });

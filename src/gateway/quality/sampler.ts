@@ -14,10 +14,14 @@ interface SamplerOptions {
 }
 
 export interface Draw {
+  /** Whether the request is sampled. */
+  readonly isTaken: boolean;
   /** Inverse of the chance that the request had. */
   readonly weight: number;
   /** It is one of the plain share of all requests, which are alike among each other. */
   readonly isPlain: boolean;
+  /** To call where no answer comes that can be judged: the request then counts neither as one nor as a sample. */
+  readonly giveBack: () => void;
 }
 
 interface Stratum {
@@ -37,17 +41,24 @@ export class Sampler {
 
   constructor(private readonly options: SamplerOptions) {}
 
-  /** @returns undefined: the request is not sampled */
-  draw(model: string, tenant: string): Draw | undefined {
+  /** To call before the answer is known. */
+  draw(model: string, tenant: string): Draw {
     const { share, atLeast, random } = this.options;
     const stratum = atLeast === 0 ? undefined : this.#stratum(model, tenant);
     const chance = Math.max(share, stratum === undefined ? 0 : floorChance(stratum, atLeast));
     const drawn = random();
+    const isTaken = drawn < chance;
     if (stratum !== undefined) {
       stratum.requests++;
-      if (drawn < chance) stratum.samples++;
+      stratum.samples += Number(isTaken);
     }
-    return drawn < chance ? { weight: 1 / chance, isPlain: drawn < share } : undefined;
+    const day = stratum?.day;
+    const giveBack = (): void => {
+      if (stratum === undefined || stratum.day !== day) return;
+      stratum.requests--;
+      stratum.samples -= Number(isTaken);
+    };
+    return { isTaken, weight: 1 / chance, isPlain: drawn < share, giveBack };
   }
 
   #stratum(model: string, tenant: string): Stratum | undefined {

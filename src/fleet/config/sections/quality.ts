@@ -1,12 +1,18 @@
 /** Keys of the quality of production traffic: `quality`. */
 import { z } from "zod";
-import { byteSize, integer, parsed, section, text } from "../../../core/config-values.js";
+import { integer, parsed, section, text } from "../../../core/config-values.js";
+import { parseByteSize } from "../../../core/quantities.js";
 
 const share = () =>
   parsed("a share of requests above 0 %", ["2%", "0.5%", "100%"], /^\d+(\.\d+)?\s?%$/, (written) => {
     const percent = Number.parseFloat(written);
     return percent > 0 && percent <= 100 ? percent / 100 : undefined;
   });
+
+const sizeOrNone = () =>
+  parsed("a size, or 0B", ["64MiB", "1GiB", "0B"], /^\d+(\.\d+)?\s*[A-Za-z]*$/, (written) =>
+    /^0+B?$/.test(written) ? 0 : parseByteSize(written),
+  );
 
 export const quality = () =>
   section({
@@ -15,9 +21,9 @@ export const quality = () =>
       .prefault(0)
       .describe("samples a day of each model and tenant, taken even where they are a larger share"),
     tenants: z.array(text()).min(1).prefault(["*"]).describe("tenants whose requests are sampled, as patterns"),
-    keep: byteSize()
+    keep: sizeOrNone()
       .prefault("64MiB")
-      .describe("texts of samples that are kept, without personal data; the oldest go first; 0B: none"),
+      .describe("texts of samples and feedback that are kept, without personal data; the oldest go first; 0B: none"),
     "keep-days": integer(1, 3650).prefault(30).describe("days for which verdicts, sums and feedback are kept"),
     "quiet-days": integer(1, 36_500)
       .prefault(365)

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { CHECK_NAMES, type CheckName, judgeSample } from "./checks.js";
+import { withoutLayout } from "./faithfulness.js";
 import type { Sample, SampledAnswer } from "./sample.js";
 
 const sample = (
@@ -122,12 +123,68 @@ const CASES: readonly (readonly [CheckName, "fails" | "passes" | "silent", strin
   ["faithfulness", "silent", "a question alone", sample("Who led it?", "Bertram Quill led it in 1931.")],
 ];
 
+const REFUSALS = [
+  "I apologize, but I am unable to help with that.",
+  "I regret that I cannot share this.",
+  "I must decline.",
+  "Leider kann ich dir bei dieser Frage nicht helfen.",
+  "Das kann ich leider nicht beantworten.",
+  "Ich darf dazu keine Auskunft geben.",
+  "Es tut mir leid. Ich kann das nicht tun.",
+  "Es tut mir leid, dass ich Ihnen dabei nicht helfen kann.",
+  "Je suis désolé, mais je ne peux pas vous aider.",
+  "Malheureusement, je n'ai pas accès à ces données.",
+  "Je ne suis pas en mesure de répondre.",
+  "Lo siento, no puedo ayudarte con eso.",
+  "Lamento no poder ayudarle.",
+  "Mi dispiace, ma non posso aiutarti.",
+  "Purtroppo non sono in grado di rispondere.",
+  "Desculpe, mas não posso ajudar com isso.",
+  "Infelizmente, não tenho acesso a esses dados.",
+  "Het spijt me, maar ik kan je daar niet mee helpen.",
+  "Sorry, dat kan ik niet doen.",
+  "Helaas mag ik geen medisch advies geven.",
+];
+const ANSWERS = [
+  "Malheureusement, il pleut aujourd'hui à Paris.",
+  "Je ne suis pas sûr, mais je crois que c'est Lyon.",
+  "Je ne peux que vous féliciter.",
+  "Ich darf Ihnen gratulieren, denn Sie haben nicht verloren.",
+  "Leider regnet es heute nicht.",
+  "Ich kann Ihnen nicht genug danken!",
+  "Lamento informar que el tren sale con retraso.",
+  "Lo siento mucho por tu pérdida.",
+  "Purtroppo il museo è chiuso il lunedì.",
+  "Infelizmente, o museu está fechado.",
+  "Sorry! is a popular board game for two to four players.",
+  "Helaas is het museum vandaag gesloten.",
+  "I regret nothing, said the old man, and the crew could not help but laugh.",
+  "Das ist ein Satz über Wale. Ich kann nicht schwimmen, sagt der Stein.",
+];
+
+test("refusals of each language fail, and openings that decline nothing pass", () => {
+  const failing = (text: string): boolean => verdictOf("refusal", sample("Hello", text)) === "fails";
+  expect(REFUSALS.filter((text) => !failing(text))).toEqual([]);
+  expect(ANSWERS.filter(failing)).toEqual([]);
+});
+
 test.each(CASES.map(([name, expected, what, it]) => ({ name, expected, what, it })))("$name $expected: $what", ({
   name,
   expected,
   it,
 }) => {
   expect(verdictOf(name, it)).toBe(expected);
+});
+
+test("layout is left out, and line breaks alone take no time", () => {
+  expect(withoutLayout("  # 2031\n\n  12. Anna: 7\n\t- **Sum:** 9").replace(/\s+/g, " ").trim()).toBe("Anna: 7 9");
+  const startMs = performance.now();
+  for (const lineBreak of ["\n", "\r", "\u2028", " ", "\n  "]) {
+    const text = lineBreak.repeat(64 * 1024);
+    expect(withoutLayout(text)).toHaveLength(text.length);
+  }
+  // A pattern that reads the rest of the text at every line takes tens of seconds.
+  expect(performance.now() - startMs).toBeLessThan(1000);
 });
 
 describe("any text", () => {

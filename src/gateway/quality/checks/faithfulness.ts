@@ -28,11 +28,11 @@ function numbersIn(tokens: readonly Token[]): ReadonlySet<string> {
   return new Set(values.filter((value) => !(/^\d+$/.test(value) && Number(value) <= MAX_COUNT)));
 }
 
-/** Headings, labels and the numbers of lists are the answer's own. */
-const withoutLayout = (text: string): string =>
+/** Headings, labels and the numbers of lists are the answer's own. Indents end with the line, so that the time is linear in the text. */
+export const withoutLayout = (text: string): string =>
   text
-    .replace(/^\s*#.*$/gm, "")
-    .replace(/^\s*(?:\d{1,3}[.)]|[-*•])\s+/gm, "")
+    .replace(/^[^\S\r\n\u2028\u2029]*#.*$/gm, "")
+    .replace(/^[^\S\r\n\u2028\u2029]*(?:\d{1,3}[.)]|[-*•])\s+/gm, "")
     .replace(/\*\*[^*\n]{1,80}:?\*\*:?/g, "");
 
 const plain = (text: string): string =>
