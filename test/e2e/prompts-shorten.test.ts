@@ -58,6 +58,8 @@ test("shortens recorded requests by what a server's answers allow", async () => 
     const { stdout, stderr, exitCode } = await shorten(...target, "--requests", from, "--out", out);
     expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
     expect(stdout).toMatch(/passes: the drop is below 20 points/);
+    // Counting tokens takes no engine.
+    expect(stderr).not.toMatch(/parameters/);
     const written = readFileSync(out, "utf8")
       .trim()
       .split("\n")
@@ -110,6 +112,7 @@ test.each([
   [["--methods", "rewriting"], /--rewrite-url/],
   [["--max-drop", "0"], /--max-drop/],
   [["--tasks", "nothing"], /--tasks/],
+  [["--count", "1", "--methods", "rules"], /expected items with two different prompts/],
 ])("refuses %j", async (args, message) => {
   const { stderr, exitCode } = await folder().shorten(...args);
   expect(stderr).toMatch(message);

@@ -46,6 +46,8 @@ export interface LimitedOptions extends FleetOptions {
   readonly store?: BudgetStore;
   /** Policies between those of limits, such as caches. */
   readonly between?: readonly Policy[];
+  /** Policies behind those of limits. */
+  readonly behind?: readonly Policy[];
 }
 
 export const keyScope = (limits: Partial<Scope["limits"]>, id = "a"): Scope => ({
@@ -122,7 +124,7 @@ export async function whenSettled(store: BudgetStore): Promise<void> {
 
 export async function startLimitedFleet(
   behaviours: readonly Behaviour[],
-  { scopes, policyOptions, store = embeddedStore(), between = [], ...options }: LimitedOptions,
+  { scopes, policyOptions, store = embeddedStore(), between = [], behind = [], ...options }: LimitedOptions,
 ): Promise<LimitedFleet> {
   const softLimits: string[] = [];
   const unreserved: Error[] = [];
@@ -150,7 +152,7 @@ export async function startLimitedFleet(
   const authorize = () => ({ tenant: "t", scopes });
   const fleet = await startFleet(behaviours, {
     ...options,
-    proxy: { authorize, policies: [policy, ...between, policy.upstream, usageAsker], ...options.proxy },
+    proxy: { authorize, policies: [policy, ...between, policy.upstream, ...behind, usageAsker], ...options.proxy },
   });
   return {
     ...fleet,

@@ -16,6 +16,7 @@ import { jsonText } from "../output/format.js";
 import { shortenedJson, shortenedText } from "../output/shorten-text.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
+import { openEncoder } from "../process/token-encoder.js";
 
 interface ShortenFlags extends EngineFlags {
   readonly model?: string;
@@ -105,10 +106,10 @@ async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const models = await openModels(flags, methods, startStage, signal);
   try {
-    const { target, predictor, writer } = models;
-    const stages = await stagesFrom(methods, predictor, writer, signal);
+    const { target, count, surprise, writer } = models;
+    const stages = await stagesFrom(methods, surprise, writer, signal);
     const maxDrop = flags.maxDrop / 100;
-    const result = await lab.shortenPrompts({ target, tasks, stages, maxDrop, count: predictor.count, startStage });
+    const result = await lab.shortenPrompts({ target, tasks, stages, maxDrop, count, startStage });
     const isConfirmed = result.confirmation?.comparison.verdict === "passes";
     const written = isConfirmed ? flags.out : undefined;
     if (written !== undefined) {
@@ -142,8 +143,9 @@ function methodsFrom({ methods, rewriteUrl }: ShortenFlags): readonly Method[] {
 
 interface Models {
   readonly target: EvalTarget;
-  /** It counts tokens, too. */
-  readonly predictor: SurpriseModel;
+  readonly count: SurpriseModel["count"];
+  /** There where extraction is among the methods. */
+  readonly surprise: SurpriseModel["surprise"] | undefined;
   readonly writer: RemoteModel | undefined;
   close(): Promise<void>;
 }
@@ -176,8 +178,12 @@ async function openModels(
       url === undefined ? ({ kind: "local", ...named } as const) : ({ kind: "server", url, ...named } as const);
     const opening = keep(await openEvalTarget(source, settings, startStage, signal));
     const target = rememberedTarget(opening, { temperature, maxTokens, seed }, flags.journal);
-    const predictor = keep(await openSurpriseModel(flags.extractModel, settings.engine, startStage, signal));
-    if (!methods.includes("rewriting")) return { target, predictor, writer: undefined, close };
+    const predictor = methods.includes("extraction")
+      ? keep(await openSurpriseModel(flags.extractModel, settings.engine, startStage, signal))
+      : undefined;
+    const count = predictor?.count ?? lengthBy(await openEncoder(flags.extractModel, startStage));
+    const surprise = predictor?.surprise;
+    if (!methods.includes("rewriting")) return { target, count, surprise, writer: undefined, close };
     const writing = {
       url: rewriteUrl!,
       model: rewriteModel,
@@ -186,16 +192,21 @@ async function openModels(
       maxTokens: 4096,
       seed,
     };
-    return { target, predictor, writer: keep(await openRemoteModel(writing, signal)), close };
+    return { target, count, surprise, writer: keep(await openRemoteModel(writing, signal)), close };
   } catch (thrown) {
     await close();
     throw thrown;
   }
 }
 
+const lengthBy =
+  (encode: (text: string) => readonly number[]) =>
+  (text: string): number =>
+    encode(text).length;
+
 async function stagesFrom(
   methods: readonly Method[],
-  predictor: SurpriseModel,
+  surprise: SurpriseModel["surprise"] | undefined,
   writer: RemoteModel | undefined,
   signal: AbortSignal,
 ): Promise<readonly CandidateStage[]> {
@@ -218,7 +229,7 @@ async function stagesFrom(
   const stages: Readonly<Record<Method, readonly CandidateStage[]>> = {
     rules: [formCandidates, contentCandidates],
     rewriting: [() => rewritingCandidates(write)],
-    extraction: [() => extractionCandidates(predictor.surprise)],
+    extraction: [() => extractionCandidates(surprise!)],
   };
   // A rewritten prompt has less that can be predicted.
   return (["rules", "rewriting", "extraction"] as const)

@@ -3,13 +3,12 @@ import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { assertNewFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
-import { type StartStage, silentStages } from "../../core/stages.js";
-import { locateModel } from "../../formats/locate-model.js";
+import { silentStages } from "../../core/stages.js";
 import type { PromptAudit, PromptFinding, PromptPrices } from "../../prompts/audit.js";
-import type { Encode } from "../../prompts/simulate.js";
 import { numberIn } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
+import { openEncoder } from "../process/token-encoder.js";
 import { shortenCommand } from "./prompts-shorten.js";
 
 interface AuditFlags {
@@ -63,7 +62,7 @@ async function runAudit(file: string, { model, prices, perMonth, mend, json }: A
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   if (mend !== undefined) assertNewFile(mend);
   const requests = readRequests(file);
-  const encode = model === undefined ? estimate : await encoderOf(model, startStage);
+  const encode = model === undefined ? estimate : await openEncoder(model, startStage);
   const stage = startStage("audit");
   const monthly = perMonth === undefined ? 1 : perMonth / requests.length;
   const audit = auditPrompts(requests, encode, prices, monthly, (name) => stage.update(name));
@@ -78,14 +77,6 @@ async function runAudit(file: string, { model, prices, perMonth, mend, json }: A
       ? `${jsonText({ ...shown, mended: { totals, dollars } })}\n`
       : `${textOf(audit, mend, perMonth === undefined ? "for these requests" : "a month")}\n`,
   );
-}
-
-async function encoderOf(model: string, startStage: StartStage): Promise<Encode> {
-  const { loadTextSide } = await import("../../text/text-side.js");
-  const { path } = await locateModel(model, startStage);
-  const { tokenizer, asyncTokenizer } = await loadTextSide(path);
-  asyncTokenizer.end();
-  return (text) => tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
 }
 
 const CHANGES: Readonly<Record<PromptFinding["changes"], string>> = {

@@ -53,6 +53,8 @@ const row = (seq: number, tenant: string, model: string, cost: bigint | undefine
   saved: 0n,
   savedBy: "",
   notes: "",
+  maxTokens: undefined,
+  numAnswers: 1,
   attempts: [attempt(model, cost)],
 });
 

@@ -4,6 +4,8 @@ import { afterEach, expect, test } from "vitest";
 import { answerJson, type Behaviour, beginStream, sse, startFleet, until } from "../../../test/helpers/stand-in.js";
 import { usageAsker } from "../../gateway/ask-usage.js";
 import { createLedgerTables } from "../../gateway/ledger/ledger-tables.js";
+import type { Policy } from "../../gateway/pipeline.js";
+import { withModel } from "../../gateway/request.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { parseConfig } from "../config/read-config.js";
 import { Ledger } from "./ledger.js";
@@ -40,8 +42,12 @@ const forty: Behaviour = ({ body, path }, outgoing) => {
   outgoing.end(sse({ choices: [], usage }) + sse("[DONE]"));
 };
 
-async function start(rules: string, database = openDatabase(undefined)) {
-  const file = `{ledger: {}, models: [{name: m, ${rules}attach: [{url: "http://127.0.0.1:1"}]}]}`;
+/** Stands for the policies of routes and cascades. */
+const toModel: Policy = { name: "route", handle: (request, sink, next) => next(withModel(request, "m"), sink) };
+
+async function start(rules: string, database = openDatabase(undefined), virtual = "") {
+  const file = `{ledger: {}, models: [{name: m, ${rules}attach: [{url: "http://127.0.0.1:1"}]},
+    {name: large, max-tokens: {cap: 20}, attach: [{url: "http://127.0.0.1:1"}]}]${virtual}}`;
   const config = parseConfig(file, "millrace.yaml", {});
   const counted: string[] = [];
   const modelOf = (name: string) => name;
@@ -59,7 +65,10 @@ async function start(rules: string, database = openDatabase(undefined)) {
   const models = { resolve: modelOf, engine: () => "vllm", version: () => undefined };
   const context = { config: () => config, database: () => database, models, metrics } as unknown as PolicyContext;
   const fleet = await startFleet([forty], {
-    proxy: { policies: [...ledger.policies(), createLengths(context), usageAsker] },
+    proxy: {
+      policies: [...ledger.policies(), createLengths(context), usageAsker, toModel],
+      virtualModels: () => ["r", "also-r", "c"],
+    },
   });
   const stop = async () => {
     await fleet.stop();
@@ -105,10 +114,49 @@ test("the next process knows the ledger's answers", async () => {
   expect(await next.ask({ max_tokens: 500 })).toBe(500);
 });
 
-test("a ledger of an earlier version gets the new sum", () => {
+test("the ledger's answers that tell nothing of their length are left out", async () => {
+  const database = openDatabase(undefined);
+  const first = await start("", database);
+  for (let i = 0; i < 150; i++) await first.ask({ max_tokens: 4 });
+  for (let i = 0; i < 100; i++) await first.ask({ n: 4 });
+  await until(() => first.truncated().n === 250);
+  await first.stop();
+  closing.pop();
+  const next = await start("max-tokens: {default: auto}, ", database);
+  const limit = await next.ask();
+  // Four answers have forty tokens together.
+  expect(limit).toBeGreaterThanOrEqual(15);
+  expect(limit).toBeLessThan(20);
+});
+
+test("the ledger's answers to a route's alias are the route's", async () => {
+  const database = openDatabase(undefined);
+  const route = ", routes: [{name: r, aliases: [also-r], rules: [{to: m}], max-tokens: {default: auto}}]";
+  const first = await start("", database, route);
+  for (let i = 0; i < 100; i++) expect(await first.ask({ model: "also-r" })).toBeUndefined();
+  await until(() => first.truncated().n === 100);
+  await first.stop();
+  closing.pop();
+  const next = await start("", database, route);
+  expect(await next.ask({ model: "r" })).toBeGreaterThanOrEqual(60);
+});
+
+test("a model's cap holds through a route and a cascade", async () => {
+  const virtual = `, cascades: [{name: c, small: m, large: large, min-logprob: -1}],
+    routes: [{name: r, aliases: [also-r], rules: [{to: c}], max-tokens: {default: 30, cap: 35}}]`;
+  const { ask, counted } = await start("max-tokens: {cap: 25}, ", undefined, virtual);
+  expect(await ask({ model: "also-r", max_tokens: 500 })).toBe(20);
+  expect(await ask({ model: "c" })).toBe(20);
+  expect(await ask({ max_tokens: 500 })).toBe(25);
+  expect(counted).toEqual(["r policy true", "c policy true", "m policy true"]);
+});
+
+test("a ledger of an earlier version gets the new columns", () => {
   const database = openDatabase(undefined);
   createLedgerTables(database);
   database.exec("ALTER TABLE ledger_hours DROP COLUMN truncated");
+  database.exec("ALTER TABLE ledger_requests DROP COLUMN max_tokens");
+  database.exec("ALTER TABLE ledger_requests DROP COLUMN answers");
   const config = parseConfig("{ledger: {}, models: [{name: m, attach: [{url: 'http://127.0.0.1:1'}]}]}", "f", {});
   const logger = pino({ level: "silent" });
   const ledger = new Ledger({
@@ -120,4 +168,5 @@ test("a ledger of an earlier version gets the new sum", () => {
   });
   closing.push(() => ledger.close());
   expect(database.prepare("SELECT truncated FROM ledger_hours").all()).toEqual([]);
+  expect(database.prepare("SELECT max_tokens, answers FROM ledger_requests").all()).toEqual([]);
 });

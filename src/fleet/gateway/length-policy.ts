@@ -1,9 +1,12 @@
 /** Makes the policy of answers' lengths from the configuration. Answers of earlier processes are read from the ledger. */
-import { type EarlierAnswer, LengthPolicy } from "../../gateway/lengths/length-policy.js";
+import { type EarlierAnswer, LengthPolicy, type LengthRules } from "../../gateway/lengths/length-policy.js";
 import type { FleetConfig } from "../config/schema.js";
 import { maxTokensField } from "./paid-models.js";
 import { perConfig } from "./per-config.js";
 import type { PolicyContext } from "./policy-context.js";
+import { isNamed, modelsBehind } from "./virtual-price.js";
+
+type ModelOf = (name: string) => string;
 
 /** Reading them takes some hundredths of a second, once. */
 const MAX_EARLIER = 20_000;
@@ -11,36 +14,49 @@ const MAX_EARLIER = 20_000;
 /** The policy is always there, since a reload may set rules; without rules it costs a request a look at a map. */
 export function createLengths(context: PolicyContext): LengthPolicy {
   const { config, models, metrics } = context;
+  const modelOf: ModelOf = (name) => models.resolve(name) ?? name;
   return new LengthPolicy({
-    rulesOf: perConfig(config, (name, now) => rulesFor(now, name, models.resolve(name) ?? name)),
+    rulesOf: perConfig(config, (name, now) => rulesFor(now, name, modelOf)),
     maxTokensFieldOf: maxTokensField(context),
-    earlierAnswers: () => earlierAnswers(context),
+    earlierAnswers: () => earlierAnswers(context, modelOf),
     onAnswer: (name, limit, isTruncated) => metrics.answerEnded(name, limit, isTruncated),
   });
 }
 
-function rulesFor({ models, routes }: FleetConfig, asked: string, model: string) {
-  const route = routes.find(({ name, aliases }) => name === asked || aliases.includes(asked));
-  const { name, maxTokens: rules } = route ?? models.find((each) => each.name === model) ?? { name: asked };
-  return rules === undefined ? undefined : { name, rules };
+/** The model, route or cascade that a client's name stands for. */
+const entryOf = ({ models, routes, cascades }: FleetConfig, asked: string, model: string) =>
+  routes.find(isNamed(asked)) ?? cascades.find(isNamed(asked)) ?? models.find(({ name }) => name === model);
+
+/** A name's own rules, under the lowest cap of the models behind it. */
+function rulesFor(config: FleetConfig, asked: string, modelOf: ModelOf) {
+  const entry = entryOf(config, asked, modelOf(asked));
+  if (entry === undefined) return undefined;
+  const own: LengthRules | undefined = "maxTokens" in entry ? entry.maxTokens : undefined;
+  const behind = new Set(modelsBehind(config, asked).map(modelOf));
+  const rulesBehind = config.models.filter(({ name }) => behind.has(name)).map(({ maxTokens }) => maxTokens);
+  const caps = [own, ...rulesBehind].flatMap((rules) => rules?.cap ?? []);
+  if (own === undefined && caps.length === 0) return undefined;
+  return { name: entry.name, rules: { default: own?.default, cap: caps.length === 0 ? undefined : Math.min(...caps) } };
 }
 
-/** From the oldest of the latest on, since older ones lose weight. */
-function earlierAnswers({ config, database }: PolicyContext): EarlierAnswer[] {
+/** Of requests without a limit of their own, from the oldest of the latest on, since older ones lose weight. Rows of earlier versions do not say it. */
+function earlierAnswers({ config, database }: PolicyContext, modelOf: ModelOf): EarlierAnswer[] {
   if (config().ledger === undefined) return [];
-  const sql = `SELECT r.key, r.tenant, r.asked, a.model, a.output FROM ledger_attempts a
-    JOIN ledger_requests r ON r.seq = a.seq
+  const sql = `SELECT r.key, r.tenant, r.asked, r.answers, a.output FROM ledger_attempts a
+    JOIN ledger_requests r ON r.seq = a.seq AND r.attempts = a.attempt + 1
     WHERE a.status = 200 AND a.outcome = 'answered' AND a.output > 0 AND a.is_estimated = 0
+      AND r.answers > 0 AND r.max_tokens IS NULL
     ORDER BY a.seq DESC LIMIT ${MAX_EARLIER}`;
   const rows = database().prepare(sql).all() as {
     readonly key: string;
     readonly tenant: string;
     readonly asked: string;
-    readonly model: string;
+    readonly answers: number;
     readonly output: number;
   }[];
-  return rows.reverse().flatMap(({ key, tenant, asked, model, output: outputTokens }) => {
-    const subject = key === "" ? tenant : key;
-    return [...new Set([model, asked])].map((name) => ({ subject, name, outputTokens }));
-  });
+  return rows.reverse().map(({ key, tenant, asked, answers, output }) => ({
+    subject: key === "" ? tenant : key,
+    name: entryOf(config(), asked, modelOf(asked))?.name ?? asked,
+    outputTokens: output / answers,
+  }));
 }

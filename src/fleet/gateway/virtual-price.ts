@@ -10,7 +10,8 @@ const MAX_DEPTH = 3;
 /** Tokens that a prompt is taken to have at least, by those of a judge's reply. */
 const JUDGE_SHARE = 16n;
 
-const isNamed =
+/** Whether one of an entry's names is this one. */
+export const isNamed =
   (name: string) =>
   (entry: { readonly name: string; readonly aliases: readonly string[] }): boolean =>
     entry.name === name || entry.aliases.includes(name);

@@ -170,7 +170,7 @@ function createRequestMetrics(registry: Registry) {
     }),
     truncatedAnswers: new Counter({
       name: `${prefix}truncated_answers_total`,
-      help: "Those of them that ended because they reached their limit of tokens",
+      help: "Answers of models with max-tokens that reached their limit",
       labelNames: ["model", "limit"],
       registers,
     }),

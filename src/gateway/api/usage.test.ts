@@ -101,3 +101,33 @@ test("usage is searched in the last four kibibytes", () => {
     expect(reader.read()?.outputTokens).toBe(outputTokens);
   }
 });
+
+const limited = { status: "incomplete", error: null, incomplete_details: { reason: "max_output_tokens" } };
+const filtered = { ...limited, incomplete_details: { reason: "content_filter" } };
+const whole = { status: "completed", error: null, incomplete_details: null };
+
+test.each([
+  ["a long answer of /v1/responses that reached its limit", limited, true],
+  ["one that a filter cut", filtered, false],
+  ["a whole one", whole, false],
+])("%s is told, whole and as a stream, however it is cut into chunks", (_, head, isTruncated) => {
+  const said = `event: response.incomplete\n"incomplete_details":{"reason":"max_output_tokens"}`;
+  const content = `${said}${"x".repeat(9000)}${said}`;
+  const response = { id: "r", ...head, output: [{ type: "message", content }], text: content, usage: reported() };
+  const type = head === whole ? "response.completed" : "response.incomplete";
+  const stream =
+    event({ type: "response.created", response: { id: "r", ...whole } }, "response.created") +
+    event({ type: "response.output_text.delta", delta: content }, "response.output_text.delta") +
+    event({ type, sequence_number: 3, response }, type);
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 3000 }), fc.boolean(), (size, isStream) => {
+      const reader = new UsageReader();
+      const bytes = Buffer.from(isStream ? stream : JSON.stringify(response));
+      for (let at = 0; at < bytes.length; at += size) {
+        if (isStream) reader.pushEvents(bytes.subarray(at, at + size));
+        else reader.push(bytes.subarray(at, at + size));
+      }
+      expect(reader.endsByLength()).toBe(isTruncated);
+    }),
+  );
+});

@@ -13,9 +13,14 @@ const HELD_BYTES = 4 * KEPT_BYTES;
 /** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
 const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
 const MEMBER = '"usage';
-/** Says that the answer reached its limit of tokens, in each API. Like `USAGE` it matches no text of an answer. */
-const TRUNCATED =
-  /"(?:finish_reason|stop_reason)": ?"(?:length|max_tokens)"|"reason": ?"max_output_tokens"|"finishReason": ?"MAX_TOKENS"/;
+/** Says that the answer reached its limit of tokens, in each API but that of responses. Like `USAGE` it matches no text of an answer. */
+const TRUNCATED = /"(?:finish_reason|stop_reason)": ?"(?:length|max_tokens)"|"finishReason": ?"MAX_TOKENS"/;
+/** The same of /v1/responses, where it stands before the output. */
+const INCOMPLETE = /"incomplete_details":\s*\{\s*"reason":\s*"max_output_tokens"/;
+/** The event that ends a stream of /v1/responses early. */
+const INCOMPLETE_EVENT = /\n(?:event: ?response\.incomplete\b|data: ?\{"type": ?"response\.incomplete")/;
+/** Characters of a chunk's end in which such an event may begin. */
+const CARRIED = 50;
 /** The first event of a stream of Anthropic's, behind comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
 const EVENT_END = "\n\n";
@@ -32,6 +37,10 @@ export class UsageReader {
   #tailBytes = 0;
   #numEvents = 0;
   #numBytes = 0;
+  /** The end of the last chunk of a stream. */
+  #carried = "\n";
+  /** The beginning of a stream's event that ends it early. */
+  #incomplete = "";
   /** What has been read of the chunks so far. */
   #known: { readonly usage: ReportedUsage | undefined } | undefined;
 
@@ -52,6 +61,7 @@ export class UsageReader {
   pushEvents(chunk: Buffer): void {
     this.push(chunk);
     const text = chunk.toString("latin1");
+    this.#seekIncomplete(text);
     for (let at = text.indexOf(EVENT_END); at >= 0; at = text.indexOf(EVENT_END, at + 2)) this.#numEvents++;
   }
 
@@ -76,7 +86,9 @@ export class UsageReader {
 
   /** Whether a whole answer ends because it reached its limit of tokens. */
   endsByLength(): boolean {
-    return TRUNCATED.test(textOf(this.#tail).slice(-KEPT_BYTES));
+    const tail = textOf(this.#tail).slice(-KEPT_BYTES);
+    if (TRUNCATED.test(tail)) return true;
+    return [tail, textOf(this.#head).slice(0, KEPT_BYTES), this.#incomplete].some((text) => INCOMPLETE.test(text));
   }
 
   /**
@@ -124,6 +136,17 @@ export class UsageReader {
     const head = textOf(this.#head).slice(0, KEPT_BYTES);
     if (last === undefined) return firstUsage(head);
     return MESSAGE_START.test(head) ? { ...firstUsage(head), ...present(last) } : last;
+  }
+
+  #seekIncomplete(text: string): void {
+    if (this.#incomplete === "") {
+      const all = this.#carried + text;
+      const at = all.search(INCOMPLETE_EVENT);
+      if (at >= 0) this.#incomplete = all.slice(at, at + KEPT_BYTES);
+      this.#carried = all.slice(-CARRIED);
+    } else if (this.#incomplete.length < KEPT_BYTES) {
+      this.#incomplete += text.slice(0, KEPT_BYTES - this.#incomplete.length);
+    }
   }
 
   #letGo(): void {

@@ -13,6 +13,7 @@ import {
 } from "../../../test/helpers/limited-fleet.js";
 import { answerJson, type Behaviour } from "../../../test/helpers/stand-in.js";
 import { MillraceError } from "../../core/errors.js";
+import { LengthPolicy } from "../lengths/length-policy.js";
 import type { Policy } from "../pipeline.js";
 import { claimsOf } from "./claims.js";
 
@@ -202,4 +203,16 @@ describe("a store that is down", () => {
     await fleet.stop();
     expect(charges).toEqual([42]);
   });
+});
+
+test("a budget that pays for more leaves a default of max-tokens in force", async () => {
+  const lengths = new LengthPolicy({
+    rulesOf: (name) => ({ name, rules: { default: 40 } }),
+    maxTokensFieldOf: () => "max_tokens",
+    earlierAnswers: () => [],
+    onAnswer: () => {},
+  });
+  const { post, standIns } = await start(whole(30, 12), { scopes: [dayBudget(2_000)], behind: [lengths] });
+  for (const max_tokens of [undefined, 60]) await (await post(CHAT, { ...ask, max_tokens })).text();
+  expect(standIns[0]!.received.map(({ body }) => body.max_tokens)).toEqual([40, 60]);
 });

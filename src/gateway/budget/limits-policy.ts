@@ -292,6 +292,7 @@ export class LimitsPolicy implements Policy {
     // A budget that pays for any answer bounds none.
     if (isStream && maxTokens === undefined && bound > MAX_USUAL_TOKENS) return request;
     const most = isStream ? bound : (maxTokens ?? wholeTokens(outputTokens));
+    request.record.isLimitAdded = maxTokens === undefined;
     request.record.isBounded = maxTokens === undefined || bound < maxTokens;
     return withBody(request, boundedFields(path, body, own, Math.min(bound, most)));
   }

@@ -38,6 +38,8 @@ const row = (seq: number): RequestRow => ({
   saved: 0n,
   savedBy: "",
   notes: "",
+  maxTokens: undefined,
+  numAnswers: 1,
   attempts:
     seq % 5 === 0
       ? []

@@ -38,6 +38,10 @@ export interface RequestRow extends OpenRequest {
   readonly savedBy: string;
   /** JSON of the policies' notes; "": none. */
   readonly notes: string;
+  /** The client's own limit of tokens; undefined: none. */
+  readonly maxTokens: number | undefined;
+  /** Answers that the request asks for; undefined: nobody knows. */
+  readonly numAnswers: number | undefined;
   readonly attempts: readonly AttemptRow[];
 }
 

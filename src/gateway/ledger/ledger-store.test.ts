@@ -47,7 +47,16 @@ const row = fc.record({
   attempts: fc.array(attempt, { maxLength: 3 }),
 });
 
-const REST = { path: "/v1/completions", outcome: "answered", error: "", firstByteMs: undefined, totalMs: 1, notes: "" };
+const REST = {
+  path: "/v1/completions",
+  outcome: "answered",
+  error: "",
+  firstByteMs: undefined,
+  totalMs: 1,
+  notes: "",
+  maxTokens: 9,
+  numAnswers: 1,
+};
 
 test("sums are exact, whatever is deleted and rolled up", async () => {
   await fc.assert(

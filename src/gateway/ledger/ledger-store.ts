@@ -140,6 +140,8 @@ export class LedgerStore {
         saved: 0n,
         savedBy: "",
         notes: "",
+        maxTokens: undefined,
+        numAnswers: undefined,
         attempts: cost === undefined ? [] : [lost],
       };
       this.close(row);
@@ -256,6 +258,8 @@ export class LedgerStore {
       row.notes,
       cost,
       attempts.length,
+      row.maxTokens ?? null,
+      row.numAnswers ?? null,
     ]);
     for (const [i, attempt] of attempts.entries()) {
       this.#attempt.run(attemptValues(seq, i, attempt));

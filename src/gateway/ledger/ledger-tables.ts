@@ -50,6 +50,8 @@ export const REQUEST_COLUMNS = [
   "notes",
   "cost",
   "attempts",
+  "max_tokens",
+  "answers",
 ] as const;
 
 /** Columns of `ledger_attempts`, in the order of the table. */
@@ -84,7 +86,8 @@ export function createLedgerTables(database: Database.Database): void {
     CREATE TABLE IF NOT EXISTS ledger_requests (
       seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT, key TEXT, path TEXT, asked TEXT,
       is_stream INTEGER, served TEXT, outcome TEXT, status INTEGER, error TEXT, first_byte_ms REAL, total_ms REAL,
-      saved INTEGER, saved_by TEXT, notes TEXT, cost INTEGER, attempts INTEGER);
+      saved INTEGER, saved_by TEXT, notes TEXT, cost INTEGER, attempts INTEGER,
+      max_tokens INTEGER, answers INTEGER);
     DROP INDEX IF EXISTS ledger_requests_began;
     DROP INDEX IF EXISTS ledger_requests_id;
     CREATE TABLE IF NOT EXISTS ledger_attempts (
@@ -97,11 +100,16 @@ export function createLedgerTables(database: Database.Database): void {
       ${SUMS.map((name) => `${name} INTEGER NOT NULL`).join(", ")},
       PRIMARY KEY (${DIMENSIONS.join(", ")})) WITHOUT ROWID;
   `);
-  // Databases of earlier versions lack the last sum.
-  const columns = database.prepare("SELECT name FROM pragma_table_info('ledger_hours')").all() as { name: string }[];
-  if (!columns.some(({ name }) => name === "truncated")) {
-    database.exec("ALTER TABLE ledger_hours ADD COLUMN truncated INTEGER NOT NULL DEFAULT 0");
-  }
+  addColumn(database, "ledger_hours", "truncated INTEGER NOT NULL DEFAULT 0");
+  addColumn(database, "ledger_requests", "max_tokens INTEGER");
+  addColumn(database, "ledger_requests", "answers INTEGER");
+}
+
+/** Databases of earlier versions lack the last columns. */
+function addColumn(database: Database.Database, table: string, column: string): void {
+  const columns = database.prepare(`SELECT name FROM pragma_table_info('${table}')`).all() as { name: string }[];
+  if (columns.some(({ name }) => name === column.split(" ")[0])) return;
+  database.exec(`ALTER TABLE ${table} ADD COLUMN ${column}`);
 }
 
 export const marks = (count: number): string => Array(count).fill("?").join(", ");

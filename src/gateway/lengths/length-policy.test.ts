@@ -19,9 +19,11 @@ function lengths(rules: LengthRules | undefined, earlier: readonly number[] = []
     onAnswer: (_, limit, isTruncated) => seen.push([limit, isTruncated]),
   });
   /** @returns the limit that the upstream got */
-  const ask = async (length: number, body: object = {}, tenant = "a") => {
+  const ask = async (length: number, body: object = {}, tenant = "a", isLimitAdded = false) => {
     const full = { model: "m", messages: [], ...body };
     const record = new RequestRecord();
+    record.isLimitAdded = isLimitAdded;
+    record.isBounded = isLimitAdded;
     const bytes = Buffer.from(JSON.stringify(full));
     const known = { path: CHAT, url: CHAT, route: routeOf(CHAT)!, headers: {}, model: "m", isStream: false };
     const request = { ...known, body: full, bytes, record, caller: { tenant } } as unknown as GatewayRequest;
@@ -67,6 +69,24 @@ test("an automatic limit needs a hundred answers, and cuts none like them", asyn
   expect(seen.filter(([, isTruncated]) => isTruncated)).toEqual([]);
   // Another key has none of its own yet, and gets everybody's.
   expect((await ask(60, {}, "b")).sent).toBeGreaterThan(1.4 * 195);
+});
+
+test("answers that a client or a budget cuts do not make the automatic limit smaller", async () => {
+  const { ask } = lengths({ default: "auto" });
+  for (let i = 0; i < 200; i++) await ask(400, { max_tokens: 10 });
+  for (let i = 0; i < 200; i++) await ask(400, { max_tokens: 10 }, "a", true);
+  for (let i = 0; i < 100; i++) expect((await ask(400)).sent).toBeUndefined();
+  expect((await ask(400)).sent).toBeGreaterThanOrEqual(600);
+});
+
+test("a limit that a budget adds is not the client's: the smallest limit holds", async () => {
+  const { ask, seen } = lengths({ default: 100, cap: 500 });
+  expect(await ask(800, { max_tokens: 5000 }, "a", true)).toEqual({ sent: 100, isBounded: true });
+  expect(await ask(800, { max_tokens: 60 }, "a", true)).toEqual({ sent: 60, isBounded: true });
+  expect(seen).toEqual([
+    ["policy", true],
+    ["policy", true],
+  ]);
 });
 
 test("an automatic limit follows answers that become longer, so that they are cut for a while only", async () => {

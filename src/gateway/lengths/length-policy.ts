@@ -17,10 +17,10 @@ export interface LengthRules {
   readonly cap?: number | undefined;
 }
 
-/** Whose limit an answer had: the client's own, this policy's, nobody's. */
+/** Whose limit an answer had: the client's own, the gateway's, nobody's. */
 export type LimitSource = "client" | "policy" | "none";
 
-/** One answer that was given earlier. */
+/** One answer that was given earlier, to a request without a limit of its client's. */
 export interface EarlierAnswer {
   /** The key, or whoever asked. */
   readonly subject: string;
@@ -39,7 +39,7 @@ interface LengthOptions {
   readonly onAnswer: (name: string, limit: LimitSource, isTruncated: boolean) => void;
 }
 
-/** An automatic limit is this many times the 99th percentile, of so many answers at least: no answer as before is cut. */
+/** An automatic limit is this many times the 99th percentile, of so many answers at least: at most one answer in a hundred is near the limit. */
 const HEADROOM = 1.5;
 const SHARE = 0.99;
 const LEAST_ANSWERS = 100;
@@ -58,18 +58,24 @@ export class LengthPolicy implements Policy {
     const { name, rules } = found;
     const { path, body, bytes, record, caller } = request;
     const subject = caller.keyId ?? caller.tenant;
-    const { maxTokens: own, numAnswers } = sizeOf(path, body, bytes.length, true);
-    const wanted = own ?? (rules.default === "auto" ? this.#automatic(subject, name) : rules.default);
-    const limit = Math.min(wanted ?? Number.POSITIVE_INFINITY, rules.cap ?? Number.POSITIVE_INFINITY);
-    const isOurs = Number.isFinite(limit) && limit !== own;
+    const { maxTokens: given, numAnswers } = sizeOf(path, body, bytes.length, true);
+    const isClients = given !== undefined && !record.isLimitAdded;
+    const byDefault = rules.default === "auto" ? this.#automatic(subject, name) : rules.default;
+    const known = [given, rules.cap, isClients ? undefined : byDefault].filter((each) => each !== undefined);
+    const limit = Math.min(...known);
+    const isOurs = Number.isFinite(limit) && limit !== given;
     record.wantsUsage = true;
     record.isBounded ||= isOurs;
     const field = this.options.maxTokensFieldOf(request.model);
     const bounded = isOurs ? withBody(request, boundedFields(path, body, field, limit)) : request;
     const ending = await next(bounded, sink);
     const usage = ending.kind === "answered" ? record.attempts.at(-1)?.usage : undefined;
-    if (usage !== undefined && numAnswers > 0) this.#note(subject, name, usage, numAnswers);
-    if (usage !== undefined) this.options.onAnswer(name, sourceOf(own, isOurs), usage.isTruncated === true);
+    if (usage === undefined) return ending;
+    const isTruncated = usage.isTruncated === true;
+    // An answer that a client or a budget cuts does not say how long it would be.
+    const isTelling = !isClients && (isOurs || !isTruncated);
+    if (isTelling && numAnswers > 0) this.#note(subject, name, usage, numAnswers);
+    this.options.onAnswer(name, record.isBounded ? "policy" : isClients ? "client" : "none", isTruncated);
     return ending;
   }
 
@@ -89,6 +95,3 @@ export class LengthPolicy implements Policy {
     return usual === undefined ? undefined : Math.max(LEAST_TOKENS, Math.ceil(HEADROOM * usual));
   }
 }
-
-const sourceOf = (own: number | undefined, isOurs: boolean): LimitSource =>
-  isOurs ? "policy" : own === undefined ? "none" : "client";

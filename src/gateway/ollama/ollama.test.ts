@@ -35,6 +35,9 @@ describe("requests", () => {
       ],
       stream: false,
     });
+    expect(ofGenerate({ prompt: "Hi", stream: false, template: "", context: [] }).messages).toEqual([
+      { role: "user", content: "Hi" },
+    ]);
     expect(ofEmbed({ model: "m", input: ["a"], truncate: true })).toEqual({ model: "m", input: ["a"] });
     expect(ofLegacyEmbed({ model: "m", prompt: "a" })).toEqual({ model: "m", input: "a" });
   });
@@ -65,6 +68,19 @@ describe("requests", () => {
     expect(messages.slice(2).map((message) => message.tool_call_id)).toEqual(["call_1", "call_0"]);
   });
 
+  it("leave a call open where a result has another name", () => {
+    const calls = ["f", "g"].map((name) => ({ function: { name, arguments: {} } }));
+    const names = ["other", "g", null, "f"];
+    const { messages } = ofChat({
+      messages: [
+        { role: "assistant", tool_calls: calls },
+        ...names.map((tool_name) => ({ role: "tool", content: "1", tool_name })),
+      ],
+    }) as { messages: Record<string, unknown>[] };
+    const ids = messages.slice(1).map((message) => message.tool_call_id);
+    expect(ids).toEqual(["call_2", "call_1", "call_0", "call_3"]);
+  });
+
   it.each([
     [() => ofChat({ messages: [{ ...user, images: ["aGk="] }] }), "messages[0].images"],
     [() => ofChat({ messages: "x" }), "messages"],
@@ -75,6 +91,7 @@ describe("requests", () => {
     [() => ofChat({ messages: [], options: [] }), "options"],
     [() => ofCompletion({ prompt: "a", template: "{{ .Prompt }}" }), "template"],
     [() => ofGenerate({ prompt: "a", context: [1] }), "context"],
+    [() => ofGenerate({ prompt: "a", template: { toString: 1 } }), "template"],
   ])("that cannot be one of OpenAI's are refused: %#", (make, param) => {
     expect(make).toThrow(expect.objectContaining({ param }));
   });

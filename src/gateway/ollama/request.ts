@@ -39,9 +39,11 @@ class CallIds {
     return { id, type: "function", function: { name: given.name, arguments: text } };
   }
 
+  /** A result that belongs to no call gets an id that no call has. */
   idOfResult(name: unknown): string {
-    const found = this.#open.findIndex((call) => name === undefined || call.name === name);
-    return this.#open.splice(Math.max(0, found), 1)[0]?.id ?? "call_0";
+    const isNamed = name !== undefined && name !== null;
+    const found = this.#open.findIndex((call) => !isNamed || call.name === name);
+    return found < 0 ? `call_${this.#numCalls++}` : this.#open.splice(found, 1)[0]!.id;
   }
 }
 
@@ -129,7 +131,8 @@ function assertPlain(body: RequestBody): void {
   assertNoImages(body.images, "images");
   for (const name of ["template", "context"] as const) {
     const value = body[name];
-    const isEmpty = value === undefined || value === null || value === "" || `${value}` === "";
+    const isEmpty =
+      value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
     if (!isEmpty) refuse("unsupported_field", name, "expected none, got one", "send the whole prompt with raw: true");
   }
 }

@@ -72,6 +72,8 @@ export class RequestRecord {
   wantsUsage = false;
   /** A policy has told the upstream to make at most so many tokens, which the client has not: an answer that ends there is no function of its request. */
   isBounded = false;
+  /** The limit of tokens in the request is a policy's: the client has given none. */
+  isLimitAdded = false;
   /** It was refused for a budget that would pay for it, were none of it reserved by other requests: what these do not use comes back. */
   isPayableLater = false;
   watcher: AttemptWatcher | undefined;

@@ -8,6 +8,7 @@ import { plainRequest } from "../../prompts/requests.js";
 import { contentCandidates, formCandidates } from "../../prompts/shorten/rules.js";
 import type { ScoredChat } from "../../quality/check.js";
 import { runTask } from "../../quality/run-task.js";
+import type { EvalTask } from "../../quality/tasks.js";
 import type { EvalTarget } from "../eval-target.js";
 import { rememberedTarget } from "../remembered-target.js";
 import { applied, shortenPrompts } from "./search.js";
@@ -92,6 +93,48 @@ test("keeps what harms nothing, refuses what does, and confirms on the other hal
   const recorded = chatsOf(5).map(({ messages }) => plainRequest(messages.slice(0, -1), ""));
   for (const { messages } of await applied(kept, recorded))
     expect(messages[0]!.content).toBe(`You are a clerk.\n${NEEDED}`);
+});
+
+test("items that share their prompt are in one half, and one prompt alone is refused before it is asked", async () => {
+  const { target, asked } = model((prompt) => (prompt.includes(NEEDED) ? 0.9 : 0.6));
+  let numDeciding: number | undefined;
+  const searchIn = (tasks: readonly EvalTask[]) =>
+    shortenPrompts({
+      target,
+      tasks,
+      stages: [formCandidates],
+      maxDrop: 0.2,
+      count: (text) => text.length,
+      startStage: (name) => {
+        if (name.startsWith("confirmation")) numDeciding ??= asked.length;
+        return silentStages(name);
+      },
+    });
+  const same = { name: "same", chats: Array.from({ length: 50 }, () => chatsOf(1)[0]!) };
+  await expect(searchIn([same])).rejects.toMatchObject({ code: "invalid_option" });
+  expect(asked).toEqual([]);
+  const mixed = { name: "mixed", chats: chatsOf(60).flatMap((chat, i) => Array<ScoredChat>(1 + (i % 4)).fill(chat)) };
+  await searchIn([same, mixed]);
+  const deciding = new Set(asked.slice(0, numDeciding));
+  const confirming = new Set(asked.slice(numDeciding));
+  expect(Math.min(deciding.size, confirming.size)).toBeGreaterThan(10);
+  expect([...confirming].filter((prompt) => deciding.has(prompt))).toEqual([]);
+});
+
+test("families of one item each are shared out, too", async () => {
+  const { target, asked } = model(() => 1);
+  const tasks = chatsOf(40).map((chat, i) => ({ name: `t${i}`, chats: [chat] }));
+  const count = (text: string) => text.length;
+  const { confirmation } = await shortenPrompts({
+    target,
+    tasks,
+    stages: [formCandidates],
+    maxDrop: 0.3,
+    count,
+    startStage: silentStages,
+  });
+  expect(confirmation!.comparison.overall.numItems).toBe(20);
+  expect(asked.length).toBeGreaterThan(40);
 });
 
 test("what one change gains, the next may not lose", async () => {

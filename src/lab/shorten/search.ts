@@ -1,8 +1,9 @@
 /**
  * Shortens the prompts of an evaluation. Candidates are tried one after the other on top of those that were kept; each is judged by its answers
- * against those to the original prompts, or to shortened ones that are surely better: what one change gains, the next may not lose. One half of the items decides, the other half confirms the result: whoever tries many candidates keeps one
- * that was only lucky.
+ * against those to the original prompts, or to shortened ones that are surely better: what one change gains, the next may not lose. One half of the
+ * items decides, the other half confirms the result: a search among many candidates keeps one that was only lucky.
  */
+import { MillraceError } from "../../core/errors.js";
 import type { StartStage } from "../../core/stages.js";
 import { type PromptRequest, plainRequest } from "../../prompts/requests.js";
 import type { Candidate, Method } from "../../prompts/shorten/candidate.js";
@@ -64,6 +65,7 @@ interface Search {
 /** A candidate that saves a smaller share is not worth its evaluation. */
 const LEAST_SAVED = 0.005;
 
+/** @throws invalid_option for items that all have one prompt, before any is asked */
 export async function shortenPrompts({
   target,
   tasks,
@@ -129,15 +131,29 @@ function verdictFrom({ verdict, overall, maxDrop }: Comparison): Verdict {
   return verdict === "undecided" ? verdictOf(overall, maxDrop) : verdict;
 }
 
-/** Half of each task's items, by the hash of the prompt. */
+/** Half of each task's items, by the hash of the prompt. Items with the same prompt are in the same half. */
 function decidingItems(tasks: readonly EvalTask[]): ReadonlySet<ScoredChat> {
-  const halves = tasks.flatMap(({ chats }) =>
-    chats
-      .map((chat) => ({ chat, id: promptId(chat.messages) }))
-      .sort((a, b) => (a.id < b.id ? -1 : 1))
-      .filter((_, index) => index % 2 === 0),
-  );
-  return new Set(halves.map(({ chat }) => chat));
+  const deciding = new Set<ScoredChat>();
+  const halves = new Map<string, boolean>();
+  // As many deciding items more than others, of all tasks; `own` is of one.
+  let surplus = 0;
+  for (const { chats } of tasks) {
+    const items = chats.map((chat) => ({ chat, id: promptId(chat.messages.slice(0, -1)) }));
+    let own = 0;
+    for (const { chat, id } of items.sort((a, b) => Number(a.id > b.id) - Number(a.id < b.id))) {
+      const isDeciding = halves.get(id) ?? (own === 0 ? surplus <= 0 : own < 0);
+      halves.set(id, isDeciding);
+      if (isDeciding) deciding.add(chat);
+      own += isDeciding ? 1 : -1;
+      surplus += isDeciding ? 1 : -1;
+    }
+  }
+  if (![...halves.values()].includes(false)) {
+    throw new MillraceError("invalid_option", "expected items with two different prompts at least, got one prompt", {
+      hint: "one half of the items decides and the other half confirms: add items, or raise --count",
+    });
+  }
+  return deciding;
 }
 
 async function mostSavingFirst(

@@ -61,7 +61,7 @@ describe("the ring", () => {
       ring.keep(each);
     }
     const ids = (text: string) => ring.find(query(text)).map(({ row }) => row.id);
-    expect(ids("failed=true")).toEqual(["left", "broken", "refused"]);
+    expect(ids("failed=true")).toEqual(["broken", "refused"]);
     expect(ids("slow_ms=900")).toEqual(["left", "slow"]);
     expect(ids("id=slow&id=fast&id=absent")).toEqual(["slow", "fast"]);
     expect(ring.find(query(), ({ id }) => id === "slow")).toHaveLength(1);

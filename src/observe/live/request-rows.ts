@@ -56,7 +56,7 @@ const MOST_IDS = 100;
 export const requestQuery = z.object({
   limit: z.int().min(1).max(MOST_SHOWN).default(100),
   slow_ms: z.number().nonnegative().optional().describe("only requests that took so long in all"),
-  failed: z.boolean().default(false).describe("only requests that ended with an error"),
+  failed: z.boolean().default(false).describe("only requests that ended with an error, not those whose client left"),
   id: z.array(z.string()).max(MOST_IDS).default([]).describe("only requests with one of these ids; may be repeated"),
 });
 
@@ -94,8 +94,9 @@ interface Note {
 
 const MOST_KEPT = 1000;
 
+/** A client that leaves is no error of the server's. */
 const isFailure = ({ outcome, status = 0 }: RequestRow): boolean =>
-  outcome === "failed" || outcome === "broken" || status >= 400;
+  outcome === "failed" || outcome === "broken" || (outcome !== "cancelled" && status >= 400);
 
 /** Remembers the last requests, a thousand unless said otherwise, and forgets the oldest for each new one. */
 export class RequestRing<N extends Note> {

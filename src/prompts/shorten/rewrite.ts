@@ -16,17 +16,21 @@ const MAX_TEXTS = 20;
 const LEAST_CHARACTERS = 120;
 
 export function rewritingCandidates(write: Write): Candidate[] {
-  return STYLES.map(
-    ([style, wish]): Candidate => ({
+  return STYLES.map(([style, wish]): Candidate => {
+    // A text is rewritten once, so that the prompts that are written are those that were judged.
+    const known = new Map<string, string>();
+    return {
       name: `rewritten prompt, ${style}`,
       method: "rewriting",
       group: "rewritten prompt",
       apply: async (requests) => {
-        const rewritten = await rewrite(longestShared(requests), wish, write);
-        return requests.map((request) => withTexts(request, ({ content }) => rewritten.get(content) ?? content));
+        const texts = new Set(longestShared(requests));
+        for (const text of texts) if (!known.has(text)) known.set(text, await rewrite(text, wish, write));
+        const after = (content: string): string => (texts.has(content) ? known.get(content)! : content);
+        return requests.map((request) => withTexts(request, ({ content }) => after(content)));
       },
-    }),
-  );
+    };
+  });
 }
 
 function longestShared(requests: readonly PromptRequest[]): string[] {
@@ -42,17 +46,14 @@ function longestShared(requests: readonly PromptRequest[]): string[] {
     .map(([text]) => text);
 }
 
-async function rewrite(texts: readonly string[], wish: string, write: Write): Promise<Map<string, string>> {
-  const rewritten = new Map<string, string>();
-  for (const text of texts) {
-    const message =
-      `Rewrite the prompt between the lines of equals signs for the same language model. ${wish} Keep numbers, names, ` +
-      `quotes, code, JSON and placeholders letter for letter, and every "must", "never" and "not". Answer with the new ` +
-      `prompt alone.\n=====\n${text}\n=====`;
-    const answer = withoutRules((await write(message)) ?? "");
-    if (isFaithful(text, answer)) rewritten.set(text, answer);
-  }
-  return rewritten;
+/** @returns `text` itself where the model's answer cannot be used */
+async function rewrite(text: string, wish: string, write: Write): Promise<string> {
+  const message =
+    `Rewrite the prompt between the lines of equals signs for the same language model. ${wish} Keep numbers, names, ` +
+    `quotes, code, JSON and placeholders letter for letter, and every "must", "never" and "not". Answer with the new ` +
+    `prompt alone.\n=====\n${text}\n=====`;
+  const answer = withoutRules((await write(message)) ?? "");
+  return isFaithful(text, answer) ? answer : text;
 }
 
 /** Some models repeat the lines of equals signs. */
@@ -68,5 +69,22 @@ function withoutRules(answer: string): string {
 /** Whether `answer` is shorter and keeps the protected spans of `text`. */
 export function isFaithful(text: string, answer: string): boolean {
   if (answer === "" || answer.length >= text.length) return false;
-  return protectedSpans(text).every(({ start, end }) => answer.includes(text.slice(start, end).trim()));
+  return protectedSpans(text).every(({ start, end }) => hasWhole(answer, text.slice(start, end).trim()));
+}
+
+/** Letters and digits go on, and so do the digits behind a point or a comma. */
+const GOES_ON_BEFORE = /[\p{L}\p{N}]$|\p{N}[.,]$/u;
+const GOES_ON_AFTER = /^[\p{L}\p{N}]|^[.,]\p{N}/u;
+
+/** Whether `answer` has the span as it is, and not as a part of a longer word or number. */
+function hasWhole(answer: string, span: string): boolean {
+  const [opens, closes] = [GOES_ON_AFTER.test(span), GOES_ON_BEFORE.test(span)];
+  for (let at = answer.indexOf(span); at >= 0; at = answer.indexOf(span, at + 1)) {
+    const end = at + span.length;
+    const isPart =
+      (opens && GOES_ON_BEFORE.test(answer.slice(Math.max(0, at - 2), at))) ||
+      (closes && GOES_ON_AFTER.test(answer.slice(end, end + 2)));
+    if (!isPart) return true;
+  }
+  return false;
 }

@@ -97,6 +97,11 @@ test("a rewriting that is longer, or loses a number, a name or a placeholder, is
   expect(isFaithful(prompt, "Answer {question} for Bea Lind in 17 words.")).toBe(true);
   expect(isFaithful(prompt, "Answer {question} for Bea Lind briefly.")).toBe(false);
   expect(isFaithful(prompt, "Answer for Bea Lind in 17 words.")).toBe(false);
+  for (const longer of ["117", "17.5", "1,17", "170"]) {
+    expect(isFaithful(prompt, `Answer {question} for Bea Lind in ${longer} words.`), longer).toBe(false);
+  }
+  expect(isFaithful(prompt, "Answer {question} for Bea Linden in 17 words.")).toBe(false);
+  expect(isFaithful(prompt, "Bea Lind says 17.5, then 17: {question}")).toBe(true);
   expect(isFaithful(prompt, "")).toBe(false);
   expect(isFaithful(prompt, `${prompt} More.`)).toBe(false);
   const all = Array.from({ length: 5 }, (_, i) =>
@@ -118,6 +123,10 @@ test("a rewriting that is longer, or loses a number, a name or a placeholder, is
   expect(new Set(rewritten.map(({ messages }) => messages[0]!.content))).toEqual(
     new Set(["Answer {question} for Bea Lind in 17 words."]),
   );
+  expect(await shorter!.apply(all)).toEqual(all);
+  expect(asked.length).toBe(2);
+  // What was judged is what is written: no text is asked for again.
+  expect(await half!.apply(all)).toEqual(rewritten);
   expect(await shorter!.apply(all)).toEqual(all);
   expect(asked.length).toBe(2);
 });

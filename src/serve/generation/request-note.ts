@@ -50,8 +50,9 @@ export class RequestNote {
     this.#prompts = prompts;
   }
 
-  answered(finishReason: string): void {
-    this.#ended("answered", { status: 200, finish_reason: finishReason });
+  /** @param finishReason absent: there was nothing to make */
+  answered(finishReason?: string): void {
+    this.#ended("answered", { status: 200, ...(finishReason === undefined ? {} : { finish_reason: finishReason }) });
   }
 
   failed({ code, status }: MillraceError): void {

@@ -52,6 +52,7 @@ export async function answer(
 
 /** A request without a prompt: clients load a model with it, or unload it, which this server does not do. */
 export function answerLoaded(c: AppContext, request: GenerationFields, options: AnswerOptions): Response {
+  c.get("note").answered();
   const object = loadedObject(factsOf(c, options, 0), request.keep_alive === 0 || request.keep_alive === "0");
   if (request.stream === false) return c.json(object);
   return c.body(`${JSON.stringify(object)}\n`, 200, { "Content-Type": "application/x-ndjson" });

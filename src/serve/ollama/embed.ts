@@ -37,6 +37,7 @@ export async function embed(c: AppContext, context: ServeContext): Promise<Respo
   const truncate = request.truncate === false ? undefined : TO_LENGTH;
   const { input } = request;
   const isNothing = typeof input !== "string" && input.length === 0;
+  if (isNothing) c.get("note").answered();
   const prompts = isNothing ? [] : await encodeInputs(context, input, { param: "input", truncate });
   const vectors = isNothing ? [] : await pooledVectors(c, context, prompts, requestTerms(c, context, {}));
   return c.json({

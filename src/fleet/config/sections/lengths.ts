@@ -13,7 +13,11 @@ export const lengthKeys = {
       .describe(
         "limit of requests that set none; auto: 1.5 times the 99th percentile of the key's answers, else of everybody's, from 100 answers on",
       ),
-    cap: integer(1, MAX_TOKENS).optional().describe("the most tokens that an answer may have, whatever a request says"),
+    cap: integer(1, MAX_TOKENS)
+      .optional()
+      .describe(
+        "the most tokens that an answer may have, whatever a request says; behind a route or cascade, the lowest cap of its models holds too",
+      ),
   })
     .optional()
     .describe("how long answers may get"),
