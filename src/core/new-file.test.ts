@@ -1,8 +1,8 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
-import { assertNewFile } from "./new-file.js";
+import { assertNewFile, assertReplaceable, replaceFile } from "./new-file.js";
 
 test("a place that can be written is left as it was", () => {
   const path = join(tempTree({}), "new");
@@ -21,4 +21,34 @@ test.each([
     expect.objectContaining({ code: "invalid_option", message: expect.stringContaining(message) }),
   );
   expect(existsSync(join(root, "file"))).toBe(true);
+});
+
+test.each(["file", "link", "new"])("%s is replaced as a whole, and a check leaves it as it was", (name) => {
+  const root = tempTree({ file: "content" });
+  symlinkSync("file", join(root, "link"));
+  const path = join(root, name);
+  assertReplaceable(path);
+  expect(readFileSync(join(root, "file"), "utf8")).toBe("content");
+  replaceFile(path, "other");
+  expect(readFileSync(path, "utf8")).toBe("other");
+  expect(readFileSync(join(root, "file"), "utf8")).toBe(name === "new" ? "content" : "other");
+  expect(readdirSync(root)).toEqual(name === "new" ? ["file", "link", "new"] : ["file", "link"]);
+});
+
+test.each([
+  ["a folder", "folder", "expected a file or nothing at"],
+  ["a missing folder", "none/new", "expected a folder for"],
+  ["a file in place of the folder", "folder/file/new", "expected to write"],
+  ["a name that is too long", "n".repeat(300), "expected to write"],
+])("%s cannot be replaced", (_, name, message) => {
+  const path = join(tempTree({ "folder/file": "content" }), name);
+  expect(() => assertReplaceable(path)).toThrow(
+    expect.objectContaining({ code: "invalid_option", message: expect.stringContaining(message) }),
+  );
+});
+
+test("a file that cannot be written whole stays as it was", () => {
+  const root = tempTree({ "folder/file": "content" });
+  expect(() => replaceFile(join(root, "folder"), "text")).toThrow(expect.objectContaining({ code: "invalid_option" }));
+  expect([readdirSync(root), readdirSync(join(root, "folder"))]).toEqual([["folder"], ["file"]]);
 });

@@ -1,5 +1,5 @@
 /** A file of JSON lines that only grows: each record is appended as it comes, so that a stopped run resumes. */
-import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, truncateSync } from "node:fs";
 import { MillraceError } from "./errors.js";
 
 export class RecordFile<T extends { readonly id: string }> {
@@ -17,19 +17,25 @@ export class RecordFile<T extends { readonly id: string }> {
    *
    * @param parse throws for a value that is no record
    * @param what the records' name, for errors
-   * @throws MillraceError file_unreadable with the number of a damaged line
+   * @param flag names the file, for hints
+   * @throws MillraceError file_unreadable where the file cannot be opened, or with the number of a damaged line
    */
-  static open<T extends { readonly id: string }>(path: string, parse: (value: unknown) => T, what: string) {
-    if (!existsSync(path)) writeFileSync(path, "");
-    const bytes = readFileSync(path);
+  static open<T extends { readonly id: string }>(
+    path: string,
+    parse: (value: unknown) => T,
+    what: string,
+    flag: string,
+  ) {
+    const bytes = openAt(path, flag);
     const wholeBytes = bytes.lastIndexOf("\n") + 1;
-    if (wholeBytes < bytes.length) truncateSync(path, wholeBytes);
     const records = new Map<string, T>();
     const lines = bytes.toString("utf8", 0, wholeBytes).split("\n").slice(0, -1);
     for (const [index, line] of lines.entries()) {
-      const record = readLine(line, parse, `${what} in ${path}, line ${index + 1}`);
+      const record = readLine(line, parse, `${what} in ${path}, line ${index + 1}`, flag);
       if (!records.has(record.id)) records.set(record.id, record);
     }
+    // Behind a line that is no record the file is somebody else's.
+    if (wholeBytes < bytes.length) truncateSync(path, wholeBytes);
     return new RecordFile(path, records);
   }
 
@@ -44,12 +50,25 @@ export class RecordFile<T extends { readonly id: string }> {
   }
 }
 
-function readLine<T>(line: string, parse: (value: unknown) => T, expected: string): T {
+/** The file's bytes, once it can be written. */
+function openAt(path: string, flag: string): Buffer {
+  try {
+    appendFileSync(path, "");
+    return readFileSync(path);
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected to read and write ${path}, got ${(cause as Error).message}`, {
+      hint: `give another ${flag}, or the right to write there`,
+      cause,
+    });
+  }
+}
+
+function readLine<T>(line: string, parse: (value: unknown) => T, expected: string, flag: string): T {
   try {
     return parse(JSON.parse(line));
   } catch (cause) {
     throw new MillraceError("file_unreadable", `expected ${expected}, got another text`, {
-      hint: "remove the line, or use another --out",
+      hint: `remove the line, or use another ${flag}`,
       cause,
     });
   }

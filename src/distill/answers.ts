@@ -22,7 +22,7 @@ export type AnswerFile = RecordFile<Answer>;
 
 /** @throws MillraceError file_unreadable with the number of a damaged line */
 export function openAnswers(path: string): AnswerFile {
-  return RecordFile.open(path, (value) => answerSchema.parse(value), "an answer");
+  return RecordFile.open(path, (value) => answerSchema.parse(value), "an answer", "--out");
 }
 
 interface CollectProgress {

@@ -7,6 +7,8 @@ import type { StartStage } from "../core/stages.js";
 export interface LocatedModel {
   /** The file (the first shard of a split one), or the model's folder. */
   readonly path: string;
+  /** The files with weights, in order. */
+  readonly files: readonly string[];
   /** The model's default name: the file's, or the hub's repository. */
   readonly name: string;
 }
@@ -45,5 +47,5 @@ export async function locateModel(
     onWait: () => stage.note("another process is downloading it; waiting"),
   });
   stage.done(files.length > 1 ? `${path} and ${files.length - 1} more` : path);
-  return { path, name: nameOf(wanted) };
+  return { path, files, name: nameOf(wanted) };
 }

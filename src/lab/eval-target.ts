@@ -1,9 +1,12 @@
 /** Models that are evaluated: in this process, behind a server, or the recorded answers of an earlier evaluation. */
+import { readdirSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
 import type { StartStage } from "../core/stages.js";
-import { askOf, openLocalSession } from "../local/session.js";
+import { isHfFolder } from "../formats/hf/folder.js";
+import { askOf, type LocalSession, openLocalSession } from "../local/session.js";
 import type { EngineSettings } from "../local/start-engine.js";
 import { type Ask, messageSchema, seedOf } from "../quality/ask.js";
 import { openRemoteModel } from "../quality/remote-model.js";
@@ -14,6 +17,8 @@ export interface EvalTarget {
   readonly name: string;
   /** About the engine or the server, for the report. */
   readonly facts: object;
+  /** Targets whose answers to one chat may differ differ here, in a value that JSON keeps. The settings of sampling are left out. */
+  readonly identity: object;
   /** Answers the chats of one task and scores the answers. @param onProgress called with the number of items done */
   run(task: EvalTask, onProgress: (numDone: number) => void): Promise<TaskResult>;
   close(): Promise<void>;
@@ -83,11 +88,28 @@ async function openLocal(
       signal,
     );
     const facts = { engine: session.engine.info };
-    return { name: session.name, facts, run: runnerOf(ask, engine.maxNumSeqs), close: () => session.close() };
+    const identity = identityOf(session, engine);
+    return { name: session.name, facts, identity, run: runnerOf(ask, engine.maxNumSeqs), close: () => session.close() };
   } catch (thrown) {
     await session.close();
     throw thrown;
   }
+}
+
+/** The model's files, its template, and the options that change answers. Templates and vocabularies are files of a folder, too. */
+function identityOf({ path, files, engine, chatTemplate, samplingDefaults }: LocalSession, settings: EngineSettings) {
+  const { kvCacheDtype, kvEviction, activationDtype, kvCacheMemoryBytes } = settings;
+  const all = isHfFolder(path) ? readdirSync(path).map((name) => join(path, name)) : files;
+  return {
+    files: all.map((file) => {
+      const { size, mtimeMs } = statSync(file);
+      return [resolve(file), size, mtimeMs];
+    }),
+    chatTemplate: chatTemplate?.source,
+    samplingDefaults,
+    maxModelLen: engine.info.maxModelLen,
+    options: { kvCacheDtype, kvEviction, activationDtype, kvCacheMemoryBytes },
+  };
 }
 
 /** Throws endpoint_failed. */
@@ -98,7 +120,8 @@ export async function openServerTarget(
 ): Promise<EvalTarget> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature, maxTokens, seed }, signal);
   const ask = untilAborted(remote.ask, signal);
-  return { name: remote.name, facts: { url }, run: runnerOf(ask, concurrency), close: () => remote.close() };
+  const facts = { url };
+  return { name: remote.name, facts, identity: facts, run: runnerOf(ask, concurrency), close: () => remote.close() };
 }
 
 /** Asks with another signal beside the asker's own. */
@@ -139,7 +162,8 @@ function openRecorded(path: string): EvalTarget {
     onProgress(items.length);
     return resultOf(name, items, 0);
   };
-  return { name: report.model.name, facts: { recorded: path }, run, close: async () => {} };
+  const facts = { recorded: path };
+  return { name: report.model.name, facts, identity: facts, run, close: async () => {} };
 }
 
 function readReport(path: string): z.infer<typeof reportSchema> {

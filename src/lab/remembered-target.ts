@@ -22,9 +22,10 @@ export function rememberedTarget(
   settings: Pick<AnswerSettings, "temperature" | "maxTokens" | "seed">,
   path: string | undefined,
 ): EvalTarget {
-  const memory = path === undefined ? inProcess() : RecordFile.open(path, rememberedSchema.parse, "a result");
+  const memory =
+    path === undefined ? inProcess() : RecordFile.open(path, rememberedSchema.parse, "a result", "--journal");
   const { temperature, maxTokens, seed } = settings;
-  const about = JSON.stringify([target.name, temperature, maxTokens, seed]);
+  const about = JSON.stringify([target.name, target.identity, temperature, maxTokens, seed]);
   const idOf = ({ messages, check, tools }: ScoredChat): string =>
     promptId([{ role: about, content: JSON.stringify([check, tools]) }, ...messages]);
   const run: EvalTarget["run"] = async (task, onProgress) => {

@@ -25,6 +25,10 @@ export interface AnswerStats {
 
 export interface LocalSession {
   readonly name: string;
+  /** The model's file or folder. */
+  readonly path: string;
+  /** The files with weights, in order. */
+  readonly files: readonly string[];
   readonly engine: Engine;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
@@ -45,7 +49,8 @@ export async function openLocalSession(
   choice: SamplingChoice,
   startStage: StartStage,
 ): Promise<LocalSession> {
-  const { name, engine, tokenizer, chatTemplate, samplingDefaults } = await startEngineWithText(source, startStage);
+  const started = await startEngineWithText(source, startStage);
+  const { name, path, files, engine, tokenizer, chatTemplate, samplingDefaults } = started;
   const { Generation } = await import("../serve/generation/generation.js");
 
   function answer(
@@ -119,7 +124,8 @@ export async function openLocalSession(
     });
   }
 
-  return { name, engine, tokenizer, chatTemplate, samplingDefaults, answer, close: () => engine.close() };
+  const close = (): Promise<void> => engine.close();
+  return { name, path, files, engine, tokenizer, chatTemplate, samplingDefaults, answer, close };
 }
 
 /** Throws template_missing. */

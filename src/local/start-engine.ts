@@ -25,6 +25,8 @@ export interface StartedEngine extends TextSide {
   readonly name: string;
   /** The model's file or folder. */
   readonly path: string;
+  /** The files with weights, in order. */
+  readonly files: readonly string[];
   /** For requests that choose no sampling. */
   readonly samplingDefaults: SamplingDefaults;
 }
@@ -43,7 +45,7 @@ function assertSameVocabulary(numEmbeddings: number, numTokens: number): void {
 
 /** The engine loads in its own thread while this one reads the vocabulary. */
 export async function startEngineWithText(source: ModelSource, startStage: StartStage): Promise<StartedEngine> {
-  const { path, name } = await locateModel(source.model, startStage);
+  const { path, files, name } = await locateModel(source.model, startStage);
   const { startEngine } = await import("../engine/engine.js");
   const stage = startStage("engine");
   const starting = startEngine(
@@ -62,7 +64,7 @@ export async function startEngineWithText(source: ModelSource, startStage: Start
     assertSameVocabulary(engine.info.vocabSize, textSide.tokenizer.vocabSize);
     const { architecture, numParameters, weightBytes, weightType } = engine.info;
     stage.done(`${architecture}, ${formatCount(numParameters)} parameters, ${weightType}, ${formatBytes(weightBytes)}`);
-    return { ...textSide, engine, name, path, samplingDefaults };
+    return { ...textSide, engine, name, path, files, samplingDefaults };
   } catch (thrown) {
     // After a tokenizer's error the engine's thread must end, and its own failure must be handled.
     await starting.then(

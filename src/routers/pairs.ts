@@ -73,7 +73,8 @@ export function termsOf(folder: string): PairTerms {
 }
 
 export function filesOf(folder: string) {
-  const open = (name: string) => RecordFile.open(join(folder, name), (value) => recordSchema.parse(value), "an answer");
+  const open = (name: string) =>
+    RecordFile.open(join(folder, name), (value) => recordSchema.parse(value), "an answer", "--out");
   return { small: open("answers-small.jsonl"), large: open("answers-large.jsonl") };
 }
 

@@ -1,5 +1,5 @@
 /** `millrace prompts shorten`, as a process on the bundled model: chats with planted redundancy, in this process and behind a server. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -20,6 +20,26 @@ function folder() {
   const shorten = (...args: readonly string[]) =>
     runCli("prompts", "shorten", join(root, "chats.jsonl"), "--max-drop", "20", ...args);
   return { root, shorten };
+}
+
+/** @param answer to a message that came with a key @param onOpen called as the command opens the model @returns the URL */
+async function startWriter(
+  answer: (key: string | undefined, message: string) => string,
+  onOpen: () => void = () => {},
+): Promise<string> {
+  const writer = createServer(async (incoming, outgoing) => {
+    const body = JSON.parse((await text(incoming)) || "{}");
+    if (incoming.url === "/v1/models") {
+      onOpen();
+      return outgoing.end(JSON.stringify({ data: [{ id: "writer" }] }));
+    }
+    const content = answer(incoming.headers.authorization, body.messages[0].content);
+    const message = { role: "assistant", content };
+    outgoing.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }] }));
+  });
+  await new Promise<void>((resolve) => writer.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void writer.close());
+  return `http://127.0.0.1:${(writer.address() as AddressInfo).port}`;
 }
 
 test("saves more than a fifth of the tokens at no more than the drop, and goes on from its journal", async () => {
@@ -78,17 +98,11 @@ test("a server rewrites the shared prompt, and gets its own key alone", async ()
   const { root, shorten } = folder();
   const seen: { readonly key: string | undefined; readonly message: string }[] = [];
   const answers = ['You are {never} a helper. Settings: "office" "calm".', "x".repeat(100_000)];
-  const writer = createServer(async (incoming, outgoing) => {
-    const body = JSON.parse((await text(incoming)) || "{}");
-    if (incoming.url === "/v1/models") return outgoing.end(JSON.stringify({ data: [{ id: "writer" }] }));
-    seen.push({ key: incoming.headers.authorization, message: body.messages[0].content });
-    const message = { role: "assistant", content: answers[seen.length - 1] };
-    outgoing.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }] }));
+  const url = await startWriter((key, message) => {
+    seen.push({ key, message });
+    return answers[seen.length - 1]!;
   });
-  await new Promise<void>((resolve) => writer.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void writer.close());
-  const { port } = writer.address() as AddressInfo;
-  const rewriting = ["--rewrite-url", `http://127.0.0.1:${port}`, "--rewrite-api-key", "sk-writer"];
+  const rewriting = ["--rewrite-url", url, "--rewrite-api-key", "sk-writer"];
   const other = ["--methods", "rewriting", "--count", "4", "--api-key", "sk-target", "--json"];
   const { stdout, exitCode } = await shorten(...rewriting, ...other, "--out", join(root, "rewritten.jsonl"));
   // Neither is faithful: one lost most of the settings, the other is longer.
@@ -97,6 +111,21 @@ test("a server rewrites the shared prompt, and gets its own key alone", async ()
   expect(new Set(seen.map(({ key }) => key))).toEqual(new Set(["Bearer sk-writer"]));
   expect(seen[0]!.message).toContain("founded by two sisters");
 }, 120_000);
+
+test("the report is there, too, where the file can no longer be written", async () => {
+  const { root, shorten } = folder();
+  const place = join(root, "results");
+  mkdirSync(place);
+  const url = await startWriter(
+    () => "no",
+    () => rmSync(place, { recursive: true }),
+  );
+  const args = ["--methods", "rules,rewriting", "--rewrite-url", url, "--json", "--force"];
+  const { stdout, stderr, exitCode } = await shorten(...args, "--out", join(place, "short.jsonl"));
+  expect(JSON.parse(stdout)).toMatchObject({ confirmation: { comparison: { verdict: "passes" } }, written: null });
+  expect(stderr).toMatch(/expected to write .*short\.jsonl/);
+  expect(exitCode).toBe(2);
+}, 240_000);
 
 test("few items confirm nothing: no file is written, and the exit code is 1", async () => {
   const { root, shorten } = folder();
@@ -118,3 +147,25 @@ test.each([
   expect(stderr).toMatch(message);
   expect(exitCode).toBe(2);
 });
+
+test("files that cannot be written are refused before the evaluation, and none is another's", async () => {
+  const { root, shorten } = folder();
+  const [place, missing, input] = [join(root, "one"), join(root, "none", "out"), join(root, "chats.jsonl")];
+  const before = readFileSync(input, "utf8");
+  const refusals: readonly [readonly string[], RegExp, number][] = [
+    [["--out", root, "--force"], /expected a file or nothing/, 2],
+    [["--out", missing, "--force"], /expected a folder for/, 2],
+    [["--out", place, "--journal", `${root}/./one`], /--journal to be another file than --out/, 2],
+    [["--journal", input], /--journal to be another file than <file>/, 2],
+    [["--journal", missing, "--methods", "rules"], /expected to read and write .*none.*--journal/s, 1],
+  ];
+  for (const [args, message, code] of refusals) {
+    const { stdout, stderr, exitCode } = await shorten(...args);
+    expect({ stdout, stderr, exitCode }).toEqual({
+      stdout: "",
+      stderr: expect.stringMatching(message),
+      exitCode: code,
+    });
+  }
+  expect(readFileSync(input, "utf8")).toBe(before);
+}, 120_000);

@@ -1,7 +1,8 @@
 /** `millrace prompts shorten`: shorter prompts whose answers are as good, shown on the user's own items. */
-import { writeFileSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
 import { Command, Option } from "commander";
-import { assertNewFile } from "../../core/new-file.js";
+import { assertNewFile, assertReplaceable, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import type { EvalTarget } from "../../lab/eval-target.js";
@@ -91,7 +92,8 @@ export function shortenCommand(): Command {
 
 async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal): Promise<void> {
   const methods = methodsFrom(flags);
-  if (flags.out !== undefined && flags.force !== true) assertNewFile(flags.out);
+  assertOwnFiles(file, flags);
+  if (flags.out !== undefined) (flags.force === true ? assertReplaceable : assertNewFile)(flags.out);
   const [{ requireConfinementFor, UNCONFINED_WARNING }, { tasksOfFile }, { readRequests, lineOf }, lab] =
     await Promise.all([
       import("../../quality/code-score.js"),
@@ -111,16 +113,21 @@ async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal
     const maxDrop = flags.maxDrop / 100;
     const result = await lab.shortenPrompts({ target, tasks, stages, maxDrop, count, startStage });
     const isConfirmed = result.confirmation?.comparison.verdict === "passes";
-    const written = isConfirmed ? flags.out : undefined;
-    if (written !== undefined) {
-      const lines = recorded === undefined ? chatsOf(result) : (await lab.applied(result.kept, recorded)).map(lineOf);
-      writeFileSync(written, `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
+    let written: string | undefined;
+    try {
+      if (isConfirmed && flags.out !== undefined) {
+        const lines = recorded === undefined ? chatsOf(result) : (await lab.applied(result.kept, recorded)).map(lineOf);
+        replaceFile(flags.out, `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
+        written = flags.out;
+      }
+    } finally {
+      // A file that cannot be written does not take the report with it.
+      process.stdout.write(
+        flags.json
+          ? `${jsonText(shortenedJson(target.name, tasks, result, written))}\n`
+          : `${shortenedText(result, written)}\n`,
+      );
     }
-    process.stdout.write(
-      flags.json
-        ? `${jsonText(shortenedJson(target.name, tasks, result, written))}\n`
-        : `${shortenedText(result, written)}\n`,
-    );
     if (!isConfirmed) process.exitCode = 1;
   } finally {
     await models.close();
@@ -128,6 +135,17 @@ async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal
 }
 
 const chatsOf = ({ tasks }: Shortened): readonly object[] => tasks.flatMap(({ chats }) => chats);
+
+/** The journal grows and is cut, so that it can be no other file of the command. */
+function assertOwnFiles(file: string, { journal, out, requests }: ShortenFlags): void {
+  if (journal === undefined) return;
+  const placeOf = (path: string): string => (existsSync(path) ? realpathSync(path) : resolve(path));
+  const names = { "--out": out, "--requests": requests, "<file>": file };
+  for (const [name, path] of Object.entries(names)) {
+    if (path === undefined || placeOf(path) !== placeOf(journal)) continue;
+    throw optionError("--journal", `another file than ${name}`, journal);
+  }
+}
 
 function methodsFrom({ methods, rewriteUrl }: ShortenFlags): readonly Method[] {
   const unknown = methods?.find((name) => !METHODS.includes(name as Method));

@@ -7,8 +7,14 @@ import { verdictText } from "./eval-text.js";
 import { formatTable } from "./format.js";
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-const savedOf = ({ before, after }: { readonly before: number; readonly after: number }): number =>
-  1 - after / Math.max(1, before);
+/** A share of 1; null where no tokens were counted: a server may tell none. */
+const savedOf = ({ before, after }: Shortened["tokens"]): number | null => (before === 0 ? null : 1 - after / before);
+
+function savingText(tokens: Shortened["tokens"]): string {
+  const saved = savedOf(tokens);
+  if (saved === null) return "the server counts no prompt tokens";
+  return `${tokens.before} prompt tokens become ${tokens.after}, ${percent(saved)} less`;
+}
 
 export function shortenedText({ decisions, tokens, confirmation }: Shortened, written: string | undefined): string {
   if (decisions.length === 0) return "no change saves half a percent of the prompts' tokens";
@@ -21,7 +27,7 @@ export function shortenedText({ decisions, tokens, confirmation }: Shortened, wr
   return [
     table,
     "",
-    `kept together, on ${overall.numItems} other items: ${asked.before} prompt tokens become ${asked.after}, ${percent(savedOf(asked))} less; ` +
+    `kept together, on ${overall.numItems} other items: ${savingText(asked)}; ` +
       `right ${percent(overall.before)}, then ${percent(overall.after)}; drop ${dropText(comparison)} points`,
     verdictText(comparison),
     ...(written === undefined ? [] : [`written: ${written}`]),

@@ -96,7 +96,7 @@ async function quantisedCopyFor(
   { quantization, model }: ServerFlags,
   numThreads: number,
   startStage: StartStage,
-): Promise<LocatedModel | undefined> {
+): Promise<Omit<LocatedModel, "files"> | undefined> {
   if (quantization === undefined) return undefined;
   const { methodOf, QUANTIZATIONS, quantisedCopy } = await import("../../compress/at-load.js");
   const method = methodOf(quantization);

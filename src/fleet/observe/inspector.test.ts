@@ -93,6 +93,38 @@ it("tells of instances that did not take a request, and of requests that nobody 
   expect(row!.ttft_ms).toBeUndefined();
 });
 
+it("leaves out the parts of requests that share an id, also where one of them is not shown", async () => {
+  await start();
+  await complete("twice");
+  await complete("twice", { max_tokens: 2 });
+  await complete("once");
+  const tokensOf = (all: readonly RequestRow[]) => all.map(({ id, output_tokens }) => [id, output_tokens]);
+  expect(tokensOf(await rows("limit=2"))).toEqual([
+    ["once", 4],
+    ["twice", undefined],
+  ]);
+});
+
+it("asks of many long ids in portions, each for itself", async () => {
+  await start();
+  const ids = Array.from({ length: 50 }, (_, i) => `${i}:`.padEnd(128, ":"));
+  for (const id of ids) await complete(id);
+  const [standIn] = fleet.standIns;
+  const asked: string[] = [];
+  standIn!.behave = ({ path }, outgoing) => {
+    asked.push(path);
+    const row = { at_ms: 1, path: "/v1/completions", model: "m", tenant: "", outcome: "answered", output_tokens: 7 };
+    const found = new URL(path, "http://engine").searchParams.getAll("id").map((id) => ({ ...row, id }));
+    answerJson(asked.length === 1 ? {} : { kept: 1000, requests: found })({} as never, outgoing);
+  };
+  fleet.pool.change("a", upstreamOf("a", { engine: "millrace", url: standIn!.url }));
+  const tokens = (await rows()).map(({ output_tokens }) => output_tokens);
+  expect(asked.length).toBeGreaterThan(2);
+  for (const path of asked) expect(path.length).toBeLessThan(8300);
+  const numFirst = asked[0]!.split("&id=").length - 1;
+  expect(tokens).toEqual(ids.map((_, at) => (at < numFirst ? undefined : 7)));
+});
+
 it("leaves out the parts of an instance that answers with nonsense or not at all", async () => {
   await start();
   await complete("one");

@@ -9,8 +9,9 @@ import { askForText } from "../adapters/engine-http.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
 const ASK_MS = 2000;
-/** Of one question: its ids must fit into a URL. */
+/** Of one question. Servers take a URL and its headers of 16 KiB. */
 const MOST_IDS = 50;
+const MOST_ID_BYTES = 8192;
 const REASON_LENGTH = 200;
 const PATH_LENGTH = 80;
 
@@ -142,7 +143,7 @@ export class Inspector implements ProxyObserver {
 
   async find(query: ReturnType<typeof readQuery>): Promise<Inspected> {
     const notes = this.#ring.find(query).map(({ note }) => note);
-    const unknown = notes.filter(({ isKnown }) => !isKnown);
+    const unknown = this.#withOwnId(notes.filter(({ isKnown }) => !isKnown));
     const asked = this.upstreams().map(async ({ id, engine, target }) => {
       const own = unknown.filter(({ instance }) => instance === id);
       if (engine === "millrace" && target !== undefined && own.length > 0) await learnFrom(target, own);
@@ -150,21 +151,45 @@ export class Inspector implements ProxyObserver {
     await Promise.all(asked);
     return { rows: notes.map((note) => note.row()), kept: this.#ring.size };
   }
+
+  /** Clients choose ids: two tenants may send one, and an engine's row does not tell whose it is. */
+  #withOwnId(notes: readonly GatewayNote[]): readonly GatewayNote[] {
+    if (notes.length === 0) return notes;
+    const all = this.#ring.find({ limit: this.#ring.size, failed: false, id: notes.map(({ id }) => id) });
+    const counts = new Map<string, number>();
+    for (const { note } of all) counts.set(note.id, (counts.get(note.id) ?? 0) + 1);
+    return notes.filter(({ id }) => counts.get(id) === 1);
+  }
 }
 
-/** An instance that does not answer leaves its parts out. */
+/** A portion without an answer leaves its parts out. @param notes whose ids are distinct */
 async function learnFrom(target: UpstreamTarget, notes: readonly GatewayNote[]): Promise<void> {
-  try {
-    for (let start = 0; start < notes.length; start += MOST_IDS) {
-      const some = notes.slice(start, start + MOST_IDS);
-      const ids = some.map(({ id }) => `id=${encodeURIComponent(id)}`).join("&");
-      const text = await askForText(target, `/watch/requests?limit=200&${ids}`, AbortSignal.timeout(ASK_MS));
-      const { requests } = requestRows.parse(JSON.parse(text));
-      // The newest is first, and stays: a client may send one id twice.
+  const signal = AbortSignal.timeout(ASK_MS);
+  for (const some of portionsOf(notes)) {
+    try {
+      const path = `/watch/requests?limit=200${some.map(queryOf).join("")}`;
+      const { requests } = requestRows.parse(JSON.parse(await askForText(target, path, signal)));
+      // The newest is first, and stays: an instance may have got one request twice.
       const byId = new Map(requests.toReversed().map((row) => [row.id, row]));
       for (const note of some) note.learn(byId.get(note.id));
+    } catch {
+      // The rows then have the gateway's parts only.
     }
-  } catch {
-    // The rows then have the gateway's parts only.
   }
+}
+
+const queryOf = ({ id }: GatewayNote): string => `&id=${encodeURIComponent(id)}`;
+
+function portionsOf(notes: readonly GatewayNote[]): readonly (readonly GatewayNote[])[] {
+  const portions: GatewayNote[][] = [];
+  let numBytes = 0;
+  for (const note of notes) {
+    const idBytes = queryOf(note).length;
+    const last = portions.at(-1);
+    const isFull = last === undefined || last.length === MOST_IDS || numBytes + idBytes > MOST_ID_BYTES;
+    if (isFull) portions.push([note]);
+    else last.push(note);
+    numBytes = (isFull ? 0 : numBytes) + idBytes;
+  }
+  return portions;
 }

@@ -56,9 +56,12 @@ it.each([
   ["/api/pull", { model: "absent" }, 404],
   ["/api/pull", {}, 404],
   ["/api/show", [], 400],
-])("%s of %j is refused with a text", async (path, body, status) => {
+  ["/api/show", { name: 7 }, 400, "got 7"],
+  ["/api/pull", { model: { toString: 1 } }, 400, "model: expected a model's name as a string, got an object"],
+  ["/api/pull", { name: ["mill-base"] }, 400, "name: expected a model's name as a string, got an array of 1"],
+])("%s of %j is refused with a text", async (path, body, status, text = "expected") => {
   fleet = await startFleet([answerJson({})]);
   const answer = await fleet.post(path, body);
   expect(answer.status).toBe(status);
-  expect(((await answer.json()) as Told).error).toContain("expected");
+  expect(((await answer.json()) as Told).error).toContain(text);
 });

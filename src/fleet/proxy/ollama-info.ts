@@ -1,10 +1,12 @@
 /** What the gateway says of its models in Ollama's API, beside the paths that go to instances. */
 import type { IncomingMessage } from "node:http";
 import { readBody } from "../../core/body-reader.js";
+import { describeValue } from "../../core/describe-value.js";
+import { MillraceError } from "../../core/errors.js";
 import { readIncoming } from "../../core/json-body.js";
 import { notPulled, OLLAMA_API_VERSION, pulled, withoutTag, withTag } from "../../core/ollama-api.js";
 import { packageVersion } from "../../core/package-root.js";
-import type { Caller } from "../../gateway/request.js";
+import type { Caller, RequestBody } from "../../gateway/request.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 import type { InstanceDocuments } from "./instance-documents.js";
 import type { ProxyOptions } from "./options.js";
@@ -84,7 +86,16 @@ export function isOllamaInfo(method: string | undefined, path: string): boolean 
 /** Whether the path needs no key. */
 export const isOpenInfo = (path: string): boolean => path === "/api/version";
 
-/** Throws model_not_found for a model that the caller cannot use. */
+/** Earlier releases of Ollama have the name in `name`. Throws invalid_parameter. */
+function nameIn(body: RequestBody): string | undefined {
+  const param = body.model == null ? "name" : "model";
+  const value = body[param] ?? undefined;
+  if (value === undefined || typeof value === "string") return value;
+  const message = `${param}: expected a model's name as a string, got ${describeValue(value)}`;
+  throw new MillraceError("invalid_parameter", message, { param });
+}
+
+/** Throws model_not_found for a model that the caller cannot use, and invalid_parameter. */
 export async function ollamaInfo(
   context: InfoContext,
   incoming: IncomingMessage,
@@ -109,11 +120,11 @@ export async function ollamaInfo(
   }
   const bytes = await readIncoming(incoming, context.options.limits);
   const { body } = await readBody(bytes, { path, tenant: caller.tenant, onWait: () => () => {} });
-  const asked = body.model ?? body.name;
-  const name = typeof asked === "string" ? withoutTag(asked, names) : asked;
+  const asked = nameIn(body);
+  const name = asked === undefined ? undefined : withoutTag(asked, names);
   if (path === "/api/pull") {
-    if (typeof name === "string" && names.includes(name)) return pulled(body.stream !== false);
-    throw notPulled(String(name ?? ""), "an operator adds models to the gateway's file");
+    if (name !== undefined && names.includes(name)) return pulled(body.stream !== false);
+    throw notPulled(name ?? "", "an operator adds models to the gateway's file");
   }
   const model = modelOf(name === undefined ? {} : { model: name }, names, context.options.modelOf);
   const facts = await shown.of(model).catch(() => undefined);

@@ -92,8 +92,16 @@ describe("requests", () => {
     [() => ofCompletion({ prompt: "a", template: "{{ .Prompt }}" }), "template"],
     [() => ofGenerate({ prompt: "a", context: [1] }), "context"],
     [() => ofGenerate({ prompt: "a", template: { toString: 1 } }), "template"],
+    [() => ofGenerate({ prompt: "a", context: { toString: 1 } }), "context"],
+    [() => ofCompletion({ prompt: "a", template: { toString: 1 } }), "template"],
+    [() => ofCompletion({ prompt: ["a", "b"], raw: true }), "prompt"],
+    [() => ofGenerate({ prompt: [{ type: "text", text: "a" }] }), "prompt"],
   ])("that cannot be one of OpenAI's are refused: %#", (make, param) => {
     expect(make).toThrow(expect.objectContaining({ param }));
+  });
+
+  it.each([undefined, null, "", []])("with the context %j have none", (context) => {
+    expect(ofGenerate({ prompt: "a", context }).messages).toHaveLength(1);
   });
 
   it("of any form are a request or a coded error", () => {

@@ -1,4 +1,5 @@
 /** Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the values. */
+import { describeValue } from "../../core/describe-value.js";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
 import { OLLAMA_OFF_OPTIONS, OLLAMA_RUNNER_OPTIONS } from "../../core/ollama-api.js";
 import type { RequestBody } from "../request.js";
@@ -137,19 +138,27 @@ function assertPlain(body: RequestBody): void {
   }
 }
 
+function promptOf({ prompt }: RequestBody): string {
+  if (prompt === undefined || prompt === null) return "";
+  // A completion of OpenAI's takes a list, and gives an answer to each of its prompts: Ollama's answer is one text.
+  if (typeof prompt !== "string")
+    refuse("invalid_parameter", "prompt", `expected a string, got ${describeValue(prompt)}`);
+  return prompt;
+}
+
 /** The request behind /api/generate for a raw prompt. */
 export function ofCompletion(body: RequestBody): RequestBody {
   assertPlain(body);
-  const { prompt = "", suffix } = body;
-  return known({ prompt, suffix: suffix === "" ? undefined : suffix, ...generationOf(body) });
+  const { suffix } = body;
+  return known({ prompt: promptOf(body), suffix: suffix === "" ? undefined : suffix, ...generationOf(body) });
 }
 
 /** The request behind /api/generate: a chat of one message. */
 export function ofGenerate(body: RequestBody): RequestBody {
-  const { prompt = "", system } = body;
+  const { system } = body;
   assertPlain(body);
   const before = system === undefined || system === "" ? [] : [{ role: "system", content: system }];
-  return chatOf(body, [...before, { role: "user", content: prompt }]);
+  return chatOf(body, [...before, { role: "user", content: promptOf(body) }]);
 }
 
 /** The request behind /api/embeddings of earlier releases, which took one text. */

@@ -34,6 +34,7 @@ function model(rightShare: (prompt: string) => number) {
   const target: EvalTarget = {
     name: "simulated",
     facts: {},
+    identity: {},
     close: async () => {},
     run: (task, onProgress) =>
       runTask(
@@ -188,4 +189,8 @@ test("a stopped run goes on from its journal", async () => {
   const third = model(() => 0.9);
   await rememberedTarget(third.target, { ...SETTINGS, temperature: 1 }, path).run(tasks[0]!, () => {});
   expect(third.asked.length).toBe(30);
+  // So are those of another model of this name.
+  const fourth = model(() => 0.9);
+  await rememberedTarget({ ...fourth.target, identity: { files: ["other"] } }, SETTINGS, path).run(tasks[0]!, () => {});
+  expect(fourth.asked.length).toBe(30);
 });

@@ -1,6 +1,6 @@
 /** A schema piece with an error message of the form "expected …, got …". */
 import { z } from "zod";
-import { describeValue } from "./describe-value.js";
+import { describeValue } from "../../core/describe-value.js";
 
 /**
  * A value for which `isValid` holds.

@@ -3,9 +3,9 @@
  * are reported, and the schema checks the others.
  */
 import type { z } from "zod";
+import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
-import { describeValue } from "./describe-value.js";
 
 export interface FieldRules<Shape extends z.ZodRawShape> {
   readonly schema: z.ZodObject<Shape, z.core.$strict>;

@@ -1,9 +1,9 @@
 /** Converts the input of /v1/responses (a text, or items of the conversation) to the template's messages. */
 import { z } from "zod";
+import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
 import type { PlainMessage, PlainToolCall } from "./chat-messages.js";
-import { describeValue } from "./describe-value.js";
 import { parseNested, pathText } from "./fields.js";
 
 /** Items are checked by type later, so that the error can name an unsupported type. */

@@ -1,8 +1,8 @@
 /** Converts the tool fields of /v1/responses, whose tools hold functions without nesting, to the form of chat completions. */
 import { z } from "zod";
+import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
-import { describeValue } from "./describe-value.js";
 import { parseNested } from "./fields.js";
 import { objectField } from "./schema-parts.js";
 import { assertDistinctNames, nameField, parametersField, type ToolFields } from "./tool-fields.js";

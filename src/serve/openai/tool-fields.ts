@@ -1,10 +1,10 @@
 /** The tool fields of a request: their schema and meaning. */
 import { z } from "zod";
+import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import { type CallSyntax, callOpening } from "../../text/answer/call-format.js";
 import type { GrammarFunction } from "../../text/answer/call-grammar.js";
 import type { PromptContext } from "../http/context.js";
-import { describeValue } from "./describe-value.js";
 import { checked } from "./schema-parts.js";
 
 const MAX_TOOLS = 128;
