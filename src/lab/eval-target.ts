@@ -96,14 +96,15 @@ async function openLocal(
   }
 }
 
-/** The model's files, its template, and the options that change answers. Templates and vocabularies are files of a folder, too. */
+/** The model's files, its template, and the options that change answers. */
 function identityOf({ path, files, engine, chatTemplate, samplingDefaults }: LocalSession, settings: EngineSettings) {
   const { kvCacheDtype, kvEviction, activationDtype, kvCacheMemoryBytes } = settings;
-  const all = isHfFolder(path) ? readdirSync(path).map((name) => join(path, name)) : files;
+  // Settings and vocabularies are files beside the weights.
+  const texts = isHfFolder(path) ? readdirSync(path).filter((name) => /\.(json|jinja)$/.test(name)) : [];
   return {
-    files: all.map((file) => {
-      const { size, mtimeMs } = statSync(file);
-      return [resolve(file), size, mtimeMs];
+    files: [...files, ...texts.map((name) => join(path, name))].map((file) => {
+      const about = statSync(file, { throwIfNoEntry: false });
+      return [resolve(file), about?.size, about?.mtimeMs];
     }),
     chatTemplate: chatTemplate?.source,
     samplingDefaults,

@@ -1,12 +1,12 @@
 /** What tells models apart whose answers may differ. */
-import { copyFileSync, utimesSync } from "node:fs";
+import { copyFileSync, cpSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { silentStages } from "../../src/core/stages.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { bundledModelPath } from "../../src/formats/locate-model.js";
 import type { EvalSettings } from "../../src/lab/eval-target.js";
-import { repositoryRoot } from "../helpers/fixtures.js";
+import { fixture, repositoryRoot } from "../helpers/fixtures.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 /** The compiled one: the engine starts a thread from a file. */
@@ -39,4 +39,20 @@ test("the file, the template, and options that change answers are told apart; sp
   utimesSync(path, 1, 1);
   others.push(await identityOf(path));
   expect(new Set([first, ...others]).size).toBe(7);
+}, 60_000);
+
+test("of a folder, settings and vocabularies count beside the weights, and nothing else does", async () => {
+  const folder = tempTree({});
+  for (const part of ["hf/qwen2", "hf-tokenizers/qwen2"]) cpSync(fixture(part), folder, { recursive: true });
+  const first = await identityOf(folder);
+  writeFileSync(join(folder, "journal.jsonl"), "");
+  symlinkSync("nowhere", join(folder, "old.json"));
+  const withLink = await identityOf(folder);
+  expect(JSON.parse(withLink).files.length).toBe(JSON.parse(first).files.length + 1);
+  const others: string[] = [];
+  for (const name of ["config.json", "tokenizer.json", "model.safetensors"]) {
+    utimesSync(join(folder, name), 1, 1);
+    others.push(await identityOf(folder));
+  }
+  expect(new Set([first, withLink, ...others]).size).toBe(5);
 }, 60_000);
