@@ -143,8 +143,8 @@ test("feedback whose texts cannot be checked is an internal error, and a full qu
   expect([failed.status, JSON.parse(failed.text).error.code]).toEqual([500, "internal_error"]);
   const waiting: ((answer: CheckAnswer) => void)[] = [];
   runs = () => new Promise((resolve) => waiting.push(resolve));
-  for (let i = 0; i < 256; i++) await gateway.ask(`question ${i}`);
-  await until(() => waiting.length === 256);
+  for (let i = 0; i < 128; i++) await gateway.ask(`question ${i}`);
+  await until(() => waiting.length === 128);
   const full = await gateway.feedback(body);
   for (const resolve of waiting) resolve({ kind: "unreadable" });
   expect(JSON.parse(full.text).error.code).toBe("queue_full");

@@ -173,8 +173,8 @@ test("checks that do not end lose samples, and no request waits for them", async
   const runner = { run: () => new Promise<CheckAnswer>((resolve) => waiting.push(resolve)), end: () => {} };
   await using gateway = await startSampled(answerJson(chat("Paris")), { runner });
   for (let i = 0; i < 260; i++) expect((await gateway.ask(`question ${i}`)).status).toBe(200);
-  expect(waiting).toHaveLength(256);
-  await until(() => gateway.part.counts()!.drops.queue_full === 4);
+  expect(waiting).toHaveLength(128);
+  await until(() => gateway.part.counts()!.drops.queue_full === 132);
   for (const resolve of waiting) resolve({ kind: "unreadable" });
 });
 

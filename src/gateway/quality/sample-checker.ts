@@ -2,7 +2,7 @@
 import { FairThread } from "../../core/fair-thread.js";
 import type { CheckAnswer, CheckJob, PlainPattern } from "./check-job.js";
 
-/** Samples that wait, and their bytes. */
+/** Samples that wait, and their bytes. A tenant may have as many as are free beside them: half, if it is alone. */
 const MAX_WAITING = 256;
 const MAX_BYTES = 32 * 1024 * 1024;
 /** A text that takes longer is dropped. Ordinary ones take a few milliseconds. */
@@ -32,22 +32,38 @@ export function checkThread(patterns: readonly PlainPattern[]): JobRunner {
   };
 }
 
+/** What waits. */
+interface Load {
+  count: number;
+  numBytes: number;
+}
+
 export class SampleChecker {
   readonly #pending = new Set<Promise<unknown>>();
   #numBytes = 0;
+  /** Of tenants of whom something waits. */
+  readonly #loads = new Map<string, Load>();
 
   constructor(private readonly runner: JobRunner) {}
 
   /** @returns the thread's answer, or why there is none. Never rejects */
   async check(job: CheckJob, tenant: string): Promise<CheckAnswer | DropReason> {
     const numBytes = job.kind === "sample" ? job.request.length + job.answer.length : job.texts.join("").length;
-    if (this.#pending.size >= MAX_WAITING || this.#numBytes + numBytes > MAX_BYTES) return "queue_full";
+    const load = this.#loads.get(tenant) ?? { count: 0, numBytes: 0 };
+    const isFull =
+      load.count + this.#pending.size >= MAX_WAITING || load.numBytes + numBytes > MAX_BYTES - this.#numBytes;
+    if (isFull) return "queue_full";
+    this.#loads.set(tenant, load);
+    load.count++;
+    load.numBytes += numBytes;
     this.#numBytes += numBytes;
     const running = this.runner.run(job, tenant, Math.max(1, numBytes)).catch((): DropReason => "failed");
     this.#pending.add(running);
     const answer = await running;
     this.#pending.delete(running);
     this.#numBytes -= numBytes;
+    load.numBytes -= numBytes;
+    if (--load.count === 0) this.#loads.delete(tenant);
     return answer;
   }
 
