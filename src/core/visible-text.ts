@@ -1,7 +1,6 @@
 /** Text of clients, models and files for terminals: control characters would move the cursor, or worse. */
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for them
-const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+const CONTROLS = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 
 /** Shows control characters, and those that turn the direction of text. @example visible("a\tb") // "a\\u0009b" */
 export function visible(text: string): string {

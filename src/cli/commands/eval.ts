@@ -1,30 +1,22 @@
 /** `millrace eval`: lets a model answer chats, many at once, scores the last answers, and compares them with another model's. */
 import { writeFileSync } from "node:fs";
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
 import { silentStages } from "../../core/stages.js";
 import type { EvalSource } from "../../lab/eval-target.js";
 import type { EvalTask } from "../../quality/tasks.js";
-import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
-import { modelOption } from "../flags/model-option.js";
-import { integerIn, listOf, numberIn } from "../flags/option-values.js";
+import { addEngineOptions, engineSettingsFrom } from "../flags/engine-options.js";
+import { integerIn, numberIn } from "../flags/option-values.js";
+import { addTargetOptions, type TargetFlags } from "../flags/target-options.js";
 import { comparisonText, tasksTable } from "../output/eval-text.js";
 import { jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 
-interface EvalFlags extends EngineFlags {
-  readonly model?: string;
-  readonly url?: string;
-  readonly apiKey?: string;
-  readonly concurrency: number;
-  readonly chatTemplate?: string;
-  readonly tasks?: readonly string[];
+interface EvalFlags extends TargetFlags {
   readonly count: number;
   readonly seed: number;
   readonly chats?: string;
-  readonly temperature: number;
-  readonly maxTokens: number;
   readonly baseline?: string;
   readonly maxDrop?: number;
   readonly stopEarly?: boolean;
@@ -38,25 +30,13 @@ const MANY = Number.MAX_SAFE_INTEGER;
 const USUAL_MAX_DROP = 2;
 
 export function evalCommand(): Command {
-  const command = new Command("eval")
+  const command = addTargetOptions(new Command("eval"))
     .description(
       "Score a model's answers to the last turns of chats, by task; with --baseline, tell whether it is as good as another.",
-    )
-    .addOption(modelOption())
-    .option("--url <url>", "URL of an OpenAI-compatible server, whose model --model names (default: its first)")
-    .addOption(new Option("--api-key <key>", "API key for servers").env("OPENAI_API_KEY"))
-    .option("--concurrency <n>", "requests at once to a server", integerIn("--concurrency", 1, 10_000), 8)
-    .option(
-      "--tasks <names>",
-      "tasks, separated by commas (default: all; an unknown name lists them)",
-      listOf("--tasks"),
     )
     .option("--count <n>", "items of each task", integerIn("--count", 1, MANY), 100)
     .option("--seed <n>", "seed of the held-out chats and of sampling", integerIn("--seed", 0, MANY), HELD_OUT_SEED)
     .option("--chats <file>", "file of chats as JSON lines, instead of the corpus; their families are the tasks")
-    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 100), 0)
-    .option("--max-tokens <n>", "longest answer in tokens", integerIn("--max-tokens", 1, MANY), 1024)
-    .option("--chat-template <file>", "use this template instead of the model's own")
     .option(
       "--baseline <run|url|model>",
       "compare with these answers to the same items: the JSON of an earlier run, or another model, which answers now",

@@ -10,26 +10,18 @@ import type { CandidateStage, Shortened } from "../../lab/shorten/search.js";
 import type { SurpriseModel } from "../../lab/shorten/surprise.js";
 import type { Method } from "../../prompts/shorten/candidate.js";
 import type { RemoteModel } from "../../quality/remote-model.js";
-import { addCommonEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
-import { modelOption } from "../flags/model-option.js";
+import { addCommonEngineOptions, engineSettingsFrom } from "../flags/engine-options.js";
 import { integerIn, listOf, numberIn } from "../flags/option-values.js";
+import { addTargetOptions, type TargetFlags } from "../flags/target-options.js";
 import { jsonText } from "../output/format.js";
 import { shortenedJson, shortenedText } from "../output/shorten-text.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 import { openEncoder } from "../process/token-encoder.js";
 
-interface ShortenFlags extends EngineFlags {
-  readonly model?: string;
-  readonly url?: string;
-  readonly apiKey?: string;
-  readonly concurrency: number;
-  readonly chatTemplate?: string;
-  readonly tasks?: readonly string[];
+interface ShortenFlags extends TargetFlags {
   readonly count: number;
   readonly seed: number;
-  readonly temperature: number;
-  readonly maxTokens: number;
   readonly maxDrop: number;
   readonly methods?: readonly string[];
   readonly extractModel?: string;
@@ -47,21 +39,13 @@ const MANY = Number.MAX_SAFE_INTEGER;
 const METHODS: readonly Method[] = ["rules", "extraction", "rewriting"];
 
 export function shortenCommand(): Command {
-  const command = new Command("shorten")
+  const command = addTargetOptions(new Command("shorten"))
     .description(
       "Shorten the prompts of an evaluation: by rules, by what a small model predicts, by a model that rewrites. Each change stays only if the answers to the same items are as good, which one half of the items decides and the other half confirms.",
     )
     .argument("<file>", "chats with checks as JSON lines, as `millrace eval --chats` reads them")
-    .addOption(modelOption())
-    .option("--url <url>", "URL of an OpenAI-compatible server, whose model --model names (default: its first)")
-    .addOption(new Option("--api-key <key>", "API key for the server").env("OPENAI_API_KEY"))
-    .option("--concurrency <n>", "requests at once to the server", integerIn("--concurrency", 1, 10_000), 8)
-    .option("--chat-template <file>", "use this template instead of the model's own")
-    .option("--tasks <names>", "families of the file, separated by commas (default: all)", listOf("--tasks"))
     .option("--count <n>", "items of each task (default: all)", integerIn("--count", 1, MANY), MANY)
     .option("--seed <n>", "seed of sampling", integerIn("--seed", 0, MANY), 0)
-    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 100), 0)
-    .option("--max-tokens <n>", "longest answer in tokens", integerIn("--max-tokens", 1, MANY), 1024)
     .option(
       "--max-drop <points>",
       "largest drop in points of right answers that all changes together may cause",

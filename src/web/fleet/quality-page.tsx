@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";
+import { daysOf, type Period, PeriodField } from "../parts/period-field.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
 
@@ -32,7 +33,7 @@ interface Sample {
   readonly text: { readonly messages: readonly { readonly content: string }[]; readonly answer: string } | null;
 }
 
-const PERIODS: Readonly<Record<string, number>> = { "last day": 1, "last week": 7, "last month": 30 };
+const PERIODS = ["last day", "last week", "last month"] as const;
 /** Characters of a text in a table. */
 const SHOWN = 200;
 
@@ -40,8 +41,8 @@ const percent = (share: number | null): string => (share === null ? "–" : `${(
 const start = (text: string): string => (text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text);
 
 function Checks() {
-  const period = useSignal("last week");
-  const path = `admin/quality?days=${PERIODS[period.value]!}`;
+  const period = useSignal<Period>("last week");
+  const path = `admin/quality?days=${daysOf(period.value)}`;
   const { data, error } = useLoaded(() => getJson<Report>(path, "admin"), { when: [path] });
   const timeText = useTimeText();
   const time = (iso: string): string => timeText(Date.parse(iso) / 1000);
@@ -49,20 +50,7 @@ function Checks() {
   return (
     <section>
       <div class="fields">
-        <div class="field">
-          <label for="period">Of the</label>
-          <select
-            id="period"
-            value={period.value}
-            onChange={({ currentTarget }) => {
-              period.value = currentTarget.value;
-            }}
-          >
-            {Object.keys(PERIODS).map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </div>
+        <PeriodField period={period} periods={PERIODS} />
       </div>
       {error !== undefined && <p class="error">{error}</p>}
       <Table columns={["Model", "Check", "Judged", "Failing", "Of all requests", "Mean", "Usual", "State"]}>

@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";
+import { daysOf, type Period, PeriodField } from "../parts/period-field.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
 
@@ -21,7 +22,7 @@ interface LedgerRequest {
 }
 
 const GROUPS = ["model", "tenant", "key", "team", "engine", "status", "day", "month"] as const;
-const PERIODS: Readonly<Record<string, number>> = { "last day": 1, "last week": 7, "last month": 30, "last year": 365 };
+const PERIODS = ["last day", "last week", "last month", "last year"] as const;
 const DAY_MS = 86_400_000;
 
 const tokensIn = (row: Row): number => Number(row.fresh) + Number(row.cache_read) + Number(row.cache_write);
@@ -29,8 +30,8 @@ const whole = (value: number): string => value.toLocaleString("en");
 
 function Spend() {
   const group = useSignal<string>("model");
-  const period = useSignal("last month");
-  const from = new Date(Date.now() - PERIODS[period.value]! * DAY_MS).toISOString().slice(0, 10);
+  const period = useSignal<Period>("last month");
+  const from = new Date(Date.now() - daysOf(period.value) * DAY_MS).toISOString().slice(0, 10);
   const path = `admin/ledger/spend?group_by=${group.value}&from=${from}`;
   const { data, error } = useLoaded(() => getJson<{ data: Row[] }>(path, "admin"), { when: [path] });
   const rows = data?.data ?? [];
@@ -52,20 +53,7 @@ function Spend() {
             ))}
           </select>
         </div>
-        <div class="field">
-          <label for="period">Of the</label>
-          <select
-            id="period"
-            value={period.value}
-            onChange={({ currentTarget }) => {
-              period.value = currentTarget.value;
-            }}
-          >
-            {Object.keys(PERIODS).map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </div>
+        <PeriodField period={period} periods={PERIODS} />
       </div>
       {error !== undefined && <p class="error">{error}</p>}
       <Table

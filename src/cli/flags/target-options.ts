@@ -1,0 +1,34 @@
+/** The flags of commands that put questions to a model: which model or server answers, and how. */
+import { type Command, Option } from "commander";
+import type { EngineFlags } from "./engine-options.js";
+import { modelOption } from "./model-option.js";
+import { integerIn, listOf, numberIn } from "./option-values.js";
+
+const MANY = Number.MAX_SAFE_INTEGER;
+
+export interface TargetFlags extends EngineFlags {
+  readonly model?: string;
+  readonly url?: string;
+  readonly apiKey?: string;
+  readonly concurrency: number;
+  readonly chatTemplate?: string;
+  readonly tasks?: readonly string[];
+  readonly temperature: number;
+  readonly maxTokens: number;
+}
+
+export function addTargetOptions(command: Command): Command {
+  return command
+    .addOption(modelOption())
+    .option("--url <url>", "URL of an OpenAI-compatible server, whose model --model names (default: its first)")
+    .addOption(new Option("--api-key <key>", "API key for servers").env("OPENAI_API_KEY"))
+    .option("--concurrency <n>", "requests at once to a server", integerIn("--concurrency", 1, 10_000), 8)
+    .option("--chat-template <file>", "use this template instead of the model's own")
+    .option(
+      "--tasks <names>",
+      "tasks, separated by commas (default: all; an unknown name lists them)",
+      listOf("--tasks"),
+    )
+    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 100), 0)
+    .option("--max-tokens <n>", "longest answer in tokens", integerIn("--max-tokens", 1, MANY), 1024);
+}
