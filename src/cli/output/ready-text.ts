@@ -82,7 +82,7 @@ export function readyText(instance: ReadyFacts): string {
       sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, unless a request sets its own`;
     rows.splice(2, 0, ["  sampling", stated]);
     const evicted =
-      kvEviction === undefined ? "" : `; long texts are answered without all of it (${evictionText(kvEviction)})`;
+      kvEviction === undefined ? "" : `; long texts keep a part of their keys and values (${evictionText(kvEviction)})`;
     rows.push([
       "  KV",
       `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens${evicted}`,

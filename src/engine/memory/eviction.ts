@@ -13,7 +13,7 @@ import type { EvictionOptions } from "../api/kv-eviction.js";
 const INTERVAL = 256;
 /** The queries before a point whose attention decides; the entries of these tokens stay. */
 const NUM_OBSERVED = 32;
-/** SnapKV averages the attention of neighbouring entries, so that what a heavy entry belongs to stays with it. */
+/** SnapKV averages the attention of neighbouring entries, so that the neighbours of a heavy entry stay with it. */
 const POOLED_ENTRIES = 5;
 /** PyramidKV: the last layer's budget as a share of the average; the first layer has the rest of twice the average. */
 const PYRAMID_LEAST = 1 / 20;
