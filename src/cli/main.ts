@@ -1,81 +1,61 @@
-/** The command line: the list of commands, the default command, and errors. Commands load their code when they run. */
+/**
+ * The command line: the list of commands, the default command, and errors. Only the command that is called is loaded (all of them take
+ * three times as long as the rest of a start), and its work is loaded when it runs.
+ */
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
-import { batchCommand } from "./commands/batch.js";
-import { benchCommand } from "./commands/bench.js";
-import { bootCommand } from "./commands/boot.js";
-import { cacheCommand } from "./commands/cache.js";
-import { chatCommand } from "./commands/chat.js";
-import { completionCommand } from "./commands/completion.js";
-import { configCommand } from "./commands/config.js";
-import { convertCommand } from "./commands/convert.js";
-import { distillCommand } from "./commands/distill.js";
-import { doctorCommand } from "./commands/doctor.js";
-import { engineCommand } from "./commands/engine.js";
-import { evalCommand } from "./commands/eval.js";
-import { generateCommand } from "./commands/generate.js";
-import { healthCommand } from "./commands/health.js";
-import { imageCommand } from "./commands/image.js";
-import { inspectCommand } from "./commands/inspect.js";
-import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
-import { observeCommand } from "./commands/observe.js";
-import { planCommand } from "./commands/plan.js";
-import { promptsCommand } from "./commands/prompts.js";
-import { psCommand } from "./commands/ps.js";
-import { qualityCommand } from "./commands/quality.js";
-import { quantizeCommand } from "./commands/quantize.js";
-import { routeCommand } from "./commands/route.js";
-import { serveCommand } from "./commands/serve.js";
-import { spendCommand } from "./commands/spend.js";
-import { keysCommand, orgsCommand, teamsCommand } from "./commands/tenants.js";
-import { tokenizeCommand } from "./commands/tokenize.js";
-import { trainDrafterCommand } from "./commands/train-drafter.js";
-import { tuneCommand } from "./commands/tune.js";
 import { reportError } from "./output/report-error.js";
 
-const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
+const VERSION = ["--version", "-V"];
+const ABOUT_ALL = ["--help", "-h", ...VERSION];
 
-/** @param words command and arguments */
-export function createProgram(words: readonly string[]): Command {
+/** Loaded by name, in the order of the help. @param words command and arguments */
+const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<Command>>> = {
+  serve: async (words) => (await import("./commands/serve.js")).serveCommand(words.slice(1)),
+  engine: async () => (await import("./commands/engine.js")).engineCommand(),
+  generate: async () => (await import("./commands/generate.js")).generateCommand(),
+  chat: async () => (await import("./commands/chat.js")).chatCommand(),
+  tokenize: async () => (await import("./commands/tokenize.js")).tokenizeCommand(),
+  pull: async () => (await import("./commands/models.js")).pullCommand(),
+  list: async () => (await import("./commands/models.js")).listCommand(),
+  rm: async () => (await import("./commands/models.js")).rmCommand(),
+  ps: async () => (await import("./commands/ps.js")).psCommand(),
+  inspect: async () => (await import("./commands/inspect.js")).inspectCommand(),
+  convert: async () => (await import("./commands/convert.js")).convertCommand(),
+  quantize: async () => (await import("./commands/quantize.js")).quantizeCommand(),
+  prompts: async () => (await import("./commands/prompts.js")).promptsCommand(),
+  doctor: async () => (await import("./commands/doctor.js")).doctorCommand(),
+  batch: async () => (await import("./commands/batch.js")).batchCommand(),
+  bench: async () => (await import("./commands/bench.js")).benchCommand(),
+  plan: async () => (await import("./commands/plan.js")).planCommand(),
+  image: async () => (await import("./commands/image.js")).imageCommand(),
+  observe: async () => (await import("./commands/observe.js")).observeCommand(),
+  boot: async () => (await import("./commands/boot.js")).bootCommand(),
+  health: async () => (await import("./commands/health.js")).healthCommand(),
+  eval: async () => (await import("./commands/eval.js")).evalCommand(),
+  tune: async () => (await import("./commands/tune.js")).tuneCommand(),
+  distill: async () => (await import("./commands/distill.js")).distillCommand(),
+  "train-drafter": async () => (await import("./commands/train-drafter.js")).trainDrafterCommand(),
+  route: async () => (await import("./commands/route.js")).routeCommand(),
+  cache: async () => (await import("./commands/cache.js")).cacheCommand(),
+  keys: async () => (await import("./commands/tenants.js")).keysCommand(),
+  spend: async () => (await import("./commands/spend.js")).spendCommand(),
+  quality: async () => (await import("./commands/quality.js")).qualityCommand(),
+  teams: async () => (await import("./commands/tenants.js")).teamsCommand(),
+  orgs: async () => (await import("./commands/tenants.js")).orgsCommand(),
+  config: async () => (await import("./commands/config.js")).configCommand(),
+  completion: async () => (await import("./commands/completion.js")).completionCommand(() => createProgram([])),
+};
+
+/** @param words command and arguments; without a command's name (the help, an alias, a slip) all commands are there */
+export async function createProgram(words: readonly string[]): Promise<Command> {
   const program = new Command("millrace")
     .description("Serves open-weight language models, fast and exact. The default command is serve.")
     .version(packageVersion());
-  const commands = [
-    serveCommand(words.slice(1)),
-    engineCommand(),
-    generateCommand(),
-    chatCommand(),
-    tokenizeCommand(),
-    pullCommand(),
-    listCommand(),
-    rmCommand(),
-    psCommand(),
-    inspectCommand(),
-    convertCommand(),
-    quantizeCommand(),
-    promptsCommand(),
-    doctorCommand(),
-    batchCommand(),
-    benchCommand(),
-    planCommand(),
-    imageCommand(),
-    observeCommand(),
-    bootCommand(),
-    healthCommand(),
-    evalCommand(),
-    tuneCommand(),
-    distillCommand(),
-    trainDrafterCommand(),
-    routeCommand(),
-    cacheCommand(),
-    keysCommand(),
-    spendCommand(),
-    qualityCommand(),
-    teamsCommand(),
-    orgsCommand(),
-    configCommand(),
-    completionCommand(() => program),
-  ];
+  const [name = ""] = words;
+  const others = VERSION.includes(name) ? [] : Object.values(COMMANDS);
+  const wanted = Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]!] : others;
+  const commands = await Promise.all(wanted.map((load) => load(words)));
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
     // Errors are thrown and reported in one place. Help goes to stdout, also for a group without a subcommand.
     command.exitOverride().configureOutput({
@@ -93,7 +73,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const isServe = first === undefined || (first.startsWith("-") && !ABOUT_ALL.includes(first));
   const words = isServe ? ["serve", ...args] : args;
   try {
-    await createProgram(words).parseAsync(words, { from: "user" });
+    const program = await createProgram(words);
+    await program.parseAsync(words, { from: "user" });
   } catch (thrown) {
     process.exitCode = reportError(thrown, { json: args.includes("--json") });
   }

@@ -51,8 +51,8 @@ function leavesOf(command: Command, words: readonly string[] = []): { words: str
   return [...(words.length > 0 && hasAction ? [{ words: words.join(" "), command }] : []), ...inner];
 }
 
-function reference(): string {
-  const leaves = leavesOf(createProgram([]));
+async function reference(): Promise<string> {
+  const leaves = leavesOf(await createProgram([]));
   const byFlag = new Map(
     leaves.flatMap(({ command }) =>
       optionsOf(command)
@@ -94,11 +94,12 @@ function reference(): string {
   return lines.join("\n").trimEnd();
 }
 
-test("docs/reference/command-line.md has every command and flag (UPDATE_DOCS=1 writes them)", () => {
+test("docs/reference/command-line.md has every command and flag (UPDATE_DOCS=1 writes them)", async () => {
+  const commands = await reference();
   const text = readFileSync(FILE, "utf8");
   const written = text.replace(
     /<!-- commands -->[\s\S]*<!-- \/commands -->/,
-    () => `<!-- commands -->\n${reference()}\n<!-- /commands -->`,
+    () => `<!-- commands -->\n${commands}\n<!-- /commands -->`,
   );
   if (process.env.UPDATE_DOCS === "1") writeFileSync(FILE, written);
   expect(readFileSync(FILE, "utf8")).toBe(written);

@@ -10,7 +10,7 @@ const blocks = allPages().flatMap(blocksOf);
 async function parse(args: readonly string[]): Promise<void> {
   const isServe = args.length === 0 || args[0]!.startsWith("-");
   const words = isServe ? ["serve", ...args] : [...args];
-  const program = createProgram(words);
+  const program = await createProgram(words);
   const silence = (command: Command): void => {
     command.action(() => {}).configureOutput({ outputError: () => {}, writeErr: () => {}, writeOut: () => {} });
     for (const inner of command.commands) silence(inner);
