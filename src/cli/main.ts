@@ -41,6 +41,7 @@ const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<Co
   keys: async () => (await import("./commands/tenants.js")).keysCommand(),
   spend: async () => (await import("./commands/spend.js")).spendCommand(),
   quality: async () => (await import("./commands/quality.js")).qualityCommand(),
+  alerts: async () => (await import("./commands/alerts.js")).alertsCommand(),
   teams: async () => (await import("./commands/tenants.js")).teamsCommand(),
   orgs: async () => (await import("./commands/tenants.js")).orgsCommand(),
   config: async () => (await import("./commands/config.js")).configCommand(),

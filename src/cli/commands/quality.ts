@@ -6,7 +6,7 @@ import { optionError } from "../../core/option-error.js";
 import type { QualityReport, ReportRow, ShownSample } from "../../gateway/quality/quality-app.js";
 import { numberIn } from "../flags/option-values.js";
 import { addAdminFlags } from "../flags/tenant-flags.js";
-import { formatTable, jsonText } from "../output/format.js";
+import { formatTable, jsonText, minute } from "../output/format.js";
 import { itemsOf } from "../output/quality-items.js";
 import { AdminClient, type AdminFlags } from "../process/admin-client.js";
 
@@ -72,7 +72,6 @@ async function runReport(flags: ReportFlags): Promise<void> {
 }
 
 const percent = (share: number | null): string => (share === null ? "" : `${(100 * share).toFixed(1)} %`);
-const minute = (time: string): string => time.slice(0, 16).replace("T", " ");
 
 function reportText({ data, dropped }: QualityReport, groups: readonly ("tenant" | "version")[]): string {
   if (data.length === 0) return "no samples";

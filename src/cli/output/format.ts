@@ -35,3 +35,6 @@ export function jsonText(value: unknown, indent?: number): string {
 function isFraction(value: unknown): value is number {
   return typeof value === "number" && Number.isFinite(value) && !Number.isInteger(value);
 }
+
+/** @example minute("2026-11-28T04:37:15.000Z") // "2026-11-28 04:37" */
+export const minute = (time: string): string => time.slice(0, 16).replace("T", " ");

@@ -102,7 +102,12 @@ export class Ledger {
     if (this.#started === undefined) return undefined;
     const { database, alerts } = this.#started;
     const app = new Hono().route("/", createLedgerApp(database));
-    return alerts === undefined ? app : app.route("/", createAlertsApp(alerts.store));
+    return alerts === undefined
+      ? app
+      : app.route(
+          "/",
+          createAlertsApp(alerts.store, () => Date.now()),
+        );
   }
 
   /** Answers GET /v1/usage. @returns whether the request is that */
@@ -166,9 +171,9 @@ export class Ledger {
   }
 }
 
-function alertRules({ webhook, minCost, minRequests, coolDown }: NonNullable<FleetConfig["alerts"]>) {
+function alertRules({ webhook, webhookFormat, minCost, minRequests, coolDown }: NonNullable<FleetConfig["alerts"]>) {
   return {
-    webhookUrl: webhook?.reveal(),
+    webhook: webhook && { url: webhook.reveal(), format: webhookFormat },
     coolDownMs: coolDown,
     minRequests,
     // A threshold of judgement, not an account.

@@ -1,13 +1,14 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { HOUR_MS } from "../ledger/hour-sums.js";
 import { ADD_TO_HOUR, createLedgerTables, SUMS } from "../ledger/ledger-tables.js";
 import { openDatabase } from "../store/database.js";
 import { AlertStore } from "./alert-store.js";
 import { AlertWatch } from "./alert-watch.js";
 import { createAlertsApp } from "./alerts-app.js";
+import type { WebhookFormat } from "./webhook.js";
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -68,11 +69,16 @@ function ledger(dollars: Readonly<Record<number, number>>) {
   return database;
 }
 
-function watch(database: ReturnType<typeof openDatabase>, webhookUrl: string | undefined, time = { now: NOW }) {
+function watch(
+  database: ReturnType<typeof openDatabase>,
+  url: string | undefined,
+  time = { now: NOW },
+  format: WebhookFormat = "millrace",
+) {
   const options = {
     database,
     logger: pino({ level: "silent" }),
-    webhookUrl,
+    webhook: url === undefined ? undefined : { url, format },
     coolDownMs: 6 * HOUR_MS,
     minCost: 1,
     minRequests: 20,
@@ -96,7 +102,7 @@ test("a dear hour is found for its key and for all, sent once each, and listed",
   // Another gateway on the same database has nothing to add.
   await watch(database, hook.url).look();
   expect(hook.received).toHaveLength(2);
-  const app = createAlertsApp(alerts.store);
+  const app = createAlertsApp(alerts.store, () => NOW);
   const list = async (query: string) =>
     (await (await app.request(`/alerts${query}`)).json()) as Record<string, unknown>;
   expect(await list("?limit=1")).toMatchObject({ data: [{ key: "k1", tries: 1 }], has_more: true, next_cursor: 2 });
@@ -133,6 +139,93 @@ test("a webhook that fails is tried again later and later, with the same id", as
   expect(await idsAfter(3)).toEqual(both);
   expect(await idsAfter(40)).toEqual([]);
   expect(alerts.store.page(100, 10)).toMatchObject([{ tries: 3, deliveredMs: NOW + 180_000 }, { tries: 3 }]);
+});
+
+test("what Alertmanager and Slack send is sent in their form", async () => {
+  const hook = await receiver();
+  for (const format of ["alertmanager", "slack"] as const)
+    await watch(ledger({ [-1]: 40 }), hook.url, undefined, format).look();
+  const [ofAll, ofKey, , slack] = hook.received.map(({ body }) => body);
+  const summary = "acme/k1: $40.00 spent, about $1.00 is usual, in the hour from 23:00 UTC";
+  expect(ofAll).toMatchObject({ version: "4", status: "firing", groupKey: "spend all 2026-02-15T23" });
+  expect(ofKey!.commonLabels).toEqual({ alertname: "spend", tenant: "acme", key: "k1" });
+  const startsAt = new Date(NOW).toISOString();
+  const fingerprint = expect.stringMatching(/^[0-9a-f]{16}$/);
+  expect(ofKey!.alerts).toMatchObject([
+    { status: "firing", annotations: { summary, value: "40" }, startsAt, fingerprint },
+  ]);
+  expect(slack).toEqual({ text: summary });
+});
+
+describe("silences", () => {
+  const ends = new Date(NOW + 3 * HOUR_MS).toISOString();
+
+  function silenced(url: string, time: { now: number }) {
+    const alerts = watch(ledger({ [-1]: 40 }), url, time);
+    const app = createAlertsApp(alerts.store, () => time.now).onError(({ message }, c) => c.text(message, 400));
+    const ask = async (path: string, method = "GET", body?: object) => {
+      const answer = await app.request(path, { method, ...(body && { body: JSON.stringify(body) }) });
+      const text = await answer.text();
+      return { status: answer.status, text, json: (answer.ok ? JSON.parse(text) : {}) as Record<string, unknown> };
+    };
+    const silence = (body: object) => ask("/alerts/silences", "POST", { ends, comment: "load test", ...body });
+    return { alerts, ask, silence };
+  }
+
+  test("keep the alerts that fit from the webhook, and list them", async () => {
+    const hook = await receiver();
+    const { alerts, ask, silence } = silenced(hook.url, { now: NOW });
+    const { status, json } = await silence({ tenant: "acme", metric: "spend" });
+    expect([status, json]).toMatchObject([201, { state: "active", tenant: "acme", metric: "spend", ends }]);
+    await silence({ tenant: "other" });
+    await alerts.look();
+    expect(hook.received.map(({ body }) => body.tenant)).toEqual([""]);
+    const { json: list } = await ask("/alerts");
+    expect(list.data).toMatchObject([{ tenant: "acme", delivered: null, silence: json.id }, { silence: null }]);
+  });
+
+  test("take an alert back that waits for a webhook that fails", async () => {
+    const hook = await receiver();
+    hook.status = 500;
+    const time = { now: NOW };
+    const { alerts, silence } = silenced(hook.url, time);
+    await alerts.look();
+    await silence({ metric: "spend" });
+    time.now += HOUR_MS;
+    await alerts.look();
+    expect(hook.received).toHaveLength(2);
+  });
+
+  test("begin and end at their times, or when they are ended", async () => {
+    const hook = await receiver();
+    const time = { now: NOW };
+    const { alerts, ask, silence } = silenced(hook.url, time);
+    await silence({ metric: "spend", starts: new Date(NOW + HOUR_MS).toISOString() });
+    const { json } = await silence({ metric: "spend" });
+    const states = async () =>
+      ((await ask("/alerts/silences")).json.data as { state: string }[]).map(({ state }) => state);
+    expect((await states()).sort()).toEqual(["active", "pending"]);
+    expect(await ask(`/alerts/silences/${json.id}`, "DELETE")).toMatchObject({ status: 200, json: { ended: true } });
+    expect((await states()).sort()).toEqual(["ended", "pending"]);
+    await alerts.look();
+    expect(hook.received).toHaveLength(2);
+    time.now += 4 * HOUR_MS;
+    expect(await states()).toEqual(["ended", "ended"]);
+    time.now += 31 * 24 * HOUR_MS;
+    await silence({ metric: "spend", ends: new Date(time.now + 1).toISOString() });
+    expect(await states()).toHaveLength(1);
+  });
+
+  test("that fit everything, that are over, and unknown ones are refused", async () => {
+    const { ask, silence } = silenced("http://127.0.0.1:1", { now: NOW });
+    const refusal = async (body: object) => (await silence(body)).text;
+    expect(await refusal({})).toMatch(/at least one of metric, tenant, key and model/);
+    expect(await refusal({ metric: "spend", ends: "tomorrow" })).toMatch(/ends: /);
+    expect(await refusal({ metric: "spend", ends: "2020-01-01T00:00:00Z" })).toMatch(/ends to be after now/);
+    expect(await refusal({ metric: "spend", comment: " " })).toMatch(/comment: /);
+    expect(await refusal({ metric: "spend", what: 1 })).toMatch(/what/);
+    expect((await ask("/alerts/silences/none", "DELETE")).text).toMatch(/id of a silence, got "none"/);
+  });
 });
 
 test("a quiet ledger, and an empty one, give nothing", async () => {

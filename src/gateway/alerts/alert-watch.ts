@@ -7,12 +7,12 @@ import { type Alert, AlertStore } from "./alert-store.js";
 import { activeSeries, hoursOf, type Series } from "./hours.js";
 import { type AlertRules, type Finding, judgeHour, judgeSpend, type Metric } from "./judge-hour.js";
 import { HISTORY_WEEKS } from "./level-alarm.js";
-import { Webhook } from "./webhook.js";
+import { Webhook, type WebhookTarget } from "./webhook.js";
 
 interface AlertOptions extends AlertRules {
   readonly database: Database.Database;
   readonly logger: RequestLogger;
-  readonly webhookUrl: string | undefined;
+  readonly webhook: WebhookTarget | undefined;
   readonly coolDownMs: number;
   readonly epochMs: () => number;
 }
@@ -30,11 +30,11 @@ export class AlertWatch {
   #isClosed = false;
 
   constructor(private readonly options: AlertOptions) {
-    const { database, webhookUrl: url, epochMs, logger } = options;
+    const { database, webhook, epochMs, logger } = options;
     this.store = new AlertStore(database);
     const onFailure = (alert: Alert, err: string, isLast: boolean): void =>
       logger.warn({ alert: alert.id, err }, isLast ? "an alert could not be sent" : "an alert could not be sent yet");
-    this.#webhook = url === undefined ? undefined : new Webhook({ store: this.store, url, epochMs, onFailure });
+    this.#webhook = webhook && new Webhook({ store: this.store, ...webhook, epochMs, onFailure });
   }
 
   /** Call about once a minute. Never rejects; while one look runs, further calls wait for it. */

@@ -1,4 +1,5 @@
 /** Sends alerts to a web server, and tries again until it takes them. */
+import { createHash } from "node:crypto";
 import { request } from "undici";
 import type { Alert, AlertStore, StoredAlert } from "./alert-store.js";
 
@@ -9,9 +10,17 @@ const LAST_RETRY_MS = 3_600_000;
 /** About a day. */
 const MAX_TRIES = 30;
 
-interface WebhookOptions {
-  readonly store: AlertStore;
+/** Of what is sent: our own JSON, that of Prometheus' Alertmanager (version 4 of its webhooks), or a message for Slack and its likes. */
+export const WEBHOOK_FORMATS = ["millrace", "alertmanager", "slack"] as const;
+export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number];
+
+export interface WebhookTarget {
   readonly url: string;
+  readonly format: WebhookFormat;
+}
+
+interface WebhookOptions extends WebhookTarget {
+  readonly store: AlertStore;
   readonly epochMs: () => number;
   readonly onFailure: (alert: Alert, reason: string, isLast: boolean) => void;
 }
@@ -45,12 +54,12 @@ export class Webhook {
   }
 
   async #send({ seq, alert, tries }: StoredAlert): Promise<void> {
-    const { store, url, epochMs, onFailure } = this.options;
+    const { store, url, format, epochMs, onFailure } = this.options;
     try {
       const { statusCode, body } = await request(url, {
         method: "POST",
         headers: { "content-type": "application/json", "x-millrace-alert-id": alert.id, "user-agent": "millrace" },
-        body: JSON.stringify(shownAlert(alert)),
+        body: JSON.stringify(BODIES[format](alert)),
         headersTimeout: TIMEOUT_MS,
         bodyTimeout: TIMEOUT_MS,
         signal: AbortSignal.any([AbortSignal.timeout(2 * TIMEOUT_MS), this.#closing.signal]),
@@ -71,7 +80,48 @@ export class Webhook {
   }
 }
 
-/** As it is sent and listed. */
+const BODIES: Readonly<Record<WebhookFormat, (alert: Alert) => object>> = {
+  millrace: shownAlert,
+  alertmanager: alertmanagerBody,
+  slack: ({ text }) => ({ text }),
+};
+
+/** Go's zero time: an alert without an end. */
+const NO_END = "0001-01-01T00:00:00Z";
+
+/** One alert in a group of its own. It fires and is never resolved, since it is about an hour that is over. */
+function alertmanagerBody(alert: Alert): object {
+  const { metric, tenant, key, model, text, value, expected, foundMs } = alert;
+  const labels = Object.fromEntries(
+    Object.entries({ alertname: metric, tenant, key, model }).filter(([, each]) => each !== ""),
+  );
+  const annotations = { summary: text, value: String(value), expected: String(expected) };
+  const fingerprint = createHash("sha256").update(JSON.stringify(labels)).digest("hex").slice(0, 16);
+  return {
+    version: "4",
+    groupKey: alert.id,
+    truncatedAlerts: 0,
+    status: "firing",
+    receiver: "millrace",
+    groupLabels: { alertname: metric },
+    commonLabels: labels,
+    commonAnnotations: annotations,
+    externalURL: "",
+    alerts: [
+      {
+        status: "firing",
+        labels,
+        annotations,
+        startsAt: new Date(foundMs).toISOString(),
+        endsAt: NO_END,
+        generatorURL: "",
+        fingerprint,
+      },
+    ],
+  };
+}
+
+/** As it is listed, and sent in our own format. */
 export function shownAlert({ id, foundMs, hourMs, tenant, key, model, metric, value, expected, text }: Alert) {
   const [found, hour] = [new Date(foundMs).toISOString(), new Date(hourMs).toISOString()];
   return { id, text, metric, tenant, key, model, hour, value, expected, found };

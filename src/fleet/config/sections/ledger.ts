@@ -1,6 +1,7 @@
 /** Keys of the record of every request and its cost, and of the alerts on it: `ledger` and `alerts`. */
 import { z } from "zod";
 import { duration, integer, secret, section } from "../../../core/config-values.js";
+import { WEBHOOK_FORMATS } from "../../../gateway/alerts/webhook.js";
 import { dollars } from "./prices.js";
 
 const MAX_DAYS = 3650;
@@ -26,6 +27,10 @@ export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
       })
       .optional()
       .describe("URL that gets each alert by POST, or env:NAME (default: alerts are only listed)"),
+    "webhook-format": z
+      .enum(WEBHOOK_FORMATS)
+      .prefault("millrace")
+      .describe("JSON of the webhook: our own, that of Prometheus' Alertmanager, or a message as Slack takes it"),
     "min-cost": dollars().prefault("1").describe("dollars above the usual spend of an hour that are worth an alert"),
     "min-requests": integer(1, 1_000_000)
       .prefault(20)
