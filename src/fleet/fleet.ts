@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { EventLog } from "../observe/live/event-log.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { ADAPTERS } from "./adapters/index.js";
@@ -12,6 +13,7 @@ import { needsKeys, tenantsApart } from "./gateway/authorize.js";
 import { versionWords } from "./gateway/cache-policies.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
+import { FleetEvents } from "./observe/fleet-events.js";
 import { Inspector } from "./observe/inspector.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
@@ -51,6 +53,8 @@ export interface FleetStatus extends InstanceStatus {
 
 /** Time between two evaluations of the scaling policies. */
 const TICK_MS = 1000;
+/** Ticks between two looks for alerts on instances. */
+const ALERT_TICKS = 10;
 
 export class Fleet {
   readonly #supervisor: Supervisor;
@@ -66,6 +70,11 @@ export class Fleet {
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #live: LiveFeed | undefined;
+  readonly #events = new FleetEvents(
+    (kind, text) => this.#live?.events.add(kind, text),
+    () => Date.now(),
+  );
+  #numTicks = 0;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -73,6 +82,7 @@ export class Fleet {
     const { config, logger, logFolder } = options;
     this.#config = config;
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
+    this.#supervisor.onChange((status) => this.#events.onStatus(status));
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
     this.#versions = new ModelVersions(this.#supervisor);
@@ -87,7 +97,10 @@ export class Fleet {
         measure: (pid) => residentBytes(pid),
         now: () => performance.now(),
         epochMs: () => Date.now(),
-        onScaled: (model, from, to, reason) => logger.info({ model, from, to, reason }, "scaled"),
+        onScaled: (model, from, to, reason) => {
+          logger.info({ model, from, to, reason }, "scaled");
+          this.#live?.events.add("scale", `${model}: ${from} to ${to} instances: ${reason}`);
+        },
       },
       this.#residenceRules(),
     );
@@ -112,6 +125,9 @@ export class Fleet {
       counts,
       metrics: this.#metrics,
       proxy: () => this.#running(),
+      // Anybody may see events, so they say nothing of a tenant.
+      onAlert: ({ metric, model, instance }) =>
+        this.#live?.events.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
       logger,
     });
   }
@@ -160,7 +176,13 @@ export class Fleet {
 
   /** Applies the differences; running requests go on. Reloads run one at a time. */
   reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
-    const done = this.#reloading.then(() => this.#apply(config, machine));
+    const done = this.#reloading.then(async () => {
+      const { added, removed, replaced, needRestart } = await this.#apply(config, machine);
+      const changes = Object.entries({ added, removed, replaced, "needs a restart": needRestart });
+      const words = changes.flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]));
+      this.#live?.events.add("reload", `Configuration read again; ${words.join("; ") || "no instance changes"}`);
+      return { added, removed, replaced, needRestart };
+    });
     this.#reloading = done.catch(() => {});
     return done;
   }
@@ -197,7 +219,7 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, this.#inspector, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const policies = await this.#gateway.start();
-    this.#live = new LiveFeed(() => this.#metrics.render(), this.#openHistory());
+    this.#live = this.#openLive();
     this.#live.start();
     const administration = adminHandler(this.#adminTarget(this.#live));
     const handlePath = this.#gateway.pathHandler();
@@ -231,7 +253,29 @@ export class Fleet {
     });
     await this.#apply(config, machine);
     this.#gateway.startBatches();
-    this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+    this.#timer = setInterval(() => {
+      this.#keeper.tick();
+      this.#lookAtInstances();
+    }, TICK_MS);
+  }
+
+  #lookAtInstances(): void {
+    const all = this.#supervisor.instances();
+    const bad = this.#events.look(all, (id) => this.#proxy?.breakerState(id) ?? "closed");
+    if (this.#numTicks++ % ALERT_TICKS !== 0) return;
+    try {
+      this.#gateway.alerts?.judgeNow(bad, (id) => this.#events.isUnsure(id));
+    } catch (err) {
+      this.options.logger.error({ err }, "alerts on instances could not be stored");
+    }
+  }
+
+  #openLive(): LiveFeed {
+    const history = this.#openHistory();
+    const { dataFolder } = this.#config;
+    const path = history.isKept && dataFolder !== undefined ? join(dataFolder, "events") : undefined;
+    const events = new EventLog(path, (text) => this.options.logger.warn(text));
+    return new LiveFeed(() => this.#metrics.render(), history, events);
   }
 
   /** In the data folder, where there is one. A file that cannot be used costs a gateway its history and nothing else. */

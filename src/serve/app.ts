@@ -355,7 +355,7 @@ export function createAppWithLifecycle(options: AppOptions): {
     lifecycle.engineFailure = thrown instanceof Error ? thrown : new Error(String(thrown));
   });
   const metrics = createMetrics(options.engine, options.modelNames[0]);
-  const live = new LiveFeed(() => metrics.render(), options.history ?? new History());
+  const live = new LiveFeed(() => metrics.render(), options.history ?? new History(), options.events);
   const context: ServeContext = {
     ...options,
     asyncTokenizer: options.asyncTokenizer ?? new AsyncTokenizer(options.tokenizer),

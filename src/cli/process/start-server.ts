@@ -10,6 +10,7 @@ import type { StartStage } from "../../core/stages.js";
 import { logThroughput } from "../../core/throughput-log.js";
 import { type LocatedModel, locateModel } from "../../formats/locate-model.js";
 import { type StartedEngine, startEngineWithText } from "../../local/start-engine.js";
+import { EventLog } from "../../observe/live/event-log.js";
 import { History } from "../../observe/live/history.js";
 import type { RunningServer } from "../../serve/server.js";
 import { engineSettingsFrom } from "../flags/engine-options.js";
@@ -31,6 +32,8 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   await assertFreePort(flags.host, flags.port);
   const logger = createLogger(flags.logLevel, flags.logFormat);
   const history = new History(flags.historyFile, (text) => logger.warn(text));
+  const eventsFile = history.isKept ? `${flags.historyFile}.events` : undefined;
+  const events = new EventLog(eventsFile, (text) => logger.warn(text));
   // Loads while the engine loads its weights.
   const serving = Promise.all([
     import("../../serve/server.js"),
@@ -77,6 +80,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       toolCallParser: flags.toolCallParser,
       reasoningParser: flags.reasoningParser,
       history,
+      events,
       ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
       host: flags.host,
       port: flags.port,

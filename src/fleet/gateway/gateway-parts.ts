@@ -4,6 +4,8 @@ import type { Hono } from "hono";
 import type Database from "libsql";
 import type { Logger } from "pino";
 import { MillraceError } from "../../core/errors.js";
+import type { Alert } from "../../gateway/alerts/alert-store.js";
+import type { AlertWatch } from "../../gateway/alerts/alert-watch.js";
 import type { BatchService } from "../../gateway/batches/service.js";
 import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
 import { ExactCache } from "../../gateway/cache/exact-cache.js";
@@ -42,6 +44,7 @@ interface GatewayOptions {
   readonly counts: RouteCounts;
   readonly metrics: PolicyContext["metrics"];
   readonly proxy: () => RunningProxy;
+  readonly onAlert: (alert: Alert) => void;
   readonly logger: Logger;
 }
 
@@ -61,7 +64,7 @@ export class GatewayParts {
   #cacheDatabase: Database.Database | undefined;
 
   constructor(private readonly options: GatewayOptions) {
-    const { config, pool, versions, counts, proxy, logger } = options;
+    const { config, pool, versions, counts, proxy, onAlert, logger } = options;
     const atStart = config();
     const database = () => this.#openDatabase();
     const modelOf = (name: string) => pool.modelOf(name) ?? name;
@@ -76,7 +79,7 @@ export class GatewayParts {
       usageOf: async (scope) => await this.#limits().usageOf(scope),
     });
     const lostCharge = lostCharges(atStart, database);
-    this.#ledger = new Ledger({ config, database, logger, modelOf, authorize, lostCharge });
+    this.#ledger = new Ledger({ config, database, logger, modelOf, authorize, lostCharge, onAlert });
     this.quality = new QualityPart({
       config: atStart,
       database,
@@ -85,6 +88,7 @@ export class GatewayParts {
       versionOf: (model) => versions.of(model),
       sessionHeader: () => config().routing.sessionHeader,
       authorize,
+      onAlert,
     });
     this.#batches = fleetBatches({
       dataFolder: this.#dataFolder,
@@ -134,6 +138,10 @@ export class GatewayParts {
   /** Takes over the keys of a configuration that was read again. */
   configureTenants(config: FleetConfig): void {
     this.#tenants.configure(config);
+  }
+
+  get alerts(): AlertWatch | undefined {
+    return this.#ledger.alerts;
   }
 
   exactCache(): ExactCache | undefined {

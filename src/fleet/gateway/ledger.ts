@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Hono } from "hono";
 import type { Logger } from "pino";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { Alert } from "../../gateway/alerts/alert-store.js";
 import { AlertWatch } from "../../gateway/alerts/alert-watch.js";
 import { createAlertsApp } from "../../gateway/alerts/alerts-app.js";
 import { OPENAI } from "../../gateway/api/dialect.js";
@@ -39,6 +40,7 @@ interface LedgerContext {
   readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
   /** What the budgets charged for a request that an earlier process lost. */
   readonly lostCharge?: LostCharge | undefined;
+  readonly onAlert?: (alert: Alert) => void;
 }
 
 interface Started {
@@ -84,13 +86,19 @@ export class Ledger {
       hasCostHeader: () => ledger.costHeader,
       now: () => performance.now(),
     });
-    const alerts = rules && new AlertWatch({ ...alertRules(rules), database, logger, epochMs });
+    const alerts =
+      rules && new AlertWatch({ ...alertRules(rules), database, logger, epochMs, onAlert: context.onAlert });
     this.#started = { store, database, policy, alerts };
     this.#timer = setInterval(() => {
       this.#sweepNow(ledger);
       void alerts?.look();
     }, SWEEP_MS);
     this.#timer.unref();
+  }
+
+  /** Undefined where the configuration asks for none. */
+  get alerts(): AlertWatch | undefined {
+    return this.#started?.alerts;
   }
 
   policies(): readonly Policy[] {
@@ -171,9 +179,16 @@ export class Ledger {
   }
 }
 
-function alertRules({ webhook, webhookFormat, minCost, minRequests, coolDown }: NonNullable<FleetConfig["alerts"]>) {
+function alertRules({
+  webhook,
+  webhookFormat,
+  webhookSecret,
+  minCost,
+  minRequests,
+  coolDown,
+}: NonNullable<FleetConfig["alerts"]>) {
   return {
-    webhook: webhook && { url: webhook.reveal(), format: webhookFormat },
+    webhook: webhook && { url: webhook.reveal(), format: webhookFormat, secret: webhookSecret },
     coolDownMs: coolDown,
     minRequests,
     // A threshold of judgement, not an account.

@@ -4,7 +4,7 @@ import type { Hono } from "hono";
 import type { Logger } from "pino";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { objectOf, readIncoming, textOf } from "../../core/json-body.js";
-import { AlertStore } from "../../gateway/alerts/alert-store.js";
+import { type Alert, AlertStore } from "../../gateway/alerts/alert-store.js";
 import { OPENAI } from "../../gateway/api/dialect.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import { Quality, type QualityCounts } from "../../gateway/quality/quality.js";
@@ -30,6 +30,7 @@ interface QualityContext {
   /** Name of the header that names a request's session, in lower case: a reload may change it. */
   readonly sessionHeader: () => string;
   readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
+  readonly onAlert?: (alert: Alert) => void;
   /** For tests. */
   readonly runner?: JobRunner;
   readonly random?: () => number;
@@ -71,7 +72,7 @@ export class QualityPart {
       runner: context.runner ?? checkThread(patterns),
       logger,
       alerts: alerts && {
-        store: new AlertStore(opened),
+        store: new AlertStore(opened, context.onAlert),
         coolDownMs: alerts.coolDown,
         hasWebhook: alerts.webhook !== undefined,
       },

@@ -17,6 +17,8 @@ export interface Alert {
   readonly key: string;
   /** "" where it is about no model. */
   readonly model: string;
+  /** Of the fleet; absent where it is about none. Such alerts end, others are about a time that is over. */
+  readonly instance?: string;
   readonly text: string;
 }
 
@@ -36,6 +38,8 @@ interface AlertColumns {
   readonly due_ms: number | null;
   readonly delivered_ms: number | null;
   readonly silence: string | null;
+  readonly instance: string;
+  readonly resolved_ms: number | null;
 }
 
 export interface StoredAlert {
@@ -45,12 +49,17 @@ export interface StoredAlert {
   readonly deliveredMs: number | null;
   /** Id of the silence because of which it was not sent. */
   readonly silence: string | null;
+  readonly resolvedMs: number | null;
 }
 
 const MAX_ALERTS = 10_000;
+/** An instance that fails again so soon after it was well again is no news before the cool-down. */
+const CALM_MS = 300_000;
 const LATER_COLUMNS = [
   ["model", "TEXT NOT NULL DEFAULT ''"],
   ["silence", "TEXT"],
+  ["instance", "TEXT NOT NULL DEFAULT ''"],
+  ["resolved_ms", "INTEGER"],
 ] as const;
 
 export class AlertStore {
@@ -58,7 +67,11 @@ export class AlertStore {
   readonly #insert: Statement;
   readonly #last: Statement;
 
-  constructor(private readonly database: Database.Database) {
+  /** @param onAdded told of each new alert that no silence fits */
+  constructor(
+    private readonly database: Database.Database,
+    private readonly onAdded: (alert: Alert) => void = () => {},
+  ) {
     database.exec(`CREATE TABLE IF NOT EXISTS alerts (
       seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, found_ms INTEGER, hour_ms INTEGER, tenant TEXT, key TEXT,
       metric TEXT, value REAL, expected REAL, text TEXT, tries INTEGER, due_ms INTEGER, delivered_ms INTEGER);
@@ -72,10 +85,11 @@ export class AlertStore {
     }
     this.silences = new SilenceStore(database);
     this.#insert = database.prepare(
-      "INSERT OR IGNORE INTO alerts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, NULL, ?, ?)",
+      "INSERT OR IGNORE INTO alerts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, NULL, ?, ?, ?, NULL)",
     );
     this.#last = database.prepare(
-      "SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ? AND model = ?",
+      `SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ? AND model = ? AND instance = ?
+       AND (resolved_ms IS NULL OR resolved_ms > ?)`,
     );
   }
 
@@ -85,15 +99,34 @@ export class AlertStore {
    * @returns whether it is new
    */
   add(alert: Alert, coolDownMs: number, isDue: boolean): boolean {
-    const { id, foundMs, hourMs, tenant, key, model, metric, value, expected, text } = alert;
-    const last = (this.#last.get([tenant, key, metric, model]) as { readonly ms: number | null }).ms;
+    const { id, foundMs, hourMs, tenant, key, model, instance = "", metric, value, expected, text } = alert;
+    const calmSince = foundMs - CALM_MS;
+    const last = (this.#last.get([tenant, key, metric, model, instance, calmSince]) as { readonly ms: number | null })
+      .ms;
     if (last !== null && foundMs - last < coolDownMs) return false;
     const silence = this.silences.idFor(alert, foundMs) ?? null;
     const due = isDue && silence === null ? foundMs : null;
-    const columnsOf = [id, foundMs, hourMs, tenant, key, metric, value, expected, text, due, model, silence];
+    const columnsOf = [id, foundMs, hourMs, tenant, key, metric, value, expected, text, due, model, silence, instance];
     const { changes } = this.#insert.run(columnsOf);
     this.database.prepare("DELETE FROM alerts WHERE seq <= (SELECT max(seq) FROM alerts) - ?").run(MAX_ALERTS);
+    if (changes > 0 && silence === null) this.onAdded(alert);
     return changes > 0;
+  }
+
+  /** Those of instances that have not ended, the newest of each metric and instance last. */
+  open(): StoredAlert[] {
+    const sql = "SELECT * FROM alerts WHERE instance != '' AND resolved_ms IS NULL ORDER BY seq";
+    return (this.database.prepare(sql).all() as AlertColumns[]).map(stored);
+  }
+
+  /** Ends an alert and its repetitions before it: the webhook gets that once, unless a silence kept the alert from it. */
+  resolve({ seq, alert: { metric, instance = "" }, silence }: StoredAlert, nowMs: number, isDue: boolean): void {
+    this.database
+      .prepare(
+        `UPDATE alerts SET resolved_ms = ?, tries = 0, due_ms = CASE WHEN seq = ? THEN ? END
+         WHERE metric = ? AND instance = ? AND resolved_ms IS NULL`,
+      )
+      .run([nowMs, seq, isDue && silence === null ? nowMs : null, metric, instance]);
   }
 
   /** Alerts that the webhook is to get now, the oldest first; those silenced since they were found are taken out. */
@@ -108,15 +141,19 @@ export class AlertStore {
     });
   }
 
-  delivered(seq: number, atMs: number): void {
+  delivered({ seq, resolvedMs }: StoredAlert, atMs: number): void {
     this.database
-      .prepare("UPDATE alerts SET due_ms = NULL, delivered_ms = ?, tries = tries + 1 WHERE seq = ?")
-      .run(atMs, seq);
+      .prepare(
+        "UPDATE alerts SET due_ms = NULL, delivered_ms = ?, tries = tries + 1 WHERE seq = ? AND resolved_ms IS ?",
+      )
+      .run([atMs, seq, resolvedMs]);
   }
 
-  /** @param nextMs when to try again; undefined: not any more */
-  failed(seq: number, nextMs: number | undefined): void {
-    this.database.prepare("UPDATE alerts SET due_ms = ?, tries = tries + 1 WHERE seq = ?").run(nextMs ?? null, seq);
+  /** @param nextMs when to try again; undefined: not any more. An alert that has ended since it was read stays due. */
+  failed({ seq, resolvedMs }: StoredAlert, nextMs: number | undefined): void {
+    this.database
+      .prepare("UPDATE alerts SET due_ms = ?, tries = tries + 1 WHERE seq = ? AND resolved_ms IS ?")
+      .run([nextMs ?? null, seq, resolvedMs]);
   }
 
   /** From the newest to the oldest. */
@@ -127,7 +164,9 @@ export class AlertStore {
 }
 
 function stored(row: AlertColumns): StoredAlert {
-  const { seq, id, found_ms: foundMs, hour_ms: hourMs, tenant, key, model, metric, value, expected, text } = row;
-  const alert = { id, foundMs, hourMs, tenant, key, model, metric, value, expected, text };
-  return { seq, alert, tries: row.tries, deliveredMs: row.delivered_ms, silence: row.silence };
+  const { seq, id, found_ms: foundMs, hour_ms: hourMs, tenant, key, model, instance, metric, value, expected } = row;
+  const about = { id, foundMs, hourMs, tenant, key, model, metric, value, expected, text: row.text };
+  const alert = instance === "" ? about : { ...about, instance };
+  const { tries, delivered_ms: deliveredMs, silence, resolved_ms: resolvedMs } = row;
+  return { seq, alert, tries, deliveredMs, silence, resolvedMs };
 }

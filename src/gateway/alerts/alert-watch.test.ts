@@ -1,7 +1,9 @@
+import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
+import { Secret } from "../../core/config-values.js";
 import { HOUR_MS } from "../ledger/hour-sums.js";
 import { ADD_TO_HOUR, createLedgerTables, SUMS } from "../ledger/ledger-tables.js";
 import { openDatabase } from "../store/database.js";
@@ -74,11 +76,12 @@ function watch(
   url: string | undefined,
   time = { now: NOW },
   format: WebhookFormat = "millrace",
+  secret?: Secret,
 ) {
   const options = {
     database,
     logger: pino({ level: "silent" }),
-    webhook: url === undefined ? undefined : { url, format },
+    webhook: url === undefined ? undefined : { url, format, secret },
     coolDownMs: 6 * HOUR_MS,
     minCost: 1,
     minRequests: 20,
@@ -155,6 +158,81 @@ test("what Alertmanager and Slack send is sent in their form", async () => {
     { status: "firing", annotations: { summary, value: "40" }, startsAt, fingerprint },
   ]);
   expect(slack).toEqual({ text: summary });
+});
+
+describe("an alert on an instance", () => {
+  const down = { metric: "instance_down", model: "m", instance: "m-0", text: "m-0 of m is down" };
+  const MINUTE = 60_000;
+
+  async function judged(format: WebhookFormat = "alertmanager") {
+    const hook = await receiver();
+    const time = { now: NOW };
+    const alerts = watch(ledger({}), hook.url, time, format);
+    const judge = async (bad: readonly (typeof down)[], isUnsure = false) => {
+      alerts.judgeNow(bad, () => isUnsure);
+      await alerts.look();
+      return hook.received.splice(0).map(({ body }) => body);
+    };
+    return { hook, time, alerts, judge };
+  }
+
+  test("fires once, is repeated after the cool-down, and is resolved once under the same fingerprint", async () => {
+    const { time, judge } = await judged();
+    const [fired] = await judge([down]);
+    expect(fired).toMatchObject({ status: "firing", groupKey: "instance_down m-0" });
+    time.now += MINUTE;
+    expect(await judge([down])).toEqual([]);
+    time.now += 6 * HOUR_MS;
+    expect(await judge([down])).toMatchObject([{ status: "firing", groupKey: "instance_down m-0" }]);
+    expect(await judge([], true)).toEqual([]);
+    const resolved = await judge([]);
+    const endsAt = new Date(time.now).toISOString();
+    expect(resolved).toMatchObject([{ status: "resolved", alerts: [{ status: "resolved", endsAt }] }]);
+    const fingerprint = (body: unknown) => (body as { alerts: { fingerprint: string }[] }).alerts[0]!.fingerprint;
+    expect(fingerprint(resolved[0])).toBe(fingerprint(fired));
+    time.now += 6 * MINUTE;
+    expect(await judge([])).toEqual([]);
+    // It is news again, long before the cool-down is over.
+    expect(await judge([down])).toMatchObject([{ status: "firing" }]);
+  });
+
+  test("is not news where it ended a moment ago, and each instance has its own", async () => {
+    const { time, judge } = await judged("slack");
+    await judge([down]);
+    expect(await judge([])).toEqual([{ text: "Resolved: m-0 of m is down" }]);
+    time.now += MINUTE;
+    expect(await judge([down, { ...down, instance: "m-1", text: "m-1" }])).toEqual([{ text: "m-1" }]);
+  });
+
+  test("that a silence fits is neither sent nor resolved", async () => {
+    const { alerts, judge } = await judged();
+    const matcher = { metric: "instance_down" };
+    alerts.store.silences.add({ matcher, startsMs: NOW, endsMs: NOW + HOUR_MS, comment: "move", author: "" }, NOW);
+    expect([await judge([down]), await judge([])]).toEqual([[], []]);
+    expect(alerts.store.page(9, 9)).toMatchObject([{ resolvedMs: NOW, deliveredMs: null }]);
+  });
+
+  test("that ends while its beginning is being sent is resolved after it", async () => {
+    const { alerts } = await judged();
+    alerts.store.add({ ...down, id: "1", foundMs: 1, hourMs: 0, tenant: "", key: "", value: 1, expected: 0 }, 0, true);
+    const [sent] = alerts.store.due(1, 9);
+    alerts.store.resolve(sent!, 2, true);
+    alerts.store.delivered(sent!, 3);
+    expect(alerts.store.due(4, 9)).toMatchObject([{ resolvedMs: 2 }]);
+  });
+});
+
+test("what is sent is signed, with its time", async () => {
+  const hook = await receiver();
+  const secret = new Secret("s3cret");
+  await watch(ledger({ [-1]: 40 }), hook.url, undefined, "slack", secret).look();
+  const { headers, body } = hook.received[0]!;
+  const seconds = String(Math.floor(NOW / 1000));
+  expect(headers["x-millrace-timestamp"]).toBe(seconds);
+  const digest = createHmac("sha256", "s3cret")
+    .update(`${seconds}.${JSON.stringify(body)}`)
+    .digest("hex");
+  expect(headers["x-millrace-signature"]).toBe(`sha256=${digest}`);
 });
 
 describe("silences", () => {

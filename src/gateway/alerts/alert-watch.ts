@@ -14,8 +14,13 @@ interface AlertOptions extends AlertRules {
   readonly logger: RequestLogger;
   readonly webhook: WebhookTarget | undefined;
   readonly coolDownMs: number;
+  /** Told of each new alert that no silence fits. */
+  readonly onAlert?: ((alert: Alert) => void) | undefined;
   readonly epochMs: () => number;
 }
+
+/** Something about an instance that is not as it should be. */
+export interface Condition extends Required<Pick<Alert, "metric" | "model" | "instance" | "text">> {}
 
 /** Keys that are judged each hour: the dearest. */
 const MAX_SERIES = 500;
@@ -31,7 +36,7 @@ export class AlertWatch {
 
   constructor(private readonly options: AlertOptions) {
     const { database, webhook, epochMs, logger } = options;
-    this.store = new AlertStore(database);
+    this.store = new AlertStore(database, options.onAlert);
     const onFailure = (alert: Alert, err: string, isLast: boolean): void =>
       logger.warn({ alert: alert.id, err }, isLast ? "an alert could not be sent" : "an alert could not be sent yet");
     this.#webhook = webhook && new Webhook({ store: this.store, ...webhook, epochMs, onFailure });
@@ -45,6 +50,31 @@ export class AlertWatch {
         this.#looking = undefined;
       });
     return this.#looking;
+  }
+
+  /**
+   * Alerts on what lasts, each from its begin to its end; repeated after the cool-down while it lasts.
+   *
+   * @param bad what is not as it should be now
+   * @param isUnsure whether nothing can be said of an instance yet: its alerts stay as they are
+   */
+  judgeNow(bad: readonly Condition[], isUnsure: (instance: string) => boolean): void {
+    const { coolDownMs, logger, epochMs } = this.options;
+    const [nowMs, isDue] = [epochMs(), this.#webhook !== undefined];
+    const keyOf = ({ metric, instance = "" }: Pick<Alert, "metric" | "instance">): string => `${metric} ${instance}`;
+    for (const condition of bad) {
+      const id = `${keyOf(condition)} ${new Date(nowMs).toISOString()}`;
+      const times = { foundMs: nowMs, hourMs: nowMs - (nowMs % HOUR_MS) };
+      const alert = { ...condition, ...times, id, tenant: "", key: "", value: 1, expected: 0 };
+      if (this.store.add(alert, coolDownMs, isDue)) logger.warn({ alert: id }, condition.text);
+    }
+    const badKeys = new Set(bad.map(keyOf));
+    // The newest of repetitions ends them all.
+    const open = new Map(this.store.open().map((each) => [keyOf(each.alert), each]));
+    for (const [key, each] of open) {
+      if (!badKeys.has(key) && !isUnsure(each.alert.instance!)) this.store.resolve(each, nowMs, isDue);
+    }
+    void this.#webhook?.sendDue();
   }
 
   async close(): Promise<void> {

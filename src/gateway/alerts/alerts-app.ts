@@ -34,11 +34,11 @@ export function createAlertsApp(store: AlertStore, epochMs: () => number): Hono 
   app.get("/alerts", (c) => {
     const { cursor, limit } = readQuery(query, c.req.query());
     const page = store.page(cursor, limit);
-    const data = page.map(({ alert, tries, deliveredMs, silence }) => ({
-      ...shownAlert(alert),
-      tries,
-      delivered: deliveredMs === null ? null : iso(deliveredMs),
-      silence,
+    const data = page.map((each) => ({
+      ...shownAlert(each),
+      tries: each.tries,
+      delivered: each.deliveredMs === null ? null : iso(each.deliveredMs),
+      silence: each.silence,
     }));
     const next = page.length === limit ? page.at(-1)!.seq : null;
     return c.json({ object: "list", data, has_more: next !== null, next_cursor: next });

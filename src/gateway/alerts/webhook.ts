@@ -1,6 +1,7 @@
 /** Sends alerts to a web server, and tries again until it takes them. */
-import { createHash } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { request } from "undici";
+import type { Secret } from "../../core/config-values.js";
 import type { Alert, AlertStore, StoredAlert } from "./alert-store.js";
 
 const TIMEOUT_MS = 10_000;
@@ -17,6 +18,8 @@ export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number];
 export interface WebhookTarget {
   readonly url: string;
   readonly format: WebhookFormat;
+  /** Signs what is sent; absent: it is not signed. */
+  readonly secret?: Secret | undefined;
 }
 
 interface WebhookOptions extends WebhookTarget {
@@ -53,20 +56,28 @@ export class Webhook {
     }
   }
 
-  async #send({ seq, alert, tries }: StoredAlert): Promise<void> {
+  async #send(due: StoredAlert): Promise<void> {
+    const { alert, tries } = due;
     const { store, url, format, epochMs, onFailure } = this.options;
+    const text = JSON.stringify(BODIES[format](due));
     try {
       const { statusCode, body } = await request(url, {
         method: "POST",
-        headers: { "content-type": "application/json", "x-millrace-alert-id": alert.id, "user-agent": "millrace" },
-        body: JSON.stringify(BODIES[format](alert)),
+        headers: {
+          "content-type": "application/json",
+          // Names of instances may have letters that a header cannot have.
+          "x-millrace-alert-id": encodeURI(alert.id).replaceAll("%20", " "),
+          "user-agent": "millrace",
+          ...this.#signature(text),
+        },
+        body: text,
         headersTimeout: TIMEOUT_MS,
         bodyTimeout: TIMEOUT_MS,
         signal: AbortSignal.any([AbortSignal.timeout(2 * TIMEOUT_MS), this.#closing.signal]),
       });
       await body.dump();
       if (statusCode >= 200 && statusCode < 300) {
-        store.delivered(seq, epochMs());
+        store.delivered(due, epochMs());
         return;
       }
       throw new Error(`status ${statusCode}`);
@@ -74,34 +85,45 @@ export class Webhook {
       if (this.#closing.signal.aborted) return;
       const isLast = tries + 1 >= MAX_TRIES;
       const waitMs = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** tries);
-      store.failed(seq, isLast ? undefined : epochMs() + waitMs);
+      store.failed(due, isLast ? undefined : epochMs() + waitMs);
       onFailure(alert, (thrown as Error).message, isLast);
     }
   }
+
+  /** HMAC-SHA256 of the time, a dot and the body: the time lets a receiver refuse a copy that is sent again. */
+  #signature(text: string): Record<string, string> {
+    const { secret, epochMs } = this.options;
+    if (secret === undefined) return {};
+    const seconds = String(Math.floor(epochMs() / 1000));
+    const digest = createHmac("sha256", secret.reveal()).update(`${seconds}.${text}`).digest("hex");
+    return { "x-millrace-timestamp": seconds, "x-millrace-signature": `sha256=${digest}` };
+  }
 }
 
-const BODIES: Readonly<Record<WebhookFormat, (alert: Alert) => object>> = {
+const BODIES: Readonly<Record<WebhookFormat, (due: StoredAlert) => object>> = {
   millrace: shownAlert,
   alertmanager: alertmanagerBody,
-  slack: ({ text }) => ({ text }),
+  slack: ({ alert: { text }, resolvedMs }) => ({ text: resolvedMs === null ? text : `Resolved: ${text}` }),
 };
 
 /** Go's zero time: an alert without an end. */
 const NO_END = "0001-01-01T00:00:00Z";
 
-/** One alert in a group of its own. It fires and is never resolved, since it is about an hour that is over. */
-function alertmanagerBody(alert: Alert): object {
-  const { metric, tenant, key, model, text, value, expected, foundMs } = alert;
+/** One alert in a group of its own. One about an hour fires and is never resolved, since the hour is over. */
+function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
+  const { metric, tenant, key, model, instance = "", text, value, expected, foundMs } = alert;
+  const status = resolvedMs === null ? "firing" : "resolved";
   const labels = Object.fromEntries(
-    Object.entries({ alertname: metric, tenant, key, model }).filter(([, each]) => each !== ""),
+    Object.entries({ alertname: metric, tenant, key, model, instance }).filter(([, each]) => each !== ""),
   );
   const annotations = { summary: text, value: String(value), expected: String(expected) };
   const fingerprint = createHash("sha256").update(JSON.stringify(labels)).digest("hex").slice(0, 16);
   return {
     version: "4",
-    groupKey: alert.id,
+    // Of an instance the same until it ends, whatever is repeated.
+    groupKey: instance === "" ? alert.id : `${metric} ${instance}`,
     truncatedAlerts: 0,
-    status: "firing",
+    status,
     receiver: "millrace",
     groupLabels: { alertname: metric },
     commonLabels: labels,
@@ -109,11 +131,11 @@ function alertmanagerBody(alert: Alert): object {
     externalURL: "",
     alerts: [
       {
-        status: "firing",
+        status,
         labels,
         annotations,
         startsAt: new Date(foundMs).toISOString(),
-        endsAt: NO_END,
+        endsAt: resolvedMs === null ? NO_END : new Date(resolvedMs).toISOString(),
         generatorURL: "",
         fingerprint,
       },
@@ -122,7 +144,9 @@ function alertmanagerBody(alert: Alert): object {
 }
 
 /** As it is listed, and sent in our own format. */
-export function shownAlert({ id, foundMs, hourMs, tenant, key, model, metric, value, expected, text }: Alert) {
+export function shownAlert({ alert, resolvedMs }: StoredAlert) {
+  const { id, foundMs, hourMs, tenant, key, model, instance = "", metric, value, expected, text } = alert;
   const [found, hour] = [new Date(foundMs).toISOString(), new Date(hourMs).toISOString()];
-  return { id, text, metric, tenant, key, model, hour, value, expected, found };
+  const resolved = resolvedMs === null ? null : new Date(resolvedMs).toISOString();
+  return { id, text, metric, tenant, key, model, instance, hour, value, expected, found, resolved };
 }

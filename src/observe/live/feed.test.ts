@@ -108,6 +108,25 @@ test("metrics that cannot be read interrupt the figures only", async () => {
   feed.stop();
 });
 
+test("events come with the next figures, once, and with those of a window", async () => {
+  const feed = tenTokens();
+  feed.start();
+  const watcher = reader(feed.live());
+  await watcher.read();
+  await vi.advanceTimersByTimeAsync(1000);
+  feed.events.add("reload", "read again");
+  const texts: string[] = [];
+  for (let second = 0; second < 3; second++) {
+    await vi.advanceTimersByTimeAsync(1000);
+    const { value } = (await watcher.read()) as { value: string };
+    texts.push(...(JSON.parse(value.slice("data: ".length)).events ?? []).map(({ text }: { text: string }) => text));
+  }
+  expect(texts.filter((text) => text === "read again")).toHaveLength(1);
+  const { events } = (await feed.past("day").json()) as { events: object[] };
+  expect(events).toMatchObject([{ kind: "start" }, { kind: "reload", text: "read again" }]);
+  feed.stop();
+});
+
 test("an unknown window is refused", () => {
   expect(() => tenTokens().past("year")).toThrow(/window to be one of hour, day, week, got "year"/);
 });

@@ -1,6 +1,7 @@
 /** Sends the dashboard its figures: one event a second to each watcher, and the history of the last hour, day and week. */
 import { MillraceError } from "../../core/errors.js";
 import { snakeNames } from "../../core/snake-names.js";
+import { EventLog } from "./event-log.js";
 import { EVERY_MS, type History, WINDOW_NAMES, type WindowName } from "./history.js";
 import { loadBetween, type Reading, readingOf } from "./load.js";
 import { parseMetrics } from "./metrics-text.js";
@@ -12,6 +13,8 @@ const LONG_MS = 30_000;
 const MOST_WATCHERS = 100;
 /** Events that a watcher who does not read may leave waiting; further ones are left out. */
 const MOST_WAITING = 10;
+/** The newest of a window, so that a chart stays legible. */
+const MOST_EVENTS = 100;
 
 type Watcher = ReadableStreamDefaultController<Uint8Array>;
 
@@ -30,9 +33,11 @@ export class LiveFeed {
   constructor(
     private readonly readText: () => Promise<string>,
     private readonly history: History,
+    readonly events = new EventLog(),
   ) {}
 
   start(): void {
+    this.events.add("start", "The server started");
     void this.#turn();
   }
 
@@ -86,10 +91,13 @@ export class LiveFeed {
   }
 
   #past(window: WindowName): object {
+    const now = Date.now();
+    const { history, events } = this;
     return snakeNames({
       window,
-      everyMs: this.history.everyMs(window),
-      loads: this.history.read(window, Date.now()),
+      everyMs: history.everyMs(window),
+      loads: history.read(window, now),
+      events: events.since(now - history.lengthMs(window), now).slice(-MOST_EVENTS),
     });
   }
 
@@ -131,7 +139,9 @@ export class LiveFeed {
     this.#readings = [...this.#readings.filter(isRecent), now];
     this.history.add(now);
     if (before === undefined || before.atMs >= now.atMs) return;
-    this.#send(snakeNames(loadBetween(before, now, this.#readings[0])));
+    const load = snakeNames(loadBetween(before, now, this.#readings[0]));
+    const events = this.events.takeNew();
+    this.#send(events.length === 0 ? load : { ...load, events });
   }
 
   #send(event: object): void {

@@ -132,6 +132,16 @@ export class History {
     return WINDOWS[name].everyMs;
   }
 
+  /** From the oldest figure to the newest. */
+  lengthMs(name: WindowName): number {
+    return WINDOWS[name].everyMs * WINDOWS[name].count;
+  }
+
+  /** Whether this server alone writes the file. */
+  get isKept(): boolean {
+    return this.#file !== undefined;
+  }
+
   close(): void {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;

@@ -1,5 +1,6 @@
 /** The dashboard's figures as the API has them, for its description. A figure is absent where the metrics do not have it. */
 import { z } from "zod";
+import { eventSchema } from "./event-log.js";
 import { WINDOW_NAMES } from "./history.js";
 
 const figure = z.number().optional();
@@ -22,6 +23,7 @@ export const loadSchema = z.object({
   ttft: quantiles.describe("milliseconds, as are tpot and queue"),
   tpot: quantiles,
   queue: quantiles,
+  events: z.array(eventSchema).optional().describe("of a live figure: what happened since the one before"),
 });
 
 export const historyQuery = z.object({ window: z.enum(WINDOW_NAMES).default("hour") });
@@ -29,5 +31,6 @@ export const historyQuery = z.object({ window: z.enum(WINDOW_NAMES).default("hou
 export const historyAnswer = z.object({
   window: z.enum(WINDOW_NAMES),
   every_ms: z.number(),
-  loads: z.array(loadSchema),
+  loads: z.array(loadSchema.omit({ events: true })),
+  events: z.array(eventSchema).describe("the newest 100 of the window, the oldest first"),
 });

@@ -11,6 +11,7 @@ import type { Engine } from "../../engine/api/engine.js";
 import type { SchedulingPolicyName } from "../../engine/api/options.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
+import type { EventLog } from "../../observe/live/event-log.js";
 import type { LiveFeed } from "../../observe/live/feed.js";
 import type { History } from "../../observe/live/history.js";
 import type { RequestRing } from "../../observe/live/request-rows.js";
@@ -98,6 +99,7 @@ export interface AppOptions {
   readonly responseLimits?: StoreLimits;
   /** Keeps the dashboard's figures; in memory when absent. */
   readonly history?: History;
+  readonly events?: EventLog;
   /** Draws seeds for requests without one; random when absent. */
   readonly drawSeed?: SeedSource;
 }

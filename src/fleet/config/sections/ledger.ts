@@ -31,6 +31,9 @@ export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
       .enum(WEBHOOK_FORMATS)
       .prefault("millrace")
       .describe("JSON of the webhook: our own, that of Prometheus' Alertmanager, or a message as Slack takes it"),
+    "webhook-secret": secret(environment)
+      .optional()
+      .describe("signs what the webhook gets, by HMAC-SHA256, or env:NAME (default: it is not signed)"),
     "min-cost": dollars().prefault("1").describe("dollars above the usual spend of an hour that are worth an alert"),
     "min-requests": integer(1, 1_000_000)
       .prefault(20)
