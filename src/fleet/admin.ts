@@ -13,6 +13,7 @@ import { isWebPath, webAnswer } from "../core/web-app.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { readQuery, rowsAnswer } from "../observe/live/request-rows.js";
+import type { ReportFolder } from "../observe/reports/report-folder.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Inspected } from "./observe/inspector.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
@@ -41,6 +42,8 @@ export interface AdminTarget {
   adminKey(): Secret | undefined;
   /** Further paths under /admin, which the gateway's parts serve. */
   readonly parts: readonly Hono[];
+  /** Undefined where the configuration names no folder. */
+  readonly reports?: ReportFolder | undefined;
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
   /** Runs a task beyond the answer, and logs its failure. */
@@ -101,11 +104,29 @@ function createAdminApp(target: AdminTarget): Hono {
   });
   app.get("/watch/live", () => target.live.live());
   app.get("/watch/history", (c) => target.live.past(c.req.query("window")));
-  app.get("/watch/requests", async (c) => {
-    // They tell of all tenants. A gateway without keys has no secrets among those who reach it.
+  // A gateway without keys has no secrets among those who reach it.
+  const checkReader = (c: Context): void => {
     if (target.adminKey() !== undefined || target.needsKeys()) checkAdminKey(c);
+  };
+  app.get("/watch/requests", async (c) => {
+    // They tell of all tenants.
+    checkReader(c);
     const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
     return rowsAnswer(rows, kept);
+  });
+  const reports = (): ReportFolder => {
+    if (target.reports !== undefined) return target.reports;
+    const hint = "add reports: and the name of a folder to the gateway's file, and start it again";
+    throw new MillraceError("not_found", "expected a gateway with a folder of reports, got one without", { hint });
+  };
+  app.get("/watch/reports", async (c) => {
+    checkReader(c);
+    return await reports().list();
+  });
+  // The link of the list is the proof that its reader may open it.
+  app.get("/watch/reports/:id/page", async (c) => {
+    const { until = "", proof = "" } = c.req.query();
+    return await reports().page(c.req.param("id"), until, proof);
   });
   app.get("/report", async (c) => {
     const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);

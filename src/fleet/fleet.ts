@@ -6,6 +6,7 @@ import { MillraceError } from "../core/errors.js";
 import { EventLog } from "../observe/live/event-log.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
+import { ReportFolder } from "../observe/reports/report-folder.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -408,6 +409,7 @@ export class Fleet {
   }
 
   #adminTarget(live: LiveFeed) {
+    const { reports } = this.#config;
     return {
       live,
       instances: () => this.instances(),
@@ -419,6 +421,7 @@ export class Fleet {
       needsKeys: () => needsKeys(this.#config),
       adminKey: () => this.#config.adminKey,
       reportFile: this.options.reportFile,
+      reports: reports === undefined ? undefined : new ReportFolder(reports),
       parts: this.#gateway.adminParts(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };

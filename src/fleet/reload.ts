@@ -34,6 +34,7 @@ const FIXED_AT_START = {
   host: "host",
   port: "port",
   dataFolder: "data-folder",
+  reports: "reports",
   telemetry: "telemetry",
   logLevel: "log-level",
   logFormat: "log-format",

@@ -10,6 +10,7 @@ import { RequestsPage } from "./dashboard/requests-page.js";
 import { KeysPage } from "./fleet/keys-page.js";
 import { ModelsPage } from "./fleet/models-page.js";
 import { QualityPage } from "./fleet/quality-page.js";
+import { ReportsPage } from "./fleet/reports-page.js";
 import { isFleet, learnServer } from "./fleet/server-kind.js";
 import { SpendPage } from "./fleet/spend-page.js";
 
@@ -29,6 +30,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
   { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
+  { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: true },
 ];
 
 const THEME_NAME = "millrace-theme";

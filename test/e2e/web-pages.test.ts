@@ -1,5 +1,5 @@
 /** All pages of a gateway's app: keys made and revoked, spend, instances, the dashboard under load and over a kill, small and large, light and dark. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,6 +13,13 @@ import { startTestServer } from "../helpers/server.js";
 let browser: Browser;
 let fleet: FleetProcess;
 let dataFolder: string | undefined;
+
+/** As far as the list of reports reads it. */
+const benchJson = (outputTokensPerS: number): string =>
+  JSON.stringify({
+    format: "millrace-bench",
+    runs: [{ target: "ours", cell: "chat", voidReasons: [], metrics: { outputTokensPerS } }],
+  });
 const screenshots = join(repositoryRoot(), "build/screenshots");
 
 beforeAll(async () => {
@@ -20,8 +27,15 @@ beforeAll(async () => {
   mkdirSync(screenshots, { recursive: true });
   browser = await launchBrowser();
   dataFolder = mkdtempSync(join(tmpdir(), "millrace-web-"));
+  const reports = join(dataFolder, "reports");
+  mkdirSync(reports);
+  const script = "<script>document.title = 'ran'</script>";
+  writeFileSync(join(reports, "before.json"), benchJson(10));
+  writeFileSync(join(reports, "after.json"), benchJson(20));
+  writeFileSync(join(reports, "after.html"), `<style>p { color: red }</style><p>Kept ${script}</p>`);
   fleet = await FleetProcess.start({
     "data-folder": dataFolder,
+    reports,
     "managed-keys": true,
     ledger: {},
     quality: { sample: "100%" },
@@ -144,6 +158,23 @@ test("the checks of sampled answers are shown, and those that fail", SLOW, async
   expect(faults).toEqual([]);
 });
 
+test("two reports are compared, and the page of one opens without running its scripts", SLOW, async () => {
+  await using watched = await openPage(browser, `${fleet.url}/#/reports`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  await page.getByLabel("Compare before.json").check();
+  await page.getByLabel("Compare after.json").check();
+  const row = page.getByRole("region", { name: "Comparison" }).locator("tbody tr");
+  expect(await row.locator("td").allInnerTexts()).toEqual(["ours, chat: output tokens/s", "10", "20", "2 ×", "–"]);
+  const [opened] = await Promise.all([
+    page.context().waitForEvent("page"),
+    page.getByRole("link", { name: "Open after.json" }).click(),
+  ]);
+  await opened.getByText("Kept").waitFor();
+  expect(await opened.title()).not.toBe("ran");
+  expect(faults).toEqual([]);
+});
+
 /** Of the last hour, the most tokens of answers in a second. */
 async function mostKept(): Promise<number> {
   const answer = await fetch(`${fleet.url}/watch/history`);
@@ -163,7 +194,10 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   };
   const load = Promise.all([client(), client(), client()]);
   await page.getByRole("heading", { name: "Writing answers takes the time" }).waitFor();
-  await page.waitForFunction(`/^[1-9]/.test(document.querySelector(".tile dd").textContent)`);
+  await vi.waitFor(async () => expect(await page.locator(".tile dd").first().innerText()).toMatch(/^[1-9]/), {
+    timeout: 30_000,
+    interval: 200,
+  });
   // The server keeps the load every ten seconds.
   await vi.waitFor(async () => expect(await mostKept()).toBeGreaterThan(10), { timeout: 30_000, interval: 500 });
   isOver = true;
@@ -184,6 +218,8 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   await page.getByText("no figures of that time yet").waitFor();
   await page.getByLabel("Hour").check();
   await page.locator("figure", { hasText: "Tokens" }).locator("canvas").waitFor();
+  await page.locator("figure", { hasText: "Tokens" }).locator(".mark-restart").waitFor({ state: "attached" });
+  await page.getByRole("cell", { name: `${instance!.id} starts again, start 2` }).waitFor();
   await page.screenshot({ path: join(screenshots, "dashboard-hour.png") });
   expect(faults).toEqual([]);
 });

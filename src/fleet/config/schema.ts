@@ -258,6 +258,11 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .describe(
         "folder of the gateway's database and files (default: $XDG_STATE_HOME/millrace/gateway-PORT); fixed at the start",
       ),
+    reports: text("a folder")
+      .optional()
+      .describe(
+        "folder of what bench, tune, eval and plan wrote, which the app lists and compares (default: none); fixed at the start",
+      ),
     "memory-budget": byteSize()
       .optional()
       .describe("memory for all models together; least recently used on-demand models are unloaded first"),

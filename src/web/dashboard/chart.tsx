@@ -1,6 +1,7 @@
 /** Figures over time. The library that draws them is loaded with the first chart. */
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
+import type { ServerEvent } from "./load.js";
 
 interface Series {
   readonly label: string;
@@ -13,6 +14,7 @@ interface ChartProps {
   /** Milliseconds since 1970. */
   readonly times: readonly number[];
   readonly series: readonly Series[];
+  readonly events: readonly ServerEvent[];
 }
 
 const HEIGHT = 160;
@@ -32,11 +34,25 @@ function dataOf(times: readonly number[], series: readonly Series[]): uPlot.Alig
   return [times.map((ms) => ms / 1000), ...series.map(({ values }) => values.map((value) => value ?? null))];
 }
 
-export function Chart({ title, unit, times, series }: ChartProps) {
+/** A line for each event, over the plot's own canvas. */
+function placeMarks({ over, scales, valToPos }: uPlot, events: readonly ServerEvent[]): void {
+  for (const mark of over.querySelectorAll(".mark")) mark.remove();
+  const { min, max } = scales.x!;
+  for (const { atMs, kind, text } of events) {
+    if (atMs / 1000 < (min ?? 0) || atMs / 1000 > (max ?? 0)) continue;
+    const mark = document.createElement("i");
+    mark.className = `mark mark-${kind}`;
+    mark.title = text;
+    mark.style.left = `${valToPos(atMs / 1000, "x")}px`;
+    over.append(mark);
+  }
+}
+
+export function Chart({ title, unit, times, series, events }: ChartProps) {
   const element = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
-  const latest = useRef({ times, series });
-  latest.current = { times, series };
+  const latest = useRef({ times, series, events });
+  latest.current = { times, series, events };
   useEffect(() => {
     let isOver = false;
     // It is gone from the reference before this effect ends.
@@ -59,6 +75,7 @@ export function Chart({ title, unit, times, series }: ChartProps) {
         },
         axes: [axis, { ...axis, size: 56 }],
         series: [{}, ...lines],
+        hooks: { draw: [(drawn) => placeMarks(drawn, latest.current.events)] },
       };
       plot.current = new Plot(options, dataOf(now, shown), target);
       observer.observe(target);
@@ -70,7 +87,7 @@ export function Chart({ title, unit, times, series }: ChartProps) {
       plot.current = undefined;
     };
   }, []);
-  useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series]);
+  useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series, events]);
   return (
     <figure class="chart">
       <figcaption>

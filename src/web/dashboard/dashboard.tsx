@@ -1,8 +1,9 @@
 /** The dashboard: what the server does now, what binds it, and what it did in the last hour, day and week. */
 import { useEffect } from "preact/hooks";
 import { Chart, shownNumber } from "./chart.js";
+import { EventList } from "./event-list.js";
 import { bindingOf, type Load } from "./load.js";
-import { latest, SPANS, type Span, shownLoads, span, watch, watchError } from "./watch.js";
+import { latest, SPANS, type Span, shownEvents, shownLoads, span, watch, watchError } from "./watch.js";
 
 const BINDINGS = {
   memory: "KV memory is short",
@@ -122,6 +123,7 @@ function SpanChoice() {
 export function Dashboard() {
   useEffect(watch, []);
   const all = shownLoads();
+  const events = shownEvents();
   const last = latest();
   const times = all.map(({ atMs }) => atMs);
   const binding = last === undefined ? undefined : bindingOf(last);
@@ -149,10 +151,13 @@ export function Dashboard() {
             const series = lines.map(([label, value]) => ({ label, values: all.map(value) }));
             // What a server does not tell has no chart.
             const isTold = series.some(({ values }) => values.some((value) => value !== undefined));
-            return isTold && <Chart key={title} title={title} unit={unit} times={times} series={series} />;
+            return (
+              isTold && <Chart key={title} title={title} unit={unit} times={times} series={series} events={events} />
+            );
           })}
         </div>
       )}
+      {last !== undefined && <EventList events={events} />}
     </div>
   );
 }

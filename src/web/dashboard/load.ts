@@ -6,6 +6,13 @@ interface Quantiles {
   readonly p99?: number;
 }
 
+/** Something that happened to the server. */
+export interface ServerEvent {
+  readonly atMs: number;
+  readonly kind: string;
+  readonly text: string;
+}
+
 export interface Load {
   readonly atMs: number;
   readonly tokensInPerS?: number;
@@ -26,6 +33,8 @@ export interface Load {
   readonly ttft: Quantiles;
   readonly tpot: Quantiles;
   readonly queue: Quantiles;
+  /** What happened since the figures before; absent: nothing. */
+  readonly events?: readonly ServerEvent[];
 }
 
 interface Binding {

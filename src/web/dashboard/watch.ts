@@ -2,7 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import { call, getJson } from "../api/client.js";
 import { eventsOf } from "../api/events.js";
-import type { Load } from "./load.js";
+import type { Load, ServerEvent } from "./load.js";
 
 /** After a stream has ended. */
 const AGAIN_MS = 1000;
@@ -18,11 +18,16 @@ export const span = signal<Span>("live");
 /** The oldest first: what this page has seen. */
 const seen = signal<readonly Load[]>([]);
 const past = signal<readonly Load[]>([]);
+const pastEvents = signal<readonly ServerEvent[]>([]);
 export const watchError = signal<string | undefined>(undefined);
 
 /** The latest figures, whatever the charts show. */
 export const latest = (): Load | undefined => seen.value.at(-1);
 export const shownLoads = (): readonly Load[] => (span.value === "live" ? seen.value : past.value);
+
+/** Of the time that the charts show, the oldest first. */
+export const shownEvents = (): readonly ServerEvent[] =>
+  span.value === "live" ? seen.value.flatMap(({ events = [] }) => events) : pastEvents.value;
 
 /** Names as the API has them, `tokens_in_per_s`, to the names of this code. */
 function camelNames(value: unknown): unknown {
@@ -58,6 +63,7 @@ async function follow(signal: AbortSignal): Promise<void> {
 interface Past {
   readonly everyMs: number;
   readonly loads: readonly Load[];
+  readonly events: readonly ServerEvent[];
 }
 
 /** Reads the history of `wanted`, again whenever it has grown. @returns ends it */
@@ -65,14 +71,16 @@ function readPast(wanted: Span): () => void {
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
   past.value = [];
+  pastEvents.value = [];
   const again = async (): Promise<void> => {
     let waitMs = AGAIN_MS;
     // A failure shows in the live figures too.
     const answer = document.hidden ? undefined : await getJson(`watch/history?window=${wanted}`).catch(() => undefined);
     if (isOver) return;
     if (answer !== undefined) {
-      const { everyMs, loads } = camelNames(answer) as Past;
+      const { everyMs, loads, events } = camelNames(answer) as Past;
       past.value = loads;
+      pastEvents.value = events;
       waitMs = everyMs;
     }
     if (!isOver) timer = setTimeout(() => void again(), waitMs);

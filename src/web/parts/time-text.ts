@@ -1,7 +1,8 @@
 /** Times as the visitor's own clock shows them. */
 import { useMemo } from "preact/hooks";
 
-export function useTimeText(): (seconds: number | null) => string {
-  const format = useMemo(() => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }), []);
+/** @param timeStyle "medium" has seconds */
+export function useTimeText(timeStyle: "short" | "medium" = "short"): (seconds: number | null) => string {
+  const format = useMemo(() => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle }), [timeStyle]);
   return (seconds) => (seconds === null ? "–" : format.format(seconds * 1000));
 }
