@@ -1,9 +1,11 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
+import { tempTree } from "../../test/scripts/temp-tree.js";
 import { Secret } from "../core/config-values.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
+import { ReportFolder } from "../observe/reports/report-folder.js";
 import { type AdminTarget, adminHandler } from "./admin.js";
 
 let server: Server | undefined;
@@ -30,7 +32,7 @@ const instance: ReturnType<AdminTarget["instances"]>[number] = {
   logFile: "/logs/m-0.log",
 };
 
-async function start(adminKey: string | undefined, needsKeys = false) {
+async function start(adminKey: string | undefined, needsKeys = false, reports?: ReportFolder) {
   const done: string[] = [];
   const target: AdminTarget = {
     instances: () => [instance],
@@ -43,6 +45,7 @@ async function start(adminKey: string | undefined, needsKeys = false) {
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
     live: new LiveFeed(async () => "up 1\n", new History()),
     parts: [],
+    reports,
     requests: async ({ limit }) => ({ rows: [], kept: limit }),
     needsKeys: () => needsKeys,
     adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
@@ -87,6 +90,19 @@ test("the last requests are for the administrator, and for everybody where nobod
   server?.close();
   const keyed = await start(undefined, true);
   expect((await keyed.ask("GET", path)).status).toBe(404);
+});
+
+test("reports are listed for those who see requests, and a page opens by its link alone", async () => {
+  expect((await (await start("boss")).ask("GET", "/watch/reports", "boss")).text).toContain("add reports:");
+  server?.close();
+  const root = tempTree({ "plan.html": "<p>plan</p>" });
+  const { ask } = await start("boss", false, new ReportFolder(root));
+  expect((await ask("GET", "/watch/reports")).status).toBe(401);
+  const { text } = await ask("GET", "/watch/reports", "boss");
+  const { page } = (JSON.parse(text) as { data: { page: string }[] }).data[0]!;
+  expect(await ask("GET", `/${page}`)).toEqual({ status: 200, text: "<p>plan</p>" });
+  expect((await ask("GET", `/${page.slice(0, -2)}`)).status).toBe(404);
+  expect((await ask("GET", "/watch/reports/..%2f..%2fetc/page", "boss")).status).toBe(404);
 });
 
 test("draining, restarting and scaling, also of models with a slash", async () => {
