@@ -11,7 +11,7 @@ export const eventSchema = z.object({
   text: z.string().max(500).describe("one sentence, without secrets or prompts"),
 });
 
-export type ServerEvent = z.infer<typeof eventSchema>;
+type ServerEvent = z.infer<typeof eventSchema>;
 export type EventKind = ServerEvent["kind"];
 
 /** Events that are kept; the file has at most twice as many lines. */

@@ -2,7 +2,7 @@
 import { z } from "zod";
 
 /** A number of a report; the bounds are of its interval, or the least and largest of several rounds. */
-export interface Figure {
+interface Figure {
   readonly name: string;
   readonly value: number;
   readonly low?: number;
@@ -33,7 +33,7 @@ const KINDS = {
   measurement: z.looseObject({ versions: z.looseObject({}), machine: z.looseObject({}) }),
 } as const;
 
-export type ReportKind = keyof typeof KINDS;
+type ReportKind = keyof typeof KINDS;
 
 /** The figures that a report is judged by, which are shown first. */
 const HEADLINES: Partial<Record<ReportKind, RegExp>> = {
