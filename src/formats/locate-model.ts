@@ -16,7 +16,7 @@ export interface LocatedModel {
 }
 
 /** The bundled models; the first is the default. */
-const BUNDLED_MODELS = ["mill-base", "mill-student"] as const;
+export const BUNDLED_MODELS = ["mill-base", "mill-student"] as const;
 export type BundledModel = (typeof BUNDLED_MODELS)[number];
 
 export function bundledModelPath(name: BundledModel = "mill-base"): string {
