@@ -4,7 +4,7 @@ import { MillraceError } from "../../src/core/errors.js";
 import type { ModelLibrary, PullStatus } from "../../src/core/model-library.js";
 
 interface CannedLibrary {
-  readonly library: ModelLibrary;
+  readonly library: { -readonly [K in keyof ModelLibrary]: ModelLibrary[K] };
   /** Names asked to be pulled and removed, in order. */
   readonly asked: string[];
   /** Changes what the download says of itself. */
@@ -31,7 +31,7 @@ export function cannedLibrary(): CannedLibrary {
     startedAtMs: 0,
     endedAtMs: undefined,
   };
-  const library: ModelLibrary = {
+  const library: CannedLibrary["library"] = {
     app: new Hono().get("/", (c) => c.json({ models: [] })),
     pull(name) {
       asked.push(`pull ${name}`);
