@@ -65,7 +65,7 @@ export class Library implements Omit<ModelLibrary, "app"> {
       isBundled,
       isInUse,
     };
-    if (!isComplete) return row;
+    if (!isComplete) return { ...row, resumes: model.resumes ?? name };
     const facts = await factsOf(model);
     if (typeof facts === "string") return { ...row, problem: facts };
     const { family, quantization, numParameters, planned } = facts;
