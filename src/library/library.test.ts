@@ -8,6 +8,7 @@ import { type HubRepo, type HubServer, startHubServer } from "../../test/helpers
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { toMillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
+import { registerServer } from "../core/server-registry.js";
 import { openLibrary } from "./app.js";
 
 const model = readFileSync(join(repositoryRoot(), "models/mill-student.gguf"));
@@ -202,6 +203,10 @@ test("a model is removed, but never one that a server is configured with or that
   expect(await ask(`/models/${q4}`, "DELETE")).toMatchObject({ status: 200, body: { removed: true } });
   expect(existsSync(file)).toBe(true);
   uses = [];
+  const facts = { url: "http://127.0.0.1:1", models: ["m"], kind: "engine", version: "0" } as const;
+  const unregister = registerServer({ ...facts, uses: [file] }, cacheDir);
+  expect((await row(q8))?.is_in_use).toBe(true);
+  unregister();
   hub.faults.push({ kind: "stall", afterBytes: 10 });
   const pull = library.pull("org/small-GGUF:Q4_K_M");
   await vi.waitFor(() => expect(pull.status().receivedBytes).toBe(10));

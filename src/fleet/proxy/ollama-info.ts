@@ -1,5 +1,6 @@
 /** What the gateway says of its models in Ollama's API, beside the paths that go to instances. */
 import type { IncomingMessage } from "node:http";
+import { z } from "zod";
 import { readBody } from "../../core/body-reader.js";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
@@ -50,19 +51,21 @@ const NO_DETAILS = {
   quantization_level: "",
 };
 
-/** Files, sizes and digests are their instances' own. */
-async function entryOf(name: string, shown: InstanceDocuments): Promise<object> {
-  return { name: withTag(name), model: withTag(name), size: 0, digest: "", details: await detailsOf(name, shown) };
-}
+const TOLD = z
+  .object({
+    size: z.int().nonnegative().catch(0),
+    digest: z.string().catch(""),
+    details: z.looseObject({}).catch(NO_DETAILS),
+  })
+  .catch({ size: 0, digest: "", details: NO_DETAILS });
 
-/** Of models of our own engine that are loaded; empty for others. */
-async function detailsOf(name: string, shown: InstanceDocuments): Promise<object> {
-  try {
-    const { details } = JSON.parse((await shown.of(name)).toString("utf8")) as { readonly details?: unknown };
-    return typeof details === "object" && details !== null ? details : NO_DETAILS;
-  } catch {
-    return NO_DETAILS;
-  }
+/** Size, digest and details are told of models of our own engine that are loaded; they are empty for others. */
+async function entryOf(name: string, shown: InstanceDocuments): Promise<object> {
+  const told = await shown
+    .of(name)
+    .then((document) => JSON.parse(document.toString("utf8")) as unknown)
+    .catch(() => undefined);
+  return { name: withTag(name), model: withTag(name), ...TOLD.parse(told) };
 }
 
 /** The facts of a model whose engine tells none. @param pool its instances may say how long a request may be */

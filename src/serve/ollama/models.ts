@@ -97,6 +97,9 @@ export async function show(c: AppContext, context: ServeContext): Promise<Respon
       .map(([key, value]) => `${key} ${value}`)
       .join("\n"),
     template: context.chatTemplate?.source ?? "",
+    // These two are not Ollama's: a gateway lists them.
+    size: info.weightBytes,
+    digest: digestOf(context),
     details: detailsOf(context),
     model_info: {
       "general.architecture": info.architecture,
