@@ -1,5 +1,5 @@
 /** The administrator's paths against a local hub: what is there, what it needs, downloads that are watched, cancelled and gone on with, and removal. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Hono } from "hono";
 import { afterEach, expect, test, vi } from "vitest";
@@ -192,7 +192,7 @@ test("a model is removed, but never one that a server is configured with or that
   const [q4, q8] = ["hf:org/small-GGUF:small-Q4_K_M.gguf", "hf:org/small-GGUF:small-Q8_0.gguf"] as const;
   const file = join(cacheDir, "hub/org/small-GGUF/main/small-Q8_0.gguf");
   for (const text of [file, q8, "hf:org/small-GGUF:Q8_0", `{"model":${JSON.stringify(file)}}`]) {
-    uses = [text];
+    uses = [text, "hf:no-model"];
     expect((await row(q8))?.is_in_use, text).toBe(true);
     expect((await row(q4))?.is_in_use, text).toBe(false);
     for (const name of [q8, "org/small-GGUF:Q8_0", "hf:org/small-GGUF"]) {
@@ -200,6 +200,12 @@ test("a model is removed, but never one that a server is configured with or that
       expect(answer, `${name} while ${text}`).toMatchObject({ status: 409, body: { code: "model_in_use" } });
     }
   }
+  // Names are found by the listing; without one, the whole repository counts.
+  const listing = join(cacheDir, "hub/org/small-GGUF/main/listing.json");
+  renameSync(listing, `${listing}.away`);
+  uses = [file];
+  expect((await ask("/models/org/small-GGUF:Q4_K_M", "DELETE")).body).toMatchObject({ code: "model_in_use" });
+  renameSync(`${listing}.away`, listing);
   expect(await ask(`/models/${q4}`, "DELETE")).toMatchObject({ status: 200, body: { removed: true } });
   expect(existsSync(file)).toBe(true);
   uses = [];

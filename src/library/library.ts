@@ -126,10 +126,11 @@ export class Library implements Omit<ModelLibrary, "app"> {
     const isUsed = await this.#usage();
     const stored = await listStored(this.#cacheDir);
     const wanted = spec === repository ? spec : ((await this.#onDisk(spec))?.name ?? spec);
-    const affected = stored.filter(
-      (each) => each.name === wanted || (wanted === repository && each.name.startsWith(`${wanted}:`)),
-    );
-    if (affected.some(isUsed)) throw inUse(wanted, "which a server on this machine is configured with");
+    const exact = stored.filter(({ name: each }) => each === wanted && wanted !== repository);
+    // By a name that only the files tell, it may be any model of the repository.
+    const ofRepository = stored.filter(({ name: each }) => each === repository || each.startsWith(`${repository}:`));
+    if ((exact.length > 0 ? exact : ofRepository).some(isUsed))
+      throw inUse(wanted, "which a server on this machine is configured with");
     if (this.pulls.isBusy(repository)) throw inUse(wanted, "which is being downloaded");
     await removeStored(wanted, this.#cacheDir, () => {
       throw inUse(wanted, "which another process is downloading");
@@ -176,9 +177,13 @@ export class Library implements Omit<ModelLibrary, "app"> {
     const texts = [...this.options.uses(), ...others];
     const paths: string[] = texts.map((text) => resolve(text));
     for (const [spec] of texts.flatMap((text) => [...text.matchAll(/hf:[\w./@:-]+/g)])) {
-      const found = await findOnDisk(spec, this.#cacheDir).catch(() => undefined);
-      // On its way, or by a name that only the hub can tell: all of the repository counts.
-      paths.push(...(found?.files ?? [hubFolder(this.#cacheDir, parseHubSpec(spec))]));
+      try {
+        const found = await findOnDisk(spec, this.#cacheDir);
+        // On its way, or by a name that only the hub can tell: all of the repository counts.
+        paths.push(...(found?.files ?? [hubFolder(this.#cacheDir, parseHubSpec(spec))]));
+      } catch {
+        // No name of a model.
+      }
     }
     return ({ path, format }) =>
       texts.some((text) => text.includes(path)) ||

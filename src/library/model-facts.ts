@@ -10,7 +10,7 @@ import { summarizeHf } from "../model/hf/summary.js";
 import type { PlannedModel } from "../plan/planned-model.js";
 import { readPlannedModel } from "../plan/read-model.js";
 
-export interface ModelFacts {
+interface ModelFacts {
   readonly family: string | undefined;
   readonly quantization: string;
   readonly numParameters: number;

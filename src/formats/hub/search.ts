@@ -20,9 +20,9 @@ const REPOSITORY = z.object({
     .catch(false),
 });
 
-export type HubRepository = z.infer<typeof REPOSITORY>;
+type HubRepository = z.infer<typeof REPOSITORY>;
 
-export interface HubVariant {
+interface HubVariant {
   /** As `--model` takes it. */
   readonly name: string;
   /** The file's name without its end; of safetensors, "model.safetensors". */

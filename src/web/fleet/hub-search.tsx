@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { sizeText } from "../parts/size-text.js";
 import { Table } from "../parts/table.js";
-import { LIBRARY, type Memory, type Repository, type Variant } from "./library-api.js";
+import { inPath, LIBRARY, type Memory, type Repository, type Variant } from "./library-api.js";
 
 type Needed = Memory & { readonly fits: boolean };
 
@@ -73,7 +73,7 @@ export function HubSearch({ act, pull }: HubProps) {
     found.value = (await getJson<{ data: Repository[] }>(`${LIBRARY}/hub?${query}`, "admin")).data;
   };
   const open = async (name: string) => {
-    const { data } = await getJson<{ data: Variant[] }>(`${LIBRARY}/hub/${name}`, "admin");
+    const { data } = await getJson<{ data: Variant[] }>(`${LIBRARY}/hub/${inPath(name)}`, "admin");
     opened.value = { name, list: data };
   };
   return (
