@@ -131,7 +131,9 @@ export async function pull(c: AppContext, context: ServeContext): Promise<Respon
     const { type, text } = pulled(isStream);
     return c.body(text, 200, { "Content-Type": type });
   }
-  if (context.adminKey === undefined) throw notPulled(name ?? "", ADMIN_KEY_REMEDY);
+  if (context.adminKey === undefined) {
+    throw notPulled(name ?? "", `${ADMIN_KEY_REMEDY}, which pulls, or with --model hf:OWNER/NAME`);
+  }
   const job = libraryOf(c, context).pull(withoutLatest(name ?? ""));
   if (!isStream) return c.body(await pulledWhole(job), 200, { "Content-Type": "application/json" });
   const lines = pullLines(job, c.get("requestId"), () => context.lifecycle.isDraining);
