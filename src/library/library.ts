@@ -131,9 +131,8 @@ export class Library implements Omit<ModelLibrary, "app"> {
     const ofRepository = stored.filter(({ name: each }) => each === repository || each.startsWith(`${repository}:`));
     if ((exact.length > 0 ? exact : ofRepository).some(isUsed))
       throw inUse(wanted, "which a server on this machine is configured with");
-    if (this.pulls.isBusy(repository)) throw inUse(wanted, "which is being downloaded");
     await removeStored(wanted, this.#cacheDir, () => {
-      throw inUse(wanted, "which another process is downloading");
+      throw inUse(wanted, "which is being downloaded");
     });
   }
 

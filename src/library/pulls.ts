@@ -82,14 +82,9 @@ export class Pulls {
     return this.#all.map((each) => each.status());
   }
 
-  /** Whether a model is on its way whose name begins so. */
-  isBusy(repository: string): boolean {
-    return this.#running().some(({ model }) => model === repository || model.startsWith(`${repository}:`));
-  }
-
   /** @param spec hf:org/repo[@revision][:file] */
   start(spec: string): Pull {
-    const running = this.#running();
+    const running = this.#all.filter(({ isOver }) => !isOver);
     const same = running.find(({ model }) => model === spec);
     if (same !== undefined) return same;
     if (running.length >= MOST_AT_ONCE) {
@@ -110,9 +105,5 @@ export class Pulls {
     throw new MillraceError("not_found", `expected the id of a download, got ${JSON.stringify(id.slice(0, 80))}`, {
       hint: `the last ${MOST_REMEMBERED} are remembered until the server ends`,
     });
-  }
-
-  #running(): readonly Download[] {
-    return this.#all.filter(({ isOver }) => !isOver);
   }
 }

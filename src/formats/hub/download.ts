@@ -96,7 +96,6 @@ async function receiveAll(
     try {
       await receiveOnce(access, url, entry, part, report);
     } catch (thrown) {
-      options.signal?.throwIfAborted();
       const error = hubError(thrown, entry.path, access.endpoint);
       numFruitless = part.numBytes > numBytesBefore ? 0 : numFruitless + 1;
       if (error.code !== "hub_unreachable" || numFruitless >= options.maxFruitlessAttempts) throw error;
