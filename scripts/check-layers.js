@@ -27,6 +27,7 @@ const ALLOWED = {
   compress: ["core", "formats", "text", "backend", "model", "convert", "engine", "bench", "quality", "lab"],
   prompts: ["core", "text"],
   plan: ["core", "formats", "model"],
+  library: ["core", "formats", "model", "plan"],
   distill: ["core", "formats", "text", "engine", "bench", "local", "quality"],
   gateway: ["core", "text"],
   fleet: ["core", "text", "gateway", "observe"],
@@ -58,6 +59,7 @@ const ALLOWED = {
     "observe",
     "image",
     "boot",
+    "library",
     "models",
   ],
 };

@@ -1,7 +1,7 @@
 /** What a started engine or server takes from this process's environment. */
 
 /** Not inherited: these would set an engine's API key although nothing asks for one, and its clients here would be refused. */
-const KEY_VARIABLES = ["MILLRACE_API_KEY", "VLLM_API_KEY", "LLAMA_API_KEY", "API_KEY"];
+const KEY_VARIABLES = ["MILLRACE_API_KEY", "MILLRACE_ADMIN_KEY", "VLLM_API_KEY", "LLAMA_API_KEY", "API_KEY"];
 
 export const inheritedEnvironment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => !KEY_VARIABLES.includes(name)));

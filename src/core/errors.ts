@@ -85,6 +85,9 @@ const STATUS_BY_CODE = {
   hub_not_found: 404,
   hub_checksum: 502,
   hub_cache: 500,
+  pull_limit: 429,
+  pull_ended: 503,
+  model_in_use: 409,
   // start-up
   invalid_option: 400,
   kernels_missing: 500,

@@ -1,5 +1,9 @@
 /** What an engine's server and the gateway say alike in Ollama's API. */
+import { createHash } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
+import { ollamaErrorBody } from "./error-body.js";
 import { MillraceError } from "./errors.js";
+import type { Pull } from "./model-library.js";
 
 /** The release of Ollama whose API ours is: clients compare it with what they need. */
 export const OLLAMA_API_VERSION = "0.12.6";
@@ -15,19 +19,68 @@ export function withoutTag(name: string, names: readonly string[]): string {
 export const withTag = (name: string): string => (name.includes(":") ? name : name + LATEST);
 
 /** Ollama's paths that make, move or remove models. */
-const CHANGES_MODELS = /^\/api\/(push|create|copy|delete|blobs)(\/|$)/;
+const CHANGES_MODELS = /^\/api\/(push|create|copy|blobs)(\/|$)/;
 
 /** The remedy on a path of Ollama's that is not there; undefined for others. */
 export function ollamaPathHint(path: string): string | undefined {
   if (!CHANGES_MODELS.test(path)) return undefined;
-  return "a client changes no models here: they are those that the server was started with";
+  return "models are not made here: /api/pull fetches one of the hub";
+}
+
+/** Ollama's name of a model of the hub, for one without a tag that says something. */
+export const withoutLatest = (name: string): string => (name.endsWith(LATEST) ? name.slice(0, -LATEST.length) : name);
+
+const lineOf = (value: object): string => `${JSON.stringify(value)}\n`;
+
+const PULL_NEWS_MS = 250;
+
+/**
+ * The lines of a download, which goes on when nobody reads them any more.
+ *
+ * @param isLeaving the server ends: the rest of the lines is left out
+ */
+export async function* pullLines(pull: Pull, requestId: string, isLeaving: () => boolean): AsyncGenerator<string> {
+  yield lineOf({ status: "pulling manifest" });
+  const { model } = pull.status();
+  // Clients draw one bar for each digest. It names the model: the hash of the files is known when they are here.
+  const digest = `sha256:${createHash("sha256").update(model).digest("hex")}`;
+  let last = "";
+  for (let isOver = false; !isOver && !isLeaving(); ) {
+    isOver = await Promise.race([pull.ended.then(() => true), wait(PULL_NEWS_MS, false)]);
+    const { file, receivedBytes: completed, totalBytes: total } = pull.status();
+    if (file === undefined) continue;
+    const line = lineOf({ status: `pulling ${file}`, digest, total, completed });
+    if (line !== last) yield line;
+    last = line;
+  }
+  const { state } = pull.status();
+  if (state === "done") {
+    for (const status of ["verifying sha256 digest", "writing manifest", "success"]) yield lineOf({ status });
+  } else yield lineOf(ollamaErrorBody(pullFailure(pull), requestId));
+}
+
+/** The answer in one object. Throws why the download failed. */
+export async function pulledWhole(pull: Pull): Promise<string> {
+  await pull.ended;
+  if (pull.status().state !== "done") throw pullFailure(pull);
+  return JSON.stringify({ status: "success" });
+}
+
+function pullFailure(pull: Pull): MillraceError {
+  const { error, state, model } = pull.status();
+  return (
+    error ??
+    new MillraceError("pull_ended", `expected the download of ${model} to end well, got one that is ${state}`, {
+      hint: "ask again: it goes on from there",
+    })
+  );
 }
 
 /** The answer to POST /api/pull for a model that is there: its object, or the lines of its stream. */
 export function pulled(isStream: boolean): { readonly type: string; readonly text: string } {
   const success = { status: "success" };
   if (!isStream) return { type: "application/json", text: JSON.stringify(success) };
-  const lines = [{ status: "pulling manifest" }, success].map((each) => `${JSON.stringify(each)}\n`);
+  const lines = [{ status: "pulling manifest" }, success].map(lineOf);
   return { type: "application/x-ndjson", text: lines.join("") };
 }
 

@@ -12,13 +12,15 @@ const RECORD = z.object({
   host: z.string(),
   url: z.string(),
   models: z.array(z.string()).readonly(),
+  /** Texts that name the files it serves: paths, names of the hub. Servers of earlier versions say nothing. */
+  uses: z.array(z.string()).readonly().optional(),
   kind: z.enum(["engine", "fleet"]),
   since: z.string(),
   version: z.string(),
 });
 
 export type ServerRecord = z.infer<typeof RECORD>;
-export type ServerFacts = Pick<ServerRecord, "url" | "models" | "kind" | "version">;
+export type ServerFacts = Pick<ServerRecord, "url" | "models" | "uses" | "kind" | "version">;
 
 function registryFolder(cacheDir: string): string {
   return join(cacheDir, "servers");
@@ -61,6 +63,7 @@ export function registerServer(facts: ServerFacts, cacheDir = cacheFolder()): ()
     host: hostname(),
     url: facts.url,
     models: facts.models,
+    uses: facts.uses,
     kind: facts.kind,
     since: new Date().toISOString(),
     version: facts.version,

@@ -42,6 +42,10 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
       done.push(`scale ${model} ${instances}`);
       return { instances: Math.min(instances, 4), limitedBy: instances > 4 ? "max" : undefined };
     },
+    load: async (_, name) => name ?? "m",
+    unload: async () => {},
+    isLoaded: () => false,
+    library: undefined,
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
     live: new LiveFeed(async () => "up 1\n", new History()),
     parts: [],

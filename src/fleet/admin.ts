@@ -4,10 +4,11 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { z } from "zod";
-import { createKeyCheck } from "../core/api-keys.js";
+import { assertAdminKey } from "../core/admin-key.js";
 import type { Secret } from "../core/config-values.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import type { ModelLibrary } from "../core/model-library.js";
 import { snakeNames } from "../core/snake-names.js";
 import { isWebPath, webAnswer } from "../core/web-app.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
@@ -31,6 +32,13 @@ export interface AdminTarget {
   restart(id: string): Promise<void>;
   /** @returns the number of instances that there will be, and the bound of the model that changed the requested number, if any */
   scale(model: string, instances: number): Scaled;
+  /** Starts a model of the disk. @returns the name for its clients */
+  load(spec: string, name: string | undefined): Promise<string>;
+  unload(name: string): Promise<void>;
+  /** Whether a model was loaded so, and is not the file's. */
+  isLoaded(name: string): boolean;
+  /** The models on this machine's disk; undefined: nobody manages them. */
+  readonly library: ModelLibrary | undefined;
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
   /** The dashboard's figures. */
   readonly live: LiveFeed;
@@ -50,10 +58,16 @@ export interface AdminTarget {
   inBackground(what: string, task: Promise<void>): void;
 }
 
+export const ADMIN_KEY_REMEDY = "add it to the configuration, or give --admin-key";
+
 const scaleBody = z.strictObject({ instances: z.number().int().min(0).max(MAX_INSTANCES) });
 
 /** The public fields of an instance, without its API key. */
-function shown({ target, logFile, ...status }: ReturnType<AdminTarget["instances"]>[number]) {
+function shown({
+  target,
+  logFile,
+  ...status
+}: ReturnType<AdminTarget["instances"]>[number] & { readonly isLoaded: boolean }) {
   return snakeNames({ ...status, url: target?.url ?? null, logFile: logFile ?? null });
 }
 
@@ -77,13 +91,8 @@ function createAdminApp(target: AdminTarget): Hono {
     );
   };
   const checkAdminKey = (c: Context): void => {
-    const key = target.adminKey();
-    if (key === undefined) {
-      throw new MillraceError("not_found", "expected a configured admin-key, got none", {
-        hint: "add it to the configuration",
-      });
-    }
-    createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
+    const key = target.adminKey()?.reveal();
+    assertAdminKey(key, c.req.header("authorization"), c.req.header("x-api-key"), ADMIN_KEY_REMEDY);
   };
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
@@ -140,7 +149,30 @@ function createAdminApp(target: AdminTarget): Hono {
     await next();
   });
   for (const part of target.parts) app.route("/admin", part);
-  app.get("/admin/instances", (c) => c.json({ instances: target.instances().map(shown) }));
+  app.post("/admin/library/models/:model{.+}/load", async (c) => {
+    const model = c.req.param("model");
+    return c.json({ model, name: await target.load(model, c.req.query("name")) }, 202);
+  });
+  if (target.library !== undefined) app.route("/admin/library", target.library.app);
+  app.delete("/admin/models/:model{.+}", async (c) => {
+    const model = c.req.param("model");
+    if (!target.isLoaded(model)) {
+      throw new MillraceError(
+        "model_not_found",
+        `expected a model that was loaded here, got ${JSON.stringify(model)}`,
+        {
+          hint: "a model of the gateway's file is scaled down, or leaves the file",
+        },
+      );
+    }
+    // Its requests end first, which may take minutes.
+    target.inBackground(`unloading ${model}`, target.unload(model));
+    return c.json({ model, state: "accepted" }, 202);
+  });
+  app.get("/admin/instances", (c) => {
+    const instances = target.instances().map((each) => ({ ...each, isLoaded: target.isLoaded(each.model) }));
+    return c.json({ instances: instances.map(shown) });
+  });
   app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
     const id = known(c.req.param("id"));
     const action = c.req.param("action") as "drain" | "restart";

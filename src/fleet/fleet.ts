@@ -1,19 +1,22 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { assertAdminKey } from "../core/admin-key.js";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import type { ModelLibrary } from "../core/model-library.js";
 import { EventLog } from "../observe/live/event-log.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { ADAPTERS } from "./adapters/index.js";
-import { adminHandler, type Scaled } from "./admin.js";
+import { ADMIN_KEY_REMEDY, adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
 import { needsKeys, tenantsApart } from "./gateway/authorize.js";
 import { versionWords } from "./gateway/cache-policies.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
+import { LoadedModels, servedName, usesOf } from "./loaded-models.js";
 import { FleetEvents } from "./observe/fleet-events.js";
 import { Inspector } from "./observe/inspector.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
@@ -46,6 +49,8 @@ export interface FleetOptions {
   readonly loadPromptReader?: LoadPromptReader;
   /** File of the page at /report, which may be written later. */
   readonly reportFile?: string;
+  /** The models on this machine's disk, for the administrator. */
+  readonly library?: ModelLibrary;
 }
 
 export interface FleetStatus extends InstanceStatus {
@@ -66,7 +71,12 @@ export class Fleet {
   readonly #versions: ModelVersions;
   readonly #gateway: GatewayParts;
   readonly #inspector: Inspector;
+  readonly #loaded = new LoadedModels();
+  /** With the models that were loaded beside the file's. */
   #config: FleetConfig;
+  /** The file's. */
+  #fileConfig: FleetConfig;
+  #machine: FleetMachine;
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
@@ -82,6 +92,8 @@ export class Fleet {
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
     this.#config = config;
+    this.#fileConfig = config;
+    this.#machine = options.machine;
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#supervisor.onChange((status) => this.#events.onStatus(status));
     this.#pool = new NamedPool(this.#supervisor);
@@ -177,15 +189,53 @@ export class Fleet {
 
   /** Applies the differences; running requests go on. Reloads run one at a time. */
   reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
-    const done = this.#reloading.then(async () => {
-      const { added, removed, replaced, needRestart } = await this.#apply(config, machine);
+    return this.#inTurn(async () => {
+      const reload = await this.#apply(config, machine);
+      this.#fileConfig = config;
+      this.#machine = machine;
+      const { added, removed, replaced, needRestart } = reload;
       const changes = Object.entries({ added, removed, replaced, "needs a restart": needRestart });
       const words = changes.flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]));
       this.#live?.events.add("reload", `Configuration read again; ${words.join("; ") || "no instance changes"}`);
-      return { added, removed, replaced, needRestart };
+      return reload;
     });
+  }
+
+  /** Texts that name the files of all models. */
+  uses(): readonly string[] {
+    return usesOf(this.#config);
+  }
+
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const done = this.#reloading.then(change);
     this.#reloading = done.catch(() => {});
     return done;
+  }
+
+  /** Starts an instance of a model of the disk. @param name for its clients; undefined: its repository's */
+  async #load(spec: string, name: string | undefined): Promise<string> {
+    const { library } = this.options;
+    if (library === undefined) throw new MillraceError("not_found", "expected a gateway that manages models, got none");
+    const found = await library.find(spec);
+    const chosen = name ?? servedName(found.name);
+    await this.#inTurn(async () => {
+      this.#loaded.add(found, chosen, this.#config);
+      try {
+        await this.#apply(this.#fileConfig, this.#machine);
+      } catch (thrown) {
+        this.#loaded.remove(chosen);
+        throw thrown;
+      }
+    });
+    return chosen;
+  }
+
+  /** Lets a loaded model's requests end, then stops it. */
+  async #unload(name: string): Promise<void> {
+    await this.#inTurn(async () => {
+      this.#loaded.remove(name);
+      await this.#apply(this.#fileConfig, this.#machine);
+    });
   }
 
   /** Refuses new requests, waits for the running ones, then closes. */
@@ -247,6 +297,12 @@ export class Fleet {
         if (planned === undefined) return true;
         return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
       },
+      library: ({ authorization, "x-api-key": apiKey }) => {
+        const { library } = this.options;
+        const key = this.#config.adminKey?.reveal();
+        assertAdminKey(key, authorization, typeof apiKey === "string" ? apiKey : undefined, ADMIN_KEY_REMEDY);
+        return library;
+      },
       handleOther: (...request) => administration(...request) || handlePath(...request),
       host: config.host,
       port: config.port,
@@ -301,7 +357,8 @@ export class Fleet {
     this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf });
   }
 
-  async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+  async #apply(fileConfig: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    const config = this.#loaded.addTo(fileConfig);
     // Throws before anything changes, if a router's file cannot be read.
     this.#gateway.virtual.configure(config);
     const planned = planModels(config, machine);
@@ -416,6 +473,10 @@ export class Fleet {
       drain: (id: string) => this.#supervisor.drain(id),
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
+      load: (spec: string, name: string | undefined) => this.#load(spec, name),
+      unload: (name: string) => this.#unload(name),
+      isLoaded: (name: string) => this.#loaded.has(name),
+      library: this.options.library,
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#config),

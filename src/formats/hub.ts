@@ -1,12 +1,13 @@
 /** Resolves a model's name (a file, a folder, `hf:org/repo[:file]`) to paths of local files, downloading them where needed. */
 import type { Stats } from "node:fs";
-import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { acquireFileLock } from "../core/file-lock.js";
 import { type JsonObject, parseJsonObject } from "./files/json.js";
 import { CONFIG_NAME, isHfFolder, weightFilesOf } from "./hf/folder.js";
+import { type HubOptions, hubAccess, questionAccess, resolveUrl } from "./hub/access.js";
 import {
   chooseModel,
   chooseRepository,
@@ -15,11 +16,9 @@ import {
   shardNames,
   withoutCompanions,
 } from "./hub/choose.js";
-import { type DownloadProgress, downloadFile } from "./hub/download.js";
+import { type DownloadProgress, downloadFile, partPathOf } from "./hub/download.js";
 import {
-  authorised,
   fetchListing,
-  type HubAccess,
   type HubEntry,
   hubError,
   inCache,
@@ -32,19 +31,14 @@ import { HUB_PREFIX, type HubSpec, hubFolder, LOCK_NAME, parseHubSpec, refuseUns
 
 export type { DownloadProgress } from "./hub/download.js";
 
-export interface ResolveOptions {
+export interface ResolveOptions extends HubOptions {
   /** `cacheFolder()`. */
   readonly cacheDir?: string;
-  /** HF_ENDPOINT, else the public hub. */
-  readonly endpoint?: string;
-  /** HF_TOKEN. */
-  readonly token?: string;
   /** For an engine that reads a repository itself: every file of it but weights in other forms. */
   readonly isWholeRepository?: boolean;
   readonly onProgress?: (progress: DownloadProgress) => void;
   /** Another process is downloading into the same folder. */
   readonly onWait?: () => void;
-  readonly fetch?: typeof fetch;
   /** 5: attempts in a row that bring no byte. */
   readonly maxFruitlessAttempts?: number;
   /** 1000; doubles with each fruitless attempt. */
@@ -57,8 +51,6 @@ export interface ResolvedModel {
   /** The files with weights, in order. */
   readonly files: readonly string[];
 }
-
-const PUBLIC_ENDPOINT = "https://huggingface.co";
 
 /**
  * A model that lies in the cache whole is used as it is, without asking the hub: starts are fast, work offline and repeat.
@@ -136,7 +128,7 @@ async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<Res
   // Two processes that write into one file would mix their bytes.
   const release = await inCache(folder, async () => {
     await mkdir(folder, { recursive: true });
-    return acquireFileLock(join(folder, LOCK_NAME), options.onWait);
+    return acquireFileLock(join(folder, LOCK_NAME), options.onWait, options.signal);
   });
   try {
     const meanwhile = await findCached(folder, spec, isWhole);
@@ -147,23 +139,48 @@ async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<Res
 }
 
 async function download(folder: string, spec: HubSpec, options: ResolveOptions): Promise<ModelFiles> {
-  const endpoint = (options.endpoint ?? process.env.HF_ENDPOINT ?? PUBLIC_ENDPOINT).replace(/\/+$/, "");
-  const token = options.token ?? process.env.HF_TOKEN;
-  const access: HubAccess = { endpoint, fetch: authorised(options.fetch ?? fetch, checkedUrl(endpoint), token) };
+  const access = hubAccess(options);
   const entries = await fetchListing(access, spec);
   const chosen = choose(entries, spec, options.isWholeRepository === true);
   for (const file of chosen.files) refuseUnsafePath(file);
   await writeCachedListing(folder, await keptListing(folder, entries, chosen));
-  for (const file of chosen.files) {
-    const entry = entries.find(({ path }) => path === file)!;
-    if (await isComplete(folder, entry)) continue;
-    await downloadFile(access, resolveUrl(endpoint, spec, file), entry, join(folder, file), {
-      onProgress: options.onProgress,
-      maxFruitlessAttempts: options.maxFruitlessAttempts ?? 5,
-      retryDelayMs: options.retryDelayMs ?? 1000,
-    });
+  const wanted = chosen.files.map((file) => entries.find(({ path }) => path === file)!);
+  // Of all files together, before the first byte of any.
+  await inCache(folder, async () => expectSpace(folder, await bytesMissing(folder, wanted)));
+  const totalBytes = sumOfSizes(wanted);
+  let numBefore = 0;
+  for (const entry of wanted) {
+    const onProgress = (receivedBytes: number): void =>
+      options.onProgress?.({ file: entry.path, receivedBytes: numBefore + receivedBytes, totalBytes });
+    if (!(await isComplete(folder, entry))) {
+      await downloadFile(access, resolveUrl(access, spec, entry.path), entry, join(folder, entry.path), {
+        onProgress,
+        signal: options.signal,
+        maxFruitlessAttempts: options.maxFruitlessAttempts ?? 5,
+        retryDelayMs: options.retryDelayMs ?? 1000,
+      });
+    }
+    numBefore += entry.sizeBytes;
   }
   return chosen;
+}
+
+async function expectSpace(folder: string, numBytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
+  const numFree = bavail * bsize;
+  if (numFree < numBytes) throw new Error(`${numFree} free bytes where ${numBytes} are needed`);
+}
+
+const sumOfSizes = (entries: readonly HubEntry[]): number => entries.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+
+/** What of the files is still to come, beside whole ones and the starts of others. */
+async function bytesMissing(folder: string, entries: readonly HubEntry[]): Promise<number> {
+  const there = entries.map(async (entry) => {
+    const path = join(folder, entry.path);
+    if (await isComplete(folder, entry)) return entry.sizeBytes;
+    return Math.min(entry.sizeBytes, (await statOf(partPathOf(path, entry)))?.size ?? 0);
+  });
+  return sumOfSizes(entries) - (await Promise.all(there)).reduce((sum, numBytes) => sum + numBytes, 0);
 }
 
 /**
@@ -197,28 +214,28 @@ async function keptListing(
  */
 export async function fetchHubConfig(spec: string, options: ResolveOptions = {}): Promise<JsonObject> {
   const parsed = parseHubSpec(spec);
-  const endpoint = (options.endpoint ?? process.env.HF_ENDPOINT ?? PUBLIC_ENDPOINT).replace(/\/+$/, "");
-  const fetchFn = authorised(options.fetch ?? fetch, checkedUrl(endpoint), options.token ?? process.env.HF_TOKEN);
+  const access = questionAccess(options);
   const what = `${CONFIG_NAME} of ${parsed.repo}`;
   try {
-    const response = await fetchFn(resolveUrl(endpoint, parsed, CONFIG_NAME), { signal: AbortSignal.timeout(20_000) });
+    const response = await access.fetch(resolveUrl(access, parsed, CONFIG_NAME));
     if (!response.ok) throw Object.assign(new Error(response.statusText), { statusCode: response.status });
     return parseJsonObject(await response.text(), `${parsed.repo}/${CONFIG_NAME}`);
   } catch (thrown) {
-    throw hubError(thrown, what, endpoint);
+    throw hubError(thrown, what, access.endpoint);
   }
-}
-
-function checkedUrl(endpoint: string): string {
-  if (URL.canParse(endpoint)) return endpoint;
-  throw new MillraceError("hub_spec", `expected the hub's endpoint as a URL, got ${JSON.stringify(endpoint)}`, {
-    hint: `set HF_ENDPOINT to a URL such as ${PUBLIC_ENDPOINT}, or leave it out`,
-  });
 }
 
 function choose(entries: readonly HubEntry[], { file, repo }: HubSpec, isWhole: boolean): ModelFiles {
   const names = entries.map(({ path }) => path);
   return isWhole && file === undefined ? chooseRepository(names, repo) : chooseModel(names, file, repo);
+}
+
+/** Without asking the hub. @param spec hf:org/repo[@revision][:file] */
+export async function findOnDisk(spec: string, cacheDir = cacheFolder()): Promise<ResolvedModel | undefined> {
+  const parsed = parseHubSpec(spec);
+  const folder = hubFolder(cacheDir, parsed);
+  const files = await findCached(folder, parsed, false);
+  return files === undefined ? undefined : resolvedIn(folder, files);
 }
 
 /** The spec's files, if the listing kept at the last download leads to files that are all there. */
@@ -248,9 +265,4 @@ function resolvedIn(folder: string, { files, isFolder }: ModelFiles): ResolvedMo
   if (isFolder === true) return { path: folder, files: files.map((file) => join(folder, file)) };
   const paths = files.map((file) => join(folder, file));
   return { path: paths[0]!, files: paths };
-}
-
-function resolveUrl(endpoint: string, { repo, revision }: HubSpec, file: string): string {
-  const encodedFile = file.split("/").map(encodeURIComponent).join("/");
-  return `${endpoint}/${repo}/resolve/${encodeURIComponent(revision)}/${encodedFile}`;
 }

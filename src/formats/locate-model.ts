@@ -1,8 +1,10 @@
 /** From a model's name to its place on this disk: a path, a download from the hub, or a bundled model. */
+import { statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { packageRoot } from "../core/package-root.js";
 import { formatBytes } from "../core/quantities.js";
 import type { StartStage } from "../core/stages.js";
+import type { StoredModel } from "./hub/stored.js";
 
 export interface LocatedModel {
   /** The file (the first shard of a split one), or the model's folder. */
@@ -19,6 +21,16 @@ export type BundledModel = (typeof BUNDLED_MODELS)[number];
 
 export function bundledModelPath(name: BundledModel = "mill-base"): string {
   return join(packageRoot(), "models", `${name}.gguf`);
+}
+
+/** The bundled models that exist on disk. */
+export function listBundled(): readonly StoredModel[] {
+  return BUNDLED_MODELS.flatMap((name) => {
+    const path = bundledModelPath(name);
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (stats === undefined) return [];
+    return [{ name, path, format: "GGUF" as const, numBytes: stats.size, lastUsedMs: stats.atimeMs, isComplete: true }];
+  });
 }
 
 /** @example nameOf("/models/qwen-00001-of-00002.gguf") // "qwen" */

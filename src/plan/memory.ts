@@ -1,7 +1,10 @@
 /** Division of a device's memory: weights, scratch of a step, the runtime, and keys and values in the rest. */
 
-import { innerWidth, mostOf, weightBytes } from "../model/description/sizes.js";
+import { defaultBatchedTokens } from "../core/batched-tokens.js";
+import { innerWidth, kvBytes, mostOf, weightBytes } from "../model/description/sizes.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
+import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
+import type { PlannedModel } from "./planned-model.js";
 import type { Drafting } from "./predict.js";
 import { devicesOf, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 
@@ -28,7 +31,10 @@ export interface MemoryDemand {
 export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
 
 /** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */
-function activationBytes(instance: PlannedInstance, { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand): number {
+function activationBytes(
+  instance: Pick<PlannedInstance, "model" | "tensorParallel">,
+  { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand,
+): number {
   const { model, tensorParallel } = instance;
   const queries = mostOf(model, ({ mixer }) => mixer.numHeads * mixer.headDim);
   const perToken = 4 * model.width + (2 * mostOf(model, innerWidth) + 2 * queries) / tensorParallel;
@@ -51,6 +57,35 @@ export function planMemory(instance: PlannedInstance, demand: MemoryDemand, draf
     runtimeBytes: runtimeBytes.value,
     drafterBytes: drafter,
     kvBytes: usable - weights - activations - runtimeBytes.value - drafter,
+  };
+}
+
+/** What one instance of the embedded engine needs, before it is tried. */
+export interface MemoryNeed {
+  readonly weightBytes: number;
+  /** Scratch of a step, and the process itself. */
+  readonly workBytes: number;
+  readonly contextTokens: number;
+  /** Of one sequence of so many tokens, at 16 bits. */
+  readonly kvBytes: number;
+  readonly totalBytes: number;
+}
+
+/** The engine's default number of sequences. */
+const DEFAULT_SEATS = 64;
+
+/** @param contextTokens of one sequence; the engine takes memory for more of them where there is some */
+export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNeed {
+  const weights = weightBytes(model, QUANTIZATIONS[model.native ?? "bf16"]);
+  const demand = { maxNumSeqs: DEFAULT_SEATS, maxNumBatchedTokens: defaultBatchedTokens(DEFAULT_SEATS) };
+  const workBytes = activationBytes({ model, tensorParallel: 1 }, demand) + CPU_CONSTANTS.runtimeBytes.value;
+  const kvBytesOfOne = kvBytes(model, KV_TYPES["16"].vectorBytes, contextTokens);
+  return {
+    weightBytes: weights,
+    workBytes,
+    contextTokens,
+    kvBytes: kvBytesOfOne,
+    totalBytes: weights + workBytes + kvBytesOfOne,
   };
 }
 

@@ -1,5 +1,6 @@
 /** The HTTP application: the routes, and the checks in front of them (request id, CORS, drain, API key). Hono only routes. */
 import { Hono } from "hono";
+import { assertAdminKey } from "../core/admin-key.js";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
 import { ANTHROPIC_ERRORS, type ErrorDialect, OLLAMA_ERRORS, OPENAI_ERRORS } from "../core/error-body.js";
@@ -29,6 +30,7 @@ import { tenantOf } from "./http/request-terms.js";
 import { api, info, type Route } from "./http/route.js";
 import { kvEvents } from "./kv-events.js";
 import { LLAMA_ROUTES } from "./llama/routes.js";
+import { ADMIN_KEY_REMEDY } from "./ollama/models.js";
 import { OLLAMA_ROUTES } from "./ollama/routes.js";
 import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completions } from "./openai/completions.js";
@@ -306,6 +308,16 @@ function enterDialect(c: AppContext, dialect: ErrorDialect): void {
   c.header(dialect.requestIdHeader, c.get("requestId"));
 }
 
+/** The administrator's paths: the models on this machine's disk. */
+function addAdministration(app: Hono<AppEnv>, { adminKey, library }: AppOptions): void {
+  app.use("/admin/*", async (c, next) => {
+    c.set("route", "/admin");
+    assertAdminKey(adminKey, c.req.header("Authorization"), c.req.header("x-api-key"), ADMIN_KEY_REMEDY);
+    await next();
+  });
+  if (library !== undefined) app.route("/admin/library", library.app);
+}
+
 function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkKey: KeyCheck): void {
   app.on(route.method, route.path, (c) => {
     enterRoute(c, route);
@@ -372,7 +384,11 @@ export function createAppWithLifecycle(options: AppOptions): {
   const app = new Hono<AppEnv>();
   const checkKey = createKeyCheck(options.apiKeys);
   addEntry(app, options);
-  for (const route of ROUTES) addRoute(app, route, context, checkKey);
+  const { apiKeys, adminKey } = options;
+  const isOpen = apiKeys.length === 0 || adminKey === undefined;
+  const checkAnyKey = isOpen ? checkKey : createKeyCheck([...apiKeys, adminKey]);
+  for (const route of ROUTES) addRoute(app, route, context, route.isForAdmin === true ? checkAnyKey : checkKey);
+  addAdministration(app, options);
   for (const route of ROUTES) addMethodCheck(app, route);
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
   app.notFound((c) => {

@@ -1,11 +1,14 @@
 /** Ollama's own client on a real engine, and on a gateway before one: every call that its programs make of a server. */
 
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ollama } from "ollama";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
+import { startHubServer } from "../helpers/hub-server.js";
 import { startTestServer, type TestServer } from "../helpers/server.js";
+import { tempTree } from "../scripts/temp-tree.js";
 
 let server: TestServer;
 let client: Ollama;
@@ -35,6 +38,31 @@ describe("models", () => {
     for await (const { status } of await client.pull({ model, stream: true })) states.push(status);
     expect(states.at(-1)).toBe("success");
     await expect(client.pull({ model: "llama3" })).rejects.toThrow("hf:OWNER/NAME");
+  });
+});
+
+describe("models of the hub", () => {
+  it("are pulled with progress and removed by the administrator's key", async () => {
+    const file = readFileSync(join(repositoryRoot(), "models/mill-student.gguf"));
+    const hub = await startHubServer({ "acme/tales-GGUF": { files: { "tales-Q8_0.gguf": file } } });
+    const cache = tempTree({});
+    const env = { HF_ENDPOINT: hub.endpoint, MILLRACE_CACHE: cache, MILLRACE_ADMIN_KEY: "boss" };
+    await using own = await startTestServer(["--threads", "1"], env);
+    const name = "hf.co/acme/tales-GGUF:Q8_0";
+    await expect(new Ollama({ host: own.url }).pull({ model: name })).rejects.toThrow("API key");
+    const boss = new Ollama({ host: own.url, headers: { Authorization: "Bearer boss" } });
+    const parts: { status: string; completed: number; total: number }[] = [];
+    for await (const part of await boss.pull({ model: name, stream: true })) parts.push(part);
+    expect(parts.map(({ status }) => status)).toEqual(expect.arrayContaining(["pulling manifest", "success"]));
+    const { completed, total } = parts.find(({ status }) => status === "pulling tales-Q8_0.gguf")!;
+    expect([completed, total]).toEqual([file.length, file.length]);
+    expect(readFileSync(join(cache, "hub/acme/tales-GGUF/main/tales-Q8_0.gguf")).equals(file)).toBe(true);
+    await boss.delete({ model: name });
+    expect(existsSync(join(cache, "hub/acme"))).toBe(false);
+    await expect(boss.delete({ model: name })).rejects.toThrow("downloaded models");
+    await expect(boss.delete({ model: "mill-base" })).rejects.toThrow("bundled");
+    await expect(boss.pull({ model: "llama3" })).rejects.toThrow("hf:org/repo");
+    await hub.close();
   });
 });
 

@@ -1,11 +1,10 @@
 /** All pages of a gateway's app: keys made and revoked, spend, instances, the dashboard under load and over a kill, small and large, light and dark. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { chromiumPath, launchBrowser, openPage } from "../helpers/browser.js";
+import { chromiumPath, launchBrowser, openPage, seriousFindings } from "../helpers/browser.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { startTestServer } from "../helpers/server.js";
@@ -59,28 +58,6 @@ beforeEach((context) => {
 });
 
 const SLOW = { timeout: 90_000 };
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-/** Findings that keep people out, as "rule: element". */
-async function seriousFindings(page: Page): Promise<readonly string[]> {
-  // The page's policy forbids scripts of others; the browser's own connection may.
-  await page.evaluate(axe);
-  return await page.evaluate(async () => {
-    const { axe } = globalThis as unknown as {
-      axe: {
-        run(): Promise<{
-          violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[];
-        }>;
-      };
-    };
-    const { violations } = await axe.run();
-    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-    return serious.flatMap(({ id, nodes }) =>
-      nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
-    );
-  });
-}
-
 async function useAdminKey(page: Page): Promise<void> {
   await page.getByLabel("The administrator's key").fill("fleet-admin");
   await page.getByRole("button", { name: "Use it" }).click();

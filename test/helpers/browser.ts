@@ -1,5 +1,6 @@
 /** Pages in headless Chromium, watched: a page that logs an error, breaks its own policy or asks another host for anything fails its test. */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
 
 const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -50,4 +51,26 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
   });
   await page.goto(url);
   return { page, faults, [Symbol.asyncDispose]: () => context.close() };
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Findings that keep people out, as "rule: element". */
+export async function seriousFindings(page: Page): Promise<readonly string[]> {
+  // The page's policy forbids scripts of others; the browser's own connection may.
+  await page.evaluate(axe);
+  return await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: {
+        run(): Promise<{
+          violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[];
+        }>;
+      };
+    };
+    const { violations } = await axe.run();
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    return serious.flatMap(({ id, nodes }) =>
+      nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+    );
+  });
 }

@@ -24,6 +24,8 @@ type HubFault =
   | { readonly kind: "cut"; readonly afterBytes: number }
   | { readonly kind: "corrupt" }
   | { readonly kind: "status"; readonly status: number }
+  /** Sends the first bytes and then nothing, until the client leaves. */
+  | { readonly kind: "stall"; readonly afterBytes: number }
   /** Answers a range request with the whole file, as a server without ranges does. */
   | { readonly kind: "ignore-range" }
   | { readonly kind: "too-long" };
@@ -59,7 +61,8 @@ export async function startHubServer(repos: Repos, options: HubServerOptions = {
       authorization: request.headers.authorization,
     });
     const parts = url.pathname.split("/").slice(1).map(decodeURIComponent);
-    if (parts[0] === "api") answerTree(repos, parts, url, request, response, options.pageSize);
+    if (parts[0] === "api" && parts.length === 2) answerSearch(repos, url, response);
+    else if (parts[0] === "api") answerTree(repos, parts, url, request, response, options.pageSize);
     else if (parts[0] === "content") sendContent(contentOf(repos, parts.slice(1)), request, response, faults.shift());
     else answerResolve(repos, parts, request, response, contentEndpoint, faults);
   };
@@ -98,6 +101,26 @@ function authorisedRepo(
     return undefined;
   }
   return repo;
+}
+
+/** GET /api/models: repositories whose names hold the words, and that have a file of the form that is asked for. */
+function answerSearch(repos: Repos, { searchParams }: URL, response: ServerResponse): void {
+  const words = (searchParams.get("search") ?? "").toLowerCase();
+  const ends = searchParams.getAll("filter").map((tag) => `.${tag}`);
+  const found = Object.entries(repos).filter(([name, { files, token }]) => {
+    const hasForm = ends.every((end) => Object.keys(files).some((file) => file.endsWith(end)));
+    return token === undefined && hasForm && name.toLowerCase().includes(words);
+  });
+  const entries = found.map(([id], index) => ({
+    _id: String(index),
+    id,
+    private: false,
+    gated: false,
+    downloads: 1000 - index,
+    likes: index,
+    lastModified: "2026-01-02T03:04:05.000Z",
+  }));
+  sendJson(response, 200, entries.slice(0, Number(searchParams.get("limit") ?? 100)));
 }
 
 /** GET /api/models/:org/:repo/tree/:revision */
@@ -181,6 +204,7 @@ function sendContent(
   headers["content-length"] = body.length;
   response.writeHead(requested ? 206 : 200, headers);
   if (request.method === "HEAD") return void response.end();
+  if (fault?.kind === "stall") return void response.write(body.subarray(0, fault.afterBytes));
   if (fault?.kind !== "cut") return void response.end(body);
   if (fault.afterBytes === 0) return void response.destroy();
   response.write(body.subarray(0, fault.afterBytes), () => response.destroy());

@@ -1,6 +1,6 @@
 /** `millrace pull`, `list` and `rm`: the models on this machine's disk. */
 
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import { cacheFolder } from "../../core/cache-folder.js";
@@ -8,7 +8,7 @@ import { MillraceError } from "../../core/errors.js";
 import { formatBytes } from "../../core/quantities.js";
 import { silentStages } from "../../core/stages.js";
 import type { StoredModel } from "../../formats/hub/stored.js";
-import { BUNDLED_MODELS, bundledModelPath, locateModel } from "../../formats/locate-model.js";
+import { listBundled, locateModel } from "../../formats/locate-model.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
 
@@ -59,19 +59,9 @@ async function runPull(name: string, { json = false }: JsonFlag): Promise<void> 
   process.stdout.write(`${json ? jsonText({ name: spec, path }) : text}\n`);
 }
 
-/** The bundled models that exist on disk. */
-function bundledModels(): readonly StoredModel[] {
-  return BUNDLED_MODELS.flatMap((name) => {
-    const path = bundledModelPath(name);
-    const stats = statSync(path, { throwIfNoEntry: false });
-    if (stats === undefined) return [];
-    return [{ name, path, format: "GGUF" as const, numBytes: stats.size, lastUsedMs: stats.atimeMs, isComplete: true }];
-  });
-}
-
 async function runList({ json = false }: JsonFlag): Promise<void> {
   const { listStored } = await import("../../formats/hub/stored.js");
-  const bundled = bundledModels();
+  const bundled = listBundled();
   const stored = await listStored();
   const record = ({ lastUsedMs, ...rest }: StoredModel, isBundled: boolean) => ({
     ...rest,
@@ -98,12 +88,12 @@ async function runList({ json = false }: JsonFlag): Promise<void> {
 }
 
 async function runRemove(name: string, { json = false }: JsonFlag): Promise<void> {
-  if (bundledModels().some((model) => model.name === name || model.path === name)) {
+  const { removeStored } = await import("../../formats/hub/stored.js");
+  if (listBundled().some((model) => model.name === name || model.path === name)) {
     throw new MillraceError("model_not_found", `expected a downloaded model, got ${name}, which is bundled`, {
       hint: "`millrace list` shows the names of downloaded models",
     });
   }
-  const { removeStored } = await import("../../formats/hub/stored.js");
   const spec = hubSpec(name);
   const onWait = (): void => void process.stderr.write("another process is downloading it; waiting\n");
   const removed = await removeStored(spec, cacheFolder(), onWait);

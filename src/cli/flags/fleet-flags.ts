@@ -65,6 +65,7 @@ const FLEET_FLAGS = [
   "--host",
   "--port",
   "--api-key",
+  "--admin-key",
   "--isolate-api-keys",
   "--no-isolate-api-keys",
   "--allowed-origins",
@@ -152,6 +153,7 @@ export async function fleetConfigFrom(
     "log-level": flags.logLevel,
     "log-format": flags.logFormat,
     "allowed-origins": flags.allowedOrigins,
+    "admin-key": flags.adminKey,
     "isolate-api-keys": flags.isolateApiKeys,
     "api-keys": apiKey.map((key, index) => ({ tenant: `key-${index + 1}`, key })),
     models: [

@@ -2,6 +2,7 @@
 import { type Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../../core/log.js";
+import { optionError } from "../../core/option-error.js";
 import type { SamplingSource } from "../../local/sampling.js";
 import type { UnknownFields } from "../../serve/http/context.js";
 import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../../text/answer/call-formats.js";
@@ -19,6 +20,7 @@ export interface ServerFlags extends EngineFlags, SamplingSource {
   readonly port: number;
   readonly servedModelName?: readonly string[];
   readonly apiKey?: readonly string[];
+  readonly adminKey?: string;
   readonly isolateApiKeys?: boolean;
   readonly allowedOrigins?: readonly string[];
   readonly unknownFields: UnknownFields;
@@ -54,6 +56,11 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       list("--api-key <keys>", "API keys, separated by commas; none = open to everyone", "--api-key").env(
         "MILLRACE_API_KEY",
+      ),
+    )
+    .addOption(
+      option("--admin-key <key>", "key that opens /admin, where models are pulled and removed", adminKey).env(
+        "MILLRACE_ADMIN_KEY",
       ),
     )
     .addOption(
@@ -113,6 +120,11 @@ export function addServerOptions(command: Command): Command {
       ),
     );
   return addEngineOptions(addGenerationConfigOptions(command, "Server:"));
+}
+
+function adminKey(text: string): string {
+  if (/^\S+$/.test(text)) return text;
+  throw optionError("--admin-key", "a key without spaces", text === "" ? "none" : "one with spaces");
 }
 
 export function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags): void {

@@ -4,12 +4,14 @@ import type { Command } from "commander";
 import { logFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
 import { createLogger } from "../../core/log.js";
+import type { ModelLibrary } from "../../core/model-library.js";
 import { packageVersion } from "../../core/package-root.js";
 import { registerServer } from "../../core/server-registry.js";
 import { type LoadSource, logThroughput } from "../../core/throughput-log.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 import type { Fleet } from "../../fleet/fleet.js";
 import { needsKeys, tenantsApart } from "../../fleet/gateway/authorize.js";
+import { usesOf } from "../../fleet/loaded-models.js";
 import type { Reload } from "../../fleet/reload.js";
 import { type FleetFlags, fleetConfigFrom } from "../flags/fleet-flags.js";
 import { describeSharing, warnOfOpenDoor } from "../output/describe-access.js";
@@ -86,6 +88,12 @@ function loadsOf(fleet: Fleet): readonly LoadSource[] {
   });
 }
 
+/** Undefined: nobody could use it. */
+async function libraryFor({ adminKey }: FleetConfig, uses: () => readonly string[]): Promise<ModelLibrary | undefined> {
+  if (adminKey === undefined) return undefined;
+  return (await import("../../library/app.js")).openLibrary({ uses });
+}
+
 interface FleetRun {
   readonly signals: FleetSignals;
   /** Reads the configuration again, on SIGHUP. */
@@ -102,14 +110,18 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   const folder = join(logFolder(), String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
   const logger = createLogger(config.logLevel, config.logFormat);
+  let running: Fleet | undefined;
+  const library = await libraryFor(config, () => running?.uses() ?? usesOf(config));
   const fleet = await Fleet.start({
     config,
+    ...(library && { library }),
     machine,
     logger,
     logFolder: folder,
     ...(reportFile && { reportFile }),
     loadPromptReader: async (spec) => (await import("./prompt-reader.js")).loadPromptReader(spec),
   });
+  running = fleet;
   logThroughput(logger, () => loadsOf(fleet));
   signals.fleetIsThere(fleet, readAgain === undefined ? undefined : reloading(fleet, readAgain));
   try {
@@ -125,6 +137,7 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   registerServer({
     url: fleet.url,
     models: config.models.map(({ name }) => name),
+    uses: fleet.uses(),
     kind: "fleet",
     version: packageVersion(),
   });

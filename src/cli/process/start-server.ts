@@ -22,6 +22,8 @@ import { onStopSignals, withoutRepeats } from "./stop-signal.js";
 interface ServingInstance extends StartedEngine {
   readonly server: RunningServer;
   readonly modelNames: readonly [string, ...string[]];
+  /** Paths of all files that it has open. */
+  readonly uses: readonly string[];
   readonly needsApiKey: boolean;
   /** Whether its API keys share cached prefixes, as a sentence; absent with fewer than two keys. */
   readonly sharing?: string | undefined;
@@ -52,6 +54,9 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const modelNames = [firstName, ...otherNames] as const;
   const apiKeys = flags.apiKey ?? [];
   const isolatesApiKeys = keepsApart(apiKeys, flags.isolateApiKeys);
+  const uses = [started.path, ...started.files, engineSettings.speculative.draftModelPath ?? ""];
+  const library =
+    flags.adminKey === undefined ? undefined : (await import("../../library/app.js")).openLibrary({ uses: () => uses });
   const stage = startStage("server");
   try {
     const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }, { countsOf }] = await serving;
@@ -65,6 +70,8 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       modelNames,
       apiKeys,
       isolatesApiKeys,
+      adminKey: flags.adminKey,
+      library,
       schedulingPolicy: flags.schedulingPolicy,
       pages: pagePolicy(flags.allowedOrigins, apiKeys.length > 0, flags.host),
       limits: {
@@ -88,7 +95,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     stage.done(server.url);
     logThroughput(logger, () => [{ about: {}, counts: countsOf(engine) }]);
     const sharing = describeSharing("keys", apiKeys, isolatesApiKeys);
-    return { ...started, server, modelNames, needsApiKey: apiKeys.length > 0, sharing };
+    return { ...started, server, uses, modelNames, needsApiKey: apiKeys.length > 0, sharing };
   } catch (thrown) {
     await engine.close();
     throw thrown;
@@ -116,8 +123,8 @@ async function quantisedCopyFor(
 }
 
 /** Lists the server in `millrace ps`. */
-export function registerInstance({ server, modelNames }: ServingInstance): void {
-  registerServer({ url: server.url, models: modelNames, kind: "engine", version: packageVersion() });
+export function registerInstance({ server, modelNames, uses }: ServingInstance): void {
+  registerServer({ url: server.url, models: modelNames, uses, kind: "engine", version: packageVersion() });
 }
 
 /**

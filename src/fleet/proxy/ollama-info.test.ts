@@ -14,7 +14,12 @@ afterEach(async () => {
 });
 
 interface Told {
-  readonly models: readonly { readonly model: string; readonly details: { readonly family: string } }[];
+  readonly models: readonly {
+    readonly model: string;
+    readonly size: number;
+    readonly digest: string;
+    readonly details: { readonly family: string };
+  }[];
   readonly capabilities: readonly string[];
   readonly model_info: Readonly<Record<string, unknown>>;
   readonly error: string;
@@ -28,7 +33,10 @@ it("has our own engine's facts, asked for once", async () => {
   fleet = await startFleet([answerJson({})]);
   const target = { url: fake.server.url, apiKey: "sk-inside", modelName: "fake" };
   fleet.pool.change("a", upstreamOf("a", { engine: "millrace", target }));
-  const { family } = (await ask("/api/tags")).models[0]!.details;
+  const { details, size, digest } = (await ask("/api/tags")).models[0]!;
+  const { family } = details;
+  expect(size).toBe(fake.engine.info.weightBytes);
+  expect(digest).toMatch(/^[0-9a-f]{64}$/);
   expect(family).toBe(fake.engine.info.architecture);
   await fake.server.close();
   expect((await ask("/api/show", { model: "m:latest" })).model_info).toMatchObject({ "general.architecture": family });

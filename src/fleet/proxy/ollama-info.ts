@@ -1,10 +1,21 @@
 /** What the gateway says of its models in Ollama's API, beside the paths that go to instances. */
 import type { IncomingMessage } from "node:http";
+import { z } from "zod";
 import { readBody } from "../../core/body-reader.js";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import { readIncoming } from "../../core/json-body.js";
-import { notPulled, OLLAMA_API_VERSION, pulled, withoutTag, withTag } from "../../core/ollama-api.js";
+import type { ModelLibrary } from "../../core/model-library.js";
+import {
+  notPulled,
+  OLLAMA_API_VERSION,
+  pulled,
+  pulledWhole,
+  pullLines,
+  withoutLatest,
+  withoutTag,
+  withTag,
+} from "../../core/ollama-api.js";
 import { packageVersion } from "../../core/package-root.js";
 import type { Caller, RequestBody } from "../../gateway/request.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
@@ -22,7 +33,8 @@ interface InfoContext {
 
 interface InfoAnswer {
   readonly type: string;
-  readonly text: string;
+  /** Lines that come one after the other, or all of it. */
+  readonly text: string | AsyncIterable<string>;
 }
 
 const json = (value: object): InfoAnswer => ({ type: "application/json", text: JSON.stringify(value) });
@@ -39,19 +51,21 @@ const NO_DETAILS = {
   quantization_level: "",
 };
 
-/** Files, sizes and digests are their instances' own. */
-async function entryOf(name: string, shown: InstanceDocuments): Promise<object> {
-  return { name: withTag(name), model: withTag(name), size: 0, digest: "", details: await detailsOf(name, shown) };
-}
+const TOLD = z
+  .object({
+    size: z.int().nonnegative().catch(0),
+    digest: z.string().catch(""),
+    details: z.looseObject({}).catch(NO_DETAILS),
+  })
+  .catch({ size: 0, digest: "", details: NO_DETAILS });
 
-/** Of models of our own engine that are loaded; empty for others. */
-async function detailsOf(name: string, shown: InstanceDocuments): Promise<object> {
-  try {
-    const { details } = JSON.parse((await shown.of(name)).toString("utf8")) as { readonly details?: unknown };
-    return typeof details === "object" && details !== null ? details : NO_DETAILS;
-  } catch {
-    return NO_DETAILS;
-  }
+/** Size, digest and details are told of models of our own engine that are loaded; they are empty for others. */
+async function entryOf(name: string, shown: InstanceDocuments): Promise<object> {
+  const told = await shown
+    .of(name)
+    .then((document) => JSON.parse(document.toString("utf8")) as unknown)
+    .catch(() => undefined);
+  return { name: withTag(name), model: withTag(name), ...TOLD.parse(told) };
 }
 
 /** The facts of a model whose engine tells none. @param pool its instances may say how long a request may be */
@@ -69,13 +83,17 @@ function plainFacts(model: string, pool: UpstreamPool): object {
   };
 }
 
-const PATHS: ReadonlyMap<string, "GET" | "POST"> = new Map([
+const PATHS: ReadonlyMap<string, "GET" | "POST" | "DELETE"> = new Map([
   ["/api/tags", "GET"],
   ["/api/ps", "GET"],
   ["/api/version", "GET"],
   ["/api/show", "POST"],
   ["/api/pull", "POST"],
+  ["/api/delete", "DELETE"],
 ]);
+
+/** Whether the path changes what is on the disk, which the administrator may. */
+export const changesDisk = (path: string): boolean => path === "/api/pull" || path === "/api/delete";
 
 /** Whether the request is for one of these paths. */
 export function isOllamaInfo(method: string | undefined, path: string): boolean {
@@ -93,6 +111,45 @@ function nameIn(body: RequestBody): string | undefined {
   if (value === undefined || typeof value === "string") return value;
   const message = `${param}: expected a model's name as a string, got ${describeValue(value)}`;
   throw new MillraceError("invalid_parameter", message, { param });
+}
+
+async function bodyOf(
+  incoming: IncomingMessage,
+  context: InfoContext,
+  path: string,
+  tenant: string,
+): Promise<RequestBody> {
+  const bytes = await readIncoming(incoming, context.options.limits);
+  return (await readBody(bytes, { path, tenant, onWait: () => () => {} })).body;
+}
+
+interface DiskRequest {
+  readonly incoming: IncomingMessage;
+  readonly path: string;
+  readonly requestId: string;
+  readonly isLeaving: () => boolean;
+}
+
+/** For the administrator: fetches a model of the hub, or removes one from the disk. */
+export async function ollamaDisk(
+  context: InfoContext,
+  request: DiskRequest,
+  library: ModelLibrary,
+): Promise<InfoAnswer> {
+  const { incoming, path, requestId, isLeaving } = request;
+  const body = await bodyOf(incoming, context, path, "");
+  const asked = nameIn(body) ?? "";
+  const names = context.options.pool.models();
+  const isStream = body.stream !== false;
+  if (path === "/api/pull" && names.includes(withoutTag(asked, names))) return pulled(isStream);
+  const name = withoutLatest(asked);
+  if (path === "/api/delete") {
+    await library.remove(name);
+    return { type: "application/json", text: "" };
+  }
+  const pull = library.pull(name);
+  if (!isStream) return { type: "application/json", text: await pulledWhole(pull) };
+  return { type: "application/x-ndjson", text: pullLines(pull, requestId, isLeaving) };
 }
 
 /** Throws model_not_found for a model that the caller cannot use, and invalid_parameter. */
@@ -118,13 +175,12 @@ export async function ollamaInfo(
       models: await Promise.all(ready.map(async (name) => ({ ...(await entryOf(name, shown)), ...facts }))),
     });
   }
-  const bytes = await readIncoming(incoming, context.options.limits);
-  const { body } = await readBody(bytes, { path, tenant: caller.tenant, onWait: () => () => {} });
+  const body = await bodyOf(incoming, context, path, caller.tenant);
   const asked = nameIn(body);
   const name = asked === undefined ? undefined : withoutTag(asked, names);
   if (path === "/api/pull") {
     if (name !== undefined && names.includes(name)) return pulled(body.stream !== false);
-    throw notPulled(name ?? "", "an operator adds models to the gateway's file");
+    throw notPulled(name ?? "", "the administrator's key pulls models of the hub, and loads them");
   }
   const model = modelOf(name === undefined ? {} : { model: name }, names, context.options.modelOf);
   const facts = await shown.of(model).catch(() => undefined);

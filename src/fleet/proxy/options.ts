@@ -2,6 +2,7 @@
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { PagePolicy } from "../../core/cors.js";
+import type { ModelLibrary } from "../../core/model-library.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { StoreLimits } from "../../core/response-store.js";
 import type { ProxyObserver } from "../../gateway/observer.js";
@@ -70,6 +71,8 @@ export interface ProxyOptions {
   readonly observer?: ProxyObserver;
   /** From the first to see a request to the last. */
   readonly policies?: readonly Policy[];
+  /** The models on the machine's disk. Throws unless the headers have the administrator's key. Absent or undefined: nobody manages them. */
+  readonly library?: (headers: IncomingHttpHeaders) => ModelLibrary | undefined;
   /** Which web pages may call; absent: any. Called for every request. */
   readonly pages?: () => PagePolicy;
   /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */

@@ -1,6 +1,8 @@
 /** The HTTP server in front of a fleet: passes each request to an instance of its model, and streams the answer back. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline as flow } from "node:stream/promises";
 import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import {
@@ -12,6 +14,7 @@ import {
   requestIdOf,
   shownHost,
 } from "../../core/http-server.js";
+import type { ModelLibrary } from "../../core/model-library.js";
 import { ollamaPathHint } from "../../core/ollama-api.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
@@ -35,7 +38,7 @@ import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
 import { InstanceDocuments } from "./instance-documents.js";
 import { KeyWarnings } from "./key-warnings.js";
-import { isOllamaInfo, isOpenInfo, ollamaInfo } from "./ollama-info.js";
+import { changesDisk, isOllamaInfo, isOpenInfo, ollamaDisk, ollamaInfo } from "./ollama-info.js";
 import type { ProxyOptions } from "./options.js";
 import { type OwnRequest, submitOwn } from "./own-request.js";
 import { modelOf } from "./request-terms.js";
@@ -241,12 +244,20 @@ class Door {
       return true;
     }
     if (isOllamaInfo(incoming.method, path)) {
-      const answer = async (caller: Caller | undefined) => {
-        const context = { options, shown: this.#shown, modelsOf: (asker: Caller) => this.#modelsOf(asker) };
-        const { type, text } = await ollamaInfo(context, incoming, path, caller);
-        outgoing.writeHead(200, { "Content-Type": type, "X-Request-Id": requestId }).end(text);
+      const context = { options, shown: this.#shown, modelsOf: (asker: Caller) => this.#modelsOf(asker) };
+      const send = async (told: ReturnType<typeof ollamaInfo>) => {
+        const { type, text } = await told;
+        outgoing.writeHead(200, { "Content-Type": type, "X-Request-Id": requestId });
+        if (typeof text === "string") outgoing.end(text);
+        // Whoever leaves ends the lines.
+        else await flow(Readable.from(text), outgoing).catch(() => {});
       };
-      if (isOpenInfo(path)) answer(undefined).catch((thrown: unknown) => refuse(toMillraceError(thrown)));
+      const answer = (caller: Caller | undefined) => send(ollamaInfo(context, incoming, path, caller));
+      const library = changesDisk(path) ? this.#libraryFor(incoming, path) : undefined;
+      if (library !== undefined) {
+        const request = { incoming, path, requestId, isLeaving: () => this.isDraining };
+        send(ollamaDisk(context, request, library)).catch((thrown: unknown) => refuse(toMillraceError(thrown)));
+      } else if (isOpenInfo(path)) answer(undefined).catch((thrown: unknown) => refuse(toMillraceError(thrown)));
       else this.#authorized(incoming, refuse, answer);
       return true;
     }
@@ -260,6 +271,18 @@ class Door {
       return true;
     }
     return false;
+  }
+
+  /** The models on the disk, for the administrator. Others may ask for a model that is there already, and may remove none. */
+  #libraryFor({ headers }: IncomingMessage, path: string): ModelLibrary | undefined {
+    try {
+      const library = this.context.options.library?.(headers);
+      if (library !== undefined) return library;
+      throw new MillraceError("not_found", "expected a gateway that manages models, got one that does not");
+    } catch (thrown) {
+      if (path === "/api/pull") return undefined;
+      throw thrown;
+    }
   }
 
   /** The names that the caller may use. */

@@ -26,7 +26,7 @@ const MODULES_PATTERN =
   /^(modules|sentence_bert_config|config_sentence_transformers)\.json$|^\d+_[A-Za-z]+\/(config\.json|model\.safetensors)$/;
 
 /** The safetensors model at a repository's root; undefined where there is none. */
-function folderModel(names: readonly string[]): ModelFiles | undefined {
+export function folderModel(names: readonly string[]): ModelFiles | undefined {
   const weights = names.filter((name) => WEIGHTS_PATTERN.test(name)).sort();
   if (weights.length === 0 || !names.includes(CONFIG_NAME)) return undefined;
   // As when reading: a single file makes shards beside it needless.

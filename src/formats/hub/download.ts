@@ -1,19 +1,23 @@
 /** Downloads one file: continues a `.part` file by range requests, checks size and sha256, and renames it into place. */
 import { createHash, type Hash } from "node:crypto";
-import { type FileHandle, mkdir, open, rename, rm, statfs } from "node:fs/promises";
+import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import { type HubAccess, type HubEntry, hubError, inCache, statusError } from "./listing.js";
 
+/** Of all files of a model together. */
 export interface DownloadProgress {
+  /** The one on its way. */
   readonly file: string;
   readonly receivedBytes: number;
   readonly totalBytes: number;
 }
 
 interface DownloadOptions {
-  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
+  /** Told the bytes of this file that are here. */
+  readonly onProgress: (receivedBytes: number) => void;
+  readonly signal: AbortSignal | undefined;
   /** Attempts in a row that bring no byte, after which the download is given up. */
   readonly maxFruitlessAttempts: number;
   /** Before the second attempt; doubles with each fruitless one. */
@@ -38,11 +42,9 @@ export async function downloadFile(
   target: string,
   options: DownloadOptions,
 ): Promise<void> {
-  // The content's name is in the part's, so that a file changed on the hub is not glued to the start of the old one.
-  const partPath = `${target}.${(entry.sha256 ?? String(entry.sizeBytes)).slice(0, 12)}.part`;
+  const partPath = partPathOf(target, entry);
   const part = await inCache(partPath, () => openPart(partPath, entry.sizeBytes));
   try {
-    await inCache(partPath, () => expectSpace(dirname(target), entry.sizeBytes - part.numBytes));
     await receiveAll(access, url, entry, part, options);
     await inCache(partPath, () => part.handle.sync());
     // The checksum is of the bytes received: that the file is these and no others is seen here.
@@ -54,6 +56,10 @@ export async function downloadFile(
   await verify(part, entry, partPath);
   await inCache(target, () => rename(partPath, target));
 }
+
+/** The content's name is in the part's, so that a file changed on the hub is not glued to the start of the old one. */
+export const partPathOf = (target: string, { sha256, sizeBytes }: HubEntry): string =>
+  `${target}.${(sha256 ?? String(sizeBytes)).slice(0, 12)}.part`;
 
 async function openPart(path: string, sizeBytes: number): Promise<Part> {
   await mkdir(dirname(path), { recursive: true });
@@ -75,12 +81,6 @@ function addToHash(part: Part, chunk: Uint8Array): void {
   part.numBytes += chunk.length;
 }
 
-async function expectSpace(folder: string, numBytes: number): Promise<void> {
-  const { bavail, bsize } = await statfs(folder);
-  const numFree = bavail * bsize;
-  if (numFree < numBytes) throw new Error(`${numFree} free bytes where ${numBytes} are needed`);
-}
-
 async function receiveAll(
   access: HubAccess,
   url: string,
@@ -88,8 +88,7 @@ async function receiveAll(
   part: Part,
   options: DownloadOptions,
 ): Promise<void> {
-  const report = () =>
-    options.onProgress?.({ file: entry.path, receivedBytes: part.numBytes, totalBytes: entry.sizeBytes });
+  const report = () => options.onProgress(part.numBytes);
   let numFruitless = 0;
   report();
   while (part.numBytes < entry.sizeBytes) {
@@ -100,7 +99,7 @@ async function receiveAll(
       const error = hubError(thrown, entry.path, access.endpoint);
       numFruitless = part.numBytes > numBytesBefore ? 0 : numFruitless + 1;
       if (error.code !== "hub_unreachable" || numFruitless >= options.maxFruitlessAttempts) throw error;
-      await wait(options.retryDelayMs * 2 ** numFruitless);
+      await wait(options.retryDelayMs * 2 ** numFruitless, undefined, { signal: options.signal });
     }
   }
 }

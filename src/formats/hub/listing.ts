@@ -128,6 +128,7 @@ export async function inCache<T>(path: string, act: () => Promise<T>): Promise<T
   try {
     return await act();
   } catch (thrown) {
+    if (thrown instanceof MillraceError) throw thrown;
     const got = thrown instanceof Error ? thrown.message : String(thrown);
     throw new MillraceError("hub_cache", `expected to keep ${path} in the model cache, got ${got}`, {
       hint: "free space or permissions there, or point MILLRACE_CACHE at another folder",

@@ -29,12 +29,31 @@ export function parseHubSpec(spec: string): HubSpec {
     excess.length === 0 &&
     revision.split("/").every(isPlainName);
   if (!isWellFormed) {
-    throw new MillraceError("hub_spec", `expected hf:org/repo[@revision][:file], got ${JSON.stringify(spec)}`, {
-      hint: SPEC_HINT,
-    });
+    throw new MillraceError(
+      "hub_spec",
+      `expected hf:org/repo[@revision][:file], got ${JSON.stringify(spec.slice(0, 200))}`,
+      {
+        hint: SPEC_HINT,
+      },
+    );
   }
   if (file !== undefined) refuseUnsafePath(file);
   return { repo, revision, file };
+}
+
+/** Ollama's names of the hub. */
+const OTHER_PREFIXES = /^(?:https:\/\/)?(?:hf\.co|huggingface\.co)\//;
+
+/**
+ * As people write it: `org/repo`, `hf.co/org/repo` and the page's address mean the same as `hf:org/repo`.
+ *
+ * @example hubSpecFrom("hf.co/org/repo:Q4_K_M") // "hf:org/repo:Q4_K_M"
+ */
+export function hubSpecFrom(name: string): string {
+  const bare = name.startsWith(HUB_PREFIX) ? name.slice(HUB_PREFIX.length) : name.replace(OTHER_PREFIXES, "");
+  const spec = HUB_PREFIX + bare;
+  parseHubSpec(spec);
+  return spec;
 }
 
 function isPlainName(name: string | undefined): boolean {

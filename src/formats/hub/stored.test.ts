@@ -36,6 +36,7 @@ test("each model in the cache has the name that --model takes, its size, and whe
     ["hf:org/b@refs/pr/1", "safetensors", 15, true],
     ["hf:org/c", "GGUF", 5, false],
   ]);
+  expect(models.at(-1)?.resumes).toBe("hf:org/c:c.gguf");
   expect(await listStored(join(tempTree({}), "none"))).toEqual([]);
 });
 

@@ -20,6 +20,8 @@ export interface StoredModel {
   readonly lastUsedMs: number;
   /** False: a download that has not ended, or not well. */
   readonly isComplete: boolean;
+  /** The name under which a download goes on that was broken off; absent where only its caller knows. */
+  readonly resumes?: string;
 }
 
 export interface Removed {
@@ -81,7 +83,9 @@ async function modelsIn(folder: string, spec: string): Promise<readonly StoredMo
   const numPartBytes = sumOf(sizes, (name) => parts.includes(name) && !partsOfFolder.includes(name));
   if (numPartBytes === 0) return models;
   const format = parts.some(isOfGguf) ? "GGUF" : "safetensors";
-  return [...models, { ...base, format, numBytes: numPartBytes, isComplete: false }];
+  const part = parts.find(isOfGguf)?.replace(/\.\w+\.part$/, "");
+  const resumes = part === undefined ? {} : { resumes: `${base.name}:${part}` };
+  return [...models, { ...base, format, numBytes: numPartBytes, isComplete: false, ...resumes }];
 }
 
 /** Whether every weight file is there that the folder's index names; an index that cannot be read is not whole. */

@@ -4,6 +4,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { PagePolicy } from "../../core/cors.js";
 import type { ErrorDialect } from "../../core/error-body.js";
+import type { ModelLibrary } from "../../core/model-library.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { ResponseState } from "../../core/response-state.js";
 import type { StoreLimits } from "../../core/response-store.js";
@@ -86,6 +87,10 @@ export interface AppOptions {
   readonly isolatesApiKeys?: boolean;
   /** The engine's policy; fcfs when absent. */
   readonly schedulingPolicy?: SchedulingPolicyName;
+  /** Opens /admin; undefined: there is no /admin. */
+  readonly adminKey?: string | undefined;
+  /** The models on this machine's disk, for the administrator. */
+  readonly library?: ModelLibrary | undefined;
   /** Web pages that may call this server. */
   readonly pages: PagePolicy;
   readonly limits: ServeLimits;

@@ -36,6 +36,8 @@ export interface Route extends DescribedRoute {
   /** Answers while the server drains. */
   readonly isOpenWhileDraining: boolean;
   readonly dialect: ErrorDialect;
+  /** The administrator's key opens it too. */
+  readonly isForAdmin?: boolean;
   /** What the model must be for. */
   readonly task?: Task;
 }

@@ -1,7 +1,18 @@
-/** GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull: the model that the server was started with, in Ollama's words. */
+/** GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull, DELETE /api/delete: the model that the server was started with, and those on its disk, in Ollama's words. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { notPulled, OLLAMA_API_VERSION, pulled, withTag } from "../../core/ollama-api.js";
+import { assertAdminKey } from "../../core/admin-key.js";
+import { MillraceError } from "../../core/errors.js";
+import type { ModelLibrary } from "../../core/model-library.js";
+import {
+  notPulled,
+  OLLAMA_API_VERSION,
+  pulled,
+  pulledWhole,
+  pullLines,
+  withoutLatest,
+  withTag,
+} from "../../core/ollama-api.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
@@ -86,6 +97,9 @@ export async function show(c: AppContext, context: ServeContext): Promise<Respon
       .map(([key, value]) => `${key} ${value}`)
       .join("\n"),
     template: context.chatTemplate?.source ?? "",
+    // These two are not Ollama's: a gateway lists them.
+    size: info.weightBytes,
+    digest: digestOf(context),
     details: detailsOf(context),
     model_info: {
       "general.architecture": info.architecture,
@@ -99,15 +113,47 @@ export async function show(c: AppContext, context: ServeContext): Promise<Respon
   });
 }
 
-/** A model that is there is pulled at once. Others come with another start of the server. */
+export const ADMIN_KEY_REMEDY = "start the server with --admin-key";
+
+/** For those who have the administrator's key. Throws otherwise. */
+function libraryOf(c: AppContext, { library, adminKey }: ServeContext): ModelLibrary {
+  assertAdminKey(adminKey, c.req.header("Authorization"), c.req.header("x-api-key"), ADMIN_KEY_REMEDY);
+  if (library !== undefined) return library;
+  throw new MillraceError("not_found", "expected a server that manages models, got one that does not");
+}
+
+/** A model that is there is pulled at once; the administrator's are fetched from the hub. */
 export async function pull(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));
   const name = request.model ?? request.name;
+  const isStream = request.stream !== false;
+  if (isServed(context, name)) {
+    const { type, text } = pulled(isStream);
+    return c.body(text, 200, { "Content-Type": type });
+  }
+  if (context.adminKey === undefined) {
+    throw notPulled(name ?? "", `${ADMIN_KEY_REMEDY}, which pulls, or with --model hf:OWNER/NAME`);
+  }
+  const job = libraryOf(c, context).pull(withoutLatest(name ?? ""));
+  if (!isStream) return c.body(await pulledWhole(job), 200, { "Content-Type": "application/json" });
+  const lines = pullLines(job, c.get("requestId"), () => context.lifecycle.isDraining);
+  const body = ReadableStream.from(lines).pipeThrough(new TextEncoderStream());
+  return c.body(body, 200, { "Content-Type": "application/x-ndjson" });
+}
+
+function isServed(context: ServeContext, name: string | undefined): boolean {
   try {
     resolveModelName(context, name);
+    return true;
   } catch {
-    throw notPulled(name ?? "", "start the server with --model hf:OWNER/NAME, which downloads it");
+    return false;
   }
-  const { type, text } = pulled(request.stream !== false);
-  return c.body(text, 200, { "Content-Type": type });
+}
+
+/** Removes a model of the administrator's from the disk. */
+export async function remove(c: AppContext, context: ServeContext): Promise<Response> {
+  const library = libraryOf(c, context);
+  const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));
+  await library.remove(withoutLatest(request.model ?? request.name ?? ""));
+  return c.body(null, 200);
 }

@@ -4,7 +4,7 @@ import { api, info, type Route } from "../http/route.js";
 import { CHAT_RULES, chat } from "./chat.js";
 import { EMBED_RULES, embed, LEGACY_EMBED_RULES, legacyEmbed } from "./embed.js";
 import { GENERATE_RULES, generate } from "./generate.js";
-import { apiVersion, NAMED_RULES, pull, running, show, tags } from "./models.js";
+import { apiVersion, NAMED_RULES, pull, remove, running, show, tags } from "./models.js";
 
 const ollamaApi = { ...api, dialect: OLLAMA_ERRORS } as const;
 
@@ -68,7 +68,17 @@ export const OLLAMA_ROUTES: readonly Route[] = [
     path: "/api/pull",
     handler: pull,
     ...ollamaApi,
-    summary: "Success for a model that is there, by Ollama's API",
+    isForAdmin: true,
+    summary: "Fetches a model of the hub, by Ollama's API",
+    rules: NAMED_RULES,
+  },
+  {
+    method: "DELETE",
+    path: "/api/delete",
+    handler: remove,
+    ...ollamaApi,
+    isForAdmin: true,
+    summary: "Removes a model from the disk, by Ollama's API",
     rules: NAMED_RULES,
   },
 ];

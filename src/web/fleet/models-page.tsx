@@ -1,8 +1,10 @@
-/** The models of the server, and a gateway's instances of them. */
-import { call, getJson } from "../api/client.js";
-import { models, modelsError } from "../api/models.js";
+/** The models of the server, a gateway's instances of them, and those on its disk. */
+import { getJson } from "../api/client.js";
+import { loadModels, models, modelsError } from "../api/models.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
+import { DiskModels } from "./disk-models.js";
+import { change, inPath } from "./library-api.js";
 import { health, isFleet, learnServer } from "./server-kind.js";
 
 interface Instance {
@@ -14,10 +16,9 @@ interface Instance {
   readonly in_flight: number;
   readonly reason?: string;
   readonly url: string | null;
+  /** By an administrator, beside the models of the file. */
+  readonly is_loaded: boolean;
 }
-
-const admin = (path: string, json?: unknown): Promise<Response> =>
-  call(`admin/${path}`, { method: "POST", role: "admin", ...(json === undefined ? {} : { json }) });
 
 function Instances() {
   const load = async () => {
@@ -25,6 +26,13 @@ function Instances() {
     return (await getJson<{ instances: Instance[] }>("admin/instances", "admin")).instances;
   };
   const { data: instances = [], error, act } = useLoaded(load, { everyMs: 2000 });
+  const unload = (model: string) => {
+    if (!confirm(`Unload ${model}? Its running requests end first, and further ones are refused.`)) return;
+    void act(async () => {
+      await change("DELETE", `models/${inPath(model)}`);
+      await loadModels();
+    });
+  };
   const numOf = (model: string) => instances.filter((one) => one.model === model).length;
   return (
     <section>
@@ -47,7 +55,7 @@ function Instances() {
                   key={action}
                   type="button"
                   class="plain"
-                  onClick={() => void act(() => admin(`instances/${encodeURIComponent(id)}/${action}`))}
+                  onClick={() => void act(() => change("POST", `instances/${encodeURIComponent(id)}/${action}`))}
                 >
                   {action === "drain" ? "Drain" : "Restart"}
                 </button>
@@ -68,16 +76,17 @@ function Instances() {
               class="plain"
               disabled={numOf(model) + by < 0}
               onClick={() =>
-                void act(() =>
-                  admin(`models/${model.split("/").map(encodeURIComponent).join("/")}/scale`, {
-                    instances: numOf(model) + by,
-                  }),
-                )
+                void act(() => change("POST", `models/${inPath(model)}/scale`, { instances: numOf(model) + by }))
               }
             >
               {by > 0 ? "One more" : "One less"}
             </button>
           ))}
+          {instances.some((one) => one.model === model && one.is_loaded) && (
+            <button type="button" class="plain" onClick={() => unload(model)}>
+              Unload
+            </button>
+          )}
         </p>
       ))}
     </section>
@@ -105,6 +114,7 @@ export function ModelsPage() {
         ))}
       </Table>
       {isFleet.value && <Instances />}
+      <DiskModels />
     </div>
   );
 }

@@ -17,6 +17,11 @@ interface LoadOptions {
   readonly everyMs?: number;
 }
 
+export function errorText(thrown: unknown): string {
+  const { message, hint } = thrown as Error & { hint?: string };
+  return hint === undefined ? message : `${message} – ${hint}`;
+}
+
 export function useLoaded<T>(get: () => Promise<T>, { when = [], everyMs }: LoadOptions = {}): Loaded<T> {
   const data = useSignal<T | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);
@@ -25,8 +30,7 @@ export function useLoaded<T>(get: () => Promise<T>, { when = [], everyMs }: Load
       await what();
       error.value = undefined;
     } catch (thrown) {
-      const { message, hint } = thrown as Error & { hint?: string };
-      error.value = hint === undefined ? message : `${message} – ${hint}`;
+      error.value = errorText(thrown);
     }
   };
   const reload = () =>

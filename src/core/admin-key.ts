@@ -1,0 +1,20 @@
+/** Who may change a server: whoever has the administrator's key. It comes in a header, which no other site's page can make a browser send. */
+import { createKeyCheck } from "./api-keys.js";
+import { MillraceError } from "./errors.js";
+
+/**
+ * Throws not_found where there is no such key, and invalid_api_key.
+ *
+ * @param remedy how the server gets a key
+ */
+export function assertAdminKey(
+  key: string | undefined,
+  authorization: string | undefined,
+  apiKey: string | undefined,
+  remedy: string,
+): void {
+  if (key === undefined) {
+    throw new MillraceError("not_found", "expected a configured admin-key, got none", { hint: remedy });
+  }
+  createKeyCheck([key])(authorization, apiKey);
+}

@@ -1,0 +1,45 @@
+/** The models on this machine's disk, as servers see them: `src/library` implements it, and the command line gives it to the server that has an administrator. */
+import type { Hono } from "hono";
+import type { MillraceError } from "./errors.js";
+
+export interface PullStatus {
+  readonly id: string;
+  /** As `--model` takes it. */
+  readonly model: string;
+  /** waiting: another process downloads from the same repository. */
+  readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  /** The file on its way; undefined before the hub has listed any. */
+  readonly file: string | undefined;
+  /** Of all the model's files; 0 before the hub has listed them. */
+  readonly receivedBytes: number;
+  readonly totalBytes: number;
+  readonly error: MillraceError | undefined;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number | undefined;
+}
+
+/** A download, which goes on whoever looks at it. */
+export interface Pull {
+  status(): PullStatus;
+  readonly ended: Promise<void>;
+}
+
+export interface FoundModel {
+  /** As `--model` takes it. */
+  readonly name: string;
+  readonly path: string;
+  /** What the planner expects one instance to need; undefined: its files do not say. */
+  readonly neededBytes: number | undefined;
+  readonly freeBytes: number;
+}
+
+export interface ModelLibrary {
+  /** The paths under /admin/library. Who asks has been checked; errors are thrown to the app that it becomes part of. */
+  readonly app: Hono;
+  /** Starts a download, or joins the one of the same model. @param name as people write it */
+  pull(name: string): Pull;
+  /** Throws model_in_use and model_not_found. */
+  remove(name: string): Promise<void>;
+  /** A model that is whole. Throws model_not_found. */
+  find(name: string): Promise<FoundModel>;
+}

@@ -1,0 +1,65 @@
+/** The models on the server's disk and those of the hub, which its administrator sees and changes. */
+import { call } from "../api/client.js";
+
+export interface Memory {
+  readonly weight_bytes: number;
+  readonly work_bytes: number;
+  readonly kv_bytes: number;
+  readonly total_bytes: number;
+  readonly context_tokens: number;
+}
+
+export interface StoredModel {
+  readonly name: string;
+  readonly bytes: number;
+  readonly last_used_at: number;
+  readonly is_complete: boolean;
+  readonly is_bundled: boolean;
+  readonly is_in_use: boolean;
+  /** Of an incomplete one: what to pull, to go on. */
+  readonly resumes?: string;
+  readonly family?: string;
+  readonly quantization?: string;
+  /** Why its header could not be read. */
+  readonly problem?: string;
+  readonly memory?: Memory;
+}
+
+export interface Disk {
+  readonly folder: string;
+  readonly free_disk_bytes?: number;
+  readonly free_memory_bytes: number;
+  readonly models: readonly StoredModel[];
+}
+
+export interface Pull {
+  readonly id: string;
+  readonly model: string;
+  readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  readonly received_bytes: number;
+  readonly total_bytes: number;
+  readonly error: { readonly message: string; readonly hint?: string } | null;
+}
+
+export interface Repository {
+  readonly name: string;
+  readonly downloads: number;
+  readonly gated: boolean;
+  readonly updated_at: string | null;
+}
+
+export interface Variant {
+  readonly name: string;
+  readonly label: string;
+  readonly bytes: number;
+  readonly is_whole: boolean;
+  readonly is_on_disk: boolean;
+}
+
+export const LIBRARY = "admin/library";
+
+/** Slashes of a name stay. */
+export const inPath = (name: string): string => name.split("/").map(encodeURIComponent).join("/");
+
+export const change = (method: "POST" | "PUT" | "DELETE", path: string, json?: unknown): Promise<Response> =>
+  call(`admin/${path}`, { method, role: "admin", ...(json === undefined ? {} : { json }) });
