@@ -191,7 +191,7 @@ export class LimitsPolicy implements Policy {
     const tokens = promptTokens + size.numAnswers * outputTokens;
     try {
       const result = await this.#opened().store.reserve({ id, claims, wantMoney, leastMoney, tokens });
-      if (result.kind === "reserved") return { ...result, isDoubtful: false };
+      if (result.kind === "reserved") return { money: result.money, levels: result.levels, isDoubtful: false };
       const headers = rateHeaders(claims, result.levels, request.route.dialect, epochMs());
       const error = refusal(result, claims, leastMoney, headers);
       request.record.isPayableLater = isReservedByOthers(result, claims, leastMoney);
@@ -299,9 +299,7 @@ export class LimitsPolicy implements Policy {
 
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
     if (levels === undefined) return sink;
-    const headers: Record<string, string> = {
-      ...rateHeaders(claims, levels, request.route.dialect, this.options.epochMs()),
-    };
+    const headers = rateHeaders(claims, levels, request.route.dialect, this.options.epochMs());
     const warnings = claims.money.flatMap((claim, i) => this.#warning(claim, levels.money[i]!) ?? []);
     if (warnings.length > 0) headers[WARNING_HEADER] = warnings.join(", ");
     return Object.keys(headers).length === 0 ? sink : new HeaderSink(sink, () => headers);

@@ -5,7 +5,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { LARGE_BODY_BYTES } from "../../core/json-body.js";
-import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink } from "../answer.js";
+import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink, withHeaders } from "../answer.js";
 import { UsageReader } from "../api/usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { GatewayRequest } from "../request.js";
@@ -138,7 +138,8 @@ export class ExactCache implements Policy {
     if (request.bytes.length > LARGE_BODY_BYTES) return "size";
     const body = canonicalBody(request);
     if (body === undefined) return "inexact";
-    const rules: AnswerRules = { ...settings, isOwnEngine: model.isOwnEngine };
+    const { keepsSampled, assumesDeterministic } = settings;
+    const rules: AnswerRules = { isOwnEngine: model.isOwnEngine, keepsSampled, assumesDeterministic };
     const reason = ineligible(request, rules, body.kept);
     if (reason !== undefined) return reason;
     const { sharedAs, headers } = settings;
@@ -280,7 +281,7 @@ class MarkingSink extends PassingSink {
 
   override begin(head: AnswerHead): void {
     const isKept = head.headers["x-millrace-cache-kind"] !== undefined;
-    super.begin(isKept ? head : { ...head, headers: { ...head.headers, ...this.headers } });
+    super.begin(isKept ? head : withHeaders(head, this.headers));
   }
 }
 
@@ -299,7 +300,9 @@ function joined(sink: AnswerSink, { observer }: GatewayRequest): AnswerSink {
 }
 
 function keptHeaders({ headers }: AnswerHead): OutgoingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => KEPT_HEADERS.includes(name)));
+  const kept: OutgoingHttpHeaders = {};
+  for (const name of KEPT_HEADERS) if (headers[name] !== undefined) kept[name] = headers[name];
+  return kept;
 }
 
 /** As the upstream's last attempt reported it, else read from the answer. */
