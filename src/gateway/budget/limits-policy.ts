@@ -120,13 +120,17 @@ export class LimitsPolicy implements Policy {
 
   constructor(private readonly options: LimitsOptions) {}
 
-  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+  /** Not async: a request without limits costs no promise. */
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const model = this.options.modelOf(request.model);
     const modelScope = this.options.modelScope(model);
     const { scopes = NO_SCOPES } = request.caller;
     if (scopes.length === 0 && modelScope === undefined) return next(request, sink);
     const claims = this.#claimsOf(scopes, modelScope);
-    if (isEmpty(claims)) return next(request, sink);
+    return isEmpty(claims) ? next(request, sink) : this.#admit(request, sink, next, model, claims);
+  }
+
+  async #admit(request: GatewayRequest, sink: AnswerSink, next: Handler, model: string, claims: Claims) {
     const admission = admit(request, {
       model,
       claims,
