@@ -16,7 +16,6 @@ import type { Price, PriceBook } from "../prices/price.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import type { Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
-import type { RequestRecord } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import {
   type Admission,
@@ -107,12 +106,11 @@ export class LimitsPolicy implements Policy {
   readonly upstream: Policy = {
     name: "budgets",
     handle: (request, sink, next) => {
-      const admitted = this.#admitted.get(request.record);
+      const admitted = request.record.admitted as Admitted | undefined;
       return admitted === undefined ? next(request, sink) : this.#send(request, admitted, sink, next);
     },
   };
   readonly #claims = new WeakMap<readonly Scope[], WeakMap<object, Claims>>();
-  readonly #admitted = new WeakMap<RequestRecord, Admitted>();
   readonly #statistics = new AnswerStatistics();
   readonly #warned = new Set<string>();
   #store: BudgetStore | undefined;
@@ -232,7 +230,7 @@ export class LimitsPolicy implements Policy {
     const { record } = request;
     const { settlements } = this.#opened();
     record.wantsUsage = true;
-    this.#admitted.set(record, { admission, reserved });
+    record.admitted = { admission, reserved } satisfies Admitted;
     try {
       return await next(request, this.#withHeaders(admission, reserved, sink));
     } finally {

@@ -78,11 +78,15 @@ interface Candidate {
   readonly tags: readonly string[];
 }
 
+interface Running {
+  readonly run: SharedRun;
+  /** The request that the run answers first: its record has the counts. */
+  readonly leader: GatewayRequest;
+}
+
 export class ExactCache implements Policy {
   readonly name = CACHE_NOTE;
-  readonly #runs = new Map<string, SharedRun>();
-  /** The request that a run answers first: its record has the counts. */
-  readonly #leaders = new WeakMap<SharedRun, GatewayRequest>();
+  readonly #runs = new Map<string, Running>();
   readonly #now: () => number;
   /** A run that began before a purge may be what the purge was for. */
   #numPurges = 0;
@@ -170,12 +174,12 @@ export class ExactCache implements Policy {
   ): Promise<Ending> {
     const { key, model } = candidate;
     for (let numFailed = 0; numFailed < MAX_FAILED_RUNS; numFailed++) {
-      const run = this.#runs.get(key.flight);
-      if (run === undefined) return await this.#lead(request, sink, next, candidate, result);
+      const running = this.#runs.get(key.flight);
+      if (running === undefined) return await this.#lead(request, sink, next, candidate, result);
+      const { run, leader } = running;
       const ending = await run.read(joined(sink, request), request.cancellation);
       if (ending === undefined) continue;
-      const usage =
-        ending.kind === "answered" ? usageOf((await run.result).answer, this.#leaders.get(run)!) : undefined;
+      const usage = ending.kind === "answered" ? usageOf((await run.result).answer, leader) : undefined;
       this.#save(request, model.name, "joined", usage);
       return ending;
     }
@@ -196,10 +200,9 @@ export class ExactCache implements Policy {
     const run = new SharedRun(
       (into, cancellation) => next({ ...request, cancellation }, into),
       { maxBytes: model.settings.maxAnswerBytes, lingerMs: 0 },
-      () => this.#runs.get(key.flight) === run && this.#runs.delete(key.flight),
+      () => this.#runs.get(key.flight)?.run === run && this.#runs.delete(key.flight),
     );
-    this.#runs.set(key.flight, run);
-    this.#leaders.set(run, request);
+    this.#runs.set(key.flight, { run, leader: request });
     void run.result.then((ended) => {
       if (numPurges === this.#numPurges) this.#keep(request, candidate, ended);
     });
