@@ -1,24 +1,52 @@
 /** Combines several observers into one. */
-import type { ProxyObserver, RequestObserver } from "../../gateway/observer.js";
+
+import type { ErrorCode } from "../../core/errors.js";
+import type { TokenUsage } from "../../gateway/api/usage.js";
+import type { Outcome, ProxyObserver, RequestObserver } from "../../gateway/observer.js";
 
 export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
   return {
     started(start): RequestObserver {
-      const each = observers.map((observer) => observer.started(start));
-      const usedBy = each.filter(({ used }) => used !== undefined);
-      return {
-        traceparent: each.map(({ traceparent }) => traceparent).find((header) => header !== undefined),
-        passed: () => each.forEach((request) => void request.passed?.()),
-        routed: (...values) => each.forEach((request) => void request.routed(...values)),
-        retried: (...values) => each.forEach((request) => void request.retried(...values)),
-        hedged: (instanceId) => each.forEach((request) => void request.hedged?.(instanceId)),
-        used: usedBy.length === 0 ? undefined : (usage) => usedBy.forEach((request) => void request.used?.(usage)),
-        firstByte: () => each.forEach((request) => void request.firstByte()),
-        ended: (...values) => each.forEach((request) => void request.ended(...values)),
-      };
+      return new Observers(observers.map((observer) => observer.started(start)));
     },
     refused: (path, code) => {
       for (const observer of observers) observer.refused(path, code);
     },
   };
+}
+
+/** A class, since a closure for each event would be made for each request. */
+class Observers implements RequestObserver {
+  readonly traceparent: string | undefined;
+  readonly used: ((usage: TokenUsage) => void) | undefined;
+
+  constructor(private readonly each: readonly RequestObserver[]) {
+    this.traceparent = each.find(({ traceparent }) => traceparent !== undefined)?.traceparent;
+    const isUsed = each.some(({ used }) => used !== undefined);
+    this.used = isUsed ? (usage) => each.forEach((request) => void request.used?.(usage)) : undefined;
+  }
+
+  passed(): void {
+    for (const request of this.each) request.passed?.();
+  }
+
+  routed(instanceId: string, matchedFraction: number): void {
+    for (const request of this.each) request.routed(instanceId, matchedFraction);
+  }
+
+  retried(instanceId: string, reason: string): void {
+    for (const request of this.each) request.retried(instanceId, reason);
+  }
+
+  hedged(instanceId: string): void {
+    for (const request of this.each) request.hedged?.(instanceId);
+  }
+
+  firstByte(): void {
+    for (const request of this.each) request.firstByte();
+  }
+
+  ended(outcome: Outcome, status: number, code: ErrorCode | undefined): void {
+    for (const request of this.each) request.ended(outcome, status, code);
+  }
 }

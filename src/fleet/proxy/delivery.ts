@@ -64,7 +64,8 @@ export class Delivery {
   async run(): Promise<Delivered> {
     const { waitingRoom } = this.context;
     for (let isRetry = false; !this.#isAbandoned; isRetry = true) {
-      const entrant = { ...this.sendable.entrant, excluded: this.#excluded, isRetry };
+      const { request, tenant, priority } = this.sendable.entrant;
+      const entrant = { request, tenant, priority, excluded: this.#excluded, isRetry };
       const lease = await waitingRoom.enter(entrant, (leave) => {
         this.#leaveRoom = leave;
       });
@@ -170,7 +171,9 @@ export class Delivery {
     const { attempts, watcher, wantsUsage } = this.sendable.request.record;
     const { upstream, target } = lease;
     const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
-    const { translation, ...message } = this.#message(lease, seed);
+    const message = this.#message(lease, seed);
+    const { translation } = message;
+    const listeners = translation === undefined ? undefined : limitListeners(lease, this.context.keyWarnings);
     this.#numLeft--;
     const isHedge = this.#running.size > 0;
     const record: AttemptRecord = {
@@ -217,7 +220,8 @@ export class Delivery {
         if (used !== undefined) observer.used?.(used);
       },
       translation,
-      ...(translation === undefined ? {} : limitListeners(lease, this.context.keyWarnings)),
+      onHead: listeners?.onHead,
+      onRefusalBody: listeners?.onRefusalBody,
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());

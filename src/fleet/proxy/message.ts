@@ -8,7 +8,7 @@ import type { Lease } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { UpstreamTarget } from "../upstream/upstream.js";
 import type { Sendable } from "./arrival.js";
-import { editBody } from "./edit-body.js";
+import { type BodyEdit, editBody } from "./edit-body.js";
 import { requestHeaders } from "./headers.js";
 import { assertApart, isolationAt } from "./isolation.js";
 import { FROM_AFAR_HEADER } from "./request-terms.js";
@@ -36,7 +36,8 @@ export function messageTo(
   if ((target.distance ?? 0) > 0) headers.push(FROM_AFAR_HEADER, "1");
   // A policy may have chosen the model: the body then has a name that the engine does not know.
   const model = target.modelName ?? (clientBody.model === undefined ? undefined : sendable.request.model);
-  const body = editBody(bytes, clientBody, { model, seed, cacheSalt, ...toldTerms(sendable, upstream.engine) });
+  const { priority, timeout } = toldTerms(sendable, upstream.engine);
+  const body = editBody(bytes, clientBody, { model, seed, cacheSalt, priority, timeout });
   return { path: url, method, headers, body };
 }
 
@@ -54,7 +55,10 @@ function toProvider(target: UpstreamTarget, provider: Provider, { request, cache
 }
 
 /** Priority and deadline in the engine's own fields, where it has them. Anything else in the client's body stays as it is. */
-function toldTerms({ request, entrant, schedulesByPriority }: Sendable, engine: EngineName) {
+function toldTerms(
+  { request, entrant, schedulesByPriority }: Sendable,
+  engine: EngineName,
+): Pick<BodyEdit, "priority" | "timeout"> {
   const { priority: asked, caller, deadlineMs, route, body } = request;
   // An engine refuses priorities that its scheduling policy does not use.
   const isTold = schedulesByPriority && (asked ?? caller.priority) !== undefined;

@@ -66,7 +66,7 @@ export async function routedRequest(
       : withoutPrefix(terms.bytes.length),
     outputTokens: route.isGeneration ? numSequences * outputTokens(body, terms.defaultOutputTokens) : 0,
     numSequences,
-    ...(terms.headers[FROM_AFAR_HEADER] === undefined ? {} : { isFromAfar: true }),
+    isFromAfar: terms.headers[FROM_AFAR_HEADER] !== undefined,
     session: options.policy === "session" ? sessionOf(terms.headers, options.sessionHeader, body) : undefined,
   };
 }

@@ -36,8 +36,10 @@ async function sendable({ options, keySourceOf }: UpstreamContext, request: Gate
   };
   const { defaultOutputTokens } = options.limits;
   const owner = { tenant, watch: (leave: () => void) => cancellation.onCancel(leave) };
-  const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
-  const routed = await routedRequest(model, { ...terms, cacheScope: cacheScope(), owner }, options.routing(model));
+  const keySource = keySourceOf(model);
+  const scope = cacheScope();
+  const terms = { route, path, bytes, body, headers, keySource, defaultOutputTokens, cacheScope: scope, owner };
+  const routed = await routedRequest(model, terms, options.routing(model));
   const entrant = { request: routed, tenant, priority: caller.priority ?? request.priority ?? priorityOf(body) };
   return { request, entrant, cacheScope, schedulesByPriority: options.schedulesByPriority?.(model) === true };
 }

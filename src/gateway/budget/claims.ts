@@ -1,5 +1,5 @@
 /** What a request claims of each of its scopes, as numbers that every store can count. */
-import { BUDGET_WINDOWS, type BudgetWindow, type ScopeKind, type ScopeLimits } from "../scope.js";
+import type { BudgetWindow, ScopeKind, ScopeLimits } from "../scope.js";
 
 /** A model is a scope too: of all requests for it. */
 export interface LimitedScope {
@@ -75,6 +75,6 @@ export function amountOf(nanoDollars: bigint | undefined): number {
 
 /** The window that a money meter counts, from its key. */
 export function windowOfKey(key: string): BudgetWindow {
-  const name = key.slice(key.lastIndexOf("/") + 1);
-  return BUDGET_WINDOWS.find((window) => window === name) ?? "month";
+  if (key.endsWith("/day")) return "day";
+  return key.endsWith("/hour") ? "hour" : "month";
 }

@@ -67,26 +67,36 @@ export function isBounded(path: string, body: RequestBody, own: string): boolean
 
 const CHATS = "/v1/chat/completions";
 
+const OF_RESPONSES = ["max_output_tokens"] as const;
+const OF_CHATS = ["max_completion_tokens", "max_tokens"] as const;
+const OF_OTHERS = ["max_tokens"] as const;
+
 function maxTokensFields(path: string): readonly string[] {
-  if (path === "/v1/responses") return ["max_output_tokens"];
-  return path === CHATS ? ["max_completion_tokens", "max_tokens"] : ["max_tokens"];
+  if (path === "/v1/responses") return OF_RESPONSES;
+  return path === CHATS ? OF_CHATS : OF_OTHERS;
 }
 
 function maxTokensOf(path: string, body: RequestBody): number | undefined {
-  const given = maxTokensFields(path)
-    .map((name) => body[name])
-    .filter(isCount);
-  return given.length === 0 ? undefined : Math.max(...given);
+  let most: number | undefined;
+  for (const name of maxTokensFields(path)) {
+    const given = body[name];
+    if (isCount(given)) most = Math.max(most ?? 0, given);
+  }
+  return most;
 }
 
 const isCount = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;
 
 function numAnswersOf({ n, best_of: bestOf, prompt }: RequestBody): number {
-  // Some engines read a number from a text.
-  const given = [n, bestOf].map((value) => (typeof value === "string" ? Number(value) : value));
-  const choices = Math.max(1, ...given.filter(isCount));
+  const choices = Math.max(1, countOf(n), countOf(bestOf));
   const prompts = Array.isArray(prompt) && typeof prompt[0] !== "number" ? Math.max(1, prompt.length) : 1;
   return Math.min(MAX_ANSWERS, Math.ceil(choices)) * prompts;
+}
+
+/** Some engines read a number from a text. */
+function countOf(value: unknown): number {
+  const given = typeof value === "string" ? Number(value) : value;
+  return isCount(given) ? given : 0;
 }
 
 function countMedia(value: unknown, depth: number): number {

@@ -16,7 +16,6 @@ import type { Price, PriceBook } from "../prices/price.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import type { Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
-import type { RequestRecord } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import {
   type Admission,
@@ -107,12 +106,11 @@ export class LimitsPolicy implements Policy {
   readonly upstream: Policy = {
     name: "budgets",
     handle: (request, sink, next) => {
-      const admitted = this.#admitted.get(request.record);
+      const admitted = request.record.admitted as Admitted | undefined;
       return admitted === undefined ? next(request, sink) : this.#send(request, admitted, sink, next);
     },
   };
   readonly #claims = new WeakMap<readonly Scope[], WeakMap<object, Claims>>();
-  readonly #admitted = new WeakMap<RequestRecord, Admitted>();
   readonly #statistics = new AnswerStatistics();
   readonly #warned = new Set<string>();
   #store: BudgetStore | undefined;
@@ -120,13 +118,17 @@ export class LimitsPolicy implements Policy {
 
   constructor(private readonly options: LimitsOptions) {}
 
-  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+  /** Not async: a request without limits costs no promise. */
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const model = this.options.modelOf(request.model);
     const modelScope = this.options.modelScope(model);
     const { scopes = NO_SCOPES } = request.caller;
     if (scopes.length === 0 && modelScope === undefined) return next(request, sink);
     const claims = this.#claimsOf(scopes, modelScope);
-    if (isEmpty(claims)) return next(request, sink);
+    return isEmpty(claims) ? next(request, sink) : this.#admit(request, sink, next, model, claims);
+  }
+
+  async #admit(request: GatewayRequest, sink: AnswerSink, next: Handler, model: string, claims: Claims) {
     const admission = admit(request, {
       model,
       claims,
@@ -191,7 +193,7 @@ export class LimitsPolicy implements Policy {
     const tokens = promptTokens + size.numAnswers * outputTokens;
     try {
       const result = await this.#opened().store.reserve({ id, claims, wantMoney, leastMoney, tokens });
-      if (result.kind === "reserved") return { ...result, isDoubtful: false };
+      if (result.kind === "reserved") return { money: result.money, levels: result.levels, isDoubtful: false };
       const headers = rateHeaders(claims, result.levels, request.route.dialect, epochMs());
       const error = refusal(result, claims, leastMoney, headers);
       request.record.isPayableLater = isReservedByOthers(result, claims, leastMoney);
@@ -228,7 +230,7 @@ export class LimitsPolicy implements Policy {
     const { record } = request;
     const { settlements } = this.#opened();
     record.wantsUsage = true;
-    this.#admitted.set(record, { admission, reserved });
+    record.admitted = { admission, reserved } satisfies Admitted;
     try {
       return await next(request, this.#withHeaders(admission, reserved, sink));
     } finally {
@@ -299,9 +301,7 @@ export class LimitsPolicy implements Policy {
 
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
     if (levels === undefined) return sink;
-    const headers: Record<string, string> = {
-      ...rateHeaders(claims, levels, request.route.dialect, this.options.epochMs()),
-    };
+    const headers = rateHeaders(claims, levels, request.route.dialect, this.options.epochMs());
     const warnings = claims.money.flatMap((claim, i) => this.#warning(claim, levels.money[i]!) ?? []);
     if (warnings.length > 0) headers[WARNING_HEADER] = warnings.join(", ");
     return Object.keys(headers).length === 0 ? sink : new HeaderSink(sink, () => headers);

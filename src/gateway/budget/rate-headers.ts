@@ -3,8 +3,6 @@ import { ANTHROPIC, type ProxyDialect } from "../api/dialect.js";
 import type { Claims, CountClaim } from "./claims.js";
 import { type Levels, UNITS } from "./store.js";
 
-export type RateHeaders = Readonly<Record<string, string>>;
-
 interface Standing {
   readonly limit: number;
   readonly remaining: number;
@@ -13,7 +11,12 @@ interface Standing {
 }
 
 /** @param nowMs milliseconds since 1970 */
-export function rateHeaders(claims: Claims, levels: Levels, dialect: ProxyDialect, nowMs: number): RateHeaders {
+export function rateHeaders(
+  claims: Claims,
+  levels: Levels,
+  dialect: ProxyDialect,
+  nowMs: number,
+): Record<string, string> {
   const headers: Record<string, string> = {};
   const add = dialect === ANTHROPIC ? anthropic : openAi;
   const requests = tightest(claims.requests, levels.requests);

@@ -2,7 +2,6 @@
 import { MillraceError } from "../../core/errors.js";
 import { formatDollars } from "../money.js";
 import type { Claims, LimitedScope, MoneyClaim } from "./claims.js";
-import type { RateHeaders } from "./rate-headers.js";
 import type { ReserveResult } from "./store.js";
 
 type Refused = Extract<ReserveResult, { kind: "refused" }>;
@@ -25,7 +24,12 @@ export function isReservedByOthers({ limit, index, levels }: Refused, claims: Cl
 }
 
 /** @param least nano-dollars that the request needs */
-export function refusal(refused: Refused, claims: Claims, least: number, headers: RateHeaders): MillraceError {
+export function refusal(
+  refused: Refused,
+  claims: Claims,
+  least: number,
+  headers: Readonly<Record<string, string>>,
+): MillraceError {
   const { limit, index, levels, retryAfterMs } = refused;
   if (limit === "money") {
     const claim = claims.money[index]!;

@@ -80,7 +80,8 @@ export class EmbeddedStore implements AnswerStore {
   }
 
   put(id: string, answer: StoredAnswer): Promise<void> {
-    this.#memory.put(id, answer);
+    // Most answers are never used. One that is comes into memory then.
+    this.#memory.delete(id);
     this.#coming ??= this.#begin();
     this.#coming.answers.set(id, answer);
     return this.#coming.written;
@@ -101,7 +102,6 @@ export class EmbeddedStore implements AnswerStore {
       if (this.#coming?.answers === answers) this.#coming = undefined;
       // The transaction is undone, but not what was counted.
       this.#count();
-      for (const id of answers.keys()) this.#memory.delete(id);
       throw thrown;
     });
     return { answers, written };

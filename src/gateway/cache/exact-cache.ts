@@ -5,7 +5,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { LARGE_BODY_BYTES } from "../../core/json-body.js";
-import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink } from "../answer.js";
+import { type AnswerHead, type AnswerSink, HeaderSink, PassingSink, withHeaders } from "../answer.js";
 import { UsageReader } from "../api/usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { GatewayRequest } from "../request.js";
@@ -78,11 +78,15 @@ interface Candidate {
   readonly tags: readonly string[];
 }
 
+interface Running {
+  readonly run: SharedRun;
+  /** The request that the run answers first: its record has the counts. */
+  readonly leader: GatewayRequest;
+}
+
 export class ExactCache implements Policy {
   readonly name = CACHE_NOTE;
-  readonly #runs = new Map<string, SharedRun>();
-  /** The request that a run answers first: its record has the counts. */
-  readonly #leaders = new WeakMap<SharedRun, GatewayRequest>();
+  readonly #runs = new Map<string, Running>();
   readonly #now: () => number;
   /** A run that began before a purge may be what the purge was for. */
   #numPurges = 0;
@@ -138,7 +142,8 @@ export class ExactCache implements Policy {
     if (request.bytes.length > LARGE_BODY_BYTES) return "size";
     const body = canonicalBody(request);
     if (body === undefined) return "inexact";
-    const rules: AnswerRules = { ...settings, isOwnEngine: model.isOwnEngine };
+    const { keepsSampled, assumesDeterministic } = settings;
+    const rules: AnswerRules = { isOwnEngine: model.isOwnEngine, keepsSampled, assumesDeterministic };
     const reason = ineligible(request, rules, body.kept);
     if (reason !== undefined) return reason;
     const { sharedAs, headers } = settings;
@@ -169,12 +174,12 @@ export class ExactCache implements Policy {
   ): Promise<Ending> {
     const { key, model } = candidate;
     for (let numFailed = 0; numFailed < MAX_FAILED_RUNS; numFailed++) {
-      const run = this.#runs.get(key.flight);
-      if (run === undefined) return await this.#lead(request, sink, next, candidate, result);
+      const running = this.#runs.get(key.flight);
+      if (running === undefined) return await this.#lead(request, sink, next, candidate, result);
+      const { run, leader } = running;
       const ending = await run.read(joined(sink, request), request.cancellation);
       if (ending === undefined) continue;
-      const usage =
-        ending.kind === "answered" ? usageOf((await run.result).answer, this.#leaders.get(run)!) : undefined;
+      const usage = ending.kind === "answered" ? usageOf((await run.result).answer, leader) : undefined;
       this.#save(request, model.name, "joined", usage);
       return ending;
     }
@@ -195,10 +200,9 @@ export class ExactCache implements Policy {
     const run = new SharedRun(
       (into, cancellation) => next({ ...request, cancellation }, into),
       { maxBytes: model.settings.maxAnswerBytes, lingerMs: 0 },
-      () => this.#runs.get(key.flight) === run && this.#runs.delete(key.flight),
+      () => this.#runs.get(key.flight)?.run === run && this.#runs.delete(key.flight),
     );
-    this.#runs.set(key.flight, run);
-    this.#leaders.set(run, request);
+    this.#runs.set(key.flight, { run, leader: request });
     void run.result.then((ended) => {
       if (numPurges === this.#numPurges) this.#keep(request, candidate, ended);
     });
@@ -280,7 +284,7 @@ class MarkingSink extends PassingSink {
 
   override begin(head: AnswerHead): void {
     const isKept = head.headers["x-millrace-cache-kind"] !== undefined;
-    super.begin(isKept ? head : { ...head, headers: { ...head.headers, ...this.headers } });
+    super.begin(isKept ? head : withHeaders(head, this.headers));
   }
 }
 
@@ -299,7 +303,9 @@ function joined(sink: AnswerSink, { observer }: GatewayRequest): AnswerSink {
 }
 
 function keptHeaders({ headers }: AnswerHead): OutgoingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => KEPT_HEADERS.includes(name)));
+  const kept: OutgoingHttpHeaders = {};
+  for (const name of KEPT_HEADERS) if (headers[name] !== undefined) kept[name] = headers[name];
+  return kept;
 }
 
 /** As the upstream's last attempt reported it, else read from the answer. */

@@ -43,12 +43,16 @@ function checksumOf(bytes: Buffer): Buffer {
   return hash("sha1", bytes, "buffer").subarray(0, CHECKSUM_BYTES);
 }
 
-export function encodeAnswer({ body, ...about }: StoredAnswer): Buffer {
-  const head = Buffer.from(JSON.stringify({ form: FORM, ...about }));
-  const bytes = Buffer.alloc(HEAD_START + head.length + body.length);
-  bytes.writeUInt32LE(head.length, CHECKSUM_BYTES);
-  head.copy(bytes, HEAD_START);
-  body.copy(bytes, HEAD_START + head.length);
+export function encodeAnswer(answer: StoredAnswer): Buffer {
+  const { model, tenant, tags, createdMs, expiresMs, status, headers, isEventStream, marks, usage, check, body } =
+    answer;
+  const about = { model, tenant, tags, createdMs, expiresMs, status, headers, isEventStream, marks, usage, check };
+  const head = `{"form":${FORM},${JSON.stringify(about).slice(1)}`;
+  const headBytes = Buffer.byteLength(head);
+  const bytes = Buffer.allocUnsafe(HEAD_START + headBytes + body.length);
+  bytes.writeUInt32LE(headBytes, CHECKSUM_BYTES);
+  bytes.write(head, HEAD_START);
+  body.copy(bytes, HEAD_START + headBytes);
   checksumOf(bytes.subarray(CHECKSUM_BYTES)).copy(bytes);
   return bytes;
 }

@@ -1,6 +1,6 @@
 /** Gives a whole answer the header of its cost, which is known at its end: the answer is held until then. */
 import type { MillraceError } from "../../core/errors.js";
-import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import { type AnswerHead, type AnswerSink, PassingSink, withHeaders } from "../answer.js";
 
 const COST_HEADER = "x-millrace-cost";
 
@@ -51,7 +51,7 @@ export class CostHeaderSink extends PassingSink {
   #release(headers: AnswerHead["headers"]): boolean {
     const head = this.#head!;
     this.#head = undefined;
-    super.begin({ ...head, headers: { ...head.headers, ...headers } });
+    super.begin(withHeaders(head, headers));
     let isWelcome = true;
     for (const bytes of this.#held) isWelcome = super.write(bytes);
     this.#held = [];

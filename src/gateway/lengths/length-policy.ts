@@ -29,9 +29,14 @@ export interface EarlierAnswer {
   readonly outputTokens: number;
 }
 
+interface NamedRules {
+  readonly name: string;
+  readonly rules: LengthRules;
+}
+
 interface LengthOptions {
   /** The name that rules and statistics go by, with its rules; undefined: the model has none. */
-  readonly rulesOf: (model: string) => { readonly name: string; readonly rules: LengthRules } | undefined;
+  readonly rulesOf: (model: string) => NamedRules | undefined;
   /** The field of chats that bounds an answer at the model's upstream. */
   readonly maxTokensFieldOf: (model: string) => "max_tokens" | "max_completion_tokens";
   /** Answers of earlier processes, read once, before the first automatic limit. */
@@ -52,10 +57,18 @@ export class LengthPolicy implements Policy {
 
   constructor(private readonly options: LengthOptions) {}
 
-  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+  /** Not async: a request that no rule is for costs no promise. */
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const found = request.route.isGeneration ? this.options.rulesOf(request.model) : undefined;
-    if (found === undefined) return next(request, sink);
-    const { name, rules } = found;
+    return found === undefined ? next(request, sink) : this.#handle(request, sink, next, found);
+  }
+
+  async #handle(
+    request: GatewayRequest,
+    sink: AnswerSink,
+    next: Handler,
+    { name, rules }: NamedRules,
+  ): Promise<Ending> {
     const { path, body, bytes, record, caller } = request;
     const subject = caller.keyId ?? caller.tenant;
     const { maxTokens: given, numAnswers } = sizeOf(path, body, bytes.length, true);

@@ -77,6 +77,8 @@ export class RequestRecord {
   /** It was refused for a budget that would pay for it, were none of it reserved by other requests: what these do not use comes back. */
   isPayableLater = false;
   watcher: AttemptWatcher | undefined;
+  /** What the policy of limits has reserved, for its part behind the caches, which alone reads it. A WeakMap would keep each request until a full collection. */
+  admitted: unknown;
   /** Token counts of a kept answer that was given instead of a new one: what it would have cost is what the cache saved. */
   savedUsage?: TokenCounts;
 }

@@ -51,6 +51,7 @@ export function countsOf(usage: ReportedUsage): TokenCounts | undefined {
   const counts = "promptTokenCount" in usage ? gemini(figures) : (inclusive(figures) ?? exclusive(figures));
   if (counts === undefined) return undefined;
   const drafted = draftedOf(figures);
+  if (drafted === undefined && !figures.isDoubtful) return counts;
   return { ...counts, ...drafted, ...(figures.isDoubtful ? { isDoubtful: true } : {}) };
 }
 
@@ -109,10 +110,10 @@ function gemini(figures: Figures): TokenCounts {
 }
 
 /** Tokens proposed ahead of the model, where they are reported. */
-function draftedOf(figures: Figures): { readonly drafted?: number; readonly accepted?: number } {
+function draftedOf(figures: Figures): Pick<TokenCounts, "drafted" | "accepted"> | undefined {
   const accepted = figures.first("completion_tokens_details.accepted_prediction_tokens");
   const rejected = figures.first("completion_tokens_details.rejected_prediction_tokens");
-  if (accepted === undefined && rejected === undefined) return {};
+  if (accepted === undefined && rejected === undefined) return undefined;
   return { drafted: (accepted ?? 0) + (rejected ?? 0), accepted: accepted ?? 0 };
 }
 
