@@ -3,10 +3,18 @@ import { MillraceError } from "../core/errors.js";
 import { optionError } from "../core/option-error.js";
 import { readText } from "../core/read-text.js";
 import { parseChats, type ScoredChat } from "./check.js";
+import type { TextItem } from "./harness/items.js";
+
+export interface EvalChat extends ScoredChat {
+  /** Absent: the chat's prompt is asked, and its check judges the answer. */
+  readonly item?: TextItem;
+}
 
 export interface EvalTask {
   readonly name: string;
-  readonly chats: readonly ScoredChat[];
+  readonly chats: readonly EvalChat[];
+  /** False: no answer is right or wrong, as in the perplexity of texts. */
+  readonly isJudged?: boolean;
 }
 
 /** Some families have many chats without a right answer. */

@@ -6,6 +6,7 @@ import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import { NumberText, type Value } from "./jinja-values.js";
 import { oneCallEach } from "./one-call-each.js";
+import { range } from "./range.js";
 import { strftime } from "./strftime.js";
 
 export interface TextPart {
@@ -240,17 +241,6 @@ function makeGlobals(options: ChatTemplateOptions): Record<string, unknown> {
   };
   for (const [name, value] of Object.entries(globals)) if (value === undefined) delete globals[name];
   return globals;
-}
-
-/** No conversation needs a longer range, and a template could fill the memory with one. */
-const MAX_RANGE_LENGTH = 100_000;
-
-/** Python's range(stop) and range(start, stop, step). */
-function range(first: number, second?: number, step = 1): number[] {
-  const [start, stop] = second === undefined ? [0, first] : [first, second];
-  const length = Math.max(0, Math.ceil((stop - start) / step));
-  if (!(length <= MAX_RANGE_LENGTH)) throw new Error(`range() of ${length} numbers is too long`);
-  return Array.from({ length }, (_, i) => start + i * step);
 }
 
 function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string, NumberText>): ChatMessage {
