@@ -1,6 +1,6 @@
 /** What a task's fields say about a document: a column's name, a template, or a fixed value. */
 import { TextTemplate } from "../../text/template/text-template.js";
-import type { Document } from "./documents.js";
+import type { Document, Numbers } from "./documents.js";
 import { pythonLiteral } from "./python-literal.js";
 import { type TaskFile, taskError } from "./task-file.js";
 
@@ -12,6 +12,9 @@ const DIGITS = /^\d+$/;
 /** Reads fields of documents; templates are parsed once. Errors name the key. */
 export class FieldReader {
   readonly #templates = new Map<string, TextTemplate>();
+
+  /** Of all documents of the task. */
+  readonly numbers: Numbers = new Map();
 
   /** @param path the task's file, for errors */
   constructor(
@@ -66,13 +69,14 @@ export class FieldReader {
       template = new TextTemplate(source);
       this.#templates.set(source, template);
     }
-    return template.render(document);
+    return template.render(document, this.numbers);
   }
 
   /** In Python True is the number 1. */
   #targetOf(value: unknown): Target | undefined {
     if (typeof value === "boolean") return this.hasChoices ? Number(value) : value ? "True" : "False";
-    if (typeof value === "string" || typeof value === "number") return value;
+    if (typeof value === "number") return value;
+    if (typeof value === "string") return this.numbers.get(value)?.text ?? value;
     const isList = Array.isArray(value) && value.every((each) => typeof each === "string" || typeof each === "number");
     return isList ? value : undefined;
   }

@@ -22,8 +22,8 @@ function harnessTask(path: string, count: number): EvalTask {
   const task = readTaskFile(path);
   const split = task.test_split ?? task.validation_split;
   if (split == null) throw taskError(path, "test_split", "given, unless validation_split is", "nothing");
-  const documents = readSplit(task, split, path).slice(0, count);
   const fields = new FieldReader(path, task.doc_to_choice != null);
+  const documents = readSplit(task, split, path, fields.numbers).slice(0, count);
   const makeItem = itemMaker(task, fields);
   const prompts = promptsOf(task, documents, fields);
   const chats = documents.map((document, index) => {

@@ -10,7 +10,7 @@ const FEWSHOT_SEED = 1234;
 
 /** The prompt of each document, in order: the examples of one depend on how many were drawn for those before it. */
 export function promptsOf(task: TaskFile, documents: readonly Document[], fields: FieldReader): string[] {
-  const examplesOf = exampleSource(task, fields.path);
+  const examplesOf = exampleSource(task, fields);
   return documents.map((document) => {
     const description = task.description === "" ? "" : fields.text(document, task.description, "description");
     const examples = examplesOf(document).map((example) => exampleText(task, example, fields));
@@ -22,13 +22,13 @@ export function promptsOf(task: TaskFile, documents: readonly Document[], fields
 }
 
 /** The examples for each document, drawn in the order of the documents. */
-function exampleSource(task: TaskFile, path: string): (document: Document) => readonly Document[] {
+function exampleSource(task: TaskFile, { path, numbers }: FieldReader): (document: Document) => readonly Document[] {
   const count = task.num_fewshot ?? 0;
   if (count === 0) return () => [];
   const { fewshot_config: config, training_split: training, validation_split: validation, test_split: test } = task;
   const split = config?.split ?? task.fewshot_split ?? undefined;
   const from = split ?? (config?.samples ? undefined : (training ?? validation ?? test ?? undefined));
-  const pool = from === undefined ? (config?.samples ?? []) : readSplit(task, from, path);
+  const pool = from === undefined ? (config?.samples ?? []) : readSplit(task, from, path, numbers);
   // A document must not be its own example.
   const isOwnSplit = split === (test ?? undefined);
   const others = (document: Document, of: readonly Document[]): Document[] =>

@@ -1,4 +1,5 @@
 /** A model as tasks of lm-evaluation-harness see it: token ids in, log-probabilities or a continuation out. */
+import { MillraceError } from "../../core/errors.js";
 import type { AskedAnswer } from "../ask.js";
 
 export interface Continuation {
@@ -93,6 +94,10 @@ export async function generated(
   how: Continuation,
   signal: AbortSignal,
 ): Promise<AskedAnswer> {
-  const ids = await model.encode(context);
-  return await model.continue(ids.slice(-Math.max(1, lengthOf(model) - how.maxTokens)), how, signal);
+  const room = lengthOf(model) - how.maxTokens;
+  if (room < 1) {
+    const message = `expected max_gen_toks to be at most ${lengthOf(model) - 1} for this model, got ${how.maxTokens}`;
+    throw new MillraceError("invalid_option", message);
+  }
+  return await model.continue((await model.encode(context)).slice(-room), how, signal);
 }

@@ -2,7 +2,8 @@
 import { Environment, parse, tokenize } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
 import { JinjaInterpreter, type Statement } from "./jinja-interpreter.js";
-import { type Callable, isEqual, isUndefined, pythonText, type Value } from "./jinja-values.js";
+import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
+import { withNumbers } from "./number-marks.js";
 import { range } from "./range.js";
 
 /** Names that every template knows. */
@@ -26,12 +27,18 @@ export class TextTemplate {
     }
   }
 
-  /** Throws template_failed. */
-  render(values: Readonly<Record<string, unknown>>): string {
+  /** @param numbers what marks in the values stand for. Throws template_failed. */
+  render(values: Readonly<Record<string, unknown>>, numbers: ReadonlyMap<string, NumberText> = new Map()): string {
     const environment = new Environment();
     try {
       for (const [name, value] of Object.entries({ ...GLOBALS, ...values })) environment.set(name, value);
-      return String(new StrictInterpreter(environment).run(this.#program).value);
+      const interpreter = new StrictInterpreter(environment);
+      for (const name of numbers.size === 0 ? [] : Object.keys(values)) {
+        const held = environment.lookupVariable(name) as unknown as Value;
+        const restored = interpreter.restoreNumbers(held, numbers);
+        if (restored !== held) environment.setVariable(name, restored as never);
+      }
+      return withNumbers(String(interpreter.run(this.#program).value), numbers);
     } catch (thrown) {
       throw this.#error("a failure", thrown);
     }
@@ -46,12 +53,14 @@ export class TextTemplate {
   }
 }
 
+interface Member extends Statement {
+  readonly object?: Statement;
+  readonly computed?: boolean;
+  readonly property?: Statement & { readonly value?: unknown };
+}
+
 interface Call extends Statement {
-  readonly callee: Statement & {
-    readonly object?: Statement;
-    readonly computed?: boolean;
-    readonly property?: { readonly value?: unknown };
-  };
+  readonly callee: Member;
   readonly args: readonly Statement[];
 }
 
@@ -91,10 +100,19 @@ class StrictInterpreter extends JinjaInterpreter {
         this.#numAsking--;
       }
     }
-    const value = this.#methodCall(statement, scope) ?? super.evaluate(statement, scope);
+    const value = this.#methodCall(statement, scope) ?? super.evaluate(this.#withNumber(statement, scope), scope);
     const isRead = statement?.type === "Identifier" || statement?.type === "MemberExpression";
     if (isRead && isUndefined(value) && this.#numAsking === 0) throw new Error(`${nameOf(statement)} is undefined`);
     return value;
+  }
+
+  /** In Python True is the number 1, also between brackets. */
+  #withNumber(statement: Statement | undefined, scope: unknown): Statement | undefined {
+    const { type, computed, property } = (statement ?? {}) as Member;
+    if (type !== "MemberExpression" || computed !== true || property?.type === "SliceExpression") return statement;
+    const key = super.evaluate(property, scope);
+    if (typeof key.value !== "boolean") return statement;
+    return { ...statement, property: { type: "IntegerLiteral", value: Number(key.value) } } as Member;
   }
 
   #methodCall(statement: Statement | undefined, scope: unknown): Value | undefined {
