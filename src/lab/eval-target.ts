@@ -84,9 +84,14 @@ async function openLocal(
   };
   const session = await openLocalSession(source, sampling, startStage);
   try {
+    // Texts are continued without a chat template, which not every model has.
+    let ask: AskedModel["ask"] | undefined;
     const asked = untilAborted(
       {
-        ask: askOf(session, (messages) => seedOf(seed, messages)),
+        ask: async (...question) => {
+          ask ??= askOf(session, (messages) => seedOf(seed, messages));
+          return await ask(...question);
+        },
         texts: async () => localTexts(session, seed),
       },
       signal,

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { expectSameNumbers, type HarnessNumbers } from "../../test/helpers/lm-eval-numbers.js";
 import { silentStages } from "../core/stages.js";
-import { harnessTasks } from "../quality/harness/harness-task.js";
+import { harnessTasks } from "../quality/tasks.js";
 import { openServerTarget } from "./eval-target.js";
 import { evaluate, evaluatePair } from "./evaluate.js";
 

@@ -50,7 +50,7 @@ function files(root: string): Record<string, string> {
   const sums = exchanges("arithmetic", 130);
   const stories = exchanges("story", 400).map(({ answer }) => answer);
   const long = Array.from({ length: 20 }, (_, index) => ({
-    text: stories.slice(index, 2 * index).join("\n\n") || stories[0]!,
+    text: stories.slice(index, 3 * index).join("\n\n") || stories[0]!,
   }));
   return {
     "facts.jsonl": lines(facts.slice(20)),

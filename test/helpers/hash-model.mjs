@@ -34,11 +34,13 @@ const PIECE = /<\/?s>| ?[\p{L}\p{N}]+|[^\s\p{L}\p{N}]|\s+/gu;
 const encode = (text) =>
   Array.from(text.matchAll(PIECE), ([piece]) => SPECIAL.get(piece) ?? 3 + (hash(piece) % 50_000));
 
-/** In steps of 1/1024, whose sums are exact. */
-const logprobOf = (before, id) => -((hash(`${before} ${id}`) % 8192) + 1) / 1024;
-
+/** Log-probabilities that depend on all that stands before, in steps of 1/1024, whose sums are exact. */
 function echoed(ids) {
-  const own = ids.map((id, at) => (at === 0 ? null : logprobOf(ids[at - 1], id)));
+  let before = 0;
+  const own = ids.map((id, at) => {
+    before = hash(`${before} ${id}`);
+    return at === 0 ? null : -((before % 8192) + 1) / 1024;
+  });
   // Every other token is the likeliest.
   const best = own.map((logprob, at) =>
     logprob === null ? null : { " best": hash(`best ${ids[at]}`) % 2 ? logprob : logprob / 2 },

@@ -30,7 +30,7 @@ const MANY = Number.MAX_SAFE_INTEGER;
 const USUAL_MAX_DROP = 2;
 
 export function evalCommand(): Command {
-  const command = addTargetOptions(new Command("eval"))
+  const command = addTargetOptions(new Command("eval"), ", or task files of lm-evaluation-harness (.yaml)")
     .description(
       "Score a model's answers to the last turns of chats, by task; with --baseline, tell whether it is as good as another.",
     )
@@ -122,11 +122,10 @@ async function tasksFor({
   count,
   seed,
 }: Pick<EvalFlags, "chats" | "tasks" | "count" | "seed">): Promise<readonly EvalTask[]> {
-  const { assertKnownTasks, scorableChats, tasksOfFile } = await import("../../quality/tasks.js");
+  const { assertKnownTasks, harnessTasks, scorableChats, tasksOfFile } = await import("../../quality/tasks.js");
   if (chats !== undefined) return tasksOfFile(chats, tasks, count);
   const files = tasks?.filter(isTaskFile) ?? [];
   if (files.length > 0) {
-    const { harnessTasks } = await import("../../quality/harness/harness-task.js");
     const ofFiles = harnessTasks(files, count);
     const named = tasks!.filter((name) => !isTaskFile(name));
     return [...ofFiles, ...(named.length === 0 ? [] : await tasksFor({ count, seed, tasks: named }))];

@@ -13,6 +13,7 @@ import {
 import { type Metric, type TaskFile, taskError } from "./task-file.js";
 import {
   type Continuation,
+  type Continued,
   generated,
   type LogLikelihood,
   logLikelihood,
@@ -21,7 +22,7 @@ import {
 } from "./text-model.js";
 
 /** One item's result, in the form that results of chats have, and with the harness' numbers. */
-export interface TextOutcome {
+export interface TextOutcome extends Omit<Continued, "text"> {
   readonly answer: string;
   readonly score: number;
   readonly exact: boolean;
@@ -30,9 +31,6 @@ export interface TextOutcome {
   readonly logprobs?: readonly number[];
   /** What each filter took from the answer. */
   readonly filtered?: Readonly<Record<string, string>>;
-  readonly numPromptTokens: number;
-  readonly numOutputTokens: number;
-  readonly end: "stop" | "length";
 }
 
 export interface TextItem {

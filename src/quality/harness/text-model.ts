@@ -1,12 +1,20 @@
 /** A model as tasks of lm-evaluation-harness see it: token ids in, log-probabilities or a continuation out. */
 import { MillraceError } from "../../core/errors.js";
-import type { AskedAnswer } from "../ask.js";
 
 export interface Continuation {
   readonly maxTokens: number;
   readonly temperature: number;
   readonly topP: number;
   readonly stop: readonly string[];
+}
+
+/** What a model wrote. */
+export interface Continued {
+  readonly text: string;
+  /** length: cut off. */
+  readonly end: "stop" | "length";
+  readonly numPromptTokens: number;
+  readonly numOutputTokens: number;
 }
 
 /** The log-probability of tokens, and whether each was the likeliest. */
@@ -24,7 +32,7 @@ export interface TextModel {
   encode(text: string): Promise<readonly number[]>;
   /** @param numContext ids that are given; the others are scored */
   score(ids: readonly number[], numContext: number, signal: AbortSignal): Promise<LogLikelihood>;
-  continue(ids: readonly number[], how: Continuation, signal: AbortSignal): Promise<AskedAnswer>;
+  continue(ids: readonly number[], how: Continuation, signal: AbortSignal): Promise<Continued>;
 }
 
 /** @param best the log-probability of the likeliest token there */
@@ -93,7 +101,7 @@ export async function generated(
   context: string,
   how: Continuation,
   signal: AbortSignal,
-): Promise<AskedAnswer> {
+): Promise<Continued> {
   const room = lengthOf(model) - how.maxTokens;
   if (room < 1) {
     const message = `expected max_gen_toks to be at most ${lengthOf(model) - 1} for this model, got ${how.maxTokens}`;
