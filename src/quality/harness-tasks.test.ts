@@ -12,7 +12,7 @@ doc_to_target: "{{a}}"
 `;
 
 /** The task of a file with these lines after the usual ones. */
-function tasksWith(lines: string, documents = '{"q": "2 + 2?", "a": "4"}', base = BASE) {
+function tasksWith(lines: string, documents = '{"q": "2 + 2?", "a": "4", "num": 1.0, "m": [1.0]}', base = BASE) {
   const root = tempTree({ "d.jsonl": documents, "unused.yaml": "" });
   const file = join(tempTree({ "t.yaml": `${base.replace("ROOT", root)}${lines}\n` }), "t.yaml");
   return harnessTasks([file], 10);
@@ -60,6 +60,10 @@ test.each([
   ["output_type: loglikelihood_rolling\ndoc_to_target: ''", /doc_to_target of .* loglikelihood_rolling/],
   ["doc_to_text: '{{question}}'", /template "{{question}}" to render, got a failure: question is undefined/],
   ["doc_to_text: '{{q'", /one that does not parse/],
+  ["doc_to_text: num", /doc_to_text of .* a text, got/],
+  ["doc_to_choice: m", /doc_to_choice of .* list of texts/],
+  ["doc_to_choice: [yes, no]", /doc_to_choice/],
+  ["num_fewshot: -1", /num_fewshot of .* to be number to be >=0, got -1/],
   ["include: other.yaml", /a task in .*other.yaml/],
   ["include: t.yaml", /include of .* files that do not include each other/],
   ["a: [", /the file of .* to be YAML/],

@@ -26,7 +26,7 @@ export class FieldReader {
   /** @param key the field's name, for errors */
   text(document: Document, field: string | number, key: string): string {
     const value = this.#value(document, field);
-    if (typeof value !== "string") return this.#refuse(key, "a text", value);
+    if (!this.#isText(value)) return this.#refuse(key, "a text", value);
     // The harness takes a number beside choices for the index of one of several prompts.
     if (this.hasChoices && DIGITS.test(value)) return this.#refuse(key, "a text other than a number", value);
     return value;
@@ -47,7 +47,7 @@ export class FieldReader {
     const value = this.#choiceValue(document, field);
     if (!Array.isArray(value) || value.length === 0) return this.#refuse("doc_to_choice", "a list of texts", value);
     return value.map((choice) =>
-      typeof choice === "string" ? choice : this.#refuse("doc_to_choice", "a list of texts", value),
+      this.#isText(choice) ? choice : this.#refuse("doc_to_choice", "a list of texts", value),
     );
   }
 
@@ -70,6 +70,11 @@ export class FieldReader {
       this.#templates.set(source, template);
     }
     return template.render(document, this.numbers);
+  }
+
+  /** Marks stand for numbers. */
+  #isText(value: unknown): value is string {
+    return typeof value === "string" && !this.numbers.has(value);
   }
 
   /** In Python True is the number 1. */

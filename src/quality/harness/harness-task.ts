@@ -5,7 +5,7 @@ import { itemMaker, type TextItem } from "./items.js";
 import { promptsOf } from "./prompts.js";
 import { readTaskFile, taskError } from "./task-file.js";
 
-export interface HarnessTask {
+interface HarnessTask {
   readonly name: string;
   readonly items: readonly TextItem[];
   /** Whether answers are right or wrong. */

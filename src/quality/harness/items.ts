@@ -22,7 +22,7 @@ import {
 } from "./text-model.js";
 
 /** One item's result, in the form that results of chats have, and with the harness' numbers. */
-export interface TextOutcome extends Omit<Continued, "text"> {
+interface TextOutcome extends Omit<Continued, "text"> {
   readonly answer: string;
   readonly score: number;
   readonly exact: boolean;
@@ -87,18 +87,8 @@ function choiceItems(task: TaskFile, fields: FieldReader, metrics: readonly Metr
       expected,
       run: async (model, signal) => {
         const texts = choices.map((choice) => `${delimiter}${choice}`);
-        const scores = await likelihoods(
-          model,
-          texts.map((continuation) => ({ context, continuation })),
-          signal,
-        );
-        const alone = isMutual
-          ? await likelihoods(
-              model,
-              texts.map((continuation) => ({ context: "", continuation })),
-              signal,
-            )
-          : undefined;
+        const scores = await likelihoods(model, context, texts, signal);
+        const alone = isMutual ? await likelihoods(model, "", texts, signal) : undefined;
         const logprobs = scores.map(({ logprob }) => logprob);
         const best = highest(logprobs);
         const right = rightness(choices, scores, alone, gold);
@@ -121,11 +111,19 @@ function choiceItems(task: TaskFile, fields: FieldReader, metrics: readonly Metr
 
 type Scored = LogLikelihood & { readonly numTokens: number };
 
-const likelihoods = (
+/** One after the other, so that an item has one request at a time. */
+async function likelihoods(
   model: TextModel,
-  pairs: readonly { readonly context: string; readonly continuation: string }[],
+  context: string,
+  continuations: readonly string[],
   signal: AbortSignal,
-): Promise<Scored[]> => Promise.all(pairs.map((pair) => logLikelihood(model, pair, signal)));
+): Promise<Scored[]> {
+  const scores: Scored[] = [];
+  for (const continuation of continuations) {
+    scores.push(await logLikelihood(model, { context, continuation }, signal));
+  }
+  return scores;
+}
 
 /** Whether the item is right by a metric. */
 function rightness(

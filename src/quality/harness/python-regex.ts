@@ -1,5 +1,5 @@
 /** Python's regular expressions on a model's answers: the syntax translated to JavaScript's, and a bound on the time. */
-import { runInNewContext } from "node:vm";
+import { createContext, Script } from "node:vm";
 
 /** A pattern that backtracks without end is ended after this time. */
 const REGEX_MS = 1000;
@@ -59,12 +59,13 @@ function escapeOf(character: string, isInClass: boolean): string {
   }
 }
 
+const context = createContext({});
+const MATCHES = new Script("Array.from(text.matchAll(regex), (match) => [...match])");
+const REST = new Script('text.replace(regex, "")');
+
 /** Python's `findall`: for each match the whole of it, its only group, or all its groups. Undefined: it took too long. */
 export function findAll(regex: RegExp, text: string): readonly (string | readonly string[])[] | undefined {
-  const matches = bounded<(string | undefined)[][]>("Array.from(text.matchAll(regex), (match) => [...match])", {
-    regex,
-    text,
-  });
+  const matches = bounded<(string | undefined)[][]>(MATCHES, regex, text);
   return matches?.map(([whole = "", ...groups]) => {
     const texts = groups.map((group) => group ?? "");
     return texts.length === 0 ? whole : texts.length === 1 ? texts[0]! : texts;
@@ -72,12 +73,12 @@ export function findAll(regex: RegExp, text: string): readonly (string | readonl
 }
 
 /** The text without what matches. Undefined: it took too long. */
-export const withoutMatches = (regex: RegExp, text: string): string | undefined =>
-  bounded<string>('text.replace(regex, "")', { regex, text });
+export const withoutMatches = (regex: RegExp, text: string): string | undefined => bounded<string>(REST, regex, text);
 
-function bounded<T>(code: string, names: { readonly regex: RegExp; readonly text: string }): T | undefined {
+function bounded<T>(script: Script, regex: RegExp, text: string): T | undefined {
+  Object.assign(context, { regex, text });
   try {
-    return runInNewContext(code, { ...names }, { timeout: REGEX_MS }) as T;
+    return script.runInContext(context, { timeout: REGEX_MS }) as T;
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return undefined;
     throw thrown;

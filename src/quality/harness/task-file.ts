@@ -14,7 +14,7 @@ const FUNCTION_TAG: ScalarTag = { tag: "!function", resolve: (name) => new Pytho
 
 const template = z.union([z.string(), z.int()]);
 const targetField = z.union([template, z.array(z.union([z.string(), z.int()]))]);
-const choiceField = z.union([z.string(), z.array(z.coerce.string()), z.record(z.string(), z.coerce.string())]);
+const choiceField = z.union([z.string(), z.array(z.string()), z.record(z.string(), z.string())]);
 const documentSchema = z.record(z.string(), z.unknown());
 
 const fewshotSchema = z.strictObject({
@@ -163,7 +163,7 @@ function refusalOf(path: string, fields: unknown, issue: z.core.$ZodIssue): Mill
   if (unknown.length > 0) return taskError(path, key, "left out, as it is not supported", shown(got.at(-1)));
   if (key === "dataset_path")
     return taskError(path, key, '"json", whose data_files are local files', shown(got.at(-1)));
-  return taskError(path, key, issue.message.replace(/^Invalid (?:input|option): expected /, ""), shown(got.at(-1)));
+  return taskError(path, key, issue.message.replace(/^.*?expected /, ""), shown(got.at(-1)));
 }
 
 /** The values on the way to the keys, the outermost first. */

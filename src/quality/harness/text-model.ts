@@ -78,13 +78,13 @@ export async function rollingLogLikelihood(
   return { logprob: sum, numTokens: ids.length };
 }
 
-export interface Window {
+interface Window {
   readonly context: readonly number[];
   readonly scored: readonly number[];
 }
 
 /** @param size tokens that are scored at once, at least 1 */
-export function rollingWindows(ids: readonly number[], prefixId: number, size: number): Window[] {
+function rollingWindows(ids: readonly number[], prefixId: number, size: number): Window[] {
   const windows: Window[] = [];
   for (let start = 0; start < ids.length; start += size) {
     const end = Math.min(ids.length, start + size);
