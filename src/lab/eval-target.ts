@@ -8,10 +8,11 @@ import type { StartStage } from "../core/stages.js";
 import { isHfFolder } from "../formats/hf/folder.js";
 import { askOf, type LocalSession, openLocalSession } from "../local/session.js";
 import type { EngineSettings } from "../local/start-engine.js";
-import { type Ask, messageSchema, seedOf } from "../quality/ask.js";
+import { messageSchema, seedOf } from "../quality/ask.js";
 import { openRemoteModel } from "../quality/remote-model.js";
-import { resultOf, runTask, type TaskResult } from "../quality/run-task.js";
+import { type AskedModel, resultOf, runTask, type TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
+import { localTexts } from "./local-texts.js";
 
 export interface EvalTarget {
   readonly name: string;
@@ -83,13 +84,27 @@ async function openLocal(
   };
   const session = await openLocalSession(source, sampling, startStage);
   try {
-    const ask = untilAborted(
-      askOf(session, (messages) => seedOf(seed, messages)),
+    // Texts are continued without a chat template, which not every model has.
+    let ask: AskedModel["ask"] | undefined;
+    const asked = untilAborted(
+      {
+        ask: async (...question) => {
+          ask ??= askOf(session, (messages) => seedOf(seed, messages));
+          return await ask(...question);
+        },
+        texts: async () => localTexts(session, seed),
+      },
       signal,
     );
     const facts = { engine: session.engine.info };
     const identity = identityOf(session, engine);
-    return { name: session.name, facts, identity, run: runnerOf(ask, engine.maxNumSeqs), close: () => session.close() };
+    return {
+      name: session.name,
+      facts,
+      identity,
+      run: runnerOf(asked, engine.maxNumSeqs),
+      close: () => session.close(),
+    };
   } catch (thrown) {
     await session.close();
     throw thrown;
@@ -120,21 +135,31 @@ export async function openServerTarget(
   signal: AbortSignal,
 ): Promise<EvalTarget> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature, maxTokens, seed }, signal);
-  const ask = untilAborted(remote.ask, signal);
+  const asked = untilAborted(remote, signal);
   const facts = { url };
-  return { name: remote.name, facts, identity: facts, run: runnerOf(ask, concurrency), close: () => remote.close() };
+  return { name: remote.name, facts, identity: facts, run: runnerOf(asked, concurrency), close: () => remote.close() };
 }
 
 /** Asks with another signal beside the asker's own. */
-const untilAborted =
-  (ask: Ask, signal: AbortSignal): Ask =>
-  (messages, own, tools) =>
-    ask(messages, AbortSignal.any([own, signal]), tools);
+const untilAborted = ({ ask, texts }: Required<AskedModel>, signal: AbortSignal): AskedModel => {
+  const both = (own: AbortSignal): AbortSignal => AbortSignal.any([own, signal]);
+  return {
+    ask: (messages, own, tools) => ask(messages, both(own), tools),
+    texts: async () => {
+      const model = await texts();
+      return {
+        ...model,
+        score: (ids, numContext, own) => model.score(ids, numContext, both(own)),
+        continue: (ids, how, own) => model.continue(ids, how, both(own)),
+      };
+    },
+  };
+};
 
 const runnerOf =
-  (ask: Ask, concurrency: number): EvalTarget["run"] =>
+  (model: AskedModel, concurrency: number): EvalTarget["run"] =>
   (task, onProgress) =>
-    runTask(ask, task, concurrency, onProgress);
+    runTask(model, task, concurrency, onProgress);
 
 export const itemSchema = z.object({
   prompt: z.array(messageSchema),
@@ -145,6 +170,9 @@ export const itemSchema = z.object({
   numPromptTokens: z.number(),
   numOutputTokens: z.number(),
   end: z.enum(["stop", "length", "refused"]),
+  metrics: z.record(z.string(), z.union([z.number(), z.tuple([z.number(), z.number()]).readonly()])).optional(),
+  logprobs: z.array(z.number()).readonly().optional(),
+  filtered: z.record(z.string(), z.string()).optional(),
 });
 const reportSchema = z.object({
   model: z.object({ name: z.string() }),

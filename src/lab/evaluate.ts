@@ -18,7 +18,8 @@ export async function evaluate(
     const stage = startStage(task.name);
     const tell = (numDone: number): void => stage.update(`${numDone} of ${task.chats.length}`);
     const result = await target.run(task, tell);
-    stage.done(`${(100 * result.exact).toFixed(1)} % of ${result.numItems} right`);
+    const share = `${(100 * result.exact).toFixed(1)} % of ${result.numItems} right`;
+    stage.done(task.isJudged === false ? `${result.numItems} texts` : share);
     results.push(result);
   }
   return results;

@@ -34,12 +34,12 @@ export interface LocalSession {
   readonly chatTemplate: ChatTemplate | undefined;
   /** For values that the session's choice lacks. */
   readonly samplingDefaults: SamplingDefaults;
-  /** Streams one answer; aborting the signal ends it there. `seed` replaces the session's. */
+  /** Streams one answer; aborting the signal ends it there. @param own replaces values of the session's choice */
   answer(
     promptIds: readonly number[],
     onText: (text: string) => void,
     signal?: AbortSignal,
-    seed?: number,
+    own?: SamplingChoice,
   ): Promise<AnswerStats>;
   close(): Promise<void>;
 }
@@ -57,8 +57,9 @@ export async function openLocalSession(
     promptIds: readonly number[],
     onText: (text: string) => void,
     signal?: AbortSignal,
-    seed?: number,
+    own?: SamplingChoice,
   ): Promise<AnswerStats> {
+    const chosen = { ...choice, ...own };
     const numPromptTokens = promptIds.length;
     const { maxModelLen, numKvBlocks, blockSize } = engine.info;
     const tokensLeft = Math.min(maxModelLen, numKvBlocks * blockSize) - numPromptTokens;
@@ -72,14 +73,9 @@ export async function openLocalSession(
     const request = {
       engineRequest: {
         promptIds: Int32Array.from(promptIds),
-        sampling: samplingFrom(
-          seed === undefined ? choice : { ...choice, seed: BigInt(seed) },
-          samplingDefaults,
-          tokensLeft,
-          [...tokenizer.stopIds],
-        ),
+        sampling: samplingFrom(chosen, samplingDefaults, tokensLeft, [...tokenizer.stopIds]),
       },
-      stopStrings: choice.stop ?? [],
+      stopStrings: chosen.stop ?? [],
       isStopIncluded: false,
       keepSpecial: false,
     };
@@ -145,8 +141,8 @@ export function askOf(session: LocalSession, seedOf: (messages: readonly PlainMe
   const template = templateOf(session);
   return async (messages: readonly PlainMessage[], signal: AbortSignal, tools: readonly unknown[] = []) => {
     const promptIds = chatPromptIds(session.tokenizer, template, messages, tools);
-    const seed = seedOf(messages);
-    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(promptIds, () => {}, signal, seed);
+    const seed = BigInt(seedOf(messages));
+    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(promptIds, () => {}, signal, { seed });
     if (end === "cancelled") throw signal.reason;
     return { text, end, numPromptTokens, numOutputTokens };
   };

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import type { Continued } from "./harness/text-model.js";
 
 export const messageSchema = z
   .object({ role: z.enum(["system", "user", "assistant"]), content: z.string() })
@@ -17,13 +18,7 @@ export const toolSchema = z.looseObject({
 
 export type Tool = z.infer<typeof toolSchema>;
 
-export interface AskedAnswer {
-  readonly text: string;
-  /** length: cut off. */
-  readonly end: "stop" | "length";
-  readonly numPromptTokens: number;
-  readonly numOutputTokens: number;
-}
+export type AskedAnswer = Continued;
 
 /** The prompt of an answer, and how the answer ended. */
 export interface Asked {

@@ -110,3 +110,25 @@ test("a missing server is an error at once", async () => {
     message: expect.stringContaining("ECONNREFUSED"),
   });
 });
+
+test("tells what a server lacks for task files", async () => {
+  const bare = await serve(MODELS, { status: 404, body: { detail: "Not Found" } });
+  await expect((await open(bare.url)).texts()).rejects.toMatchObject({
+    code: "endpoint_failed",
+    message: expect.stringContaining("special tokens at /tokenizer_info, got none: expected"),
+  });
+  await new Promise<void>((resolve) => server!.close(() => resolve()));
+  const info: Reply = { body: { bos_token: null, eos_token: { content: "</s>" } } };
+  const tokens: Reply = { body: { tokens: [2], max_model_len: 9 } };
+  const withoutEcho: Reply = {
+    body: { choices: [{ logprobs: { token_logprobs: [-1], top_logprobs: [{ a: -1 }] } }] },
+  };
+  const { url, seen } = await serve(MODELS, info, tokens, withoutEcho);
+  const model = await (await open(url)).texts();
+  expect(model).toMatchObject({ prefixId: 2, maxLength: 9 });
+  expect(seen[2]).toMatchObject({ url: "/tokenize", body: { prompt: "</s>", add_special_tokens: false } });
+  await expect(model.score([5, 6, 7], 1, signal)).rejects.toMatchObject({
+    code: "endpoint_failed",
+    message: expect.stringContaining("log-probabilities of 3 tokens"),
+  });
+});

@@ -4,11 +4,12 @@ import { Agent, request } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { type Ask, seedOf } from "./ask.js";
+import { type CallServer, remoteTexts } from "./remote-texts.js";
+import type { AskedModel } from "./run-task.js";
 
-export interface RemoteModel {
+export interface RemoteModel extends Required<AskedModel> {
   /** The model's name on the server. */
   readonly name: string;
-  readonly ask: Ask;
   close(): Promise<void>;
 }
 
@@ -45,7 +46,8 @@ export interface Reply {
 
 /** Throws endpoint_failed if no OpenAI-compatible server answers. */
 export async function openRemoteModel(options: RemoteModelOptions, signal: AbortSignal): Promise<RemoteModel> {
-  const base = options.url.replace(/\/+$/, "").replace(/(\/v1)?$/, "/v1");
+  const root = options.url.replace(/\/+$/, "").replace(/\/v1$/, "");
+  const base = `${root}/v1`;
   // Headers of a long answer come at its end.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
   const headers = {
@@ -55,21 +57,22 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
   async function send(path: string, body: object | undefined, stop: AbortSignal): Promise<Reply> {
     const method = body === undefined ? "GET" : "POST";
     const text = body === undefined ? null : JSON.stringify(body);
-    const reply = await request(`${base}${path}`, { method, headers, body: text, dispatcher, signal: stop });
+    const reply = await request(`${root}${path}`, { method, headers, body: text, dispatcher, signal: stop });
     const retryAfterMs = 1000 * (Number(reply.headers["retry-after"]) || 0);
     return { status: reply.statusCode, text: await reply.body.text(), retryAfterMs };
   }
   const call = (path: string, body: object | undefined, stop: AbortSignal, maxTries = MAX_TRIES): Promise<Reply> =>
-    untilTaken(`${base}${path}`, () => send(path, body, stop), maxTries, stop);
+    untilTaken(`${root}${path}`, () => send(path, body, stop), maxTries, stop);
   try {
-    const model = options.model ?? parse(modelsSchema, await call("/models", undefined, signal, 1), base).data[0]!.id;
+    const model =
+      options.model ?? parse(modelsSchema, await call("/v1/models", undefined, signal, 1), base).data[0]!.id;
     const ask: Ask = async (messages, stop, tools = []) => {
       const { temperature, maxTokens } = options;
       const seed = seedOf(options.seed, messages);
       // A server may have another default of top_p.
       const sampling = { temperature, top_p: 1, max_tokens: maxTokens, seed };
       const body = { model, messages, ...sampling, ...(tools.length === 0 ? {} : { tools }) };
-      const reply = await call("/chat/completions", body, stop);
+      const reply = await call("/v1/chat/completions", body, stop);
       const { choices, usage } = parse(completionSchema, reply, base);
       const { message, finish_reason: end } = choices[0]!;
       if ((end !== "stop" && end !== "length") || typeof message.content !== "string") {
@@ -78,7 +81,10 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
       const numPromptTokens = usage?.prompt_tokens ?? 0;
       return { text: message.content, end, numPromptTokens, numOutputTokens: usage?.completion_tokens ?? 0 };
     };
-    return { name: model, ask, close: () => dispatcher.close() };
+    const callAs: CallServer = async (schema, path, body, stop) => parse(schema, await call(path, body, stop), root);
+    let opening: ReturnType<typeof remoteTexts> | undefined;
+    const texts = () => (opening ??= remoteTexts(model, options.seed, callAs, signal));
+    return { name: model, ask, texts, close: () => dispatcher.close() };
   } catch (thrown) {
     await dispatcher.close();
     throw thrown;

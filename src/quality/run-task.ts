@@ -2,8 +2,10 @@
 import { setMaxListeners } from "node:events";
 import { type Ask, type AskedAnswer, isRefusal, runAll } from "./ask.js";
 import type { ScoredChat } from "./check.js";
+import { aggregated, type MetricResult, type MetricValues } from "./harness/metrics.js";
+import type { TextModel } from "./harness/text-model.js";
 import { scoreAnswer } from "./score-answer.js";
-import type { EvalTask } from "./tasks.js";
+import type { EvalChat, EvalTask } from "./tasks.js";
 import { wilsonInterval } from "./wilson.js";
 
 export interface ItemResult {
@@ -16,6 +18,19 @@ export interface ItemResult {
   readonly numPromptTokens: number;
   readonly numOutputTokens: number;
   readonly end: AskedAnswer["end"] | "refused";
+  /** Of items of a task file. */
+  readonly metrics?: MetricValues | undefined;
+  /** The log-probability of each choice, or of the text. */
+  readonly logprobs?: readonly number[] | undefined;
+  /** What each filter took from the answer. */
+  readonly filtered?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What a model can be asked. */
+export interface AskedModel {
+  readonly ask: Ask;
+  /** For items of task files. Absent: it answers chats only. */
+  readonly texts?: () => Promise<TextModel>;
 }
 
 export interface TaskResult {
@@ -26,6 +41,8 @@ export interface TaskResult {
   readonly exactInterval: readonly [low: number, high: number];
   /** Mean over all items. */
   readonly score: number;
+  /** Of a task file, by metric and filter. */
+  readonly metrics?: Readonly<Record<string, MetricResult>>;
   readonly numOutputTokens: number;
   readonly seconds: number;
   readonly tokensPerS: number;
@@ -37,7 +54,7 @@ export interface TaskResult {
  * @param onProgress called with the number of items done
  */
 export async function runTask(
-  ask: Ask,
+  model: AskedModel,
   { name, chats }: EvalTask,
   concurrency: number,
   onProgress: (numDone: number) => void,
@@ -49,7 +66,7 @@ export async function runTask(
   let numDone = 0;
   await runAll(chats, concurrency, async (chat, index) => {
     try {
-      items[index] = await runItem(ask, chat, failing.signal);
+      items[index] = await runItem(model, chat, failing.signal);
     } catch (thrown) {
       failing.abort(thrown);
       throw thrown;
@@ -68,21 +85,27 @@ const totalOf = (items: readonly ItemResult[]): number => items.reduce((sum, ite
 
 function summaryOf(
   items: readonly ItemResult[],
-): Pick<TaskResult, "numItems" | "exact" | "exactInterval" | "score" | "numOutputTokens"> {
+): Pick<TaskResult, "numItems" | "exact" | "exactInterval" | "score" | "metrics" | "numOutputTokens"> {
   const numItems = items.length;
+  const metrics = aggregated(items);
   const numExact = items.filter(({ exact }) => exact).length;
   return {
     numItems,
     exact: numExact / Math.max(1, numItems),
     exactInterval: wilsonInterval(numExact, numItems),
     score: items.reduce((sum, { score }) => sum + score, 0) / Math.max(1, numItems),
+    ...(Object.keys(metrics).length === 0 ? {} : { metrics }),
     numOutputTokens: totalOf(items),
   };
 }
 
-async function runItem(ask: Ask, chat: ScoredChat, signal: AbortSignal): Promise<ItemResult> {
+async function runItem({ ask, texts }: AskedModel, chat: EvalChat, signal: AbortSignal): Promise<ItemResult> {
   const prompt = chat.messages.slice(0, -1);
   const expected = chat.messages.at(-1)?.content ?? "";
+  if (chat.item !== undefined) {
+    if (texts === undefined) throw new TypeError("expected a model that continues texts, got one that answers chats");
+    return { prompt, expected, ...(await chat.item.run(await texts(), signal)) };
+  }
   try {
     const { text, numPromptTokens, numOutputTokens, end } = await ask(prompt, signal, chat.tools);
     const score = await scoreAnswer(chat.check, expected, text, { prompt, end });

@@ -3,10 +3,19 @@ import { MillraceError } from "../core/errors.js";
 import { optionError } from "../core/option-error.js";
 import { readText } from "../core/read-text.js";
 import { parseChats, type ScoredChat } from "./check.js";
+import { readHarnessTask } from "./harness/harness-task.js";
+import type { TextItem } from "./harness/items.js";
+
+export interface EvalChat extends ScoredChat {
+  /** Absent: the chat's prompt is asked, and its check judges the answer. */
+  readonly item?: TextItem;
+}
 
 export interface EvalTask {
   readonly name: string;
-  readonly chats: readonly ScoredChat[];
+  readonly chats: readonly EvalChat[];
+  /** False: no answer is right or wrong, as in the perplexity of texts. */
+  readonly isJudged?: boolean;
 }
 
 /** Some families have many chats without a right answer. */
@@ -43,3 +52,26 @@ export function tasksOfFile(path: string, wanted: readonly string[] | undefined,
     .filter(([name, chats]) => chats.length > 0 && (wanted === undefined || wanted.includes(name)))
     .map(([name, chats]) => ({ name, chats }));
 }
+
+/** Tasks of lm-evaluation-harness, the first `count` documents of each. Throws file_unreadable, invalid_option and template_failed. */
+export function harnessTasks(paths: readonly string[], count: number): EvalTask[] {
+  const tasks = paths.map((path) => readHarnessTask(path, count));
+  const twice = tasks.find(({ name }, index) => tasks.findIndex((other) => other.name === name) < index);
+  if (twice !== undefined) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected tasks of different names, got ${JSON.stringify(twice.name)} twice`,
+    );
+  }
+  return tasks.map(({ name, items, isJudged }) => ({ name, isJudged, chats: items.map((item) => chatOf(name, item)) }));
+}
+
+const chatOf = (family: string, item: TextItem): EvalChat => ({
+  family,
+  messages: [
+    { role: "user", content: item.context },
+    { role: "assistant", content: item.expected },
+  ],
+  check: { kind: "none" },
+  item,
+});

@@ -90,6 +90,28 @@ test("a model behind a server is as good as the same model here, and rounds end 
   expect(tasks.map(({ task }: { task: string }) => task)).toEqual(["fact", "extract"]);
 });
 
+const POEMS = `task: poems
+dataset_path: json
+dataset_kwargs: {data_files: ROOT/poems.jsonl}
+test_split: train
+output_type: loglikelihood_rolling
+doc_to_target: text
+`;
+
+test("a task file of lm-evaluation-harness needs no chat template, and texts alone have no baseline", async () => {
+  const root = tempTree({ "poems.jsonl": '{"text": "Once upon a time there was a fox."}' });
+  const file = join(tempTree({ "poems.yaml": POEMS.replace("ROOT", root) }), "poems.yaml");
+  const model = join(repositoryRoot(), "test/fixtures/models/stories260k.gguf");
+  const { stdout, exitCode } = await evaluate("--model", model, "--tasks", file);
+  expect(exitCode).toBe(0);
+  expect(stdout).toMatch(/^poems +1 +0$/m);
+  expect(stdout).toMatch(/^task +metric +filter +value +standard error\npoems +word_perplexity +none +\d+\.\d{4}$/m);
+  const paired = await evaluate("--model", model, "--tasks", file, "--baseline", model);
+  expect(paired).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("tasks without right answers") });
+  const chats = await evaluate("--model", model, "--tasks", "fact", "--count", "1");
+  expect(chats).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("template_missing") });
+});
+
 test("options of a gate without a baseline, and a baseline that is no run, are refused", async () => {
   const alone = await evaluate("--stop-early", "--count", "1");
   expect(alone).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected --baseline") });

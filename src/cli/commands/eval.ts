@@ -30,7 +30,7 @@ const MANY = Number.MAX_SAFE_INTEGER;
 const USUAL_MAX_DROP = 2;
 
 export function evalCommand(): Command {
-  const command = addTargetOptions(new Command("eval"))
+  const command = addTargetOptions(new Command("eval"), ", or task files of lm-evaluation-harness (.yaml)")
     .description(
       "Score a model's answers to the last turns of chats, by task; with --baseline, tell whether it is as good as another.",
     )
@@ -80,6 +80,9 @@ async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
       print(flags, { ...about, tasks: results }, tasksTable(results));
       return;
     }
+    const unjudged = tasks.find(({ isJudged }) => isJudged === false);
+    if (unjudged !== undefined)
+      throw optionError("--baseline", "left out for tasks without right answers", unjudged.name);
     const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
     if (!flags.json) process.stderr.write(`${powerText(numItems, maxDrop / 100)}\n`);
     const other = await openEvalTarget(sourceOf(baseline), settings, startStage, signal);
@@ -110,10 +113,23 @@ function print({ json, out }: EvalFlags, report: object, text: string): void {
   process.stdout.write(json ? `${jsonText(report)}\n` : `${text}\n`);
 }
 
+const isTaskFile = (name: string): boolean => /\.ya?ml$/.test(name);
+
 /** Only this command knows the corpus, which belongs to the models. */
-async function tasksFor({ chats, tasks, count, seed }: EvalFlags): Promise<readonly EvalTask[]> {
-  const { assertKnownTasks, scorableChats, tasksOfFile } = await import("../../quality/tasks.js");
+async function tasksFor({
+  chats,
+  tasks,
+  count,
+  seed,
+}: Pick<EvalFlags, "chats" | "tasks" | "count" | "seed">): Promise<readonly EvalTask[]> {
+  const { assertKnownTasks, harnessTasks, scorableChats, tasksOfFile } = await import("../../quality/tasks.js");
   if (chats !== undefined) return tasksOfFile(chats, tasks, count);
+  const files = tasks?.filter(isTaskFile) ?? [];
+  if (files.length > 0) {
+    const ofFiles = harnessTasks(files, count);
+    const named = tasks!.filter((name) => !isTaskFile(name));
+    return [...ofFiles, ...(named.length === 0 ? [] : await tasksFor({ count, seed, tasks: named }))];
+  }
   const { chatAt, families, readMixture } = await import("../../../models/corpus/families.js");
   const names = families.map(({ name }) => name);
   assertKnownTasks(tasks, names);

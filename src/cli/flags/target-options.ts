@@ -17,7 +17,8 @@ export interface TargetFlags extends EngineFlags {
   readonly maxTokens: number;
 }
 
-export function addTargetOptions(command: Command): Command {
+/** @param tasks what else `--tasks` takes */
+export function addTargetOptions(command: Command, tasks = ""): Command {
   return command
     .addOption(modelOption())
     .option("--url <url>", "URL of an OpenAI-compatible server, whose model --model names (default: its first)")
@@ -26,7 +27,7 @@ export function addTargetOptions(command: Command): Command {
     .option("--chat-template <file>", "use this template instead of the model's own")
     .option(
       "--tasks <names>",
-      "tasks, separated by commas (default: all; an unknown name lists them)",
+      `tasks${tasks}, separated by commas (default: all; an unknown name lists them)`,
       listOf("--tasks"),
     )
     .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 100), 0)

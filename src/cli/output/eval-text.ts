@@ -1,5 +1,6 @@
 /** An evaluation as tables: one model's tasks, or two models compared. */
 import { type Comparison, points, type TaskComparison } from "../../quality/compare.js";
+import { isShare } from "../../quality/harness/metrics.js";
 import type { TaskResult } from "../../quality/run-task.js";
 import { formatTable } from "./format.js";
 
@@ -7,16 +8,27 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 export function tasksTable(results: readonly TaskResult[]): string {
   const header = ["task", "items", "right", "95 % interval", "mean score", "tokens/s"];
-  const rows = results.map(({ task, numItems, exact, exactInterval: [low, high], score, tokensPerS }) => [
-    task,
-    String(numItems),
-    percent(exact),
-    `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}`,
-    score.toFixed(3),
-    tokensPerS.toFixed(0),
-  ]);
-  return formatTable([header, ...rows]);
+  const rows = results.map(({ task, numItems, exact, exactInterval: [low, high], score, tokensPerS, metrics }) => {
+    // Texts whose perplexity is measured are neither right nor wrong.
+    const isJudged = metrics === undefined || Object.keys(metrics).some(isShare);
+    const judged = [percent(exact), `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}`, score.toFixed(3)];
+    return [task, String(numItems), ...(isJudged ? judged : judged.map(() => "")), tokensPerS.toFixed(0)];
+  });
+  const metrics = metricRows(results);
+  const tables = metrics.length === 0 ? [rows] : [rows, metrics];
+  return tables.map((table, index) => formatTable([index === 0 ? header : METRIC_HEADER, ...table])).join("\n\n");
 }
+
+const METRIC_HEADER = ["task", "metric", "filter", "value", "standard error"];
+
+/** Of task files, with lm-evaluation-harness' digits. */
+const metricRows = (results: readonly TaskResult[]): string[][] =>
+  results.flatMap(({ task, metrics = {} }) =>
+    Object.entries(metrics).map(([name, { value, stderr }]) => {
+      const [metric = "", filter = ""] = name.split(",");
+      return [task, metric, filter, value.toFixed(4), stderr?.toFixed(4) ?? ""];
+    }),
+  );
 
 export function comparisonText(comparison: Comparison): string {
   const { tasks, overall, numUnpaired } = comparison;

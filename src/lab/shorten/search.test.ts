@@ -38,14 +38,16 @@ function model(rightShare: (prompt: string) => number) {
     close: async () => {},
     run: (task, onProgress) =>
       runTask(
-        async (messages) => {
-          const prompt = messages.map(({ content }) => content).join("\n");
-          asked.push(prompt);
-          const number = /Price (\d+)/.exec(prompt)![1]!;
-          // An item is as hard whatever the prompt says, as it is for a model.
-          const isRight = new TestRng(Number(number)).next() < rightShare(prompt);
-          const text = isRight ? `${number} euros` : "?";
-          return { text, end: "stop", numPromptTokens: prompt.length, numOutputTokens: 2 };
+        {
+          ask: async (messages) => {
+            const prompt = messages.map(({ content }) => content).join("\n");
+            asked.push(prompt);
+            const number = /Price (\d+)/.exec(prompt)![1]!;
+            // An item is as hard whatever the prompt says, as it is for a model.
+            const isRight = new TestRng(Number(number)).next() < rightShare(prompt);
+            const text = isRight ? `${number} euros` : "?";
+            return { text, end: "stop", numPromptTokens: prompt.length, numOutputTokens: 2 };
+          },
         },
         task,
         4,

@@ -2,12 +2,11 @@
 import { setMaxListeners } from "node:events";
 import type { StartStage } from "../../core/stages.js";
 import type { Engine } from "../../engine/api/engine.js";
-import type { TokenLogprob } from "../../engine/api/output.js";
-import { GREEDY_SAMPLING } from "../../engine/api/request.js";
 import { type EngineSettings, startEngineWithText } from "../../local/start-engine.js";
 import type { Surprise, TokenSurprise } from "../../prompts/shorten/extract.js";
 import { runAll } from "../../quality/ask.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
+import { promptLogprobs } from "../prompt-logprobs.js";
 
 export interface SurpriseModel {
   readonly name: string;
@@ -58,7 +57,7 @@ async function surpriseOf(
   const nats: number[] = [];
   for (let start = 0; start < ids.length; start += length) {
     const window = ids.slice(start, start + length);
-    const scores = await promptLogprobs(engine, Int32Array.from([before, ...window]), signal);
+    const scores = await promptLogprobs(engine, Int32Array.from([before, ...window]), 0, signal);
     for (let at = 1; at <= window.length; at++) nats.push(-scores[at]!.logprob);
   }
   return { ends, nats };
@@ -85,35 +84,3 @@ function endsOf(text: string, ids: readonly number[], tokenizer: Tokenizer): num
 
 /** Bytes of the UTF-8 character that begins with this byte. */
 const widthOf = (byte: number): number => (byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4);
-
-function promptLogprobs(
-  engine: Engine,
-  promptIds: Int32Array,
-  signal: AbortSignal,
-): Promise<readonly (TokenLogprob | null)[]> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    let scores: readonly (TokenLogprob | null)[] = [];
-    const sampling = { ...GREEDY_SAMPLING, maxTokens: 1, numPromptLogprobs: 0 };
-    const handle = engine.submit(
-      { promptIds, sampling },
-      {
-        onOutput: (output) => {
-          scores = output.promptLogprobs ?? scores;
-          if (output.finishReason === undefined) return;
-          signal.removeEventListener("abort", onAbort);
-          resolve(scores);
-        },
-        onError: (error) => {
-          signal.removeEventListener("abort", onAbort);
-          reject(error);
-        },
-      },
-    );
-    const onAbort = (): void => {
-      handle.abort();
-      reject(signal.reason);
-    };
-    signal.addEventListener("abort", onAbort, { once: true });
-  });
-}

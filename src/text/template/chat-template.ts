@@ -4,8 +4,10 @@ import { Environment, parse, tokenize } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
-import { NumberText, type Value } from "./jinja-values.js";
+import type { NumberText, Value } from "./jinja-values.js";
+import { parseMarked, withNumbers } from "./number-marks.js";
 import { oneCallEach } from "./one-call-each.js";
+import { range } from "./range.js";
 import { strftime } from "./strftime.js";
 
 export interface TextPart {
@@ -93,7 +95,7 @@ export class ChatTemplate {
     const messages = given.map((message) => prepareMessage(message, needs, numbers));
     try {
       const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
-      return numbers.size === 0 ? text : text.replace(PRINTED_MARK, (match, mark) => numbers.get(mark)?.text ?? match);
+      return withNumbers(text, numbers);
     } catch (thrown) {
       throw toTemplateError(thrown);
     }
@@ -242,17 +244,6 @@ function makeGlobals(options: ChatTemplateOptions): Record<string, unknown> {
   return globals;
 }
 
-/** No conversation needs a longer range, and a template could fill the memory with one. */
-const MAX_RANGE_LENGTH = 100_000;
-
-/** Python's range(stop) and range(start, stop, step). */
-function range(first: number, second?: number, step = 1): number[] {
-  const [start, stop] = second === undefined ? [0, first] : [first, second];
-  const length = Math.max(0, Math.ceil((stop - start) / step));
-  if (!(length <= MAX_RANGE_LENGTH)) throw new Error(`range() of ${length} numbers is too long`);
-  return Array.from({ length }, (_, i) => start + i * step);
-}
-
 function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string, NumberText>): ChatMessage {
   const { takesParts } = needs;
   const prepared: Record<string, unknown> = { ...message };
@@ -298,26 +289,12 @@ function withParsedArguments(call: unknown, numbers: Map<string, NumberText>): u
   try {
     // Some clients send back an empty text for a call without arguments.
     const text = call.function.arguments || "{}";
-    JSON.parse(text);
-    const parsed: unknown = JSON.parse(text.replace(STRING_OR_NUMBER, (token) => markNumber(token, numbers)));
+    const parsed = parseMarked(text, numbers);
     return isRecord(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
   } catch {
     // The client sends back a malformed call of the model; the template prints its text.
     return call;
   }
-}
-
-const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
-const MARK = "__millrace_number_";
-/** Matches a marked number in the JSON that a template prints. */
-const PRINTED_MARK = new RegExp(`\\\\?"(${MARK}\\d+)\\\\?"`, "g");
-
-/** Replaces a number that a double would print differently (a long id, 1.0) with a marked string while the JSON is parsed. */
-function markNumber(token: string, numbers: Map<string, NumberText>): string {
-  if (token.startsWith('"') || String(Number(token)) === token) return token;
-  const mark = `${MARK}${numbers.size}`;
-  numbers.set(mark, new NumberText(token, mark));
-  return `"${mark}"`;
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -2,7 +2,7 @@
 import { Environment, Interpreter } from "@huggingface/jinja";
 import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
 
-interface Statement {
+export interface Statement {
   readonly type: string;
 }
 

@@ -1,0 +1,85 @@
+/** A model behind a server that scores and continues texts: `/v1/completions` with `echo`, and vLLM's `/tokenize` and `/tokenizer_info`. */
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+import { allGreedy, type TextModel } from "./harness/text-model.js";
+
+/** Sends a request, and reads the answer by the schema. @param path from the server's root */
+export type CallServer = <T>(
+  schema: z.ZodType<T>,
+  path: string,
+  body: object | undefined,
+  signal: AbortSignal,
+) => Promise<T>;
+
+const tokenText = z
+  .union([z.string(), z.object({ content: z.string() }).transform(({ content }) => content)])
+  .nullish();
+const infoSchema = z.object({ bos_token: tokenText, eos_token: tokenText });
+const tokensSchema = z.object({ tokens: z.array(z.int()), max_model_len: z.int() });
+const scoresSchema = z.object({
+  choices: z
+    .array(
+      z.object({
+        logprobs: z.object({
+          token_logprobs: z.array(z.number().nullable()),
+          top_logprobs: z.array(z.record(z.string(), z.number()).nullable()),
+        }),
+      }),
+    )
+    .min(1),
+});
+const textSchema = z.object({
+  choices: z.array(z.object({ text: z.string(), finish_reason: z.enum(["stop", "length"]) })).min(1),
+  usage: z.object({ prompt_tokens: z.int(), completion_tokens: z.int() }),
+});
+
+const unable = (what: string, cause?: Error): MillraceError =>
+  new MillraceError(
+    "endpoint_failed",
+    `expected a server that gives ${what}, got none${cause ? `: ${cause.message}` : ""}`,
+    {
+      hint: "task files need echo and logprobs in /v1/completions, /tokenize and /tokenizer_info, as millrace and vLLM have them",
+      cause,
+    },
+  );
+
+/** Throws endpoint_failed if the server lacks one of these endpoints. */
+export async function remoteTexts(
+  model: string,
+  seed: number,
+  call: CallServer,
+  signal: AbortSignal,
+): Promise<TextModel> {
+  const tokensOf = (prompt: string) =>
+    call(tokensSchema, "/tokenize", { model, prompt, add_special_tokens: false }, signal);
+  const { bos_token: bos, eos_token: eos } = await call(infoSchema, "/tokenizer_info", undefined, signal).catch(
+    (cause: Error) => {
+      throw unable("special tokens at /tokenizer_info", cause);
+    },
+  );
+  const { tokens, max_model_len: maxLength } = await tokensOf(bos ?? eos ?? "");
+  return {
+    maxLength,
+    prefixId: tokens[0] ?? 0,
+    encode: async (text) => (text === "" ? [] : (await tokensOf(text)).tokens),
+    score: async (prompt, numContext, stop) => {
+      // One token is generated, which some servers need; its scores stand behind those of the prompt.
+      const body = { model, prompt, temperature: 0, max_tokens: 1, logprobs: 1, echo: true };
+      const { choices } = await call(scoresSchema, "/v1/completions", body, stop);
+      const { token_logprobs: own, top_logprobs: top } = choices[0]!.logprobs;
+      const scored = prompt.slice(numContext).map((_, index) => {
+        const [logprob, best] = [own[numContext + index], top[numContext + index]];
+        if (logprob == null || best == null) throw unable(`log-probabilities of ${prompt.length} tokens of a prompt`);
+        return { logprob, best: Math.max(...Object.values(best)) };
+      });
+      return allGreedy(scored);
+    },
+    continue: async (prompt, { maxTokens, temperature, topP, stop: ends }, stop) => {
+      const sampling = { max_tokens: maxTokens, temperature, top_p: topP, seed };
+      const body = { model, prompt, ...sampling, ...(ends.length === 0 ? {} : { stop: ends }) };
+      const { choices, usage } = await call(textSchema, "/v1/completions", body, stop);
+      const { text, finish_reason: end } = choices[0]!;
+      return { text, end, numPromptTokens: usage.prompt_tokens, numOutputTokens: usage.completion_tokens };
+    },
+  };
+}

@@ -1,0 +1,12 @@
+/** Python's range() for templates. */
+
+/** No prompt needs a longer range, and a template could fill the memory with one. */
+const MAX_RANGE_LENGTH = 100_000;
+
+/** Python's range(stop) and range(start, stop, step). */
+export function range(first: number, second?: number, step = 1): number[] {
+  const [start, stop] = second === undefined ? [0, first] : [first, second];
+  const length = Math.max(0, Math.ceil((stop - start) / step));
+  if (!(length <= MAX_RANGE_LENGTH)) throw new Error(`range() of ${length} numbers is too long`);
+  return Array.from({ length }, (_, i) => start + i * step);
+}

@@ -1,0 +1,147 @@
+/** A Jinja template over named values, as evaluation tasks have them: white space is kept, and a value that is absent is an error. */
+import { Environment, parse, tokenize } from "@huggingface/jinja";
+import { MillraceError } from "../../core/errors.js";
+import { JinjaInterpreter, type Statement } from "./jinja-interpreter.js";
+import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
+import { withNumbers } from "./number-marks.js";
+import { range } from "./range.js";
+
+/** Names that every template knows. */
+const GLOBALS = { true: true, True: true, false: false, False: false, none: null, None: null, range };
+/** Filters and tests that ask whether a value is there. */
+const ASKING = new Set<unknown>(["default", "defined", "undefined", "none"]);
+
+/** @example new TextTemplate("Question: {{ question }}").render({ question: "2 + 2?" }) // "Question: 2 + 2?" */
+export class TextTemplate {
+  readonly #source: string;
+  readonly #program: ReturnType<typeof parse>;
+
+  /** Throws template_failed. */
+  constructor(source: string) {
+    this.#source = source;
+    try {
+      // The library drops one line feed at the end.
+      this.#program = parse(tokenize(source.endsWith("\n") ? `${source}\n` : source));
+    } catch (thrown) {
+      throw this.#error("one that does not parse", thrown);
+    }
+  }
+
+  /** @param numbers what marks in the values stand for. Throws template_failed. */
+  render(values: Readonly<Record<string, unknown>>, numbers: ReadonlyMap<string, NumberText> = new Map()): string {
+    const environment = new Environment();
+    try {
+      for (const [name, value] of Object.entries({ ...GLOBALS, ...values })) environment.set(name, value);
+      const interpreter = new StrictInterpreter(environment);
+      for (const name of numbers.size === 0 ? [] : Object.keys(values)) {
+        const held = environment.lookupVariable(name) as unknown as Value;
+        const restored = interpreter.restoreNumbers(held, numbers);
+        if (restored !== held) environment.setVariable(name, restored as never);
+      }
+      return withNumbers(String(interpreter.run(this.#program).value), numbers);
+    } catch (thrown) {
+      throw this.#error("a failure", thrown);
+    }
+  }
+
+  #error(got: string, cause: unknown): MillraceError {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    const shown = JSON.stringify(this.#source.slice(0, 200));
+    return new MillraceError("template_failed", `expected the template ${shown} to render, got ${got}: ${message}`, {
+      cause,
+    });
+  }
+}
+
+interface Member extends Statement {
+  readonly object?: Statement;
+  readonly computed?: boolean;
+  readonly property?: Statement & { readonly value?: unknown };
+}
+
+interface Call extends Statement {
+  readonly callee: Member;
+  readonly args: readonly Statement[];
+}
+
+interface Asking extends Statement {
+  readonly filter?: { readonly value?: unknown; readonly callee?: { readonly value?: unknown } };
+  readonly test?: { readonly value?: unknown };
+}
+
+/** Methods of Python that the library lacks or has otherwise. */
+const METHODS: Readonly<Record<string, (on: Value, args: readonly Value[]) => string | number | undefined>> = {
+  index: (on, [wanted]) => {
+    if (!Array.isArray(on.value) || wanted === undefined) return undefined;
+    const found = (on.value as readonly Value[]).findIndex((element) => isEqual(element, wanted));
+    if (found < 0) throw new Error(`${pythonText(wanted)} is not in the list`);
+    return found;
+  },
+  join: (on, [parts]) => {
+    if (typeof on.value !== "string" || !Array.isArray(parts?.value)) return undefined;
+    return (parts.value as readonly Value[]).map(pythonText).join(on.value);
+  },
+  capitalize: ({ value }) => {
+    if (typeof value !== "string") return undefined;
+    const [first = "", ...rest] = value;
+    return first.toUpperCase() + rest.join("").toLowerCase();
+  },
+};
+
+class StrictInterpreter extends JinjaInterpreter {
+  #numAsking = 0;
+
+  override evaluate(statement: Statement | undefined, scope: unknown): Value {
+    if (isAsking(statement)) {
+      this.#numAsking++;
+      try {
+        return super.evaluate(statement, scope);
+      } finally {
+        this.#numAsking--;
+      }
+    }
+    const value = this.#methodCall(statement, scope) ?? super.evaluate(this.#withNumber(statement, scope), scope);
+    const isRead = statement?.type === "Identifier" || statement?.type === "MemberExpression";
+    if (isRead && isUndefined(value) && this.#numAsking === 0) throw new Error(`${nameOf(statement)} is undefined`);
+    return value;
+  }
+
+  /** In Python True is the number 1, also between brackets. */
+  #withNumber(statement: Statement | undefined, scope: unknown): Statement | undefined {
+    const { type, computed, property } = (statement ?? {}) as Member;
+    if (type !== "MemberExpression" || computed !== true || property?.type === "SliceExpression") return statement;
+    const key = super.evaluate(property, scope);
+    if (typeof key.value !== "boolean") return statement;
+    return { ...statement, property: { type: "IntegerLiteral", value: Number(key.value) } } as Member;
+  }
+
+  #methodCall(statement: Statement | undefined, scope: unknown): Value | undefined {
+    if (statement?.type !== "CallExpression") return undefined;
+    const { callee, args } = statement as Call;
+    const { object, property, computed } = callee;
+    const name = property?.value;
+    if (object === undefined || computed === true || typeof name !== "string") return undefined;
+    if (!Object.hasOwn(METHODS, name)) return undefined;
+    const on = super.evaluate(object, scope);
+    const own = on.builtins.get(name) as Callable | undefined;
+    const values = args.map((argument) => this.evaluate(argument, scope));
+    const result = METHODS[name]?.(on, values);
+    if (result === undefined) return own?.value(values, scope);
+    const type = typeof result === "number" ? "IntegerLiteral" : "StringLiteral";
+    return super.evaluate({ type, value: result } as Statement, scope);
+  }
+}
+
+function isAsking(statement: Statement | undefined): boolean {
+  const { type, filter, test } = (statement ?? {}) as Asking;
+  if (type === "FilterExpression") return ASKING.has(filter?.value ?? filter?.callee?.value);
+  return type === "TestExpression" && ASKING.has(test?.value);
+}
+
+function nameOf(statement: Statement): string {
+  const { value, property } = statement as {
+    readonly value?: unknown;
+    readonly property?: { readonly value?: unknown };
+  };
+  return String(value ?? property?.value ?? "a value");
+}
