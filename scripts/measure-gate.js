@@ -19,6 +19,7 @@ import { f16ToNumber, numberToF16 } from "../dist/src/formats/dequantize.js";
 import { readGguf } from "../dist/src/formats/gguf/read.js";
 import { openEvalTarget } from "../dist/src/lab/eval-target.js";
 import { evaluate } from "../dist/src/lab/evaluate.js";
+import { promptId } from "../dist/src/quality/ask.js";
 import { compare } from "../dist/src/quality/compare.js";
 import { itemsNeeded, powerOf } from "../dist/src/quality/paired.js";
 
@@ -59,7 +60,7 @@ const stopping = new AbortController();
 const { signal } = stopping;
 process.once("SIGINT", () => stopping.abort());
 
-/** Different items, the gate's before those of the truth. */
+/** Different items in the order of their prompts' hashes: of equal items the first is kept, so that rarer ones, which are harder, are drawn later. */
 function distinctChats(count) {
   const chats = new Map();
   for (let index = 0; chats.size < count; index++) {
@@ -68,7 +69,8 @@ function distinctChats(count) {
     const isShort = question <= MOST_LETTERS.question && chat.messages.at(-1).content.length <= MOST_LETTERS.answer;
     if (isShort && chat.check.kind !== "none") chats.set(JSON.stringify(chat.messages), chat);
   }
-  return [...chats.values()];
+  const ids = new Map([...chats.values()].map((chat) => [promptId(chat.messages), chat]));
+  return [...ids.keys()].sort().map((id) => ids.get(id));
 }
 
 async function answersOf(model, tasks) {
