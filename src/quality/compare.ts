@@ -37,7 +37,7 @@ export interface Comparison {
   readonly verdict: Verdict;
   /** Looked at after each round instead of once. */
   readonly isSequential: boolean;
-  /** For a verdict that is open: further items for 80 % power if the models are equally good; undefined where no number can be told. */
+  /** For a verdict that is open: further items for 80 % power if the models are equally good, or, where these should have sufficed, if the drop is the one seen; undefined where that one reaches the margin. */
   readonly numMoreItems?: number;
   /** Items that only one of the two has answered. */
   readonly numUnpaired: number;
@@ -85,7 +85,7 @@ export function compare(
   const { pairs, numUnpaired } = pairItems(before, after);
   const overall = comparisonOf("all", pairs);
   const verdict = sequential ?? verdictOf(overall, maxDrop);
-  const needed = verdict === "undecided" ? itemsNeeded(flipShareOf(overall), maxDrop) : undefined;
+  const needed = verdict === "undecided" ? neededBy(overall, maxDrop) : undefined;
   return {
     tasks: after.map(({ task }) =>
       comparisonOf(
@@ -97,7 +97,6 @@ export function compare(
     maxDrop,
     verdict,
     isSequential: sequential !== undefined,
-    // A number that these items already exceed shows nothing: the drop is too near to the margin.
     ...(needed === undefined || needed <= overall.numItems ? {} : { numMoreItems: needed - overall.numItems }),
     numUnpaired,
   };
@@ -105,6 +104,13 @@ export function compare(
 
 /** Few items are believed with caution: as if one of 20 more had flipped, the smaller of the usual shares. */
 const flipShareOf = ({ numItems, numLost, numWon }: Flips): number => (numLost + numWon + 1) / (numItems + 20);
+
+/** Items for equally good models; where that many have not decided, those for the drop that was seen. */
+function neededBy(flips: TaskComparison, maxDrop: number): number | undefined {
+  const share = flipShareOf(flips);
+  const ifEqual = itemsNeeded(share, maxDrop)!;
+  return ifEqual > flips.numItems ? ifEqual : itemsNeeded(share, maxDrop, flips.drop);
+}
 
 function comparisonOf(task: string, pairs: readonly ItemPair[]): TaskComparison {
   const flips = flipsOf(pairs.map(pairOf));

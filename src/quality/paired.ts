@@ -48,14 +48,16 @@ export function mcnemarMidP({ numLost, numWon }: Flips): number {
   return Math.min(1, 2 * tail);
 }
 
-/** Tango's score statistic for "the drop is `drop`" (Statistics in Medicine 17, 1998, 891): about normal, also with few flips. */
-function tangoScore({ numItems: n, numLost: b, numWon: c }: Flips, drop: number): number {
-  const linear = -b - c + (2 * n - b + c) * drop;
-  const root = Math.sqrt(Math.max(0, linear ** 2 + 8 * n * c * drop * (1 - drop)));
-  const wonShare = (root - linear) / (4 * n);
-  const variance = n * (2 * wonShare + drop * (1 - drop));
-  return (b - c - n * drop) / Math.sqrt(Math.max(variance, Number.MIN_VALUE));
+/** Variance of one pair's difference if the drop is `drop` and the flips are the likeliest ones with it. @param lost and won as shares */
+function varianceAt(drop: number, lost: number, won: number): number {
+  const linear = -lost - won + (2 - lost + won) * drop;
+  const root = Math.sqrt(Math.max(0, linear ** 2 + 8 * won * drop * (1 - drop)));
+  return Math.max((root - linear) / 2 + drop * (1 - drop), Number.MIN_VALUE);
 }
+
+/** Tango's score statistic for "the drop is `drop`" (Statistics in Medicine 17, 1998, 891): about normal, also with few flips. */
+const tangoScore = ({ numItems: n, numLost: b, numWon: c }: Flips, drop: number): number =>
+  (b - c - n * drop) / Math.sqrt(n * varianceAt(drop, b / n, c / n));
 
 const BISECTIONS = 50;
 
@@ -81,6 +83,13 @@ export const dropInterval = (flips: Flips): readonly [low: number, high: number]
 /** The drop's lower and upper bound, each with 95 % confidence. Valid for one look at a number of items chosen beforehand. */
 export const dropBounds = (flips: Flips): readonly [low: number, high: number] => dropWithin(flips, Z_CONFIDENCE);
 
+/** Deviations of one pair's difference: the gate computes with the one at its margin, while the flips have their own. */
+function deviationsOf(flipShare: number, margin: number, trueDrop: number): { atMargin: number; own: number } {
+  const flips = Math.max(flipShare, Math.abs(trueDrop));
+  const atMargin = Math.sqrt(varianceAt(margin, (flips + trueDrop) / 2, (flips - trueDrop) / 2));
+  return { atMargin, own: Math.sqrt(Math.max(flips - trueDrop ** 2, 1e-6)) };
+}
+
 /**
  * Items for 80 % power to show, with one-sided 95 % confidence, that a model with this true drop is within the margin.
  *
@@ -89,14 +98,14 @@ export const dropBounds = (flips: Flips): readonly [low: number, high: number] =
  */
 export function itemsNeeded(flipShare: number, margin: number, trueDrop = 0): number | undefined {
   if (trueDrop >= margin) return undefined;
-  const variance = Math.max(flipShare - trueDrop ** 2, 1e-6);
-  return Math.ceil(((Z_CONFIDENCE + Z_POWER) ** 2 * variance) / (margin - trueDrop) ** 2);
+  const { atMargin, own } = deviationsOf(flipShare, margin, trueDrop);
+  return Math.ceil(((Z_CONFIDENCE * atMargin + Z_POWER * own) / (margin - trueDrop)) ** 2);
 }
 
-/** Probability that a gate of this margin passes a model with this true drop, at one look. */
+/** Probability that a gate of this margin passes a model with this true drop, at one look. With both negated: that it fails the model. */
 export function powerOf(numItems: number, flipShare: number, margin: number, trueDrop: number): number {
-  const deviation = Math.sqrt(Math.max(flipShare - trueDrop ** 2, 1e-6) / Math.max(1, numItems));
-  return normalCdf((margin - trueDrop) / deviation - Z_CONFIDENCE);
+  const { atMargin, own } = deviationsOf(flipShare, margin, trueDrop);
+  return normalCdf((Math.sqrt(numItems) * (margin - trueDrop) - Z_CONFIDENCE * atMargin) / own);
 }
 
 /** Abramowitz and Stegun 7.1.26, absolute error below 1.5e-7. */

@@ -69,7 +69,7 @@ test("a smaller model fails against the answers of a run, and the exit code says
     "--max-drop",
     "2",
   );
-  expect(stderr).toMatch(/^60 items show that an equally good model .*80 % need 773 and 1546 items/m);
+  expect(stderr).toMatch(/^60 items show that an equally good model .*80 % need 837 and 1578 items/m);
   expect(stdout).toMatch(/^task +items +before +after +drop in points +95 % interval +lost +won +McNemar p\nfact/);
   expect(stdout).toMatch(/^fails: the drop is above 2 points, with 95 % confidence$/m);
   expect(exitCode).toBe(1);

@@ -66,6 +66,6 @@ export function verdictText({ verdict, maxDrop, isSequential, overall, numMoreIt
   const more =
     numMoreItems === undefined
       ? "the drop is too near to the margin to be told from it by a few more items"
-      : `about ${numMoreItems} more items show it with a probability of 80 %, if the models are equally good`;
+      : `about ${numMoreItems} more items show it with a probability of 80 %, if the models are about equally good`;
   return `undecided: whether the drop is below ${points(maxDrop)} points is open after ${overall.numItems} items; ${more}`;
 }
