@@ -1,11 +1,9 @@
 /** Starts the server of an ablation's variant: our own engine's, or another engine's by its adapter, as the fleet would. */
-import { tmpdir } from "node:os";
-import { ADAPTERS } from "../../fleet/adapters/index.js";
 import { ABLATED_ENGINES, type AblatedEngineName } from "../ablation/engines/index.js";
 import { SPECULATION } from "../ablation/variants.js";
 import type { ServerShape } from "../workload/scenarios.js";
+import { engineServer } from "./engine-server.js";
 import type { Launch } from "./launch.js";
-import { modelWork } from "./model-work.js";
 import { millraceServer } from "./servers.js";
 
 interface AblatedServer {
@@ -48,42 +46,16 @@ function ownServer(server: AblatedServer): Launch {
 const SPARE_KV_TOKENS = 256;
 
 function serverByAdapter(engine: Exclude<AblatedEngineName, "millrace">, server: AblatedServer): Launch {
-  const {
-    name,
-    modelPath,
-    modelName,
-    numThreads,
-    kvBytesPerToken,
-    layers,
-    speculation,
-    program: own,
-    flagsFor,
-  } = server;
+  const { kvBytesPerToken, layers, speculation, flagsFor } = server;
   const { sizeFlags } = ABLATED_ENGINES[engine];
-  const adapter = ADAPTERS[engine];
-  const [usual, ...rest] = adapter.program!;
-  const program = [own ?? usual!, ...rest] as const;
-  const planOf = (port: number, shape: ServerShape | undefined) => {
-    const size = shape && {
-      maxModelLen: shape.maxModelLen,
-      maxNumSeqs: shape.seats,
+  return engineServer(engine, {
+    ...server,
+    optionsFor: (shape) => ({
+      ...(shape && { maxModelLen: shape.maxModelLen, maxNumSeqs: shape.seats }),
       // The others have flags of their own for it.
-      ...(engine === "vllm" && { kvCacheMemoryBytes: (shape.kvTokens + SPARE_KV_TOKENS) * kvBytesPerToken }),
-    };
-    const drafts = layers.includes(SPECULATION) && { speculativeConfig: JSON.parse(speculation) };
-    const options = { model: modelPath, servedModelName: modelName, threads: numThreads, ...size, ...drafts };
-    const place = { host: "127.0.0.1", port, sparePorts: [0, 0], folder: tmpdir() } as const;
-    return adapter.launch(options, program, place, undefined);
-  };
-  return {
-    name,
-    work: modelWork(modelPath),
-    command: (port, shape) => [
-      ...planOf(port, shape).command,
-      ...(shape === undefined ? [] : [...(sizeFlags?.(shape) ?? []), ...flagsFor(shape)]),
-    ],
-    env: planOf(0, undefined).env,
-    startSeconds: 900,
-    stopSeconds: 20,
-  };
+      ...(shape && engine === "vllm" && { kvCacheMemoryBytes: (shape.kvTokens + SPARE_KV_TOKENS) * kvBytesPerToken }),
+      ...(layers.includes(SPECULATION) && { speculativeConfig: JSON.parse(speculation) }),
+    }),
+    flagsFor: (shape) => (shape === undefined ? [] : [...(sizeFlags?.(shape) ?? []), ...flagsFor(shape)]),
+  });
 }

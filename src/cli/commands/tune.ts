@@ -13,6 +13,7 @@ import type { Journal } from "../../lab/tune/journal.js";
 import type { TuneEvents, TuneSettings } from "../../lab/tune/loop.js";
 import type { Alternatives } from "../../lab/tune/proposals.js";
 import type { trialRow } from "../../lab/tune/report.js";
+import type { TunedEngineName } from "../../lab/tune/tuned-engines.js";
 import {
   addTrafficOptions,
   planFromFlags,
@@ -28,6 +29,7 @@ import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 import { words } from "./bench-run.js";
 
+const ENGINES = ["millrace", "vllm"] as const satisfies readonly TunedEngineName[];
 const OBJECTIVES = ["throughput", "goodput", "ttft", "tpot", "e2e"] as const;
 const USUAL_CLIENTS = [8];
 const USUAL_ROUNDS = 3;
@@ -36,6 +38,8 @@ const MS_PER_MINUTE = 60_000;
 
 interface TuneFlags extends TrafficFlags {
   readonly model?: string;
+  readonly engine: TunedEngineName;
+  readonly program?: string;
   readonly serverArgs: string;
   readonly objective: (typeof OBJECTIVES)[number];
   readonly weights?: readonly string[];
@@ -60,7 +64,9 @@ export function tuneCommand(): Command {
       "Find the best configuration for your load: measure, name the bottleneck, try a change beside the present server, and keep it only if it is faster and as good.",
     )
     .addOption(modelOption())
-    .option("--server-args <flags>", "the first configuration, as flags of millrace serve", "")
+    .option("--engine <name>", `engine to tune: ${ENGINES.join(", ")}`, oneOf("--engine", ENGINES), "millrace")
+    .option("--program <path>", "the engine's own program, such as /opt/vllm/bin/vllm (default: the one in PATH)")
+    .option("--server-args <flags>", "the first configuration, as flags of the engine's server", "")
     .option(
       "--objective <name>",
       `to improve: ${OBJECTIVES.join(", ")}`,
@@ -99,17 +105,23 @@ export function tuneCommand(): Command {
 }
 
 async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<void> {
-  const [{ tune }, lab, { parseFlags }, { Journal }, { benchedThreads }, report, { machineInfo }] = await Promise.all([
-    import("../../lab/tune/loop.js"),
-    import("../../lab/tune/server-bench.js"),
-    import("../../lab/tune/configuration.js"),
-    import("../../lab/tune/journal.js"),
-    import("../../bench/run/benched-threads.js"),
-    import("../../lab/tune/report.js"),
-    import("../../bench/results/machine.js"),
-  ]);
+  const [{ tune }, lab, { TUNED_ENGINES }, { parseFlags }, { Journal }, { benchedThreads }, report, { machineInfo }] =
+    await Promise.all([
+      import("../../lab/tune/loop.js"),
+      import("../../lab/tune/server-bench.js"),
+      import("../../lab/tune/tuned-engines.js"),
+      import("../../lab/tune/configuration.js"),
+      import("../../lab/tune/journal.js"),
+      import("../../bench/run/benched-threads.js"),
+      import("../../lab/tune/report.js"),
+      import("../../bench/results/machine.js"),
+    ]);
   const { concurrency = USUAL_CLIENTS, rounds = USUAL_ROUNDS, rate, replay, objective, json, out, maxTrials } = flags;
   const traffic = rate === undefined && replay !== true ? { ...flags, concurrency } : flags;
+  const engine = { engine: flags.engine, program: flags.program };
+  if (flags.program !== undefined && flags.engine === "millrace") {
+    throw optionError("--program", "given beside --engine vllm", flags.program);
+  }
   const planned = await planFromFlags({ ...traffic, rounds }, command);
   lab.assertTunable(planned, objective);
   // The bundled tasks are no measure of other models, so tuning asks for the user's own.
@@ -124,12 +136,17 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
     deadlineMs: performance.now() + MS_PER_MINUTE * flags.maxMinutes,
     minAttainment: flags.minAttainment,
     maxMemoryBytes: flags.maxMemory,
-    alternatives: { weights: await weightsFrom(flags, model), freeBytes: freemem() },
+    alternatives: {
+      engine: TUNED_ENGINES[flags.engine],
+      weights: await weightsFrom(flags, model),
+      freeBytes: freemem(),
+    },
     numRounds: rounds,
   };
   const numThreads = flags.threads ?? benchedThreads();
   const bench = new lab.ServerBench(
     {
+      engine,
       modelPath: model.path,
       start,
       planned,
@@ -147,17 +164,17 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   );
   const { chats, count, weights, maxDrop, maxMemory, minAttainment } = flags;
   const judged = { numThreads, chats, count, weights, maxDrop, maxMemory, minAttainment };
-  const told = { start, objective, plan: planned.plan, model: model.name, ...judged };
+  const told = { engine, start, objective, plan: planned.plan, model: model.name, ...judged };
   const journal = new Journal(out, told, flags.resume === true);
   const events = json ? recording(journal) : telling(journal, process.stderr, report.trialRow);
   const tuning = await tune(settings, bench, events, { trials: [...journal.trials], first: journal.first }, signal);
   const { cpu, numCpus } = machineInfo();
   const [{ name: load }] = planned.cells as [Cell];
   const about = { model: model.name, load, objective, machine: `${cpu}, ${numCpus} CPUs`, numRounds: rounds };
-  const launch = lab.serveWords(tuning.best, flags.model).map(shellWord).join(" ");
+  const launch = lab.serveWords(engine, tuning.best, flags.model).map(shellWord).join(" ");
   writeFileSync(join(out, "report.md"), report.markdownOf(tuning, about, launch));
   writeFileSync(join(out, "report.html"), report.htmlOf(tuning, about, launch));
-  writeFileSync(join(out, "millrace.yaml"), report.fleetYaml(model.name, model.path, tuning.best));
+  writeFileSync(join(out, "millrace.yaml"), report.fleetYaml(model, engine, tuning.best));
   if (json) {
     process.stdout.write(`${jsonText({ ...about, ...tuning, command: launch })}\n`);
     return;

@@ -4,6 +4,7 @@ import type { Workload } from "../../bench/workload/workload.js";
 import { turnsOf } from "../../bench/workload/workload.js";
 import { median } from "../../core/statistics.js";
 import { type Configuration, numberOf } from "./configuration.js";
+import type { TunedEngine } from "./tuned-engines.js";
 
 export interface Evidence {
   /** Clients of a closed load; undefined for arrivals at a rate. */
@@ -37,20 +38,18 @@ export interface Evidence {
   readonly isVoid: boolean;
 }
 
-/** The server's default. */
-const DEFAULT_SEATS = 64;
-
 interface Surroundings {
   readonly configuration: Configuration;
   readonly workload: Workload;
   readonly numClients: number | undefined;
   readonly cores: number;
+  readonly engine: TunedEngine;
 }
 
 /** @param runs of one server under one load, at least one */
 export function evidenceOf(
   runs: readonly BenchRun[],
-  { configuration, workload, numClients, cores }: Surroundings,
+  { configuration, workload, numClients, cores, engine }: Surroundings,
 ): Evidence {
   const middle = (read: (run: BenchRun) => number | undefined): number | undefined => {
     const values = runs.flatMap((run) => read(run) ?? []);
@@ -65,7 +64,7 @@ export function evidenceOf(
   ];
   return {
     numClients,
-    seats: numberOf(configuration, "max-num-seqs") ?? DEFAULT_SEATS,
+    seats: numberOf(configuration, "max-num-seqs") ?? engine.seats,
     threads: numberOf(configuration, "threads") ?? cores,
     cores,
     cpuCores: middle(({ process }) => process?.cpuCores),

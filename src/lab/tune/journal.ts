@@ -8,7 +8,7 @@ import type { Finding } from "./bottleneck.js";
 import type { Journal as Past, Trial } from "./loop.js";
 
 const FORMAT = "millrace-tune";
-const VERSION = 2;
+const VERSION = 3;
 
 const findingSchema = z.object({ bottleneck: z.string(), because: z.string() });
 const estimateSchema = z.object({ value: z.number(), low: z.number().optional(), high: z.number().optional() }).loose();
@@ -20,6 +20,7 @@ const trialSchema = z
         bottleneck: z.string(),
         predicted: z.number(),
         isLossy: z.boolean(),
+        isExact: z.boolean(),
         edit: z.object({}).loose(),
       })
       .loose(),

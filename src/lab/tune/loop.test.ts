@@ -11,6 +11,7 @@ import { type Configuration, edited, numberOf } from "./configuration.js";
 import type { Evidence } from "./evidence.js";
 import { Journal } from "./journal.js";
 import { type Bench, type Measured, type Trial, type TuneSettings, tune } from "./loop.js";
+import { TUNED_ENGINES } from "./tuned-engines.js";
 
 interface World {
   readonly seed: number;
@@ -115,7 +116,7 @@ const SETTINGS: TuneSettings = {
   maxTrials: 20,
   deadlineMs: Number.POSITIVE_INFINITY,
   minAttainment: 0.9,
-  alternatives: { weights: [], freeBytes: 8e9 },
+  alternatives: { engine: TUNED_ENGINES.millrace, weights: [], freeBytes: 8e9 },
   numRounds: 3,
 };
 const QUIET = { onFinding: () => {}, onTrial: () => {}, onOutcome: () => {} };
@@ -267,7 +268,7 @@ test("a change over the memory limit is rolled back", async () => {
     ...SETTINGS,
     start: {},
     maxMemoryBytes: 1e9,
-    alternatives: { weights: [{ path: "q4.gguf", bytesShare: 0.5 }], freeBytes: 1e9 },
+    alternatives: { engine: TUNED_ENGINES.millrace, weights: [{ path: "q4.gguf", bytesShare: 0.5 }], freeBytes: 1e9 },
   };
   const { trials } = await tune(
     settings,
@@ -283,7 +284,11 @@ test("a change over the memory limit is rolled back", async () => {
 });
 
 test("a change that alters answers is rolled back where nothing can judge it", async () => {
-  const alternatives = { weights: [{ path: "q4.gguf", bytesShare: 0.5 }], freeBytes: 0 };
+  const alternatives = {
+    engine: TUNED_ENGINES.millrace,
+    weights: [{ path: "q4.gguf", bytesShare: 0.5 }],
+    freeBytes: 0,
+  };
   const { trials } = await tune(
     { ...SETTINGS, start: {}, alternatives },
     new SimulatedBench(WORLD),
@@ -304,7 +309,11 @@ test("in 18 of 20 seeds, weights that lose three points are rolled back and weig
   for (let seed = 1; seed <= 20; seed++) {
     // As many items as `itemsNeeded` gives for 3.5 % of flips and 95 % power, and some more.
     const bench = new SimulatedBench({ ...WORLD, seed, numItems: 1500, damage: { "damaged.gguf": 0.03 } });
-    const settings = { ...SETTINGS, start: {}, alternatives: { weights, freeBytes: 0 } };
+    const settings = {
+      ...SETTINGS,
+      start: {},
+      alternatives: { engine: TUNED_ENGINES.millrace, weights, freeBytes: 0 },
+    };
     const { trials, best } = await tune(settings, bench, QUIET, { trials: [] }, never);
     const outcomeOf = (path: string) => trials.find(({ configuration }) => configuration.model === path)?.outcome;
     if (outcomeOf("damaged.gguf") === "rolled back" && best.model === "sound.gguf") numRight++;

@@ -220,7 +220,7 @@ interface Tried {
 async function tryChange(
   best: Configuration,
   candidate: Configuration,
-  { isLossy }: Proposal,
+  { isLossy, isExact }: Proposal,
   settings: TuneSettings,
   bench: Bench,
 ): Promise<Tried> {
@@ -251,7 +251,8 @@ async function tryChange(
   const floor = Math.min(settings.minAttainment, present.attainment ?? 0) - ATTAINMENT_SLACK;
   if ((changed.attainment ?? 1) < floor) return rolledBack("fewer requests meet the objective's limits");
   if (!isLossy) {
-    return { decision: { outcome: "kept", reason: "faster, same bits", measured }, candidate: changed, present };
+    const reason = isExact ? "faster, same bits" : "faster";
+    return { decision: { outcome: "kept", reason, measured }, candidate: changed, present };
   }
   const quality = await bench.judge(candidate);
   if (quality === undefined) {

@@ -1,10 +1,11 @@
 /**
- * Changes of a configuration, each a hypothesis: the bottleneck that it answers, the gain that is predicted, and whether answers stay the same bits.
+ * Changes of a configuration, each a hypothesis: the bottleneck that it answers, the gain that is predicted, and what it does to answers.
  * The least effort comes first.
  */
 import type { Bottleneck, Finding } from "./bottleneck.js";
 import { type Configuration, type Edit, edited, keyOf, numberOf } from "./configuration.js";
 import type { Evidence } from "./evidence.js";
+import type { TunedEngine } from "./tuned-engines.js";
 
 export interface Proposal {
   /** @example "32 seats" */
@@ -16,12 +17,18 @@ export interface Proposal {
   /** 1: a flag whose effect is exact; 2: a flag that uses more of the machine; 3: a change that alters answers and so needs the quality gate. */
   readonly effort: 1 | 2 | 3;
   readonly isLossy: boolean;
+  /** Whether the engine then gives the same bits; another engine may round otherwise in batches of another size. */
+  readonly isExact: boolean;
 }
 
-type Draft = Omit<Proposal, "bottleneck" | "isLossy" | "effort"> & { readonly effort?: 1 | 2; readonly isLossy?: true };
+type Draft = Omit<Proposal, "bottleneck" | "isLossy" | "isExact" | "effort"> & {
+  readonly effort?: 1 | 2;
+  readonly isLossy?: true;
+};
 
-/** Further weights of the same model, by file. */
 export interface Alternatives {
+  readonly engine: TunedEngine;
+  /** Further weights of the same model, by file. */
   readonly weights: readonly { readonly path: string; readonly bytesShare: number }[];
   /** Free memory of the machine. */
   readonly freeBytes: number;
@@ -29,8 +36,6 @@ export interface Alternatives {
 
 /** The least gain that is worth a trial. */
 const WORTH = 1.01;
-const DEFAULT_BATCHED_TOKENS = 128;
-const TOKENS_PER_SEAT = 4;
 const MOST_BATCHED_TOKENS = 8192;
 const MIB = 2 ** 20;
 
@@ -63,10 +68,15 @@ export function proposalsFor(
   const seen = new Set<string>();
   return findings.flatMap(({ bottleneck }) =>
     MAKERS[bottleneck](configuration, evidence, alternatives)
+      .flatMap((draft): Draft[] => {
+        const edit = alternatives.engine.editFor(draft.edit);
+        return edit === undefined ? [] : [{ ...draft, edit }];
+      })
       .filter((draft) => isWorth(configuration, draft))
       .map(({ isLossy, effort = 1, ...draft }): Proposal => {
         const isSure = isLossy !== true;
-        return { ...draft, bottleneck, isLossy: !isSure, effort: isSure ? effort : 3 };
+        const isExact = isSure && alternatives.engine.isExact;
+        return { ...draft, bottleneck, isLossy: !isSure, isExact, effort: isSure ? effort : 3 };
       })
       .sort((a, b) => a.effort - b.effort || b.predicted - a.predicted)
       .filter(({ edit }) => {
@@ -139,8 +149,8 @@ function draftProposals(configuration: Configuration): Draft[] {
   ];
 }
 
-function interferenceProposals(configuration: Configuration, evidence: Evidence): Draft[] {
-  const tokens = batchedTokens(configuration, evidence);
+function interferenceProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Draft[] {
+  const tokens = batchedTokens(configuration, evidence, engine);
   return [
     { name: "steps limited to 1.6 times decoding", edit: { "max-step-ms": "auto" }, predicted: 1.3 },
     {
@@ -152,22 +162,21 @@ function interferenceProposals(configuration: Configuration, evidence: Evidence)
   ];
 }
 
-function hostProposals(configuration: Configuration, evidence: Evidence): Draft[] {
-  return [...prefillProposals(configuration, evidence), ...draftProposals(configuration)];
+function hostProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Draft[] {
+  return [...prefillProposals(configuration, evidence, alternatives), ...draftProposals(configuration)];
 }
 
-function batchedTokens(configuration: Configuration, { seats }: Evidence): number {
-  return numberOf(configuration, "max-num-batched-tokens") ?? Math.max(DEFAULT_BATCHED_TOKENS, TOKENS_PER_SEAT * seats);
-}
+const batchedTokens = (configuration: Configuration, { seats }: Evidence, engine: TunedEngine): number =>
+  numberOf(configuration, "max-num-batched-tokens") ?? engine.batchedTokens(seats);
 
-function prefillProposals(configuration: Configuration, evidence: Evidence): Draft[] {
-  const tokens = batchedTokens(configuration, evidence);
+function prefillProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Draft[] {
+  const tokens = batchedTokens(configuration, evidence, engine);
   const sizes = [8 * tokens, 2 * tokens].filter((size) => size <= MOST_BATCHED_TOKENS);
   return [
     ...sizes.map((size) => ({
       name: `steps of ${size} tokens`,
       edit: { "max-num-batched-tokens": String(size) },
-      predicted: tokens < DEFAULT_BATCHED_TOKENS ? 1.5 : 1.05,
+      predicted: tokens < engine.batchedTokens(evidence.seats) ? 1.5 : 1.05,
     })),
     ...resets(configuration, "max-step-ms", 1.2),
     // Other roundings of the activations are other bits.

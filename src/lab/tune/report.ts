@@ -3,9 +3,11 @@ import { stringify } from "yaml";
 import type { Estimate } from "../../bench/measure/intervals.js";
 import { htmlDocument } from "../../bench/report/html-style.js";
 import { escapeXml, lineFrom, logScale, logTicks, round, textAt } from "../../bench/report/svg.js";
+import type { LocatedModel } from "../../formats/locate-model.js";
 import type { Objective } from "./bottleneck.js";
 import { type Configuration, flagWords } from "./configuration.js";
 import type { Trial, Tuning } from "./loop.js";
+import type { EngineChoice } from "./tuned-engines.js";
 
 /** About the tuning, for its reports. */
 export interface About {
@@ -26,9 +28,12 @@ export const trialRow = ({ proposal, measured, quality, outcome, reason }: Trial
   proposal.bottleneck,
   times(proposal.predicted),
   measured === undefined ? "–" : ratioText(measured),
-  quality === undefined ? (proposal.isLossy ? "not judged" : "same bits") : qualityText(quality),
+  quality === undefined ? answersText(proposal) : qualityText(quality),
   `${outcome}: ${reason}`,
 ];
+
+const answersText = ({ isLossy, isExact }: Trial["proposal"]): string =>
+  isExact ? "same bits" : isLossy ? "not judged" : "same weights";
 
 const times = (ratio: number): string => `${ratio.toFixed(2)} ×`;
 
@@ -133,7 +138,12 @@ function waterfall(kept: readonly Trial[], total: Estimate | undefined): string 
 }
 
 /** The model's entry in the fleet's YAML. */
-export function fleetYaml(name: string, model: string, configuration: Configuration): string {
-  const { model: path = model, ...flags } = configuration;
-  return stringify({ models: [{ name, model: path, args: flagWords(flags) }] });
+export function fleetYaml(
+  { name, path: own }: Pick<LocatedModel, "name" | "path">,
+  { engine, program }: EngineChoice,
+  configuration: Configuration,
+): string {
+  const { model = own, ...flags } = configuration;
+  const runner = engine === "millrace" ? {} : { engine, ...(program && { program: [program, "serve"] }) };
+  return stringify({ models: [{ name, model, ...runner, args: flagWords(flags) }] });
 }

@@ -1,11 +1,10 @@
-/** Measures and judges configurations of this server on this machine: each is started for each of its runs. */
+/** Measures and judges configurations of a server on this machine: each is started for each of its runs. */
 
 import { throughputOf } from "../../bench/measure/run-metrics.js";
 import type { BenchRun } from "../../bench/results/schema.js";
 import { runBench } from "../../bench/run/bench.js";
 import { type Launch, launchServer } from "../../bench/run/launch.js";
 import type { Planned } from "../../bench/run/plan.js";
-import { millraceServer } from "../../bench/run/servers.js";
 import type { ServerUnderTest } from "../../bench/run/target.js";
 import type { Cell } from "../../bench/workload/scenarios.js";
 import { MillraceError } from "../../core/errors.js";
@@ -19,8 +18,10 @@ import type { Objective } from "./bottleneck.js";
 import { type Configuration, flagWords } from "./configuration.js";
 import { evidenceOf } from "./evidence.js";
 import type { Bench, Measured } from "./loop.js";
+import { type EngineChoice, TUNED_ENGINES, tunedServer } from "./tuned-engines.js";
 
 export interface ServerBenchSettings {
+  readonly engine: EngineChoice;
   readonly modelPath: string;
   /** The first configuration, whose answers are the reference. */
   readonly start: Configuration;
@@ -101,9 +102,9 @@ export class ServerBench implements Bench {
   }
 
   #launch(configuration: Configuration, name: string): Launch {
-    const { modelPath, numThreads } = this.settings;
+    const { engine, modelPath, numThreads } = this.settings;
     const { [MODEL]: path = modelPath, ...flags } = configuration;
-    return millraceServer(name, { path, numThreads }, flagWords(flags));
+    return tunedServer(engine, { name, path, numThreads }, flagWords(flags));
   }
 
   #target(configuration: Configuration, index: number): ServerUnderTest {
@@ -119,7 +120,7 @@ export class ServerBench implements Bench {
 
   /** @param rounds that count for every configuration */
   #measured(configuration: Configuration, runs: readonly BenchRun[], rounds: readonly number[]): Measured {
-    const { planned, objective, numThreads } = this.settings;
+    const { planned, objective, numThreads, engine } = this.settings;
     const counted = runs.filter(({ round }) => rounds.includes(round)).sort((a, b) => a.round - b.round);
     const problem = problemOf(runs, counted);
     if (problem !== undefined) {
@@ -129,7 +130,13 @@ export class ServerBench implements Bench {
     const numClients = cell.load.kind === "closed" ? cell.load.concurrency : undefined;
     const shares = counted.flatMap(({ metrics }) => metrics.slo?.attainment ?? []);
     const peaks = counted.flatMap(({ process }) => process?.peakMemoryBytes ?? []);
-    const surroundings = { configuration, workload: cell.workload, numClients, cores: numThreads };
+    const surroundings = {
+      configuration,
+      workload: cell.workload,
+      numClients,
+      cores: numThreads,
+      engine: TUNED_ENGINES[engine.engine],
+    };
     return {
       values: counted.map((run) => objectiveOf(run, objective)),
       attainment: shares.length === 0 ? undefined : shares.reduce((sum, share) => sum + share, 0) / shares.length,
@@ -211,7 +218,13 @@ export function assertTunable({ cells, plan }: Planned, objective: Objective): v
 }
 
 /** The command that starts a server as configured. @param model as the user named it; undefined: the bundled one */
-export function serveWords(configuration: Configuration, model: string | undefined): string[] {
+export function serveWords(
+  { engine, program }: EngineChoice,
+  configuration: Configuration,
+  model: string | undefined,
+): string[] {
   const { [MODEL]: path = model, ...flags } = configuration;
+  if (engine === "vllm")
+    return [program ?? engine, "serve", ...(path === undefined ? [] : [path]), ...flagWords(flags)];
   return ["millrace", ...(path === undefined ? [] : ["--model", path]), ...flagWords(flags)];
 }

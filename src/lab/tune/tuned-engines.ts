@@ -1,0 +1,77 @@
+/** The engines that can be tuned: how they start, what they do without flags, and how a change is said in their flags. */
+import { engineServer } from "../../bench/run/engine-server.js";
+import type { Launch } from "../../bench/run/launch.js";
+import { millraceServer } from "../../bench/run/servers.js";
+import type { Edit } from "./configuration.js";
+
+export interface TunedEngine {
+  /** Whether answers have the same bits, whoever is in the batch. */
+  readonly isExact: boolean;
+  /** Requests in the batch at once, without --max-num-seqs. */
+  readonly seats: number;
+  /** Tokens of a step, without --max-num-batched-tokens. */
+  batchedTokens(seats: number): number;
+  /** The change in the engine's flags; undefined where the engine cannot make it. */
+  editFor(edit: Edit): Edit | undefined;
+}
+
+const millrace: TunedEngine = {
+  isExact: true,
+  seats: 64,
+  batchedTokens: (seats) => Math.max(128, 4 * seats),
+  editFor: (edit) => edit,
+};
+
+/** Flags of vLLM that have our names and meaning. */
+const VLLM_FLAGS = new Set([
+  "max-num-seqs",
+  "max-num-batched-tokens",
+  "kv-cache-memory-bytes",
+  "no-enable-prefix-caching",
+  "no-enable-chunked-prefill",
+  "speculative-config",
+  "model",
+]);
+
+/** Sizes of vLLM 0.32's server on CPUs (vllm/engine/arg_utils.py). */
+const vllm: TunedEngine = {
+  isExact: false,
+  seats: 128,
+  batchedTokens: () => 2048,
+  editFor(edit) {
+    const changes = Object.entries(edit).map(([flag, value]) => [flag, draftsOfVllm(flag, value)] as const);
+    const isTaken = changes.every(([flag, value]) => VLLM_FLAGS.has(flag) && value !== NOT_TAKEN);
+    return isTaken ? Object.fromEntries(changes) : undefined;
+  },
+};
+
+const NOT_TAKEN = "not taken";
+
+/** vLLM drafts only if asked, needs the length of the n-grams, and has drafts of suffixes in a package of its own. */
+function draftsOfVllm(flag: string, value: string | undefined): string | undefined {
+  if (flag !== "speculative-config" || value === undefined) return value;
+  const drafts = JSON.parse(value) as { method: string; num_speculative_tokens?: number };
+  if (drafts.method === "none") return undefined;
+  return drafts.method === "ngram" ? JSON.stringify({ ...drafts, prompt_lookup_max: 4 }) : NOT_TAKEN;
+}
+
+export const TUNED_ENGINES = { millrace, vllm } satisfies Record<string, TunedEngine>;
+
+export type TunedEngineName = keyof typeof TUNED_ENGINES;
+
+export interface EngineChoice {
+  readonly engine: TunedEngineName;
+  /** The engine's own program; undefined: the usual one. Our own engine has none. */
+  readonly program?: string | undefined;
+}
+
+/** @param words flags of its configuration */
+export function tunedServer(
+  { engine, program }: EngineChoice,
+  { name, path, numThreads }: { readonly name: string; readonly path: string; readonly numThreads: number },
+  words: readonly string[],
+): Launch {
+  if (engine === "millrace") return millraceServer(name, { path, numThreads }, words);
+  const server = { name, modelPath: path, modelName: "tuned", numThreads, program };
+  return engineServer(engine, { ...server, optionsFor: () => ({}), flagsFor: () => words });
+}
