@@ -7,7 +7,7 @@ import type { Bench, Measured, TuneEvents, TuneSettings } from "../../src/lab/tu
 import { measuredOf } from "../../src/lab/tune/server-bench.js";
 import { type Machine, simulate, type Traffic } from "./simulated-server.js";
 
-export interface Noise {
+interface Noise {
   readonly seed: number;
   /** Standard deviation of a run, as a share. */
   readonly ofRun: number;
