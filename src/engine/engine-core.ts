@@ -289,6 +289,7 @@ export class EngineCore {
       prefixCacheDisk: this.#disk?.stats ?? NO_DISK_TIER,
       kernelMs: this.#meter.kernelMs,
       stepMs: this.#meter.stepMs,
+      promptMs: this.#meter.promptMs,
     };
   }
 }

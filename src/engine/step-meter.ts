@@ -9,6 +9,9 @@ export class StepMeter {
   /** Wall time of the kernels, and of whole steps from layout to outputs, since start. */
   kernelMs = 0;
   stepMs = 0;
+  /** Of the steps' time, each step's share of rows that are prompt tokens. */
+  promptMs = 0;
+  #promptShare = 0;
   /** After prompts or idle time the CPU's caches hold other data than decoding needs: such a step teaches nothing about decoding. */
   #isCold = true;
   /** Time at which the previous step returned its outputs; undefined after idle time or a step without rows. */
@@ -48,7 +51,8 @@ export class StepMeter {
   }
 
   /** The results are collected. Call before the drafters' own work, which is no part of the cost of rows. */
-  learn({ numDecodingRows, numPromptRows }: StepLayout): void {
+  learn({ numDecodingRows, numPromptRows }: Pick<StepLayout, "numDecodingRows" | "numPromptRows">): void {
+    this.#promptShare = numPromptRows / (numDecodingRows + numPromptRows);
     const ms = this.#postingMs + performance.now() - this.#startMs;
     if (numPromptRows === 0 && !this.#isCold) this.cost?.observe(numDecodingRows, ms);
     this.background.observe(numDecodingRows + numPromptRows, ms);
@@ -58,7 +62,9 @@ export class StepMeter {
 
   end(): void {
     this.numSteps++;
-    this.stepMs += performance.now() - this.#startMs;
+    const ms = performance.now() - this.#startMs;
+    this.stepMs += ms;
+    this.promptMs += this.#promptShare * ms;
   }
 
   /** The outputs are about to be posted. */

@@ -4,9 +4,8 @@
  */
 
 const Z_TWO_SIDED_95 = 1.959964;
-/** One-sided 95 % confidence and 80 % power. */
+/** One-sided 95 % confidence. */
 const Z_CONFIDENCE = 1.644854;
-const Z_POWER = 0.841621;
 
 /** How the pairs of answers differ. */
 export interface Flips {
@@ -90,16 +89,25 @@ function deviationsOf(flipShare: number, margin: number, trueDrop: number): { at
   return { atMargin, own: Math.sqrt(Math.max(flips - trueDrop ** 2, 1e-6)) };
 }
 
+/** Normal quantiles of the power that a number of items is chosen for. */
+const Z_OF_POWER = { 0.8: 0.841621, 0.975: Z_TWO_SIDED_95 } as const;
+
 /**
- * Items for 80 % power to show, with one-sided 95 % confidence, that a model with this true drop is within the margin.
+ * Items to show, with one-sided 95 % confidence, that a model with this true drop is within the margin.
  *
  * @param flipShare expected share of items whose answer becomes wrong or right
+ * @param power probability that they show it
  * @returns undefined where the true drop reaches the margin, so that no number shows it
  */
-export function itemsNeeded(flipShare: number, margin: number, trueDrop = 0): number | undefined {
+export function itemsNeeded(
+  flipShare: number,
+  margin: number,
+  trueDrop = 0,
+  power: keyof typeof Z_OF_POWER = 0.8,
+): number | undefined {
   if (trueDrop >= margin) return undefined;
   const { atMargin, own } = deviationsOf(flipShare, margin, trueDrop);
-  return Math.ceil(((Z_CONFIDENCE * atMargin + Z_POWER * own) / (margin - trueDrop)) ** 2);
+  return Math.ceil(((Z_CONFIDENCE * atMargin + Z_OF_POWER[power] * own) / (margin - trueDrop)) ** 2);
 }
 
 /** Probability that a gate of this margin passes a model with this true drop, at one look. With both negated: that it fails the model. */

@@ -163,6 +163,7 @@ export class FakeEngine implements Engine {
       kvBytesRead: 0,
       kvBytesUnshared: 0,
       kernelMs: this.#numSteps,
+      promptMs: 0,
       stepMs: this.#numSteps * 2,
     };
   }

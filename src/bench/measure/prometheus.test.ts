@@ -27,6 +27,7 @@ test("counters are reported as differences, summed over labels; missing metrics 
     queueMs: 250,
     acceptance: 0.75,
     acceptedLength: 4,
+    rejected: 10,
     preemptions: 3,
     medianKvUsage: 0.4,
     maxKvUsage: 0.9,
@@ -50,4 +51,11 @@ test("for a fleet, memory in use is a mean over instances, and running requests 
 test("shares are undefined without events", () => {
   const same = parseMetrics(AFTER);
   expect(serverMetrics(same, same, [])).toMatchObject({ acceptance: undefined, queueMs: undefined, preemptions: 0 });
+});
+
+test("the share of prompts is of the steps' time, and of requests' times where the server does not tell that", () => {
+  const requests = "vllm:request_prefill_time_seconds_sum 1\nvllm:request_decode_time_seconds_sum 3\n";
+  const steps = "millrace:engine_prompt_seconds_total 6\nmillrace:engine_step_seconds_total 10\n";
+  const shareIn = (text: string) => serverMetrics(parseMetrics(""), parseMetrics(text), []).prefillShare;
+  expect([shareIn(requests), shareIn(requests + steps)]).toEqual([0.25, 0.6]);
 });

@@ -14,6 +14,7 @@ const NAMES = {
   decodeSeconds: ["request_decode_time_seconds_sum"],
   stepSeconds: ["engine_step_seconds_total"],
   kernelSeconds: ["engine_kernel_seconds_total"],
+  promptSeconds: ["engine_prompt_seconds_total"],
   drafts: ["spec_decode_num_drafts_total", "spec_decode_num_drafts"],
   drafted: ["spec_decode_num_draft_tokens_total", "spec_decode_num_draft_tokens"],
   accepted: ["spec_decode_num_accepted_tokens_total", "spec_decode_num_accepted_tokens"],
@@ -63,15 +64,18 @@ export function serverMetrics(before: MetricSums, after: MetricSums, samples: re
   };
   const share = (part: number | undefined, whole: number | undefined) =>
     part === undefined || whole === undefined || whole === 0 ? undefined : part / whole;
-  const accepted = grown("accepted");
+  const [drafted, accepted] = [grown("drafted"), grown("accepted")];
   const perDraft = share(accepted, grown("drafts"));
   const queueS = share(grown("queueSeconds"), grown("queued"));
   const [prefillS, decodeS] = [grown("prefillSeconds"), grown("decodeSeconds")];
   return {
-    prefillShare: share(prefillS, prefillS === undefined || decodeS === undefined ? undefined : prefillS + decodeS),
+    prefillShare:
+      share(grown("promptSeconds"), grown("stepSeconds")) ??
+      share(prefillS, prefillS === undefined || decodeS === undefined ? undefined : prefillS + decodeS),
     kernelShare: share(grown("kernelSeconds"), grown("stepSeconds")),
     queueMs: queueS === undefined ? undefined : 1000 * queueS,
-    acceptance: share(accepted, grown("drafted")),
+    acceptance: share(accepted, drafted),
+    rejected: drafted === undefined || accepted === undefined ? undefined : drafted - accepted,
     acceptedLength: perDraft === undefined ? undefined : 1 + perDraft,
     cacheHitShare: share(grown("cacheHits"), grown("cacheQueries")),
     preemptions: grown("preemptions"),

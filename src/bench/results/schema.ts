@@ -174,12 +174,14 @@ const metrics = z.object({
 const server = z.object({
   /** Mean time of a request in the server's queue. */
   queueMs: z.number().optional(),
-  /** Of the requests' time in the batch, the share until their first token. */
+  /** Of the steps' time, the share of prompts; of servers that do not tell, of the requests' time in the batch the share until their first token. */
   prefillShare: z.number().optional(),
   /** Of the steps' time, the share inside the kernels. */
   kernelShare: z.number().optional(),
   /** Accepted ÷ draft tokens; and tokens per draft, including the bonus token. */
   acceptance: z.number().optional(),
+  /** Drafted tokens that were wrong. */
+  rejected: z.number().optional(),
   acceptedLength: z.number().optional(),
   cacheHitShare: z.number().optional(),
   preemptions: z.number().optional(),

@@ -126,6 +126,11 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   lab.assertTunable(planned, objective);
   // The bundled tasks are no measure of other models, so tuning asks for the user's own.
   const tasks = flags.chats === undefined ? [] : await questionsFrom(flags.chats, flags.count);
+  if (tasks.length > 0 && !json) {
+    const { powerText } = await import("../../quality/compare.js");
+    const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
+    process.stderr.write(`${powerText(numItems, flags.maxDrop / 100)}\n`);
+  }
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const model = await locateModel(flags.model, startStage);
   const start = parseFlags(words(flags.serverArgs));

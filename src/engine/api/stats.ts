@@ -61,6 +61,8 @@ export interface EngineStats {
   /** Wall time of the kernels, and of whole steps; the difference is the loop's own cost. */
   readonly kernelMs: number;
   readonly stepMs: number;
+  /** Of stepMs, the part of prompts: each step's share of rows that are prompt tokens. */
+  readonly promptMs: number;
 }
 
 /** Counters since start, as vLLM names them. */

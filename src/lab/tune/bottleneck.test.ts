@@ -16,8 +16,10 @@ const DECODING: Evidence = {
   maxKvUsage: 0.3,
   preemptionsPerRequest: 0,
   repeatedShare: 0,
+  movedShare: 0,
   cacheHitShare: 0,
   acceptance: undefined,
+  rejectedPerToken: 0,
   prefillShare: 0.1,
   kernelShare: 0.9,
   interference: 1.2,
@@ -37,7 +39,8 @@ test.each<[Bottleneck, Partial<Evidence>, Objective?]>([
   ["seats", { queueShare: 0.6, seats: 4, maxRunning: 4 }],
   ["threads", { threads: 2, cpuCores: 1.9 }],
   ["cache", { repeatedShare: 0.8, cacheHitShare: 0 }],
-  ["drafts", { acceptance: 0.1 }],
+  ["cache", { movedShare: 0.8 }],
+  ["drafts", { acceptance: 0.1, rejectedPerToken: 4 }],
   ["interference", { interference: 9 }, "tpot"],
   ["host", { kernelShare: 0.4 }],
   ["prefill", { prefillShare: 0.8 }],
@@ -55,8 +58,16 @@ test("a limit that hides others is named first, and all are listed", () => {
 
 test.each<[string, Partial<Evidence>, Objective?]>([
   ["prompts that disturb decoding where only throughput counts", { interference: 9 }, "throughput"],
+  ["repeated tokens that take no time", { repeatedShare: 0.8, prefillShare: 0.05 }],
   ["a cache that finds the repeated tokens", { repeatedShare: 0.8, cacheHitShare: 0.7 }],
-  ["drafts that are accepted", { acceptance: 0.5 }],
+  [
+    "seats that keep requests waiting where the time after the first token counts",
+    { queueShare: 0.6, seats: 4, maxRunning: 4 },
+    "tpot",
+  ],
+  ["drafts that are accepted", { acceptance: 0.5, rejectedPerToken: 1 }],
+  ["the few drafts of a server that tries whether they pay", { acceptance: 0.1, rejectedPerToken: 0.02 }],
+  ["a queue before memory that has room for one more", { queueShare: 0.6, maxRunning: 4, maxKvUsage: 0.6 }],
   ["a queue before free seats and free memory", { queueShare: 0.5, maxRunning: 8, maxKvUsage: 0.2 }],
   ["figures that the server does not tell", { maxRunning: undefined, maxKvUsage: undefined, kernelShare: undefined }],
 ])("%s are no bottleneck", (_, change, objective) => {

@@ -32,7 +32,9 @@ const PREEMPTED = 0.02;
 const BUSY = 0.8;
 const IDLE = 0.5;
 const MISSED_CACHE = 0.25;
+const PROMPTS_COUNT = 0.1;
 const LOW_ACCEPTANCE = 0.3;
+const REJECTED = 0.25;
 const DISTURBED = 3;
 const KERNELS_IDLE = 0.6;
 const MOSTLY_PREFILL = 0.5;
@@ -48,9 +50,9 @@ const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["seats", seatsAreTaken],
   ["threads", threadsAreFew],
   ["cache", cacheIsMissed],
+  ["host", hostIsSlow],
   ["drafts", draftsFail],
   ["interference", promptsDisturb],
-  ["host", hostIsSlow],
   ["prefill", prefillDominates],
 ];
 
@@ -73,26 +75,25 @@ function clientIsBusy({ clientUtilization, numClients, queueShare, cpuCores, thr
   return `requests do not wait, and the server uses ${cpuCores.toFixed(1)} of ${threads} threads: the rate is all there is to do`;
 }
 
-function kvIsFull({
-  preemptionsPerRequest,
-  maxKvUsage = 0,
-  queueShare,
-  maxRunning,
-  seats,
-  numClients = Number.POSITIVE_INFINITY,
-}: Evidence): string | undefined {
+function kvIsFull(evidence: Evidence, objective: Objective): string | undefined {
+  const { preemptionsPerRequest, maxKvUsage = 0, maxRunning, seats, queueShare } = evidence;
+  const { numClients = Number.POSITIVE_INFINITY } = evidence;
   if (preemptionsPerRequest > PREEMPTED) {
     return `${preemptionsPerRequest.toFixed(2)} preemptions a request, KV memory ${percent(maxKvUsage)} full`;
   }
   const hasFreeSeats = maxRunning !== undefined && maxRunning < Math.min(seats, numClients);
-  // Blocks are reserved for whole requests, so the memory is full for the next request before it is full.
-  const isFull = maxKvUsage > KV_FULL || (hasFreeSeats && maxKvUsage > KV_FULL / 2);
-  if (!isFull || queueShare < WAITS || !hasFreeSeats) return undefined;
+  // The memory is full for the next request, which needs as much as each of the others, before it is full.
+  const isFull = maxRunning !== undefined && maxKvUsage * (1 + 1 / Math.max(1, maxRunning)) > KV_FULL;
+  if (!isFull || !waits(evidence, objective) || !hasFreeSeats) return undefined;
   return `requests wait (${percent(queueShare)} of the time to the first token) with ${Math.round(maxRunning)} of ${seats} seats taken and KV memory ${percent(maxKvUsage)} full`;
 }
 
-function seatsAreTaken({ queueShare, maxRunning, seats, numClients }: Evidence): string | undefined {
-  if (queueShare < WAITS || maxRunning === undefined || maxRunning < seats) return undefined;
+/** Who waits for the first token is not slower after it. */
+const waits = ({ queueShare }: Evidence, objective: Objective): boolean => queueShare > WAITS && objective !== "tpot";
+
+function seatsAreTaken(evidence: Evidence, objective: Objective): string | undefined {
+  const { queueShare, maxRunning, seats, numClients } = evidence;
+  if (!waits(evidence, objective) || maxRunning === undefined || maxRunning < seats) return undefined;
   const by = numClients === undefined ? "" : ` by ${numClients} clients`;
   return `${percent(queueShare)} of the time to the first token is waiting, with ${seats} of ${seats} seats taken${by}`;
 }
@@ -102,14 +103,24 @@ function threadsAreFew({ threads, cores, cpuCores }: Evidence): string | undefin
   return `${threads} of ${cores} cores compute, ${percent(cpuCores / threads)} busy`;
 }
 
-function cacheIsMissed({ repeatedShare, cacheHitShare = 0 }: Evidence): string | undefined {
+function cacheIsMissed({
+  repeatedShare,
+  movedShare,
+  cacheHitShare = 0,
+  prefillShare = 1,
+}: Evidence): string | undefined {
+  if (prefillShare < PROMPTS_COUNT) return undefined;
+  if (movedShare > MISSED_CACHE) {
+    return `${percent(movedShare)} of the prompts' text repeats behind something that changes, where no cache finds it: millrace prompts audit says what to move`;
+  }
   if (repeatedShare - cacheHitShare < MISSED_CACHE) return undefined;
   return `${percent(repeatedShare)} of the prompts' tokens repeat earlier ones, ${percent(cacheHitShare)} come from the cache`;
 }
 
-function draftsFail({ acceptance }: Evidence): string | undefined {
-  if (acceptance === undefined || acceptance >= LOW_ACCEPTANCE) return undefined;
-  return `${percent(acceptance)} of the drafted tokens are accepted`;
+function draftsFail({ acceptance, rejectedPerToken }: Evidence): string | undefined {
+  // A few tries now and then are how the server notices that drafts pay again.
+  if (acceptance === undefined || acceptance >= LOW_ACCEPTANCE || rejectedPerToken < REJECTED) return undefined;
+  return `${percent(acceptance)} of the drafted tokens are accepted, and ${rejectedPerToken.toFixed(1)} are computed in vain for each token of an answer`;
 }
 
 function promptsDisturb({ interference }: Evidence, objective: Objective): string | undefined {
@@ -125,5 +136,5 @@ function hostIsSlow({ kernelShare }: Evidence): string | undefined {
 
 function prefillDominates({ prefillShare }: Evidence): string | undefined {
   if (prefillShare === undefined || prefillShare < MOSTLY_PREFILL) return undefined;
-  return `${percent(prefillShare)} of the requests' time in the batch is before their first token`;
+  return `${percent(prefillShare)} of the steps' time is for prompts`;
 }

@@ -1,6 +1,6 @@
 /** What a server's runs under the workload say about it: the figures that name a bottleneck. */
 import type { BenchRun } from "../../bench/results/schema.js";
-import type { Workload } from "../../bench/workload/workload.js";
+import type { Entry, Workload } from "../../bench/workload/workload.js";
 import { turnsOf } from "../../bench/workload/workload.js";
 import { median } from "../../core/statistics.js";
 import { type Configuration, numberOf } from "./configuration.js";
@@ -24,10 +24,14 @@ export interface Evidence {
   readonly preemptionsPerRequest: number;
   /** Share of the prompts' tokens that an earlier request had at the same place, as far as the workload tells. */
   readonly repeatedShare: number;
+  /** Share of the prompts' text that an earlier one had at another place; 0 where only the texts would tell and there are none. */
+  readonly movedShare: number;
   readonly cacheHitShare: number | undefined;
   /** Accepted ÷ draft tokens; undefined without drafts. */
   readonly acceptance: number | undefined;
-  /** Of the requests' time in the batch, the share until their first token. */
+  /** Drafted tokens that were wrong, for each token of the answers. */
+  readonly rejectedPerToken: number;
+  /** Of the steps' time, the share of prompts. */
   readonly prefillShare: number | undefined;
   /** Of the steps' time, the share inside the kernels. */
   readonly kernelShare: number | undefined;
@@ -76,8 +80,10 @@ export function evidenceOf(
     preemptionsPerRequest:
       middle(({ server, metrics }) => (server?.preemptions ?? 0) / Math.max(1, metrics.numRequests)) ?? 0,
     repeatedShare: repeatedShareOf(workload, runs[0]?.metrics.numRequests ?? 1),
+    movedShare: movedShareOf(workload),
     cacheHitShare: middle(({ server }) => server?.cacheHitShare),
     acceptance: middle(({ server }) => server?.acceptance),
+    rejectedPerToken: middle(({ server, metrics }) => (server?.rejected ?? 0) / Math.max(1, metrics.outputTokens)) ?? 0,
     prefillShare: middle(({ server }) => server?.prefillShare),
     kernelShare: middle(({ server }) => server?.kernelShare),
     interference: beside === undefined || undisturbed === undefined ? undefined : beside / undisturbed,
@@ -106,16 +112,34 @@ function repeatedShareOf(workload: Workload, numRequests: number): number {
       return share * Math.max(0, 1 - workload.numDocuments / Math.max(1, numRequests));
     }
     case "entries":
-      return sharedPrefixShare(
-        workload.entries.flatMap(({ prompt, messages }) => {
-          if (messages !== undefined) return messages.map(({ role, content }) => `${role}\n${content}`).join("\n");
-          return typeof prompt === "string" ? prompt : [];
-        }),
-      );
+      return sharedPrefixShare(textsOf(workload.entries));
     case "code-edit":
     case "texts":
       return 0;
   }
+}
+
+const textsOf = (entries: readonly Entry[]): readonly string[] =>
+  entries.flatMap(({ prompt, messages }) => {
+    if (messages !== undefined) return messages.map(({ role, content }) => `${role}\n${content}`).join("\n");
+    return typeof prompt === "string" ? prompt : [];
+  });
+
+/** Sentences and lines that an earlier text has, less the shared beginnings. */
+function movedShareOf(workload: Workload): number {
+  if (workload.kind !== "entries") return 0;
+  const texts = textsOf(workload.entries);
+  const seen = new Set<string>();
+  let [numSeen, numCharacters] = [0, 0];
+  for (const text of texts) {
+    const pieces = text.split(/(?<=[\n.!?])\s*/);
+    for (const piece of pieces) {
+      numCharacters += piece.length;
+      if (seen.has(piece)) numSeen += piece.length;
+    }
+    for (const piece of pieces) seen.add(piece);
+  }
+  return Math.max(0, numSeen / Math.max(1, numCharacters) - sharedPrefixShare(texts));
 }
 
 /** The share of all characters that stand in a prefix of another text: in sorted order, neighbours share most. */

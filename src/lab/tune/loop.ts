@@ -96,7 +96,9 @@ const LIMITS: Readonly<Partial<Record<Bottleneck, string>>> = {
 };
 
 const isRefutation = ({ outcome, reason, proposal }: Trial): boolean =>
-  outcome === "rolled back" && reason === NO_GAIN && (LIMITS[proposal.bottleneck] ?? "") in proposal.edit;
+  outcome === "rolled back" &&
+  reason === NO_GAIN &&
+  Object.keys(proposal.edit).every((flag) => flag === LIMITS[proposal.bottleneck]);
 
 /** Throws peer_failed where the first configuration cannot be measured. */
 export async function tune(
@@ -108,12 +110,16 @@ export async function tune(
 ): Promise<Tuning> {
   let best = edited(settings.start, {});
   const trials: Trial[] = [];
-  const tried = new Set<string>();
+  const tried = new Set([keyOf(best)]);
   /** Since the last change that was kept. */
   const refuted = new Set<Bottleneck>();
+  /** Changes by their edit: tried from whichever configuration, and surely harmful then. */
+  const [triedEdits, harmful] = [new Set<string>(), new Set<string>()];
   const settle = (trial: Trial): void => {
     trials.push(trial);
     tried.add(keyOf(trial.configuration));
+    triedEdits.add(trial.proposal.name);
+    if ((trial.measured?.high ?? 1) < 1) harmful.add(trial.proposal.name);
     if (trial.outcome === "kept") {
       best = trial.configuration;
       refuted.clear();
@@ -139,8 +145,11 @@ export async function tune(
   let end = "the budget of trials is spent";
   while (!signal.aborted) {
     events.onFinding(findings[0]!, latest);
-    const proposals = proposalsFor(findings, best, latest, settings.alternatives);
-    const proposal = proposals.find(({ edit }) => !tried.has(keyOf(edited(best, edit))));
+    const proposals = proposalsFor(findings, best, latest, settings.alternatives).filter(
+      (each) => !tried.has(keyOf(edited(best, each.edit))) && !harmful.has(each.name),
+    );
+    // What gained nothing before another change was kept may gain now, but what is new is likelier to.
+    const proposal = proposals.find((each) => !triedEdits.has(each.name)) ?? proposals[0];
     if (proposal === undefined) {
       end = "no further change is worth its trial";
       break;

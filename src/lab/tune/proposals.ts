@@ -14,15 +14,15 @@ export interface Proposal {
   readonly edit: Edit;
   /** Predicted objective ÷ the present one. */
   readonly predicted: number;
-  /** 1: a flag whose effect is exact; 2: a flag that uses more of the machine; 3: a change that alters answers and so needs the quality gate. */
-  readonly effort: 1 | 2 | 3;
+  /** 0: fewer flags; 1: a flag whose effect is exact; 2: a flag that uses more of the machine; 3: a change that alters answers and so needs the quality gate. */
+  readonly effort: 0 | 1 | 2 | 3;
   readonly isLossy: boolean;
   /** Whether the engine then gives the same bits; another engine may round otherwise in batches of another size. */
   readonly isExact: boolean;
 }
 
 type Draft = Omit<Proposal, "bottleneck" | "isLossy" | "isExact" | "effort"> & {
-  readonly effort?: 1 | 2;
+  readonly effort?: 0 | 1 | 2;
   readonly isLossy?: true;
 };
 
@@ -58,7 +58,10 @@ const MAKERS: Readonly<Record<Bottleneck, Maker>> = {
 const isWorth = (configuration: Configuration, { edit, predicted }: Draft): boolean =>
   predicted >= WORTH && keyOf(edited(configuration, edit)) !== keyOf(configuration);
 
-/** For each finding in order, its changes by effort and then by predicted gain; each configuration once. */
+/**
+ * For each finding in order, its changes by effort and then by predicted gain; each configuration once. Changes that alter answers are last of all,
+ * since they must be judged as well.
+ */
 export function proposalsFor(
   findings: readonly Finding[],
   configuration: Configuration,
@@ -66,17 +69,19 @@ export function proposalsFor(
   alternatives: Alternatives,
 ): Proposal[] {
   const seen = new Set<string>();
-  return findings.flatMap(({ bottleneck }) =>
-    MAKERS[bottleneck](configuration, evidence, alternatives)
+  const proposals = findings.flatMap(({ bottleneck }, index) =>
+    [
+      ...(index === 0 ? defaultsProposal(configuration, 2) : []),
+      ...MAKERS[bottleneck](configuration, evidence, alternatives),
+    ]
       .flatMap((draft): Draft[] => {
         const edit = alternatives.engine.editFor(draft.edit);
         return edit === undefined ? [] : [{ ...draft, edit }];
       })
       .filter((draft) => isWorth(configuration, draft))
-      .map(({ isLossy, effort = 1, ...draft }): Proposal => {
-        const isSure = isLossy !== true;
-        const isExact = isSure && alternatives.engine.isExact;
-        return { ...draft, bottleneck, isLossy: !isSure, isExact, effort: isSure ? effort : 3 };
+      .map(({ isLossy = false, effort = 1, ...draft }): Proposal => {
+        const isExact = !isLossy && alternatives.engine.isExact;
+        return { ...draft, bottleneck, isLossy, isExact, effort: isLossy ? 3 : effort };
       })
       .sort((a, b) => a.effort - b.effort || b.predicted - a.predicted)
       .filter(({ edit }) => {
@@ -86,30 +91,31 @@ export function proposalsFor(
         return true;
       }),
   );
+  return proposals.sort((a, b) => Number(a.isLossy) - Number(b.isLossy));
 }
 
 /** More requests in the batch gain half of what they add, as rows share the weights that a step reads. */
 const moreRows = (from: number, to: number): number => 1 + 0.5 * (Math.min(to / from, 4) - 1);
 
-function kvProposals(configuration: Configuration, evidence: Evidence, { freeBytes }: Alternatives): Draft[] {
+function kvProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Draft[] {
   const { maxRunning = 1, seats, numClients = seats } = evidence;
   const wanted = Math.min(seats, numClients);
   const gain = moreRows(Math.max(1, maxRunning), Math.min(wanted, 2 * Math.max(1, maxRunning)));
   const fp4Gain = moreRows(Math.max(1, maxRunning), Math.min(wanted, 3.4 * Math.max(1, maxRunning)));
-  const larger: Draft = {
-    name: "half of the free memory for KV",
-    edit: { "kv-cache-memory-bytes": String(MIB * Math.floor(freeBytes / 2 / MIB)) },
-    predicted: gain,
-    effort: 2,
-  };
   return [
-    ...resets(configuration, "kv-cache-memory-bytes", 1.2 * gain),
-    ...(configuration["kv-cache-memory-bytes"] === undefined ? [larger] : []),
+    ...memoryProposals(configuration, gain, alternatives),
     ...resets(configuration, "kv-layout", gain),
-    ...cacheProposals(configuration, evidence),
+    ...cacheProposals(configuration, evidence, alternatives),
     { name: "int8 KV", edit: { "kv-cache-dtype": "int8" }, predicted: gain, isLossy: true },
     { name: "fp4 KV", edit: { "kv-cache-dtype": "fp4" }, predicted: fp4Gain, isLossy: true },
   ];
+}
+
+function memoryProposals(configuration: Configuration, gain: number, { freeBytes }: Alternatives): Draft[] {
+  const flag = "kv-cache-memory-bytes";
+  if (configuration[flag] !== undefined) return resets(configuration, flag, 1.2 * gain);
+  const bytes = String(MIB * Math.floor(freeBytes / 2 / MIB));
+  return [{ name: "half of the free memory for KV", edit: { [flag]: bytes }, predicted: gain, effort: 2 }];
 }
 
 function seatProposals(configuration: Configuration, { seats, numClients = 4 * seats }: Evidence): Draft[] {
@@ -131,10 +137,13 @@ function threadProposals(configuration: Configuration, { threads, cores }: Evide
 function cacheProposals(
   configuration: Configuration,
   { repeatedShare, cacheHitShare = 0, prefillShare = 0.5 }: Evidence,
+  alternatives: Alternatives,
 ): Draft[] {
   const saved = Math.max(0, repeatedShare - cacheHitShare) * prefillShare;
   const predicted = 1 / (1 - Math.min(0.8, saved));
-  return [...resets(configuration, "no-enable-prefix-caching", predicted)];
+  const off = resets(configuration, "no-enable-prefix-caching", predicted);
+  // A cache that is on and misses has lost what it needs again: it is too small for what comes between.
+  return off.length > 0 ? off : memoryProposals(configuration, predicted, alternatives);
 }
 
 const NO_DRAFTS = '{"method":"none"}';
@@ -189,8 +198,7 @@ function bandwidthProposals(configuration: Configuration, evidence: Evidence, { 
   const rows = evidence.maxRunning ?? 1;
   return [
     ...draftChoices(configuration, rows),
-    ...resets(configuration, "block-size", 1.03),
-    ...resets(configuration, "no-share-kv-reads", 1.05),
+    ...defaultsProposal(configuration, 1),
     // Other roundings of the activations are other bits.
     ...resets(configuration, "activation-dtype", 1.5).map((draft): Draft => ({ ...draft, isLossy: true })),
     ...weights.map(
@@ -202,6 +210,30 @@ function bandwidthProposals(configuration: Configuration, evidence: Evidence, { 
       }),
     ),
   ];
+}
+
+/** Flags that take no more memory than the user allows. */
+const SHAPING = [
+  "batching",
+  "block-size",
+  "kv-layout",
+  "max-num-batched-tokens",
+  "max-num-seqs",
+  "max-step-ms",
+  "no-enable-chunked-prefill",
+  "no-enable-prefix-caching",
+  "no-share-kv-reads",
+  "speculative-config",
+  "threads",
+];
+
+/** All at once: of flags that fit each other, such as seats and the tokens of a step, none may gain alone. Several are tried first of all. */
+function defaultsProposal(configuration: Configuration, least: number): Draft[] {
+  const flags = SHAPING.filter((flag) => configuration[flag] !== undefined);
+  if (flags.length < least) return [];
+  const edit = Object.fromEntries(flags.map((flag) => [flag, undefined]));
+  const name = flags.length === 1 ? `without --${flags[0]}` : "the server's defaults";
+  return [{ name, edit, predicted: 1 + 0.1 * flags.length, effort: 0 }];
 }
 
 /** Drafts from the text itself cost no memory; they pay while a step's rows are few. */

@@ -18,7 +18,7 @@ import type { Objective } from "./bottleneck.js";
 import { type Configuration, flagWords } from "./configuration.js";
 import { evidenceOf } from "./evidence.js";
 import type { Bench, Measured } from "./loop.js";
-import { type EngineChoice, TUNED_ENGINES, tunedServer } from "./tuned-engines.js";
+import { type EngineChoice, TUNED_ENGINES, type TunedEngine, tunedServer } from "./tuned-engines.js";
 
 export interface ServerBenchSettings {
   readonly engine: EngineChoice;
@@ -127,22 +127,7 @@ export class ServerBench implements Bench {
       return { values: [], attainment: undefined, peakMemoryBytes: undefined, evidence: undefined, problem };
     }
     const [cell] = planned.cells as [Cell];
-    const numClients = cell.load.kind === "closed" ? cell.load.concurrency : undefined;
-    const shares = counted.flatMap(({ metrics }) => metrics.slo?.attainment ?? []);
-    const peaks = counted.flatMap(({ process }) => process?.peakMemoryBytes ?? []);
-    const surroundings = {
-      configuration,
-      workload: cell.workload,
-      numClients,
-      cores: numThreads,
-      engine: TUNED_ENGINES[engine.engine],
-    };
-    return {
-      values: counted.map((run) => objectiveOf(run, objective)),
-      attainment: shares.length === 0 ? undefined : shares.reduce((sum, share) => sum + share, 0) / shares.length,
-      peakMemoryBytes: peaks.length === 0 ? undefined : Math.max(...peaks),
-      evidence: evidenceOf(counted, surroundings),
-    };
+    return measuredOf(counted, configuration, cell, numThreads, objective, TUNED_ENGINES[engine.engine]);
   }
 
   async #answers(configuration: Configuration): Promise<readonly TaskResult[]> {
@@ -183,6 +168,29 @@ function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): str
   if (failure !== undefined) return `requests failed: ${failure}`;
   if (counted.length > 0) return undefined;
   return runs.flatMap(({ voidReasons }) => voidReasons)[0] ?? "no run of it and of its partner counts in one round";
+}
+
+/**
+ * What runs of one configuration say, one value for each.
+ * @param cores that the server may use
+ */
+export function measuredOf(
+  runs: readonly BenchRun[],
+  configuration: Configuration,
+  { workload, load }: Pick<Cell, "workload" | "load">,
+  cores: number,
+  objective: Objective,
+  engine: TunedEngine,
+): Measured {
+  const numClients = load.kind === "closed" ? load.concurrency : undefined;
+  const shares = runs.flatMap(({ metrics }) => metrics.slo?.attainment ?? []);
+  const peaks = runs.flatMap(({ process }) => process?.peakMemoryBytes ?? []);
+  return {
+    values: runs.map((run) => objectiveOf(run, objective)),
+    attainment: shares.length === 0 ? undefined : shares.reduce((sum, share) => sum + share, 0) / shares.length,
+    peakMemoryBytes: peaks.length === 0 ? undefined : Math.max(...peaks),
+    evidence: evidenceOf(runs, { configuration, workload, numClients, cores, engine }),
+  };
 }
 
 /** Larger is better: latencies are inverted. */

@@ -101,6 +101,11 @@ const COUNTERS: readonly (readonly [name: string, help: string, value: (stats: E
   ["grammar_threads_replaced_total", "Grammar threads replaced", (stats) => stats.constraints.numThreadsReplaced],
   ["engine_steps_total", "Engine steps", (stats) => stats.numSteps],
   ["engine_step_seconds_total", "Wall time of engine steps", (stats) => stats.stepMs / 1000],
+  [
+    "engine_prompt_seconds_total",
+    "Wall time of engine steps, by the share of their rows that are prompt tokens",
+    (stats) => stats.promptMs / 1000,
+  ],
   ["engine_kernel_seconds_total", "Wall time inside the kernels", (stats) => stats.kernelMs / 1000],
 ];
 
