@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { z } from "zod";
+import { givenKeys } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import { snakeNames } from "../core/snake-names.js";
@@ -17,6 +18,9 @@ import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
 import { assertRole, operatorOf } from "./operators/admit.js";
 import { assertRolesStated, roleFor } from "./operators/endpoint-roles.js";
+import { createSessionApp } from "./operators/session-app.js";
+import { assertFromApp, sessionOf } from "./operators/session-cookie.js";
+import { Sessions, type Who } from "./operators/sessions.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
 /** Result of scaling a model. */
@@ -75,14 +79,24 @@ function createAdminApp(target: AdminTarget): Hono {
       `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`,
     );
   };
+  const sessions = new Sessions();
+  /** A key counts before a cookie, so that programs never need what only pages have. */
+  const whoAsks = (c: Context): Who => {
+    const [authorization, apiKey] = [c.req.header("authorization"), c.req.header("x-api-key")];
+    const session = givenKeys(authorization, apiKey).length > 0 ? undefined : sessionOf(c, sessions);
+    if (session === undefined) return operatorOf(target.operators(), authorization, apiKey);
+    assertFromApp(c, session);
+    return session.by;
+  };
   const checkOperator = (c: Context): void => {
-    const operator = operatorOf(target.operators(), c.req.header("authorization"), c.req.header("x-api-key"));
+    const operator = whoAsks(c);
     const role = roleFor(c);
     if (role !== undefined) assertRole(operator, role);
     setOperatorName(c, operator.name);
   };
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
+    if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(error.retryAfterSeconds));
     return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
   app.notFound((c) => {
@@ -113,6 +127,10 @@ function createAdminApp(target: AdminTarget): Hono {
       hint: "the benchmark runs after the first start and takes about five minutes",
     });
   });
+  app.route(
+    "/session",
+    createSessionApp(() => target.operators(), sessions),
+  );
   app.use("/admin/*", async (c, next) => {
     checkOperator(c);
     await next();
@@ -154,7 +172,7 @@ export function adminHandler(target: AdminTarget): HandleOther {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
     const isReport = path === "/report" && target.reportFile !== undefined;
     const isOurs = OUR_PREFIXES.some((prefix) => path.startsWith(prefix));
-    if (path !== "/metrics" && !isReport && !isWebPath(path) && !isOurs) return false;
+    if (path !== "/metrics" && path !== "/session" && !isReport && !isWebPath(path) && !isOurs) return false;
     incoming.headers["x-request-id"] = requestId;
     outgoing.setHeader("X-Request-Id", requestId);
     void listener(incoming, outgoing);
