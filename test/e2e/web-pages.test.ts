@@ -68,8 +68,8 @@ async function seriousFindings(page: Page): Promise<readonly string[]> {
 }
 
 async function useAdminKey(page: Page): Promise<void> {
-  await page.getByLabel("The administrator's key").fill("fleet-admin");
-  await page.getByRole("button", { name: "Use it" }).click();
+  await page.getByLabel("Your key as an operator").fill("fleet-admin");
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
 }
 
 async function useClientKey(page: Page, key: string): Promise<void> {

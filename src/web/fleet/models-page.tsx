@@ -1,6 +1,7 @@
 /** The models of the server, and a gateway's instances of them. */
 import { call, getJson } from "../api/client.js";
 import { models, modelsError } from "../api/models.js";
+import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
 import { health, isFleet, learnServer } from "./server-kind.js";
@@ -42,16 +43,18 @@ function Instances() {
             <td>{starts}</td>
             <td>{in_flight}</td>
             <td class="row">
-              {(["drain", "restart"] as const).map((action) => (
-                <button
-                  key={action}
-                  type="button"
-                  class="plain"
-                  onClick={() => void act(() => admin(`instances/${encodeURIComponent(id)}/${action}`))}
-                >
-                  {action === "drain" ? "Drain" : "Restart"}
-                </button>
-              ))}
+              <Allowed least="operator">
+                {(["drain", "restart"] as const).map((action) => (
+                  <button
+                    key={action}
+                    type="button"
+                    class="plain"
+                    onClick={() => void act(() => admin(`instances/${encodeURIComponent(id)}/${action}`))}
+                  >
+                    {action === "drain" ? "Drain" : "Restart"}
+                  </button>
+                ))}
+              </Allowed>
             </td>
           </tr>
         ))}
@@ -61,23 +64,25 @@ function Instances() {
           <span>
             {model}: {numOf(model)} instances
           </span>
-          {[1, -1].map((by) => (
-            <button
-              key={by}
-              type="button"
-              class="plain"
-              disabled={numOf(model) + by < 0}
-              onClick={() =>
-                void act(() =>
-                  admin(`models/${model.split("/").map(encodeURIComponent).join("/")}/scale`, {
-                    instances: numOf(model) + by,
-                  }),
-                )
-              }
-            >
-              {by > 0 ? "One more" : "One less"}
-            </button>
-          ))}
+          <Allowed least="operator">
+            {[1, -1].map((by) => (
+              <button
+                key={by}
+                type="button"
+                class="plain"
+                disabled={numOf(model) + by < 0}
+                onClick={() =>
+                  void act(() =>
+                    admin(`models/${model.split("/").map(encodeURIComponent).join("/")}/scale`, {
+                      instances: numOf(model) + by,
+                    }),
+                  )
+                }
+              >
+                {by > 0 ? "One more" : "One less"}
+              </button>
+            ))}
+          </Allowed>
         </p>
       ))}
     </section>
