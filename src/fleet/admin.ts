@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { z } from "zod";
-import { givenKeys } from "../core/api-keys.js";
+import { givenKeys, noValidKey } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import { snakeNames } from "../core/snake-names.js";
@@ -18,6 +18,8 @@ import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
 import { assertRole, operatorOf } from "./operators/admit.js";
 import { assertRolesStated, roleFor } from "./operators/endpoint-roles.js";
+import { createProviderApp } from "./operators/provider-app.js";
+import { ProviderSignIn, type SignInSettings } from "./operators/provider-sign-in.js";
 import { createSessionApp } from "./operators/session-app.js";
 import { assertFromApp, sessionOf } from "./operators/session-cookie.js";
 import { Sessions, type Who } from "./operators/sessions.js";
@@ -45,6 +47,8 @@ export interface AdminTarget {
   needsKeys(): boolean;
   /** Who may use /admin. Called for each request, since a reload may change them. */
   operators(): readonly Operator[];
+  /** The identity provider at which operators sign in, if there is one. */
+  readonly signIn?: SignInSettings | undefined;
   /** Further paths under /admin, which the gateway's parts serve. */
   readonly parts: readonly Hono[];
   /** File of the page at /report; undefined if there is none. */
@@ -84,6 +88,8 @@ function createAdminApp(target: AdminTarget): Hono {
   const whoAsks = (c: Context): Who => {
     const [authorization, apiKey] = [c.req.header("authorization"), c.req.header("x-api-key")];
     const session = givenKeys(authorization, apiKey).length > 0 ? undefined : sessionOf(c, sessions);
+    const isForProvider = target.signIn !== undefined && target.operators().length === 0;
+    if (session === undefined && isForProvider) throw noValidKey(givenKeys(authorization, apiKey));
     if (session === undefined) return operatorOf(target.operators(), authorization, apiKey);
     assertFromApp(c, session);
     return session.by;
@@ -116,7 +122,8 @@ function createAdminApp(target: AdminTarget): Hono {
   app.get("/watch/history", (c) => target.live.past(c.req.query("window")));
   app.get("/watch/requests", async (c) => {
     // They tell of all tenants. A gateway without keys has no secrets among those who reach it.
-    if (target.operators().length > 0 || target.needsKeys()) checkOperator(c);
+    const isOpen = target.operators().length === 0 && target.signIn === undefined && !target.needsKeys();
+    if (!isOpen) checkOperator(c);
     const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
     return rowsAnswer(rows, kept);
   });
@@ -129,8 +136,10 @@ function createAdminApp(target: AdminTarget): Hono {
   });
   app.route(
     "/session",
-    createSessionApp(() => target.operators(), sessions),
+    createSessionApp(() => target.operators(), sessions, target.signIn?.name),
   );
+  const provider = target.signIn === undefined ? undefined : new ProviderSignIn(target.signIn);
+  app.route("/", createProviderApp(provider, sessions));
   app.use("/admin/*", async (c, next) => {
     checkOperator(c);
     await next();
@@ -163,6 +172,7 @@ function createAdminApp(target: AdminTarget): Hono {
 
 type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
 
+const OUR_PATHS = ["/metrics", "/session", "/sign-in", "/signed-in"];
 const OUR_PREFIXES = ["/admin/", "/watch/"];
 
 /** Handles paths that the proxy on the same port does not serve. */
@@ -172,7 +182,7 @@ export function adminHandler(target: AdminTarget): HandleOther {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
     const isReport = path === "/report" && target.reportFile !== undefined;
     const isOurs = OUR_PREFIXES.some((prefix) => path.startsWith(prefix));
-    if (path !== "/metrics" && path !== "/session" && !isReport && !isWebPath(path) && !isOurs) return false;
+    if (!OUR_PATHS.includes(path) && !isReport && !isWebPath(path) && !isOurs) return false;
     incoming.headers["x-request-id"] = requestId;
     outgoing.setHeader("X-Request-Id", requestId);
     void listener(incoming, outgoing);

@@ -375,6 +375,7 @@ export class Fleet {
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#config),
       operators: () => operatorsOf(this.#config),
+      signIn: this.#config.signIn,
       reportFile: this.options.reportFile,
       parts: this.#gateway.adminParts(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),

@@ -35,6 +35,7 @@ function secretsOf(root: unknown): readonly (readonly [where: string, value: str
     "api-keys"?: { key: string }[];
     "admin-key"?: string;
     operators?: { key: string }[];
+    "sign-in"?: { "client-secret": string };
     models: { attach?: { "api-key"?: string }[]; env?: Record<string, string> }[];
   };
   const inModels = file.models.flatMap(({ attach = [], env = {} }, i) => [
@@ -46,7 +47,11 @@ function secretsOf(root: unknown): readonly (readonly [where: string, value: str
   const keys = (["api-keys", "operators"] as const).flatMap((list) =>
     (file[list] ?? []).map(({ key }, i) => [`${list}[${i}].key`, key] as const),
   );
-  return [...keys, ["admin-key", file["admin-key"] ?? ""] as const, ...inModels].filter(([, value]) => value !== "");
+  const single = [
+    ["admin-key", file["admin-key"] ?? ""],
+    ["sign-in.client-secret", file["sign-in"]?.["client-secret"] ?? ""],
+  ] as const;
+  return [...keys, ...single, ...inModels].filter(([, value]) => value !== "");
 }
 
 /** Checks that all secrets are env:NAME; throws config_secret if one is not. @returns the names of the variables */

@@ -17,6 +17,7 @@ import { quality } from "./sections/quality.js";
 import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
+import { signInKeys } from "./sections/sign-in.js";
 import { tenantKeys } from "./sections/tenants.js";
 
 export const MAX_INSTANCES = 256;
@@ -252,6 +253,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
         "origins whose web pages may call the API, * for all (default: all if there are keys, else only the server's own)",
       ),
     ...operatorKeys(environment),
+    ...signInKeys(environment),
     "data-folder": text("a folder")
       .optional()
       .describe(

@@ -20,7 +20,11 @@ const shown = ({ csrfToken, endsMs }: Session, { name, role }: Who) => ({
   ends_at: Math.floor(endsMs / 1000),
 });
 
-export function createSessionApp(operators: () => readonly Operator[], sessions: Sessions): Hono {
+export function createSessionApp(
+  operators: () => readonly Operator[],
+  sessions: Sessions,
+  providerName: string | undefined,
+): Hono {
   const app = new Hono();
   const failed = new FailedSignIns();
   app.use(async (c, next) => {
@@ -30,7 +34,8 @@ export function createSessionApp(operators: () => readonly Operator[], sessions:
   app.get("/", (c) => {
     const session = sessionOf(c, sessions);
     if (session !== undefined) return c.json(shown(session, session.by));
-    return c.json({ signed_in: false, ways: operators().length > 0 ? ["key"] : [] });
+    const ways = [...(operators().length > 0 ? ["key"] : []), ...(providerName === undefined ? [] : ["oidc"])];
+    return c.json({ signed_in: false, ways, provider: providerName ?? null });
   });
   const onError = (): never => {
     throw new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);

@@ -12,11 +12,13 @@ const socketOf = (c: Context) => (c.env as HttpBindings).incoming.socket;
 export const addressOf = (c: Context): string => socketOf(c).remoteAddress ?? "";
 
 /** Browsers send cookies to every port of a host, so gateways side by side need names of their own. */
-const nameOf = (c: Context): string => `millrace-session-${socketOf(c).localPort}`;
+export const portOf = (c: Context): number | undefined => socketOf(c).localPort;
+const nameOf = (c: Context): string => `millrace-session-${portOf(c)}`;
 
-function idsIn(c: Context): readonly string[] {
+/** Of several with one name, that of the longest path comes first. */
+export function cookiesNamed(c: Context, name: string): readonly string[] {
   const pairs = (c.req.header("cookie") ?? "").split(/; */);
-  const start = `${nameOf(c)}=`;
+  const start = `${name}=`;
   return pairs.filter((pair) => pair.startsWith(start)).map((pair) => pair.slice(start.length));
 }
 
@@ -34,7 +36,7 @@ export function setSessionCookie(c: Context, id: string | undefined, isSecure: b
 }
 
 export function sessionOf(c: Context, sessions: Sessions) {
-  for (const id of idsIn(c)) {
+  for (const id of cookiesNamed(c, nameOf(c))) {
     const session = sessions.find(id);
     if (session !== undefined) return session;
   }
@@ -42,7 +44,7 @@ export function sessionOf(c: Context, sessions: Sessions) {
 }
 
 export function endSessions(c: Context, sessions: Sessions): void {
-  for (const id of idsIn(c)) sessions.end(id);
+  for (const id of cookiesNamed(c, nameOf(c))) sessions.end(id);
 }
 
 function notOwnPage(expected: string, got: string | undefined): MillraceError {
