@@ -21,11 +21,17 @@ export function KeyForm({ role, onDone }: { readonly role: Role; onDone(): void 
       form.reset();
     }
   };
+  const { ways = ["key"], provider } = session.value ?? {};
   return (
     <form class="key-form" id="key-form" onSubmit={(event) => void submit(event)}>
-      <label for="key">{role === "client" ? "API key" : "Your key as an operator of this gateway"}</label>
-      <input id="key" name="key" type="password" autocomplete="off" required />
-      <button type="submit">{role === "client" ? "Use it" : "Sign in"}</button>
+      {(role === "client" || ways.includes("key")) && (
+        <>
+          <label for="key">{role === "client" ? "API key" : "Your key as an operator of this gateway"}</label>
+          <input id="key" name="key" type="password" autocomplete="off" required />
+          <button type="submit">{role === "client" ? "Use it" : "Sign in"}</button>
+        </>
+      )}
+      {role === "admin" && ways.includes("oidc") && <a href="sign-in">Sign in with {provider}</a>}
       {error.value !== undefined && (
         <span class="error" role="alert">
           {error.value}

@@ -26,6 +26,16 @@ beforeEach(async (context) => {
       { name: "vera", role: "viewer", key: new Secret("k-viewer") },
       { name: "otto", role: "operator", key: new Secret("k-operator") },
     ],
+    // Nobody asks it here.
+    signIn: {
+      issuer: "https://login.example",
+      clientId: "millrace",
+      clientSecret: new Secret("s3cret"),
+      publicUrl: "https://llm.example/sub",
+      name: "Example",
+      roleClaim: "groups",
+      roles: { viewer: ["staff"], operator: [], admin: [] },
+    },
     scale: (model, instances) => {
       scaled.push(model);
       return { instances, limitedBy: undefined };
@@ -72,6 +82,9 @@ test("a viewer sees and an operator changes, until the sign-out; no key stays in
     await page.locator("#key").fill(key);
     await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
   };
+  const link = page.getByRole("link", { name: "Sign in with Example" });
+  await link.waitFor();
+  expect(await link.evaluate((element) => (element as unknown as { href: string }).href)).toBe(`${url}sign-in`);
   await signIn("k-nobody");
   await page.getByRole("alert").filter({ hasText: "expected a valid API key" }).waitFor();
   await signIn("k-viewer");

@@ -10,7 +10,9 @@ interface Session {
   /** Sent with every change, which pages of others cannot read. */
   readonly csrf_token?: string;
   /** Ways to sign in; none where the gateway has no operators. */
-  readonly ways?: readonly string[];
+  readonly ways?: readonly ("key" | "oidc")[];
+  /** Name of the identity provider. */
+  readonly provider?: string | null;
 }
 
 export const session = signal<Session | undefined>(undefined);
