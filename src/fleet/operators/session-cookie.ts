@@ -5,7 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import { isSameSecret, SESSION_MS, type Session, type Sessions } from "./sessions.js";
 
 const SAFE_METHODS = ["GET", "HEAD"];
-export const CSRF_HEADER = "x-csrf-token";
+const CSRF_HEADER = "x-csrf-token";
 
 const socketOf = (c: Context) => (c.env as HttpBindings).incoming.socket;
 
