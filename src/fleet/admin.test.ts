@@ -5,6 +5,7 @@ import { Secret } from "../core/config-values.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { type AdminTarget, adminHandler } from "./admin.js";
+import { operatorsOf } from "./config/sections/operators.js";
 
 let server: Server | undefined;
 afterEach(() => {
@@ -45,7 +46,8 @@ async function start(adminKey: string | undefined, needsKeys = false) {
     parts: [],
     requests: async ({ limit }) => ({ rows: [], kept: limit }),
     needsKeys: () => needsKeys,
-    adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
+    operators: () =>
+      operatorsOf({ adminKey: adminKey === undefined ? undefined : new Secret(adminKey), operators: [] }),
     inBackground: () => {},
   };
   const handle = adminHandler(target);

@@ -1,20 +1,22 @@
-/** The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report, which are public, and /admin, which needs the administrator's key. */
+/** The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report, which are public, and /admin, which needs an operator's key. */
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { z } from "zod";
-import { createKeyCheck } from "../core/api-keys.js";
-import type { Secret } from "../core/config-values.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import { snakeNames } from "../core/snake-names.js";
 import { isWebPath, webAnswer } from "../core/web-app.js";
+import { setOperatorName } from "../gateway/api/operator-name.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { readQuery, rowsAnswer } from "../observe/live/request-rows.js";
 import { MAX_INSTANCES } from "./config/schema.js";
+import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
+import { assertRole, operatorOf } from "./operators/admit.js";
+import { assertRolesStated, roleFor } from "./operators/endpoint-roles.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
 /** Result of scaling a model. */
@@ -37,8 +39,8 @@ export interface AdminTarget {
   requests(query: ReturnType<typeof readQuery>): Promise<Inspected>;
   /** Whether clients need keys. */
   needsKeys(): boolean;
-  /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
-  adminKey(): Secret | undefined;
+  /** Who may use /admin. Called for each request, since a reload may change them. */
+  operators(): readonly Operator[];
   /** Further paths under /admin, which the gateway's parts serve. */
   readonly parts: readonly Hono[];
   /** File of the page at /report; undefined if there is none. */
@@ -73,14 +75,11 @@ function createAdminApp(target: AdminTarget): Hono {
       `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`,
     );
   };
-  const checkAdminKey = (c: Context): void => {
-    const key = target.adminKey();
-    if (key === undefined) {
-      throw new MillraceError("not_found", "expected a configured admin-key, got none", {
-        hint: "add it to the configuration",
-      });
-    }
-    createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
+  const checkOperator = (c: Context): void => {
+    const operator = operatorOf(target.operators(), c.req.header("authorization"), c.req.header("x-api-key"));
+    const role = roleFor(c);
+    if (role !== undefined) assertRole(operator, role);
+    setOperatorName(c, operator.name);
   };
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
@@ -103,7 +102,7 @@ function createAdminApp(target: AdminTarget): Hono {
   app.get("/watch/history", (c) => target.live.past(c.req.query("window")));
   app.get("/watch/requests", async (c) => {
     // They tell of all tenants. A gateway without keys has no secrets among those who reach it.
-    if (target.adminKey() !== undefined || target.needsKeys()) checkAdminKey(c);
+    if (target.operators().length > 0 || target.needsKeys()) checkOperator(c);
     const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
     return rowsAnswer(rows, kept);
   });
@@ -115,7 +114,7 @@ function createAdminApp(target: AdminTarget): Hono {
     });
   });
   app.use("/admin/*", async (c, next) => {
-    checkAdminKey(c);
+    checkOperator(c);
     await next();
   });
   for (const part of target.parts) app.route("/admin", part);
@@ -140,6 +139,7 @@ function createAdminApp(target: AdminTarget): Hono {
     const hint = `the configuration limits ${model} to ${limitedBy}: ${instances}; change it there, and send SIGHUP`;
     return c.json({ ...answer, asked: body.data.instances, limited_by: limitedBy, hint }, 202);
   });
+  assertRolesStated(app);
   return app;
 }
 

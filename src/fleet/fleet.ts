@@ -8,6 +8,7 @@ import { History } from "../observe/live/history.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
+import { operatorsOf } from "./config/sections/operators.js";
 import { needsKeys, tenantsApart } from "./gateway/authorize.js";
 import { versionWords } from "./gateway/cache-policies.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
@@ -373,7 +374,7 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#config),
-      adminKey: () => this.#config.adminKey,
+      operators: () => operatorsOf(this.#config),
       reportFile: this.options.reportFile,
       parts: this.#gateway.adminParts(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
