@@ -7,6 +7,7 @@ import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { type AdminTarget, adminHandler } from "./admin.js";
+import { operatorsOf } from "./config/sections/operators.js";
 
 let server: Server | undefined;
 afterEach(() => {
@@ -52,7 +53,8 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
     reports,
     requests: async ({ limit }) => ({ rows: [], kept: limit }),
     needsKeys: () => needsKeys,
-    adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
+    operators: () =>
+      operatorsOf({ adminKey: adminKey === undefined ? undefined : new Secret(adminKey), operators: [] }),
     inBackground: () => {},
   };
   const handle = adminHandler(target);

@@ -1,22 +1,30 @@
-/** The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report, which are public, and /admin, which needs the administrator's key. */
+/** The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report, which are public, and /admin, which needs an operator's key. */
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { z } from "zod";
-import { assertAdminKey } from "../core/admin-key.js";
-import type { Secret } from "../core/config-values.js";
+import { givenKeys, noValidKey } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
 import { snakeNames } from "../core/snake-names.js";
 import { isWebPath, webAnswer } from "../core/web-app.js";
+import { setOperatorName } from "../gateway/api/operator-name.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { readQuery, rowsAnswer } from "../observe/live/request-rows.js";
 import type { ReportFolder } from "../observe/reports/report-folder.js";
 import { MAX_INSTANCES } from "./config/schema.js";
+import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
+import { assertRole, operatorOf } from "./operators/admit.js";
+import { assertRolesStated, roleFor } from "./operators/endpoint-roles.js";
+import { createProviderApp } from "./operators/provider-app.js";
+import { ProviderSignIn, type SignInSettings } from "./operators/provider-sign-in.js";
+import { createSessionApp } from "./operators/session-app.js";
+import { assertFromApp, sessionOf } from "./operators/session-cookie.js";
+import { Sessions, type Who } from "./operators/sessions.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
 /** Result of scaling a model. */
@@ -46,8 +54,10 @@ export interface AdminTarget {
   requests(query: ReturnType<typeof readQuery>): Promise<Inspected>;
   /** Whether clients need keys. */
   needsKeys(): boolean;
-  /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
-  adminKey(): Secret | undefined;
+  /** Who may use /admin. Called for each request, since a reload may change them. */
+  operators(): readonly Operator[];
+  /** The identity provider at which operators sign in, if there is one. */
+  readonly signIn?: SignInSettings | undefined;
   /** Further paths under /admin, which the gateway's parts serve. */
   readonly parts: readonly Hono[];
   /** Undefined where the configuration names no folder. */
@@ -57,8 +67,6 @@ export interface AdminTarget {
   /** Runs a task beyond the answer, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
 }
-
-export const ADMIN_KEY_REMEDY = "add it to the configuration, or give --admin-key";
 
 const scaleBody = z.strictObject({ instances: z.number().int().min(0).max(MAX_INSTANCES) });
 
@@ -90,12 +98,26 @@ function createAdminApp(target: AdminTarget): Hono {
       `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`,
     );
   };
-  const checkAdminKey = (c: Context): void => {
-    const key = target.adminKey()?.reveal();
-    assertAdminKey(key, c.req.header("authorization"), c.req.header("x-api-key"), ADMIN_KEY_REMEDY);
+  const sessions = new Sessions();
+  /** A key counts before a cookie, so that programs never need what only pages have. */
+  const whoAsks = (c: Context): Who => {
+    const [authorization, apiKey] = [c.req.header("authorization"), c.req.header("x-api-key")];
+    const session = givenKeys(authorization, apiKey).length > 0 ? undefined : sessionOf(c, sessions);
+    const isForProvider = target.signIn !== undefined && target.operators().length === 0;
+    if (session === undefined && isForProvider) throw noValidKey(givenKeys(authorization, apiKey));
+    if (session === undefined) return operatorOf(target.operators(), authorization, apiKey);
+    assertFromApp(c, session);
+    return session.by;
+  };
+  const checkOperator = (c: Context): void => {
+    const operator = whoAsks(c);
+    const role = roleFor(c);
+    if (role !== undefined) assertRole(operator, role);
+    setOperatorName(c, operator.name);
   };
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
+    if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(error.retryAfterSeconds));
     return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
   app.notFound((c) => {
@@ -115,7 +137,8 @@ function createAdminApp(target: AdminTarget): Hono {
   app.get("/watch/history", (c) => target.live.past(c.req.query("window")));
   // A gateway without keys has no secrets among those who reach it.
   const checkReader = (c: Context): void => {
-    if (target.adminKey() !== undefined || target.needsKeys()) checkAdminKey(c);
+    const isOpen = target.operators().length === 0 && target.signIn === undefined && !target.needsKeys();
+    if (!isOpen) checkOperator(c);
   };
   app.get("/watch/requests", async (c) => {
     // They tell of all tenants.
@@ -144,8 +167,14 @@ function createAdminApp(target: AdminTarget): Hono {
       hint: "the benchmark runs after the first start and takes about five minutes",
     });
   });
+  app.route(
+    "/session",
+    createSessionApp(() => target.operators(), sessions, target.signIn?.name),
+  );
+  const provider = target.signIn === undefined ? undefined : new ProviderSignIn(target.signIn);
+  app.route("/", createProviderApp(provider, sessions));
   app.use("/admin/*", async (c, next) => {
-    checkAdminKey(c);
+    checkOperator(c);
     await next();
   });
   for (const part of target.parts) app.route("/admin", part);
@@ -193,11 +222,13 @@ function createAdminApp(target: AdminTarget): Hono {
     const hint = `the configuration limits ${model} to ${limitedBy}: ${instances}; change it there, and send SIGHUP`;
     return c.json({ ...answer, asked: body.data.instances, limited_by: limitedBy, hint }, 202);
   });
+  assertRolesStated(app);
   return app;
 }
 
 type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
 
+const OUR_PATHS = ["/metrics", "/session", "/sign-in", "/signed-in"];
 const OUR_PREFIXES = ["/admin/", "/watch/"];
 
 /** Handles paths that the proxy on the same port does not serve. */
@@ -207,7 +238,7 @@ export function adminHandler(target: AdminTarget): HandleOther {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
     const isReport = path === "/report" && target.reportFile !== undefined;
     const isOurs = OUR_PREFIXES.some((prefix) => path.startsWith(prefix));
-    if (path !== "/metrics" && !isReport && !isWebPath(path) && !isOurs) return false;
+    if (!OUR_PATHS.includes(path) && !isReport && !isWebPath(path) && !isOurs) return false;
     incoming.headers["x-request-id"] = requestId;
     outgoing.setHeader("X-Request-Id", requestId);
     void listener(incoming, outgoing);

@@ -1,7 +1,6 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
 import { join } from "node:path";
 import type { Logger } from "pino";
-import { assertAdminKey } from "../core/admin-key.js";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
@@ -10,8 +9,9 @@ import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { ADAPTERS } from "./adapters/index.js";
-import { ADMIN_KEY_REMEDY, adminHandler, type Scaled } from "./admin.js";
+import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
+import { operatorsOf } from "./config/sections/operators.js";
 import { needsKeys, tenantsApart } from "./gateway/authorize.js";
 import { versionWords } from "./gateway/cache-policies.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
@@ -25,6 +25,7 @@ import { createQualityMetrics } from "./observe/quality-metrics.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
 import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
+import { assertRole, operatorOf } from "./operators/admit.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
@@ -299,8 +300,8 @@ export class Fleet {
       },
       library: ({ authorization, "x-api-key": apiKey }) => {
         const { library } = this.options;
-        const key = this.#config.adminKey?.reveal();
-        assertAdminKey(key, authorization, typeof apiKey === "string" ? apiKey : undefined, ADMIN_KEY_REMEDY);
+        const key = typeof apiKey === "string" ? apiKey : undefined;
+        assertRole(operatorOf(operatorsOf(this.#config), authorization, key), "operator");
         return library;
       },
       handleOther: (...request) => administration(...request) || handlePath(...request),
@@ -480,7 +481,8 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#config),
-      adminKey: () => this.#config.adminKey,
+      operators: () => operatorsOf(this.#config),
+      signIn: this.#config.signIn,
       reportFile: this.options.reportFile,
       reports: reports === undefined ? undefined : new ReportFolder(reports),
       parts: this.#gateway.adminParts(),

@@ -40,6 +40,7 @@ const FIXED_AT_START = {
   logFormat: "log-format",
   managedKeys: "managed-keys",
   oidc: "oidc",
+  signIn: "sign-in",
   ledger: "ledger",
   alerts: "alerts",
   quality: "quality",

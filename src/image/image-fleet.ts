@@ -34,6 +34,8 @@ function secretsOf(root: unknown): readonly (readonly [where: string, value: str
   const file = root as {
     "api-keys"?: { key: string }[];
     "admin-key"?: string;
+    operators?: { key: string }[];
+    "sign-in"?: { "client-secret": string };
     models: { attach?: { "api-key"?: string }[]; env?: Record<string, string> }[];
   };
   const inModels = file.models.flatMap(({ attach = [], env = {} }, i) => [
@@ -42,8 +44,14 @@ function secretsOf(root: unknown): readonly (readonly [where: string, value: str
       .filter(([name, value]) => SECRET_NAME.test(name) || value.startsWith("env:"))
       .map(([name, value]) => [`models[${i}].env.${name}`, value] as const),
   ]);
-  const keys = (file["api-keys"] ?? []).map(({ key }, i) => [`api-keys[${i}].key`, key] as const);
-  return [...keys, ["admin-key", file["admin-key"] ?? ""] as const, ...inModels].filter(([, value]) => value !== "");
+  const keys = (["api-keys", "operators"] as const).flatMap((list) =>
+    (file[list] ?? []).map(({ key }, i) => [`${list}[${i}].key`, key] as const),
+  );
+  const single = [
+    ["admin-key", file["admin-key"] ?? ""],
+    ["sign-in.client-secret", file["sign-in"]?.["client-secret"] ?? ""],
+  ] as const;
+  return [...keys, ...single, ...inModels].filter(([, value]) => value !== "");
 }
 
 /** Checks that all secrets are env:NAME; throws config_secret if one is not. @returns the names of the variables */

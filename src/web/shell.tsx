@@ -2,8 +2,9 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
-import { type Role, useKey, wantedKey } from "./api/client.js";
+import { wantedKey } from "./api/client.js";
 import { loadModels } from "./api/models.js";
+import { learnSession } from "./api/session.js";
 import { Playground } from "./chat/playground.js";
 import { Dashboard } from "./dashboard/dashboard.js";
 import { RequestsPage } from "./dashboard/requests-page.js";
@@ -13,6 +14,7 @@ import { QualityPage } from "./fleet/quality-page.js";
 import { ReportsPage } from "./fleet/reports-page.js";
 import { isFleet, learnServer } from "./fleet/server-kind.js";
 import { SpendPage } from "./fleet/spend-page.js";
+import { KeyForm, SignedIn } from "./sign-in.js";
 
 interface Page {
   readonly hash: string;
@@ -45,30 +47,17 @@ addEventListener("hashchange", () => {
 const keyChanges = signal(0);
 const theme = signal(localStorage.getItem(THEME_NAME) ?? "system");
 
-const KEY_LABELS: Readonly<Record<Role, string>> = { client: "API key", admin: "The administrator's key" };
-
-function KeyForm({ role }: { readonly role: Role }) {
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    useKey(role, String(new FormData(form).get("key")));
-    keyChanges.value++;
-    void loadModels();
-    void learnServer();
-  };
-  return (
-    <form class="key-form" id="key-form" onSubmit={submit}>
-      <label for="key">{KEY_LABELS[role]}</label>
-      <input id="key" name="key" type="password" autocomplete="off" required />
-      <button type="submit">Use it</button>
-    </form>
-  );
-}
+/** After a key or a sign-in. */
+const showAnew = () => {
+  keyChanges.value++;
+  void loadModels();
+  void learnServer();
+};
 
 export function Shell() {
   useEffect(() => {
     void loadModels();
-    void learnServer();
+    void learnServer().then(() => (isFleet.value ? learnSession() : undefined));
   }, []);
   document.documentElement.dataset.theme = theme.value;
   const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value);
@@ -85,6 +74,7 @@ export function Shell() {
             </a>
           ))}
         </nav>
+        <SignedIn onDone={showAnew} />
         <label class="theme">
           <span class="sr">Theme</span>
           <select
@@ -102,7 +92,7 @@ export function Shell() {
           </select>
         </label>
       </header>
-      {wantedKey.value !== undefined && <KeyForm role={wantedKey.value} />}
+      {wantedKey.value !== undefined && <KeyForm key={wantedKey.value} role={wantedKey.value} onDone={showAnew} />}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll it */}
       <main tabIndex={0} aria-label={page.name}>
         <View key={keyChanges.value} />

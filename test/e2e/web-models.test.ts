@@ -40,8 +40,8 @@ beforeEach((context) => {
 const SLOW = { timeout: 120_000 };
 
 const useAdminKey = async (page: Page): Promise<void> => {
-  await page.getByLabel("The administrator's key").fill("fleet-admin");
-  await page.getByRole("button", { name: "Use it" }).click();
+  await page.getByLabel("Your key as an operator").fill("fleet-admin");
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
 };
 
 test("a model is found, measured, pulled, loaded, asked, unloaded and removed", SLOW, async () => {

@@ -59,8 +59,8 @@ beforeEach((context) => {
 
 const SLOW = { timeout: 90_000 };
 async function useAdminKey(page: Page): Promise<void> {
-  await page.getByLabel("The administrator's key").fill("fleet-admin");
-  await page.getByRole("button", { name: "Use it" }).click();
+  await page.getByLabel("Your key as an operator").fill("fleet-admin");
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
 }
 
 async function useClientKey(page: Page, key: string): Promise<void> {

@@ -2,12 +2,13 @@
 import type { Hono } from "hono";
 import { Secret } from "../../src/core/config-values.js";
 import type { AdminTarget } from "../../src/fleet/admin.js";
+import { operatorsOf } from "../../src/fleet/config/sections/operators.js";
 import { LiveFeed } from "../../src/observe/live/feed.js";
 import { History } from "../../src/observe/live/history.js";
 
 export function adminTarget(
   parts: readonly (Hono | undefined)[],
-  adminKey: AdminTarget["adminKey"] = () => new Secret("boss"),
+  adminKey: () => Secret | undefined = () => new Secret("boss"),
 ): AdminTarget {
   return {
     instances: () => [],
@@ -22,7 +23,7 @@ export function adminTarget(
     live: new LiveFeed(async () => "", new History()),
     requests: async () => ({ rows: [], kept: 0 }),
     needsKeys: () => false,
-    adminKey,
+    operators: () => operatorsOf({ adminKey: adminKey(), operators: [] }),
     inBackground: () => {},
     parts: parts.filter((part) => part !== undefined),
   };

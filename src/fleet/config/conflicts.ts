@@ -3,6 +3,7 @@ import type { Finding } from "./problems.js";
 import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
 import { orgOfTeam } from "./sections/budgets.js";
+import { ADMIN_NAME, operatorsOf } from "./sections/operators.js";
 
 type Path = Finding["path"];
 
@@ -84,14 +85,28 @@ function routeConflicts({ models, routes, cascades }: FleetConfig): Finding[] {
   });
 }
 
-function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
-  return apiKeys.flatMap(({ key }, index) => {
+function duplicateKeys({ apiKeys, adminKey, operators }: FleetConfig): Finding[] {
+  const ofOperators = operators.flatMap(({ name, key }, index) => {
+    const at = ["operators", index];
+    const before = operators.slice(0, index);
+    const isNamed = name === ADMIN_NAME || before.some((other) => other.name === name);
+    const isTaken = adminKey?.equals(key) === true || before.some((other) => other.key.equals(key));
+    const hint = "the audit tells operators apart by their names";
+    return [
+      ...(isNamed ? [conflict([...at, "name"], `expected each name once, got ${name} again`, hint)] : []),
+      ...(isTaken
+        ? [conflict([...at, "key"], "expected each key once, got one of another operator", "make each a key")]
+        : []),
+    ];
+  });
+  const ofTenants = apiKeys.flatMap(({ key }, index) => {
     const path = ["api-keys", index, "key"];
-    if (adminKey?.equals(key))
+    const owner = adminKey?.equals(key) ? "admin-key" : operators.find((each) => each.key.equals(key))?.name;
+    if (owner !== undefined)
       return [
         conflict(
           path,
-          "expected a key other than admin-key, got the same",
+          `expected a key other than that of ${owner}, got the same`,
           "make a separate key for the administrator",
         ),
       ];
@@ -100,15 +115,16 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
       ? [conflict(path, "expected each key once, got one that is listed twice", "make a separate key for each tenant")]
       : [];
   });
+  return [...ofOperators, ...ofTenants];
 }
 
-function uselessKeys({ managedKeys, adminKey, apiKeys }: FleetConfig): Finding[] {
+function uselessKeys({ managedKeys, apiKeys, ...config }: FleetConfig): Finding[] {
   const findings: Finding[] = [];
-  if (managedKeys && adminKey === undefined) {
+  if (managedKeys && operatorsOf(config).every(({ role }) => role !== "admin")) {
     findings.push(
       conflict(
         ["managed-keys"],
-        "expected admin-key beside managed-keys, got none",
+        "expected admin-key or an operator with the role admin beside managed-keys, got none",
         "nobody could make a key without it",
       ),
     );

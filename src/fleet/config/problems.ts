@@ -32,7 +32,9 @@ const SHOWN_LENGTH = 60;
 
 /** Whether a value may be a secret: every value below one of these keys counts, even one of the wrong type. */
 function isSecret(path: KeyPath): boolean {
-  return path.some((key) => ["api-keys", "admin-key", "api-key", "key", "env", "redis-url"].includes(String(key)));
+  return path.some((key) =>
+    ["api-keys", "admin-key", "api-key", "client-secret", "key", "env", "redis-url"].includes(String(key)),
+  );
 }
 
 function shown(value: unknown, path: KeyPath): string {

@@ -164,6 +164,27 @@ describe("mistakes", () => {
       "ledger: {}\nquality: { sample: 0% }\nmodels: [{ name: m, model: a }]",
       ["expected quality.sample to be a share of requests above 0 %"],
     ],
+    [
+      "an operator's key of somebody else",
+      "admin-key: sk-1\napi-keys: [{ tenant: t, key: sk-2 }]\noperators: [{ name: a, role: viewer, key: sk-1 }, { name: b, role: admin, key: sk-2 }]\nmodels: [{ name: m, model: m.gguf }]",
+      [
+        "api-keys[0].key config_conflict: expected a key other than that of b, got the same",
+        "operators[0].key config_conflict: expected each key once, got one of another operator",
+      ],
+    ],
+    [
+      "operators of one name",
+      "operators: [{ name: a, role: viewer, key: sk-1 }, { name: a, role: admin, key: sk-2 }, { name: admin-key, role: viewer, key: sk-3 }]\nmodels: [{ name: m, model: m.gguf }]",
+      [
+        "operators[1].name config_conflict: expected each name once, got a again",
+        "operators[2].name config_conflict: expected each name once, got admin-key again",
+      ],
+    ],
+    [
+      "managed keys that nobody may make",
+      "operators: [{ name: a, role: operator, key: sk-1 }]\nmanaged-keys: true\nmodels: [{ name: m, model: m.gguf }]",
+      ["managed-keys config_conflict: expected admin-key or an operator with the role admin beside managed-keys"],
+    ],
     ["nothing to load", "models: [{ name: m }]", ["models[0] config_conflict: expected model or attach"]],
     [
       "auto for another engine",
@@ -222,6 +243,8 @@ describe("secrets", () => {
     "api-keys: [{ tenant: t, key: sk-oops }, { tenant: u, key: sk-oops }]",
     "admin-key: sk-oops\napi-keys: [{ tenant: t, key: sk-oops }]",
     "admin-key: 'sk-oops a'",
+    "operators: [{ name: a, role: viewer, key: [sk-oops] }]",
+    "operators: [{ name: a, role: viewer, key: sk-oops }, { name: b, role: viewer, key: sk-oops }]",
     "admin-key: !sk-oops x",
   ])("are left out of the error about %s", (text) => {
     const got = wrong(`${text}\n${MODELS}`);

@@ -10,12 +10,14 @@ import { cache, idempotency, modelCache } from "./sections/cache.js";
 import { hooks } from "./sections/hooks.js";
 import { ledgerKeys } from "./sections/ledger.js";
 import { lengthKeys } from "./sections/lengths.js";
+import { operatorKeys } from "./sections/operators.js";
 import { modelPriceKeys, priceKeys } from "./sections/prices.js";
 import { attachment, provider } from "./sections/provider.js";
 import { quality } from "./sections/quality.js";
 import { cascades, routes } from "./sections/routes.js";
 import { scheduleShape } from "./sections/schedule.js";
 import { semanticCache } from "./sections/semantic.js";
+import { signInKeys } from "./sections/sign-in.js";
 import { tenantKeys } from "./sections/tenants.js";
 
 export const MAX_INSTANCES = 256;
@@ -250,9 +252,8 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .describe(
         "origins whose web pages may call the API, * for all (default: all if there are keys, else only the server's own)",
       ),
-    "admin-key": secret(environment)
-      .optional()
-      .describe("key that gives access to /admin; without it there is no /admin"),
+    ...operatorKeys(environment),
+    ...signInKeys(environment),
     "data-folder": text("a folder")
       .optional()
       .describe(

@@ -2,6 +2,7 @@
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { operatorNameIn } from "../api/operator-name.js";
 import { requestIdIn } from "../api/request-id.js";
 import type { ScopeKind } from "../scope.js";
 import { type ScopeRecord, shownScope } from "./records.js";
@@ -73,9 +74,9 @@ function tooLarge(): MillraceError {
   return new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
 }
 
-/** The only role is the administrator, whose key has been checked. */
+/** Whose key has been checked. */
 function actorOf(c: Context): Actor {
-  return { name: "admin-key", requestId: requestIdIn(c) };
+  return { name: operatorNameIn(c), requestId: requestIdIn(c) };
 }
 
 function settingsFrom(fields: Readonly<Record<string, unknown>>, name: string): Settings {

@@ -1,9 +1,10 @@
 /** Calls to the server that the page came from: with the visitor's key, and with errors as exceptions that carry the server's words. */
 import { type Signal, signal } from "@preact/signals";
+import { learnSession, session } from "./session.js";
 
 const KEY_NAMES = { client: "millrace-key", admin: "millrace-admin-key" } as const;
 
-/** Whose key a call needs: that of a client of the API, or the administrator's. */
+/** Whom a call needs: a client of the API with a key, or somebody who runs the server. */
 export type Role = keyof typeof KEY_NAMES;
 
 export class ApiError extends Error {
@@ -19,20 +20,15 @@ export class ApiError extends Error {
   }
 }
 
-const stored = (role: Role): string => sessionStorage.getItem(KEY_NAMES[role]) ?? "";
-
-/** The keys of this tab; they are gone when the tab is closed. */
-const keys: Readonly<Record<Role, Signal<string>>> = {
-  client: signal(stored("client")),
-  admin: signal(stored("admin")),
-};
+const stored = (role: Role): Signal<string> => signal(sessionStorage.getItem(KEY_NAMES[role]) ?? "");
+/** The keys of this tab, which are gone when it is closed. A gateway's operators have sessions instead; a server of one model has none. */
+const keys: Readonly<Record<Role, Signal<string>>> = { client: stored("client"), admin: stored("admin") };
 /** A call was refused for want of this key: the page asks for it. */
 export const wantedKey = signal<Role | undefined>(undefined);
 
 export function useKey(role: Role, key: string): void {
   sessionStorage.setItem(KEY_NAMES[role], key);
   keys[role].value = key;
-  wantedKey.value = undefined;
 }
 
 interface ErrorBody {
@@ -49,19 +45,34 @@ export function errorOf(body: unknown, status: number): ApiError {
 interface CallInit extends RequestInit {
   /** Sent as the body. */
   readonly json?: unknown;
-  readonly role?: Role;
+  /** nobody: a sign-in, whose refusal asks for nothing. */
+  readonly role?: Role | "nobody";
 }
+
+const ask = (path: string, { json, role = "client", ...rest }: CallInit): Promise<Response> => {
+  const headers = new Headers(rest.headers);
+  const token = session.peek()?.csrf_token;
+  const key = role === "nobody" ? "" : keys[role].peek();
+  if (key !== "") headers.set("Authorization", `Bearer ${key}`);
+  if (role === "admin" && token !== undefined) headers.set("X-CSRF-Token", token);
+  if (json !== undefined) headers.set("Content-Type", "application/json");
+  return fetch(path, { ...rest, headers, ...(json === undefined ? {} : { body: JSON.stringify(json) }) });
+};
 
 /** @param path relative to the page, so that the app works under any path of a proxy */
 export async function call(path: string, init: CallInit = {}): Promise<Response> {
-  const { json, role = "client", ...rest } = init;
-  const headers = new Headers(rest.headers);
-  const key = keys[role].peek();
-  if (key !== "") headers.set("Authorization", `Bearer ${key}`);
-  if (json !== undefined) headers.set("Content-Type", "application/json");
-  const answer = await fetch(path, { ...rest, headers, ...(json === undefined ? {} : { body: JSON.stringify(json) }) });
+  const { role = "client" } = init;
+  const before = session.peek()?.csrf_token;
+  let answer = await ask(path, init);
+  const hasSessions = session.peek() !== undefined;
+  if (role === "admin" && hasSessions && (answer.status === 401 || answer.status === 403)) {
+    // Another tab may have signed in or out, with another session.
+    await learnSession();
+    const token = session.peek()?.csrf_token;
+    if (token !== undefined && token !== before) answer = await ask(path, init);
+  }
   if (answer.ok) return answer;
-  if (answer.status === 401) wantedKey.value = role;
+  if (answer.status === 401 && role !== "nobody") wantedKey.value = role;
   throw errorOf(await answer.json().catch(() => undefined), answer.status);
 }
 

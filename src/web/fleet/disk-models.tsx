@@ -2,6 +2,7 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { loadModels } from "../api/models.js";
+import { Allowed } from "../parts/allowed.js";
 import { errorText, useLoaded } from "../parts/load.js";
 import { sizeText } from "../parts/size-text.js";
 import { Table } from "../parts/table.js";
@@ -32,9 +33,11 @@ function Pulls({ pulls, cancel }: { readonly pulls: readonly Pull[]; cancel(pull
           </td>
           <td>
             {isRunning(pull) && (
-              <button type="button" class="plain" onClick={() => cancel(pull)}>
-                Cancel
-              </button>
+              <Allowed least="operator">
+                <button type="button" class="plain" onClick={() => cancel(pull)}>
+                  Cancel
+                </button>
+              </Allowed>
             )}
           </td>
         </tr>
@@ -95,11 +98,15 @@ function Row({ model, freeBytes, act }: RowProps) {
       <td>{stateOf(model)}</td>
       <td>
         <div class="row">
-          {buttons.map(([text, onClick]) => (
-            <button key={text} type="button" class="plain" aria-label={`${text}: ${name}`} onClick={onClick}>
-              {text}
-            </button>
-          ))}
+          {buttons.length > 0 && (
+            <Allowed least="operator">
+              {buttons.map(([text, onClick]) => (
+                <button key={text} type="button" class="plain" aria-label={`${text}: ${name}`} onClick={onClick}>
+                  {text}
+                </button>
+              ))}
+            </Allowed>
+          )}
         </div>
       </td>
     </tr>

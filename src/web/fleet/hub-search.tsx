@@ -1,6 +1,7 @@
 /** The hub, searched by words; the models of one repository, with what each would need, and a button that pulls it. */
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
+import { Allowed } from "../parts/allowed.js";
 import { sizeText } from "../parts/size-text.js";
 import { Table } from "../parts/table.js";
 import { inPath, LIBRARY, type Memory, type Repository, type Variant } from "./library-api.js";
@@ -40,9 +41,11 @@ function Variants({ list, act, pull }: HubProps & { readonly list: readonly Vari
               {is_on_disk ? (
                 "on disk"
               ) : (
-                <button type="button" class="plain" disabled={!is_whole} onClick={() => pull(name)}>
-                  Pull
-                </button>
+                <Allowed least="operator">
+                  <button type="button" class="plain" disabled={!is_whole} onClick={() => pull(name)}>
+                    Pull
+                  </button>
+                </Allowed>
               )}
             </td>
           </tr>

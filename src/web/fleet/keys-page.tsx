@@ -1,6 +1,7 @@
 /** API keys: made, rotated and revoked, with their limits and budgets. */
 import { useSignal } from "@preact/signals";
 import { call, getJson } from "../api/client.js";
+import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
@@ -110,7 +111,9 @@ export function KeysPage() {
           </button>
         </p>
       )}
-      <NewKey make={(body) => void act(() => showText(post("keys", body)))} />
+      <Allowed least="admin">
+        <NewKey make={(body) => void act(() => showText(post("keys", body)))} />
+      </Allowed>
       <Table
         columns={[
           "Name",
@@ -137,23 +140,25 @@ export function KeysPage() {
             <td>{timeText(key.expires_at)}</td>
             <td>{timeText(key.last_used_at)}</td>
             <td class="row">
-              <button
-                type="button"
-                class="plain"
-                onClick={() => void act(() => showText(post(`keys/${key.id}/rotate`)))}
-              >
-                Rotate
-              </button>
-              <button
-                type="button"
-                class="plain"
-                onClick={() => {
-                  if (!confirm(`Revoke ${key.name}? Programs that use it are refused at once.`)) return;
-                  void act(() => call(`admin/keys/${key.id}`, { method: "DELETE", role: "admin" }));
-                }}
-              >
-                Revoke
-              </button>
+              <Allowed least="admin">
+                <button
+                  type="button"
+                  class="plain"
+                  onClick={() => void act(() => showText(post(`keys/${key.id}/rotate`)))}
+                >
+                  Rotate
+                </button>
+                <button
+                  type="button"
+                  class="plain"
+                  onClick={() => {
+                    if (!confirm(`Revoke ${key.name}? Programs that use it are refused at once.`)) return;
+                    void act(() => call(`admin/keys/${key.id}`, { method: "DELETE", role: "admin" }));
+                  }}
+                >
+                  Revoke
+                </button>
+              </Allowed>
             </td>
           </tr>
         ))}

@@ -1,6 +1,7 @@
 /** The models of the server, a gateway's instances of them, and those on its disk. */
 import { getJson } from "../api/client.js";
 import { loadModels, models, modelsError } from "../api/models.js";
+import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
 import { DiskModels } from "./disk-models.js";
@@ -50,16 +51,18 @@ function Instances() {
             <td>{starts}</td>
             <td>{in_flight}</td>
             <td class="row">
-              {(["drain", "restart"] as const).map((action) => (
-                <button
-                  key={action}
-                  type="button"
-                  class="plain"
-                  onClick={() => void act(() => change("POST", `instances/${encodeURIComponent(id)}/${action}`))}
-                >
-                  {action === "drain" ? "Drain" : "Restart"}
-                </button>
-              ))}
+              <Allowed least="operator">
+                {(["drain", "restart"] as const).map((action) => (
+                  <button
+                    key={action}
+                    type="button"
+                    class="plain"
+                    onClick={() => void act(() => change("POST", `instances/${encodeURIComponent(id)}/${action}`))}
+                  >
+                    {action === "drain" ? "Drain" : "Restart"}
+                  </button>
+                ))}
+              </Allowed>
             </td>
           </tr>
         ))}
@@ -69,24 +72,26 @@ function Instances() {
           <span>
             {model}: {numOf(model)} instances
           </span>
-          {[1, -1].map((by) => (
-            <button
-              key={by}
-              type="button"
-              class="plain"
-              disabled={numOf(model) + by < 0}
-              onClick={() =>
-                void act(() => change("POST", `models/${inPath(model)}/scale`, { instances: numOf(model) + by }))
-              }
-            >
-              {by > 0 ? "One more" : "One less"}
-            </button>
-          ))}
-          {instances.some((one) => one.model === model && one.is_loaded) && (
-            <button type="button" class="plain" onClick={() => unload(model)}>
-              Unload
-            </button>
-          )}
+          <Allowed least="operator">
+            {[1, -1].map((by) => (
+              <button
+                key={by}
+                type="button"
+                class="plain"
+                disabled={numOf(model) + by < 0}
+                onClick={() =>
+                  void act(() => change("POST", `models/${inPath(model)}/scale`, { instances: numOf(model) + by }))
+                }
+              >
+                {by > 0 ? "One more" : "One less"}
+              </button>
+            ))}
+            {instances.some((one) => one.model === model && one.is_loaded) && (
+              <button type="button" class="plain" onClick={() => unload(model)}>
+                Unload
+              </button>
+            )}
+          </Allowed>
         </p>
       ))}
     </section>

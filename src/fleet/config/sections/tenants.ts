@@ -3,7 +3,7 @@ import { z } from "zod";
 import { duration, parsed, section, text } from "../../../core/config-values.js";
 import { isSafeUrl } from "../../../gateway/tenants/oidc.js";
 
-const safeUrl = () =>
+export const safeUrl = () =>
   parsed("an https URL (http on this machine)", ["https://login.example.com"], /^https?:\/\//, (written) =>
     isSafeUrl(written) ? written : undefined,
   );

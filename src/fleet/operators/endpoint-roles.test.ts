@@ -1,0 +1,99 @@
+/** Every endpoint of the administrator's, asked by every role, in a gateway that has all parts. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Hono } from "hono";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { adminTarget } from "../../../test/helpers/admin-target.js";
+import { emptyLibrary } from "../../../test/helpers/empty-library.js";
+import type { Json } from "../../../test/helpers/json.js";
+import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
+import { adminHandler } from "../admin.js";
+import { parseConfig } from "../config/read-config.js";
+import { ROLES } from "../config/sections/operators.js";
+import { Fleet } from "../fleet.js";
+import { ENDPOINT_ROLES } from "./endpoint-roles.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-roles-"));
+let fleet: Fleet;
+let engine: Awaited<ReturnType<typeof startStandIn>>;
+
+beforeAll(async () => {
+  engine = await startStandIn(answerJson({ choices: [], data: [{ index: 0, embedding: [1, 0] }] }));
+  const text = `
+port: 0
+data-folder: ${folder}
+operators:
+  - { name: vera, role: viewer, key: k-viewer }
+  - { name: otto, role: operator, key: k-operator }
+  - { name: anna, role: admin, key: k-admin }
+managed-keys: true
+isolate-api-keys: false
+ledger: {}
+quality: {}
+cache: { store: memory }
+alerts: {}
+models:
+  - { name: e, engine: openai, attach: [{ url: "${engine.url}" }] }
+  - { name: m, engine: openai, attach: [{ url: "${engine.url}" }], cache: { version: one }, semantic-cache: { embeddings: e } }
+cascades:
+  - { name: smart, small: e, large: m, min-logprob: -1 }
+`;
+  fleet = await Fleet.start({
+    config: parseConfig(text, "millrace.yaml", {}),
+    machine: { cores: [[0]], splits: new Map(), millraceSeats: 1 },
+    logger: pino({ level: "silent" }),
+    logFolder: join(folder, "logs"),
+    library: emptyLibrary(join(folder, "models")),
+  });
+  await fleet.whenStarted();
+});
+afterAll(async () => {
+  await fleet?.close();
+  await engine?.die();
+  rmSync(folder, { recursive: true });
+});
+
+const ask = async (method: string, path: string, key: string | undefined, body?: string) => {
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+  const answer = await fetch(fleet.url + path, { method, headers, ...(body === undefined ? {} : { body }) });
+  const text = await answer.text();
+  return { status: answer.status, error: text.startsWith("{") ? (JSON.parse(text) as Json).error : undefined };
+};
+
+/** A path that is routed alike: of nobody and nothing, so that nothing happens. */
+const pathOf = (route: string): string =>
+  route.replace(":action{drain|restart}", "drain").replace(/:\w+(\{.+?\})?/g, "x");
+
+test.each(Object.entries(ENDPOINT_ROLES))("%s needs the role %s", async (endpoint, needed) => {
+  const [method, route] = endpoint.split(" ") as [string, string];
+  const path = pathOf(route);
+  const allowed: string[] = [];
+  for (const role of ROLES) {
+    const { status, error } = await ask(method, path, `k-${role}`);
+    expect(error?.message ?? "", "the endpoint is there").not.toContain("expected a path of the administrator");
+    if (status === 403) expect(error).toMatchObject({ code: "forbidden", message: expect.stringContaining(needed) });
+    else allowed.push(role);
+  }
+  expect(allowed).toEqual(ROLES.slice(ROLES.indexOf(needed)));
+  for (const key of [undefined, "k-nobody"]) expect((await ask(method, path, key)).status).toBe(401);
+});
+
+test("HEAD needs the role of GET, and paths that are not there are the same to all", async () => {
+  expect((await ask("HEAD", "/admin/audit", "k-viewer")).status).toBe(403);
+  expect((await ask("HEAD", "/admin/audit", "k-admin")).status).toBe(200);
+  expect((await ask("GET", "/admin/nothing", "k-viewer")).status).toBe(404);
+  expect((await ask("POST", "/admin/audit", "k-viewer")).status).toBe(404);
+});
+
+test("the audit names the operator", async () => {
+  expect((await ask("POST", "/admin/orgs", "k-admin", '{"id": "acme"}')).status).toBe(201);
+  const answer = await fetch(`${fleet.url}/admin/audit`, { headers: { "x-api-key": "k-admin" } });
+  expect(((await answer.json()) as Json).data[0]).toMatchObject({ actor: "anna" });
+});
+
+test("an endpoint without a role is noticed before it is served", () => {
+  const part = new Hono().delete("/everything", (c) => c.text("gone"));
+  expect(() => adminHandler(adminTarget([part]))).toThrow("expected a role for DELETE /admin/everything, got none");
+});

@@ -1,0 +1,81 @@
+/** The role that each of the administrator's endpoints needs: one table, from which nothing is missing. */
+import type { Context, Hono } from "hono";
+import { matchedRoutes } from "hono/route";
+import { MillraceError } from "../../core/errors.js";
+import type { Role } from "../config/sections/operators.js";
+
+/** Method and path as they are routed → the least role. Reading never needs more than a viewer, except the audit. */
+export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
+  "GET /watch/requests": "viewer",
+  "GET /watch/reports": "viewer",
+  "GET /admin/library": "viewer",
+  "GET /admin/library/hub": "viewer",
+  "GET /admin/library/hub/:org/:repo": "viewer",
+  "GET /admin/library/memory": "viewer",
+  "GET /admin/library/pulls": "viewer",
+  "GET /admin/library/pulls/:id": "viewer",
+  "DELETE /admin/library/pulls/:id": "operator",
+  "PUT /admin/library/models/:model{.+}": "operator",
+  "DELETE /admin/library/models/:model{.+}": "operator",
+  "POST /admin/library/models/:model{.+}/load": "operator",
+  "DELETE /admin/models/:model{.+}": "operator",
+  "GET /admin/instances": "viewer",
+  "POST /admin/instances/:id/:action{drain|restart}": "operator",
+  "POST /admin/models/:model{.+}/scale": "operator",
+  "GET /admin/cache": "viewer",
+  "DELETE /admin/cache": "operator",
+  "GET /admin/semantic-cache": "viewer",
+  "POST /admin/semantic-cache/:model{.+}/reset": "operator",
+  "GET /admin/cascades": "viewer",
+  "POST /admin/cascades/:name{.+}/open": "operator",
+  "GET /admin/ledger/requests": "viewer",
+  "GET /admin/ledger/spend": "viewer",
+  "GET /admin/ledger/export": "viewer",
+  "GET /admin/alerts": "viewer",
+  "GET /admin/alerts/silences": "viewer",
+  "POST /admin/alerts/silences": "operator",
+  "DELETE /admin/alerts/silences/:id": "operator",
+  "GET /admin/quality": "viewer",
+  "GET /admin/quality/samples": "viewer",
+  "DELETE /admin/quality/samples": "operator",
+  "POST /admin/quality/accept": "operator",
+  "GET /admin/orgs": "viewer",
+  "POST /admin/orgs": "admin",
+  "GET /admin/orgs/:id": "viewer",
+  "PATCH /admin/orgs/:id": "admin",
+  "DELETE /admin/orgs/:id": "admin",
+  "GET /admin/teams": "viewer",
+  "POST /admin/teams": "admin",
+  "GET /admin/teams/:id{.+}": "viewer",
+  "PATCH /admin/teams/:id{.+}": "admin",
+  "DELETE /admin/teams/:id{.+}": "admin",
+  "GET /admin/keys": "viewer",
+  "POST /admin/keys": "admin",
+  "POST /admin/keys/:id/rotate": "admin",
+  "GET /admin/keys/:id": "viewer",
+  "PATCH /admin/keys/:id": "admin",
+  "DELETE /admin/keys/:id": "admin",
+  "GET /admin/audit": "admin",
+};
+
+const keyOf = ({ method, path }: { readonly method: string; readonly path: string }): string => `${method} ${path}`;
+
+/** What middleware matches has no method of its own. */
+const isEndpoint = ({ method }: { readonly method: string }): boolean => method !== "ALL";
+
+/** Throws where an endpoint under /admin is not in the table: nobody has said who may use it. */
+export function assertRolesStated(app: Hono): void {
+  const missing = app.routes.find(
+    (route) => isEndpoint(route) && route.path.startsWith("/admin/") && !Object.hasOwn(ENDPOINT_ROLES, keyOf(route)),
+  );
+  if (missing === undefined) return;
+  throw new MillraceError("internal_error", `expected a role for ${keyOf(missing)}, got none`, {
+    hint: "add it to src/fleet/operators/endpoint-roles.ts",
+  });
+}
+
+/** The least role for a request; undefined: there is no such endpoint. */
+export function roleFor(c: Context): Role | undefined {
+  const route = matchedRoutes(c).find(isEndpoint);
+  return route === undefined ? undefined : ENDPOINT_ROLES[keyOf(route)];
+}

@@ -1,0 +1,41 @@
+/** The two paths of a sign-in at an identity provider. They stand in the app's own folder, since cookies without Path are right there. */
+import { type Context, Hono } from "hono";
+import { MillraceError } from "../../core/errors.js";
+import { ATTEMPT_SECONDS, type ProviderSignIn } from "./provider-sign-in.js";
+import { cookiesNamed, endSessions, portOf, setSessionCookie } from "./session-cookie.js";
+import type { Sessions } from "./sessions.js";
+
+const nameOf = (c: Context): string => `millrace-sign-in-${portOf(c)}`;
+
+export function createProviderApp(provider: ProviderSignIn | undefined, sessions: Sessions): Hono {
+  const app = new Hono();
+  const known = (): ProviderSignIn => {
+    if (provider !== undefined) return provider;
+    throw new MillraceError("not_found", "expected a gateway with sign-in, got none", {
+      hint: "add sign-in to the configuration",
+    });
+  };
+  const publicUrl = new URL(provider?.settings.publicUrl ?? "http://localhost");
+  const isSecure = publicUrl.protocol === "https:";
+  // The provider's page leads here, so this cookie is sent along from another site, once.
+  const setAttempt = (c: Context, id: string, seconds: number) => {
+    const end = isSecure ? "; Secure" : "";
+    const cookie = `${nameOf(c)}=${id}; Max-Age=${seconds}; HttpOnly; SameSite=Lax${end}`;
+    c.header("Set-Cookie", cookie, { append: true });
+    c.header("Cache-Control", "no-store");
+  };
+  app.get("/sign-in", async (c) => {
+    const { url, id } = await known().begin();
+    setAttempt(c, id, ATTEMPT_SECONDS);
+    return c.redirect(url.href);
+  });
+  app.get("/signed-in", async (c) => {
+    const who = await known().finish(cookiesNamed(c, nameOf(c))[0], new URL(c.req.url).search);
+    endSessions(c, sessions);
+    setAttempt(c, "", 0);
+    setSessionCookie(c, sessions.open(() => who, publicUrl.origin).id, isSecure);
+    // Always to the app, so that no link can choose where a sign-in ends.
+    return c.redirect("./");
+  });
+  return app;
+}

@@ -1,0 +1,156 @@
+/** Sign-in of operators at an OpenID Connect provider: the authorization-code flow with PKCE, state and nonce, whose messages openid-client makes and checks. */
+import { randomBytes } from "node:crypto";
+import * as openid from "openid-client";
+import type { Secret } from "../../core/config-values.js";
+import { MillraceError } from "../../core/errors.js";
+import { ROLES, type Role } from "../config/sections/operators.js";
+import type { Who } from "./sessions.js";
+
+export interface SignInSettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  readonly publicUrl: string;
+  readonly name: string;
+  readonly roleClaim: string;
+  readonly roles: Readonly<Record<Role, readonly string[]>>;
+}
+
+interface Attempt {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+  readonly endsMs: number;
+}
+
+export const ATTEMPT_SECONDS = 600;
+const MAX_ATTEMPTS = 10_000;
+const MAX_ANSWER_BYTES = 1024 * 1024;
+const TIMEOUT_SECONDS = 5;
+const MAX_NAME_CHARACTERS = 64;
+
+export class ProviderSignIn {
+  readonly #attempts = new Map<string, Attempt>();
+  #provider: Promise<openid.Configuration> | undefined;
+
+  constructor(
+    readonly settings: SignInSettings,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  /** @returns the address at the provider, and the id of the attempt, which the same browser must bring back */
+  async begin(): Promise<{ readonly url: URL; readonly id: string }> {
+    const provider = await this.#discovered();
+    const [state, nonce, verifier] = [openid.randomState(), openid.randomNonce(), openid.randomPKCECodeVerifier()];
+    const url = openid.buildAuthorizationUrl(provider, {
+      redirect_uri: this.#returnUrl(),
+      scope: "openid profile email",
+      code_challenge: await openid.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: "S256",
+      state,
+      nonce,
+    });
+    const id = randomBytes(32).toString("base64url");
+    this.#attempts.set(id, { state, nonce, verifier, endsMs: this.now() + 1000 * ATTEMPT_SECONDS });
+    for (const oldest of this.#attempts.keys()) {
+      if (this.#attempts.size <= MAX_ATTEMPTS) break;
+      this.#attempts.delete(oldest);
+    }
+    return { url, id };
+  }
+
+  /** @param query what the provider added to the address, with its question mark */
+  async finish(id: string | undefined, query: string): Promise<Who> {
+    const attempt = this.#attempts.get(id ?? "");
+    // An attempt is good once, whatever comes of it.
+    this.#attempts.delete(id ?? "");
+    if (attempt === undefined || attempt.endsMs <= this.now()) throw refused("a sign-in that began here", undefined);
+    const provider = await this.#discovered();
+    const checks = { pkceCodeVerifier: attempt.verifier, expectedState: attempt.state, expectedNonce: attempt.nonce };
+    const url = new URL(this.#returnUrl() + query);
+    const tokens = await openid
+      .authorizationCodeGrant(provider, url, { ...checks, idTokenExpected: true })
+      .catch((thrown: unknown) => {
+        throw isOutage(thrown) ? unavailable(thrown) : refused("a valid answer of the identity provider", thrown);
+      });
+    return this.#whoIs(tokens.claims() ?? {});
+  }
+
+  #whoIs(claims: Readonly<Record<string, unknown>>): Who {
+    const { roleClaim, roles } = this.settings;
+    const given = [claims[roleClaim]].flat();
+    const role = ROLES.findLast((each) => roles[each].some((value) => given.includes(value)));
+    const name = [claims.email, claims.preferred_username, claims.sub].find((each) => typeof each === "string") ?? "";
+    // No name of the file's operators begins so.
+    const shown = `oidc:${name.slice(0, MAX_NAME_CHARACTERS)}`;
+    if (role !== undefined) return { name: shown, role };
+    throw new MillraceError("forbidden", `expected a role for ${shown} by the claim ${roleClaim}, got none`, {
+      hint: "sign-in.roles of the gateway's file says which values have a role",
+    });
+  }
+
+  #returnUrl(): string {
+    return `${this.settings.publicUrl.replace(/\/$/, "")}/signed-in`;
+  }
+
+  /** Asked for once; again after a failure. */
+  #discovered(): Promise<openid.Configuration> {
+    this.#provider ??= this.#discover().catch((thrown: unknown) => {
+      this.#provider = undefined;
+      throw unavailable(thrown);
+    });
+    return this.#provider;
+  }
+
+  #discover(): Promise<openid.Configuration> {
+    const { issuer, clientId, clientSecret } = this.settings;
+    // The configuration takes http from this machine alone.
+    const local = issuer.startsWith("http:") ? [openid.allowInsecureRequests] : [];
+    return openid.discovery(new URL(issuer), clientId, clientSecret.reveal(), undefined, {
+      // Without the last, the signature of a token that came from the provider itself is not checked.
+      execute: [...local, openid.enableNonRepudiationChecks],
+      timeout: TIMEOUT_SECONDS,
+      [openid.customFetch]: fetchBounded,
+    });
+  }
+}
+
+class TooLarge extends Error {}
+
+/** No answer of the provider fills the memory. */
+async function fetchBounded(url: string, options: openid.CustomFetchOptions): Promise<Response> {
+  const response = await fetch(url, options as RequestInit);
+  const chunks: Uint8Array[] = [];
+  let numBytes = 0;
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    numBytes += chunk.length;
+    if (numBytes > MAX_ANSWER_BYTES) throw new TooLarge(`expected at most ${MAX_ANSWER_BYTES} bytes, got more`);
+    chunks.push(chunk);
+  }
+  const { status, headers } = response;
+  return new Response(numBytes === 0 ? null : new Uint8Array(Buffer.concat(chunks)), { status, headers });
+}
+
+/** Whether the provider did not answer, or not as one: fetch throws TypeErrors, and time limits DOMExceptions. */
+function isOutage(thrown: unknown): boolean {
+  const causes = [thrown, (thrown as Error).cause, ((thrown as Error).cause as Error | undefined)?.cause];
+  return causes.some((each) => {
+    if (each instanceof TooLarge || each instanceof DOMException) return true;
+    return each instanceof Response ? each.status >= 500 : each instanceof TypeError && each.message === "fetch failed";
+  });
+}
+
+function unavailable(cause: unknown): MillraceError {
+  return new MillraceError("key_store_unavailable", "expected an answer of the identity provider, got none", {
+    hint: "try again, or sign in with a key",
+    retryAfterSeconds: 5,
+    cause,
+  });
+}
+
+function refused(expected: string, cause: unknown): MillraceError {
+  return new MillraceError("invalid_api_key", `expected ${expected}, got another`, {
+    hint: "begin again from the app's page",
+    cause,
+  });
+}
