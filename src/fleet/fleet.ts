@@ -1,23 +1,19 @@
 /** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
-import { join } from "node:path";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
-import { EventLog } from "../observe/live/event-log.js";
-import { LiveFeed } from "../observe/live/feed.js";
-import { History } from "../observe/live/history.js";
+import type { LiveFeed } from "../observe/live/feed.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
-import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import type { FleetConfig } from "./config/schema.js";
 import { operatorsOf } from "./config/sections/operators.js";
-import { needsKeys, tenantsApart } from "./gateway/authorize.js";
+import { needsKeys } from "./gateway/authorize.js";
 import { versionWords } from "./gateway/cache-policies.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
 import { LoadedModels, servedName, usesOf } from "./loaded-models.js";
-import { FleetEvents } from "./observe/fleet-events.js";
+import { FleetWatch } from "./observe/fleet-watch.js";
 import { Inspector } from "./observe/inspector.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
@@ -27,7 +23,8 @@ import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { assertRole, operatorOf } from "./operators/admit.js";
 import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
-import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
+import { sharesProvider, warnOfPlan } from "./plan-warnings.js";
+import { cachesPrefixes } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
 import { changesOf, type Reload } from "./reload.js";
@@ -60,8 +57,6 @@ export interface FleetStatus extends InstanceStatus {
 
 /** Time between two evaluations of the scaling policies. */
 const TICK_MS = 1000;
-/** Ticks between two looks for alerts on instances. */
-const ALERT_TICKS = 10;
 
 export class Fleet {
   readonly #supervisor: Supervisor;
@@ -72,6 +67,7 @@ export class Fleet {
   readonly #versions: ModelVersions;
   readonly #gateway: GatewayParts;
   readonly #inspector: Inspector;
+  readonly #watch: FleetWatch;
   readonly #loaded = new LoadedModels();
   /** With the models that were loaded beside the file's. */
   #config: FleetConfig;
@@ -81,12 +77,6 @@ export class Fleet {
   #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
-  #live: LiveFeed | undefined;
-  readonly #events = new FleetEvents(
-    (kind, text) => this.#live?.events.add(kind, text),
-    () => Date.now(),
-  );
-  #numTicks = 0;
   #timer: NodeJS.Timeout | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
@@ -96,7 +86,7 @@ export class Fleet {
     this.#fileConfig = config;
     this.#machine = options.machine;
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
-    this.#supervisor.onChange((status) => this.#events.onStatus(status));
+    this.#supervisor.onChange((status) => this.#watch.onStatus(status));
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
     this.#versions = new ModelVersions(this.#supervisor);
@@ -113,7 +103,7 @@ export class Fleet {
         epochMs: () => Date.now(),
         onScaled: (model, from, to, reason) => {
           logger.info({ model, from, to, reason }, "scaled");
-          this.#live?.events.add("scale", `${model}: ${from} to ${to} instances: ${reason}`);
+          this.#watch.add("scale", `${model}: ${from} to ${to} instances: ${reason}`);
         },
       },
       this.#residenceRules(),
@@ -124,6 +114,13 @@ export class Fleet {
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
       cacheStats: async () => await this.#gateway.exactCache()?.stats(),
       modelOf: (name) => this.#pool.modelOf(name) ?? (this.#gateway.virtual.has(name) ? name : undefined),
+    });
+    this.#watch = new FleetWatch({
+      metrics: () => this.#metrics.render(),
+      instances: () => this.#supervisor.instances(),
+      breakerState: (id) => this.#proxy?.breakerState(id) ?? "closed",
+      alerts: () => this.#gateway.alerts,
+      logger,
     });
     createQualityMetrics(this.#metrics.registry, () => this.#gateway.quality.counts());
     this.#inspector = new Inspector(() =>
@@ -141,7 +138,7 @@ export class Fleet {
       proxy: () => this.#running(),
       // Anybody may see events, so they say nothing of a tenant.
       onAlert: ({ metric, model, instance }) =>
-        this.#live?.events.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
+        this.#watch.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
       logger,
     });
   }
@@ -197,7 +194,7 @@ export class Fleet {
       const { added, removed, replaced, needRestart } = reload;
       const changes = Object.entries({ added, removed, replaced, "needs a restart": needRestart });
       const words = changes.flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]));
-      this.#live?.events.add("reload", `Configuration read again; ${words.join("; ") || "no instance changes"}`);
+      this.#watch.add("reload", `Configuration read again; ${words.join("; ") || "no instance changes"}`);
       return reload;
     });
   }
@@ -243,7 +240,7 @@ export class Fleet {
   async drain(): Promise<void> {
     clearInterval(this.#timer);
     this.#gateway.leave();
-    this.#live?.stop();
+    this.#watch.stop();
     await this.#proxy?.drain();
     await this.close();
   }
@@ -251,7 +248,7 @@ export class Fleet {
   /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    this.#live?.stop();
+    this.#watch.stop();
     await this.#gateway.closeBatches();
     await this.#proxy?.close();
     this.#versions.close();
@@ -271,9 +268,7 @@ export class Fleet {
     await this.#startTelemetry();
     const observers = [this.#metrics, this.#inspector, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
     const policies = await this.#gateway.start();
-    this.#live = this.#openLive();
-    this.#live.start();
-    const administration = adminHandler(this.#adminTarget(this.#live));
+    const administration = adminHandler(this.#adminTarget(this.#watch.start(config.dataFolder)));
     const handlePath = this.#gateway.pathHandler();
     this.#proxy = await startProxy({
       pool: this.#pool,
@@ -296,7 +291,7 @@ export class Fleet {
       cachesPrefixes: (name) => {
         const planned = this.#plannedOf(name);
         if (planned === undefined) return true;
-        return cachesPrefixes(planned.spec) && !this.#sharesProvider(planned.spec);
+        return cachesPrefixes(planned.spec) && !sharesProvider(this.#config, planned.spec);
       },
       library: ({ authorization, "x-api-key": apiKey }) => {
         const { library } = this.options;
@@ -313,40 +308,8 @@ export class Fleet {
     this.#gateway.startBatches();
     this.#timer = setInterval(() => {
       this.#keeper.tick();
-      this.#lookAtInstances();
+      this.#watch.look();
     }, TICK_MS);
-  }
-
-  #lookAtInstances(): void {
-    const all = this.#supervisor.instances();
-    const bad = this.#events.look(all, (id) => this.#proxy?.breakerState(id) ?? "closed");
-    if (this.#numTicks++ % ALERT_TICKS !== 0) return;
-    try {
-      this.#gateway.alerts?.judgeNow(bad, (id) => this.#events.isUnsure(id));
-    } catch (err) {
-      this.options.logger.error({ err }, "alerts on instances could not be stored");
-    }
-  }
-
-  #openLive(): LiveFeed {
-    const history = this.#openHistory();
-    const { dataFolder } = this.#config;
-    const path = history.isKept && dataFolder !== undefined ? join(dataFolder, "events") : undefined;
-    const events = new EventLog(path, (text) => this.options.logger.warn(text));
-    return new LiveFeed(() => this.#metrics.render(), history, events);
-  }
-
-  /** In the data folder, where there is one. A file that cannot be used costs a gateway its history and nothing else. */
-  #openHistory(): History {
-    const { dataFolder } = this.#config;
-    if (dataFolder === undefined) return new History();
-    const warn = (text: string): void => this.options.logger.warn(text);
-    try {
-      return new History(join(dataFolder, "history"), warn);
-    } catch (thrown) {
-      warn(`the dashboard's history is kept in memory: ${(thrown as Error).message}`);
-      return new History();
-    }
   }
 
   async #startTelemetry(): Promise<void> {
@@ -370,7 +333,6 @@ export class Fleet {
     this.#config = config;
     this.#gateway.configureTenants(config);
     this.#planned = planned;
-    this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
     this.#versions.configure(
       planned.map(({ spec }) => spec),
@@ -380,7 +342,7 @@ export class Fleet {
       planned.flatMap(({ kept }) => kept ?? []),
       this.#residenceRules(),
     );
-    this.#warnOfMemory();
+    warnOfPlan(config, planned, this.options.logger);
     for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) this.#promptKeys.forget(name);
     for (const { spec } of added) this.#supervisor.addModel(spec);
     for (const { spec } of turned) {
@@ -395,34 +357,6 @@ export class Fleet {
     return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
   }
 
-  /** Warns of each model whose engine cannot keep tenants apart on every path. */
-  #sayWhereTenantsAreApart(): void {
-    if (!tenantsApart(this.#config)) return;
-    for (const { spec } of this.#planned) {
-      const { name: model, engine } = spec;
-      const { isolated, refused } = promptPathsOf(engine);
-      const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
-      if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
-      if (this.#sharesProvider(spec)) {
-        warn(
-          {},
-          "tenants share what the paid API caches of their prompts; isolate-api-keys: true refuses such requests",
-        );
-        continue;
-      }
-      if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
-      warn(
-        { isolated, refused },
-        `the engine can keep tenants' cached prefixes apart on the isolated paths only, and the others are refused; ${WAY_TO_SHARE}`,
-      );
-    }
-  }
-
-  /** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
-  #sharesProvider({ attach = [] }: ModelSpec): boolean {
-    return this.#config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
-  }
-
   #plannedOf(name: string): PlannedModel | undefined {
     const model = this.#pool.modelOf(name);
     return this.#planned.find(({ spec }) => spec.name === model);
@@ -433,17 +367,6 @@ export class Fleet {
     const spec = this.#plannedOf(name)?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
-  }
-
-  #warnOfMemory(): void {
-    const { memoryBudget: budgetBytes } = this.#config;
-    const always = this.#planned.flatMap(({ kept }) => kept ?? []).filter(({ rules }) => rules.min > 0);
-    const alwaysBytes = always.reduce((sum, { rules, estimatedBytes }) => sum + rules.min * estimatedBytes, 0);
-    if (budgetBytes === undefined || alwaysBytes <= budgetBytes) return;
-    this.options.logger.warn(
-      { budgetBytes, alwaysBytes },
-      "models that are always loaded need more than the memory-budget",
-    );
   }
 
   /** Running requests finish on the old processes; new ones wait for the new processes. */

@@ -1,0 +1,82 @@
+/** What a fleet tells of itself: the figures and events of the dashboard, kept in the data folder where there is one, and alerts on instances. */
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { AlertWatch } from "../../gateway/alerts/alert-watch.js";
+import { type EventKind, EventLog } from "../../observe/live/event-log.js";
+import { LiveFeed } from "../../observe/live/feed.js";
+import { History } from "../../observe/live/history.js";
+import type { BreakerState } from "../routing/breaker.js";
+import type { InstanceStatus } from "../supervision/instance-status.js";
+import { FleetEvents } from "./fleet-events.js";
+
+interface FleetWatchOptions {
+  /** The metrics in Prometheus' text format. */
+  readonly metrics: () => Promise<string>;
+  readonly instances: () => readonly InstanceStatus[];
+  readonly breakerState: (instanceId: string) => BreakerState;
+  /** Undefined: the configuration has no alerts. */
+  readonly alerts: () => AlertWatch | undefined;
+  readonly logger: Logger;
+}
+
+/** Looks between two at which instances are judged for alerts. */
+const ALERT_LOOKS = 10;
+
+export class FleetWatch {
+  readonly #events = new FleetEvents(
+    (kind, text) => this.add(kind, text),
+    () => Date.now(),
+  );
+  #live: LiveFeed | undefined;
+  #numLooks = 0;
+
+  constructor(private readonly options: FleetWatchOptions) {}
+
+  /** @param dataFolder of a gateway that keeps history and events beyond its end */
+  start(dataFolder: string | undefined): LiveFeed {
+    const { metrics, logger } = this.options;
+    const warn = (text: string): void => logger.warn(text);
+    const history = openHistory(dataFolder, warn);
+    const path = history.isKept && dataFolder !== undefined ? join(dataFolder, "events") : undefined;
+    this.#live = new LiveFeed(metrics, history, new EventLog(path, warn));
+    this.#live.start();
+    return this.#live;
+  }
+
+  stop(): void {
+    this.#live?.stop();
+  }
+
+  /** Before the start there is no axis for events. */
+  add(kind: EventKind, text: string): void {
+    this.#live?.events.add(kind, text);
+  }
+
+  /** To call with each change of an instance. */
+  onStatus(status: InstanceStatus): void {
+    this.#events.onStatus(status);
+  }
+
+  /** To call each second. */
+  look(): void {
+    const { instances, breakerState, alerts, logger } = this.options;
+    const bad = this.#events.look(instances(), breakerState);
+    if (this.#numLooks++ % ALERT_LOOKS !== 0) return;
+    try {
+      alerts()?.judgeNow(bad, (id) => this.#events.isUnsure(id));
+    } catch (err) {
+      logger.error({ err }, "alerts on instances could not be stored");
+    }
+  }
+}
+
+/** A file that cannot be used costs a gateway its history and nothing else. */
+function openHistory(dataFolder: string | undefined, warn: (text: string) => void): History {
+  if (dataFolder === undefined) return new History();
+  try {
+    return new History(join(dataFolder, "history"), warn);
+  } catch (thrown) {
+    warn(`the dashboard's history is kept in memory: ${(thrown as Error).message}`);
+    return new History();
+  }
+}

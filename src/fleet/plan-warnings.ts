@@ -1,0 +1,44 @@
+/** What operators should know of a plan that is applied: where their tenants are not kept apart, and memory that cannot hold what is always loaded. */
+import type { Logger } from "pino";
+import { ADAPTERS } from "./adapters/index.js";
+import type { FleetConfig } from "./config/schema.js";
+import { tenantsApart } from "./gateway/authorize.js";
+import type { PlannedModel } from "./plan-models.js";
+import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
+import type { ModelSpec } from "./upstream/model-spec.js";
+
+export function warnOfPlan(config: FleetConfig, planned: readonly PlannedModel[], logger: Logger): void {
+  if (tenantsApart(config)) {
+    for (const { spec } of planned) warnOfSharing(config, spec, logger);
+  }
+  warnOfMemory(config, planned, logger);
+}
+
+/** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
+export function sharesProvider(config: FleetConfig, { attach = [] }: ModelSpec): boolean {
+  return config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
+}
+
+/** Not every engine can keep tenants apart on every path. */
+function warnOfSharing(config: FleetConfig, spec: ModelSpec, logger: Logger): void {
+  const { name: model, engine } = spec;
+  const { isolated, refused } = promptPathsOf(engine);
+  const warn = (fields: object, message: string) => logger.warn({ model, engine, ...fields }, message);
+  if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
+  if (sharesProvider(config, spec)) {
+    warn({}, "tenants share what the paid API caches of their prompts; isolate-api-keys: true refuses such requests");
+    return;
+  }
+  if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) return;
+  warn(
+    { isolated, refused },
+    `the engine can keep tenants' cached prefixes apart on the isolated paths only, and the others are refused; ${WAY_TO_SHARE}`,
+  );
+}
+
+function warnOfMemory({ memoryBudget: budgetBytes }: FleetConfig, planned: readonly PlannedModel[], logger: Logger) {
+  const always = planned.flatMap(({ kept }) => kept ?? []).filter(({ rules }) => rules.min > 0);
+  const alwaysBytes = always.reduce((sum, { rules, estimatedBytes }) => sum + rules.min * estimatedBytes, 0);
+  if (budgetBytes === undefined || alwaysBytes <= budgetBytes) return;
+  logger.warn({ budgetBytes, alwaysBytes }, "models that are always loaded need more than the memory-budget");
+}
