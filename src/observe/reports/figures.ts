@@ -1,5 +1,6 @@
 /** What a report of a measurement says in a few numbers, whichever command wrote it: from its JSON to a kind, facts and named figures. */
 import { z } from "zod";
+import { extremesOf, median } from "../../core/statistics.js";
 
 /** A number of a report; the bounds are of its interval, or the least and largest of several rounds. */
 interface Figure {
@@ -105,20 +106,16 @@ function benchFigures(report: unknown): Figure[] {
   return [...groups].flatMap(([name, all]) =>
     BENCH_FIGURES.flatMap(([what, read]) => {
       const counted = all.filter(({ voidReasons }) => voidReasons.length === 0);
-      const values = counted.flatMap((run) => read(run) ?? []).sort((a, b) => a - b);
+      const values = counted.flatMap((run) => read(run) ?? []);
       if (values.length === 0) return [];
-      const bounds = values.length === 1 ? {} : { low: values[0]!, high: values.at(-1)! };
-      return [{ name: cut(`${name}: ${what}`), value: medianOf(values), ...bounds }];
+      const { min: low, max: high } = extremesOf(values);
+      const bounds = values.length === 1 ? {} : { low, high };
+      return [{ name: cut(`${name}: ${what}`), value: median(values), ...bounds }];
     }),
   );
 }
 
 const nameOf = ({ target, cell }: Run): string => `${target}, ${cell}`;
-
-function medianOf(sorted: readonly number[]): number {
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 

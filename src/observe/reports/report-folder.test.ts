@@ -97,7 +97,7 @@ test("files are listed with their pages, hostile ones with their error, and link
     ["a.json", "bench", true],
     ["b.json", "expected JSON, got other text", false],
     ["c.json", "expected a report that millrace wrote, got other JSON", false],
-    ["huge.json", "expected at most 16 MiB, got 20 MiB", false],
+    ["huge.json", "expected at most 16.0 MiB, got 20.0 MiB", false],
     ["plan.html", "page", true],
     ["tuning/tune.json", "tune", true],
   ]);

@@ -8,6 +8,7 @@ import { lstat, open, readdir } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
+import { formatBytes } from "../../core/quantities.js";
 import { factsOf, type ReportFacts } from "./figures.js";
 
 const MOST_FILES = 500;
@@ -165,8 +166,7 @@ async function textOf(path: string, mostBytes: number): Promise<string> {
   try {
     const { size } = await file.stat();
     if (size <= mostBytes) return (await file.readFile("utf8")).toString();
-    const mib = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
-    throw new MillraceError("file_unreadable", `expected at most ${mib(mostBytes)}, got ${mib(size)}`);
+    throw new MillraceError("file_unreadable", `expected at most ${formatBytes(mostBytes)}, got ${formatBytes(size)}`);
   } finally {
     await file.close();
   }
