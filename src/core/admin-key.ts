@@ -2,6 +2,10 @@
 import { createKeyCheck } from "./api-keys.js";
 import { MillraceError } from "./errors.js";
 
+/** A server without an administrator has no paths for one. @param remedy how it gets a key */
+export const noAdminKey = (remedy: string): MillraceError =>
+  new MillraceError("not_found", "expected a configured admin-key, got none", { hint: remedy });
+
 /**
  * Throws not_found where there is no such key, and invalid_api_key.
  *
@@ -13,8 +17,6 @@ export function assertAdminKey(
   apiKey: string | undefined,
   remedy: string,
 ): void {
-  if (key === undefined) {
-    throw new MillraceError("not_found", "expected a configured admin-key, got none", { hint: remedy });
-  }
+  if (key === undefined) throw noAdminKey(remedy);
   createKeyCheck([key])(authorization, apiKey);
 }

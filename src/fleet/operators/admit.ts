@@ -1,4 +1,5 @@
 /** Whose key a request has, and whether that operator's role is enough. */
+import { noAdminKey } from "../../core/admin-key.js";
 import { createKeySearch } from "../../core/api-keys.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Operator, ROLES, type Role } from "../config/sections/operators.js";
@@ -9,11 +10,7 @@ export function operatorOf(
   authorization: string | undefined,
   apiKey: string | undefined,
 ): Operator {
-  if (operators.length === 0) {
-    throw new MillraceError("not_found", "expected a configured admin-key, got none", {
-      hint: "add it, or operators, to the configuration",
-    });
-  }
+  if (operators.length === 0) throw noAdminKey("add it, or operators, to the configuration");
   return operators[createKeySearch(operators.map(({ key }) => key.reveal()))(authorization, apiKey)]!;
 }
 

@@ -31,11 +31,10 @@ export class Sessions {
   /** @param now milliseconds since 1970 */
   constructor(private readonly now: () => number = Date.now) {}
 
-  /** Always under a new id, so that nobody can plant one. @param maxMs of a sign-in that is good for less time */
-  open(who: Session["who"], origin: string | undefined, maxMs = SESSION_MS): { id: string; session: Session } {
+  /** Always under a new id, so that nobody can plant one. */
+  open(who: Session["who"], origin: string | undefined): { id: string; session: Session } {
     const id = secretText();
-    const endsMs = this.now() + Math.min(SESSION_MS, maxMs);
-    const session = { who, origin, csrfToken: secretText(), endsMs };
+    const session = { who, origin, csrfToken: secretText(), endsMs: this.now() + SESSION_MS };
     this.#byDigest.set(digestOf(id), session);
     for (const oldest of this.#byDigest.keys()) {
       if (this.#byDigest.size <= MAX_SESSIONS) break;
