@@ -1,6 +1,6 @@
 /** Reads the query of a URL by a schema. */
 import type { z } from "zod";
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "./errors.js";
 
 /** Throws invalid_parameter, which names the first parameter that does not fit. */
 export function readQuery<Schema extends z.ZodType>(

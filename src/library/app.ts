@@ -1,8 +1,8 @@
 /** The administrator's paths under /admin/library. A role that may only look is served the GETs alone. */
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
-import { MillraceError } from "../core/errors.js";
 import type { ModelLibrary, PullStatus } from "../core/model-library.js";
+import { readQuery } from "../core/query.js";
 import { snakeNames } from "../core/snake-names.js";
 import { HUB_FORMATS } from "../formats/hub/search.js";
 import { Library, type LibraryOptions } from "./library.js";
@@ -20,17 +20,11 @@ const memoryQuery = z.strictObject({
   context: z.coerce.number().int().min(1).max(MOST_CONTEXT).optional(),
 });
 
-function queryOf<T extends z.ZodType>(c: Context, schema: T): z.infer<T> {
-  const parsed = schema.safeParse(c.req.query());
-  if (parsed.success) return parsed.data;
-  const [{ path, message } = { path: [], message: "" }] = parsed.error.issues;
-  const param = path.join(".");
-  const where = param === "" ? "the query" : param;
-  throw new MillraceError("invalid_parameter", `${where}: ${message}`, param === "" ? {} : { param });
-}
+const seconds = (ms: number | undefined): number | null => (ms === undefined ? null : Math.floor(ms / 1000));
+
+const listed = (data: readonly object[]): object => ({ object: "list", data });
 
 function shown({ error, startedAtMs, endedAtMs, ...status }: PullStatus): object {
-  const seconds = (ms: number | undefined): number | null => (ms === undefined ? null : Math.floor(ms / 1000));
   const problem = error && { code: error.code, message: error.message, ...(error.hint && { hint: error.hint }) };
   const times = { startedAt: seconds(startedAtMs), endedAt: seconds(endedAtMs) };
   return snakeNames({ ...status, file: status.file ?? null, ...times, error: problem ?? null });
@@ -51,24 +45,21 @@ function createLibraryApp(library: Library): Hono {
   const app = new Hono();
   app.get("/", async (c) => c.json(snakeNames(await library.list())));
   app.get("/hub", async (c) => {
-    const { search: query, ...rest } = queryOf(c, searchQuery);
+    const { search: query, ...rest } = readQuery(searchQuery, c.req.query());
     const found = await library.search({ query, ...rest });
-    return c.json({
-      data: snakeNames(
-        found.map(({ updatedAt, ...each }) => ({ ...each, updatedAt: updatedAt?.toISOString() ?? null })),
-      ),
-    });
+    const rows = found.map(({ updatedAt, ...each }) => ({ ...each, updatedAt: seconds(updatedAt?.getTime()) }));
+    return c.json(listed(rows.map(snakeNames)));
   });
   app.get("/hub/:org/:repo", async (c) => {
-    const { revision } = queryOf(c, revisionQuery);
+    const { revision } = readQuery(revisionQuery, c.req.query());
     const name = `${c.req.param("org")}/${c.req.param("repo")}${revision === "main" ? "" : `@${revision}`}`;
-    return c.json({ data: snakeNames(await library.variants(name)) });
+    return c.json(listed((await library.variants(name)).map(snakeNames)));
   });
   app.get("/memory", async (c) => {
-    const { model, context } = queryOf(c, memoryQuery);
+    const { model, context } = readQuery(memoryQuery, c.req.query());
     return c.json(snakeNames(await library.need(model, context)));
   });
-  app.get("/pulls", (c) => c.json({ data: library.pulls.list().map(shown) }));
+  app.get("/pulls", (c) => c.json(listed(library.pulls.list().map(shown))));
   app.get("/pulls/:id", (c) => c.json(shown(library.pulls.get(c.req.param("id")).status())));
   app.delete("/pulls/:id", async (c) => {
     const pull = library.pulls.get(c.req.param("id"));

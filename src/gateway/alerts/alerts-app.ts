@@ -2,7 +2,7 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { readQuery } from "../query.js";
+import { readQuery } from "../../core/query.js";
 import type { AlertStore } from "./alert-store.js";
 import type { Silence } from "./silences.js";
 import { shownAlert } from "./webhook.js";

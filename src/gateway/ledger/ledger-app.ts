@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { readQuery } from "../query.js";
+import { readQuery } from "../../core/query.js";
 import type { Caller } from "../request.js";
 import type { Database } from "../store/database.js";
 import type { Row } from "../store/side-connection.js";

@@ -2,7 +2,7 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { readQuery } from "../query.js";
+import { readQuery } from "../../core/query.js";
 import type { Row } from "../store/side-connection.js";
 import type { KeptText } from "./check-job.js";
 import type { Verdict } from "./checks/check.js";

@@ -79,3 +79,7 @@ export async function call(path: string, init: CallInit = {}): Promise<Response>
 export async function getJson<T>(path: string, role: Role = "client"): Promise<T> {
   return (await (await call(path, { role })).json()) as T;
 }
+
+/** Changes something under /admin. */
+export const change = (method: "POST" | "PUT" | "DELETE", path: string, json?: unknown): Promise<Response> =>
+  call(`admin/${path}`, { method, role: "admin", json });

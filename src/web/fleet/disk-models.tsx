@@ -1,6 +1,6 @@
 /** The models on the server's disk: loaded, removed, and downloads on their way. */
 import { type Signal, useSignal } from "@preact/signals";
-import { getJson } from "../api/client.js";
+import { change, getJson } from "../api/client.js";
 import { loadModels } from "../api/models.js";
 import { Allowed } from "../parts/allowed.js";
 import { errorText, useLoaded } from "../parts/load.js";
@@ -8,7 +8,7 @@ import { sizeText } from "../parts/size-text.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
 import { HubSearch, NeedText } from "./hub-search.js";
-import { change, type Disk, inPath, LIBRARY, type Pull, type StoredModel } from "./library-api.js";
+import { type Disk, inPath, LIBRARY, type Pull, type StoredModel } from "./library-api.js";
 import { isFleet } from "./server-kind.js";
 
 const isRunning = ({ state }: Pull): boolean => state === "running" || state === "waiting";

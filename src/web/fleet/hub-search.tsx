@@ -4,6 +4,7 @@ import { getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";
 import { sizeText } from "../parts/size-text.js";
 import { Table } from "../parts/table.js";
+import { useTimeText } from "../parts/time-text.js";
 import { inPath, LIBRARY, type Memory, type Repository, type Variant } from "./library-api.js";
 
 type Needed = Memory & { readonly fits: boolean };
@@ -68,6 +69,7 @@ export function NeedText({ need, isTooMuch }: { readonly need: Memory; readonly 
 }
 
 export function HubSearch({ act, pull }: HubProps) {
+  const timeText = useTimeText();
   const found = useSignal<readonly Repository[] | undefined>(undefined);
   const opened = useSignal<{ readonly name: string; readonly list: readonly Variant[] } | undefined>(undefined);
   const search = async (form: FormData) => {
@@ -113,7 +115,7 @@ export function HubSearch({ act, pull }: HubProps) {
                 {gated && " (needs a token with access)"}
               </td>
               <td>{downloads.toLocaleString("en")}</td>
-              <td>{updated_at?.slice(0, 10) ?? "–"}</td>
+              <td>{timeText(updated_at)}</td>
               <td>
                 <button type="button" class="plain" onClick={() => act(() => open(name))}>
                   Models

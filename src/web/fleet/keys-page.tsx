@@ -1,6 +1,6 @@
 /** API keys: made, rotated and revoked, with their limits and budgets. */
 import { useSignal } from "@preact/signals";
-import { call, getJson } from "../api/client.js";
+import { change, getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
@@ -27,9 +27,6 @@ interface KeyPage {
 }
 
 const PAGE = 50;
-
-const post = (path: string, json?: unknown) =>
-  call(`admin/${path}`, { method: "POST", role: "admin", ...(json === undefined ? {} : { json }) });
 
 function budgetText(budgets: Key["budgets"]): string {
   const texts = Object.entries(budgets).map(([window, budget]) => `${Object.values(budget).join(" / ")} a ${window}`);
@@ -112,7 +109,7 @@ export function KeysPage() {
         </p>
       )}
       <Allowed least="admin">
-        <NewKey make={(body) => void act(() => showText(post("keys", body)))} />
+        <NewKey make={(body) => void act(() => showText(change("POST", "keys", body)))} />
       </Allowed>
       <Table
         columns={[
@@ -144,7 +141,7 @@ export function KeysPage() {
                 <button
                   type="button"
                   class="plain"
-                  onClick={() => void act(() => showText(post(`keys/${key.id}/rotate`)))}
+                  onClick={() => void act(() => showText(change("POST", `keys/${key.id}/rotate`)))}
                 >
                   Rotate
                 </button>
@@ -153,7 +150,7 @@ export function KeysPage() {
                   class="plain"
                   onClick={() => {
                     if (!confirm(`Revoke ${key.name}? Programs that use it are refused at once.`)) return;
-                    void act(() => call(`admin/keys/${key.id}`, { method: "DELETE", role: "admin" }));
+                    void act(() => change("DELETE", `keys/${key.id}`));
                   }}
                 >
                   Revoke

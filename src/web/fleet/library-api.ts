@@ -1,6 +1,4 @@
 /** The models on the server's disk and those of the hub, which its administrator sees and changes. */
-import { call } from "../api/client.js";
-
 export interface Memory {
   readonly weight_bytes: number;
   readonly work_bytes: number;
@@ -45,7 +43,7 @@ export interface Repository {
   readonly name: string;
   readonly downloads: number;
   readonly gated: boolean;
-  readonly updated_at: string | null;
+  readonly updated_at: number | null;
 }
 
 export interface Variant {
@@ -60,6 +58,3 @@ export const LIBRARY = "admin/library";
 
 /** Slashes of a name stay. */
 export const inPath = (name: string): string => name.split("/").map(encodeURIComponent).join("/");
-
-export const change = (method: "POST" | "PUT" | "DELETE", path: string, json?: unknown): Promise<Response> =>
-  call(`admin/${path}`, { method, role: "admin", ...(json === undefined ? {} : { json }) });

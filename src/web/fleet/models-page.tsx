@@ -1,11 +1,11 @@
 /** The models of the server, a gateway's instances of them, and those on its disk. */
-import { getJson } from "../api/client.js";
+import { change, getJson } from "../api/client.js";
 import { loadModels, models, modelsError } from "../api/models.js";
 import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
 import { DiskModels } from "./disk-models.js";
-import { change, inPath } from "./library-api.js";
+import { inPath } from "./library-api.js";
 import { health, isFleet, learnServer } from "./server-kind.js";
 
 interface Instance {
