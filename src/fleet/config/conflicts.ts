@@ -95,7 +95,7 @@ function duplicateKeys({ apiKeys, adminKey, operators }: FleetConfig): Finding[]
     return [
       ...(isNamed ? [conflict([...at, "name"], `expected each name once, got ${name} again`, hint)] : []),
       ...(isTaken
-        ? [conflict([...at, "key"], "expected each key once, got one of another operator", "make each a key")]
+        ? [conflict([...at, "key"], "expected each key once, got one of another operator", "make a separate key for each operator")]
         : []),
     ];
   });
@@ -107,7 +107,7 @@ function duplicateKeys({ apiKeys, adminKey, operators }: FleetConfig): Finding[]
         conflict(
           path,
           `expected a key other than that of ${owner}, got the same`,
-          "make a separate key for the administrator",
+          "make a separate key for each",
         ),
       ];
     const isTwice = apiKeys.slice(0, index).some((other) => other.key.equals(key));
