@@ -1,4 +1,7 @@
-/** The engine's default number of tokens in a step, which the command line, the planner and reports about memory share. */
+/** The engine's default sizes of a step, which the command line, the planner, the tuner and reports about memory share. */
+
+/** Sequences at once. */
+export const DEFAULT_MAX_NUM_SEQS = 64;
 
 const TOKENS_PER_SEQUENCE = 4;
 /** From so many rows on, a larger step is no faster per row; a short one lets new and cancelled requests in sooner. */

@@ -1,6 +1,6 @@
 /** Division of a device's memory: weights, scratch of a step, the runtime, and keys and values in the rest. */
 
-import { defaultBatchedTokens } from "../core/batched-tokens.js";
+import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../core/batched-tokens.js";
 import { innerWidth, kvBytes, mostOf, weightBytes } from "../model/description/sizes.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
@@ -71,13 +71,11 @@ export interface MemoryNeed {
   readonly totalBytes: number;
 }
 
-/** The engine's default number of sequences. */
-const DEFAULT_SEATS = 64;
-
 /** @param contextTokens of one sequence; the engine takes memory for more of them where there is some */
 export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNeed {
   const weights = weightBytes(model, QUANTIZATIONS[model.native ?? "bf16"]);
-  const demand = { maxNumSeqs: DEFAULT_SEATS, maxNumBatchedTokens: defaultBatchedTokens(DEFAULT_SEATS) };
+  const maxNumSeqs = DEFAULT_MAX_NUM_SEQS;
+  const demand = { maxNumSeqs, maxNumBatchedTokens: defaultBatchedTokens(maxNumSeqs) };
   const workBytes = activationBytes({ model, tensorParallel: 1 }, demand) + CPU_CONSTANTS.runtimeBytes.value;
   const kvBytesOfOne = kvBytes(model, KV_TYPES["16"].vectorBytes, contextTokens);
   return {

@@ -9,7 +9,7 @@ import type { BenchRun } from "../../src/bench/results/schema.js";
 import { arrivalTimes, type Load } from "../../src/bench/workload/load.js";
 import type { Length, Workload } from "../../src/bench/workload/workload.js";
 import { parseSpeculativeConfig } from "../../src/cli/flags/speculative-config.js";
-import { defaultBatchedTokens } from "../../src/core/batched-tokens.js";
+import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../../src/core/batched-tokens.js";
 import { uniform } from "../../src/core/random.js";
 import { NO_SPECULATION_STATS } from "../../src/engine/api/stats.js";
 import { BackgroundPace } from "../../src/engine/background-pace.js";
@@ -89,7 +89,6 @@ interface Prompt {
   readonly numOutputTokens: number;
 }
 
-const DEFAULT_SEATS = 64;
 const BLOCK_SIZE = 16;
 /** A real run's are 250 ms apart; a run of minutes needs no thousand of them. */
 const SAMPLE_MS = 1000;
@@ -151,7 +150,7 @@ class Simulation {
     private readonly setClock: (ms: number) => void,
   ) {
     const has = (flag: string): boolean => configuration[flag] !== undefined;
-    const maxNumSeqs = numberOf(configuration, "max-num-seqs") ?? DEFAULT_SEATS;
+    const maxNumSeqs = numberOf(configuration, "max-num-seqs") ?? DEFAULT_MAX_NUM_SEQS;
     const maxNumBatchedTokens = numberOf(configuration, "max-num-batched-tokens") ?? defaultBatchedTokens(maxNumSeqs);
     if (maxNumBatchedTokens < maxNumSeqs) throw new Refusal("expected a step with a token for every seat");
     this.#threads = Math.min(machine.cores, numberOf(configuration, "threads") ?? machine.cores);

@@ -22,7 +22,9 @@ const WINDOWS = ["hour", "day", "month"];
 export function addAdminFlags(command: Command): Command {
   return command
     .addOption(new Option("--url <url>", "address of the gateway").env("MILLRACE_URL").default("http://127.0.0.1:8000"))
-    .addOption(new Option("--admin-key <key>", "the gateway's admin-key, or an operator's key").env("MILLRACE_ADMIN_KEY"))
+    .addOption(
+      new Option("--admin-key <key>", "the gateway's admin-key, or an operator's key").env("MILLRACE_ADMIN_KEY"),
+    )
     .option("--json", "print one JSON object");
 }
 

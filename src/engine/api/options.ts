@@ -1,7 +1,7 @@
 /** The options that an engine starts with. */
 import type { BackendOptions } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
-import { defaultBatchedTokens } from "../../core/batched-tokens.js";
+import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../../core/batched-tokens.js";
 import type { Pooling } from "../../model/description/pooling.js";
 import type { EvictionOptions } from "./kv-eviction.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative-config.js";
@@ -47,8 +47,6 @@ export interface EngineOptions extends BackendOptions {
   /** The drafter and its bounds. Results are the same with every drafter. */
   readonly speculative: SpeculativeConfig;
 }
-
-const DEFAULT_MAX_NUM_SEQS = 64;
 
 export const DEFAULT_ENGINE_OPTIONS = {
   cpuAffinity: undefined,

@@ -95,7 +95,13 @@ function duplicateKeys({ apiKeys, adminKey, operators }: FleetConfig): Finding[]
     return [
       ...(isNamed ? [conflict([...at, "name"], `expected each name once, got ${name} again`, hint)] : []),
       ...(isTaken
-        ? [conflict([...at, "key"], "expected each key once, got one of another operator", "make a separate key for each operator")]
+        ? [
+            conflict(
+              [...at, "key"],
+              "expected each key once, got one of another operator",
+              "make a separate key for each operator",
+            ),
+          ]
         : []),
     ];
   });
@@ -104,11 +110,7 @@ function duplicateKeys({ apiKeys, adminKey, operators }: FleetConfig): Finding[]
     const owner = adminKey?.equals(key) ? "admin-key" : operators.find((each) => each.key.equals(key))?.name;
     if (owner !== undefined)
       return [
-        conflict(
-          path,
-          `expected a key other than that of ${owner}, got the same`,
-          "make a separate key for each",
-        ),
+        conflict(path, `expected a key other than that of ${owner}, got the same`, "make a separate key for each"),
       ];
     const isTwice = apiKeys.slice(0, index).some((other) => other.key.equals(key));
     return isTwice

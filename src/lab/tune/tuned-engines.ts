@@ -2,6 +2,7 @@
 import { engineServer } from "../../bench/run/engine-server.js";
 import type { Launch } from "../../bench/run/launch.js";
 import { millraceServer } from "../../bench/run/servers.js";
+import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../../core/batched-tokens.js";
 import type { Edit } from "./configuration.js";
 
 export interface TunedEngine {
@@ -17,8 +18,8 @@ export interface TunedEngine {
 
 const millrace: TunedEngine = {
   isExact: true,
-  seats: 64,
-  batchedTokens: (seats) => Math.max(128, 4 * seats),
+  seats: DEFAULT_MAX_NUM_SEQS,
+  batchedTokens: defaultBatchedTokens,
   editFor: (edit) => edit,
 };
 
