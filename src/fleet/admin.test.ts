@@ -160,3 +160,16 @@ test("metrics need no key, and other paths are left to other handlers", async ()
   expect(await ask("GET", "/metrics")).toEqual({ status: 200, text: "up 1\n" });
   expect((await ask("GET", "/dashboard")).status).toBe(418);
 });
+
+test("no body under /admin fills the memory, whatever length it names", async () => {
+  const { ask, done } = await start("k");
+  const tooMuch = " ".repeat(64 * 1024 + 1);
+  expect((await ask("POST", "/admin/models/m/scale", "k", tooMuch)).status).toBe(413);
+  const stream = new Blob([tooMuch]).stream();
+  const init = { method: "POST", body: stream, duplex: "half", headers: { authorization: "Bearer k" } } as const;
+  const { port } = server!.address() as AddressInfo;
+  expect((await fetch(`http://127.0.0.1:${port}/admin/models/m/scale`, init)).status).toBe(413);
+  const most = '{"instances": 2}'.padEnd(64 * 1024);
+  expect((await ask("POST", "/admin/models/m/scale", "k", most)).status).toBe(202);
+  expect(done).toEqual(["scale m 2"]);
+});

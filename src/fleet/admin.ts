@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
 import { z } from "zod";
 import { givenKeys, noValidKey } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
@@ -67,6 +68,9 @@ export interface AdminTarget {
   /** Runs a task beyond the answer, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
 }
+
+/** No path under /admin takes more. */
+const MAX_BODY_BYTES = 64 * 1024;
 
 const scaleBody = z.strictObject({ instances: z.number().int().min(0).max(MAX_INSTANCES) });
 
@@ -177,6 +181,10 @@ function createAdminApp(target: AdminTarget): Hono {
     checkOperator(c);
     await next();
   });
+  const onError = (): never => {
+    throw new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
+  };
+  app.use("/admin/*", bodyLimit({ maxSize: MAX_BODY_BYTES, onError }));
   for (const part of target.parts) app.route("/admin", part);
   app.post("/admin/library/models/:model{.+}/load", async (c) => {
     const model = c.req.param("model");

@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
@@ -66,6 +67,14 @@ test.each([
   ["num_fewshot: -1", /num_fewshot of .* to be number to be >=0, got -1/],
   ["include: other.yaml", /a task in .*other.yaml/],
   ["include: t.yaml", /include of .* files that do not include each other/],
+  [
+    `output_type: generate_until\nfilter_list: [{name: f, filter: [{function: regex, regex_pattern: "${"a".repeat(10_001)}"}]}]`,
+    /regex_pattern of .*<=10000/,
+  ],
+  [
+    "doc_to_text: '{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}'",
+    /more than 1000000 steps/,
+  ],
   ["a: [", /the file of .* to be YAML/],
 ])("refuses %s", (lines, message) => {
   const replaced = lines.split("\n").map((line) => line.split(":")[0]!);
@@ -91,4 +100,11 @@ test("a list, a file that is missing, and two tasks of one name are refused", ()
     "t.yaml",
   );
   expect(() => harnessTasks([file, file], 1)).toThrow('different names, got "small" twice');
+});
+
+test("files that include one file twice, and so on, read each once", () => {
+  const chain = Array.from({ length: 40 }, (_, i) => [`${i}.yaml`, `include: [${i + 1}.yaml, ${i + 1}.yaml]`] as const);
+  const root = tempTree({ ...Object.fromEntries(chain), "d.jsonl": '{"q": "a", "a": "b"}' });
+  writeFileSync(join(root, "40.yaml"), BASE.replace("ROOT", root));
+  expect(harnessTasks([join(root, "0.yaml")], 1)).toMatchObject([{ name: "small" }]);
 });

@@ -211,6 +211,13 @@ test.each([
   expect(await signIn()).toMatchObject({ status: 401, code: "invalid_api_key", location: null, cookies: [] });
 });
 
+test("an address that the provider has not verified is no name", async () => {
+  idToken = (nonce) => signed({ nonce, email_verified: false });
+  const { cookies } = await signIn();
+  const answer = await fetch(`${url}/session`, { headers: { cookie: cookies[1]!.split(";", 1)[0]! } });
+  expect(((await answer.json()) as Json).name).toBe("oidc:u1");
+});
+
 test("who has no role is refused", async () => {
   for (const groups of [[], "guests", { llm: "llm-admins" }, undefined]) {
     idToken = (nonce) => signed({ nonce, groups });

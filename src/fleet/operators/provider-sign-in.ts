@@ -80,7 +80,9 @@ export class ProviderSignIn {
     const { roleClaim, roles } = this.settings;
     const given = [claims[roleClaim]].flat();
     const role = ROLES.findLast((each) => roles[each].some((value) => given.includes(value)));
-    const name = [claims.email, claims.preferred_username, claims.sub].find((each) => typeof each === "string") ?? "";
+    // Whoever may write an address of others into their own account must not stand for them in the audit.
+    const email = claims.email_verified === false ? undefined : claims.email;
+    const name = [email, claims.preferred_username, claims.sub].find((each) => typeof each === "string") ?? "";
     // No name of the file's operators begins so.
     const shown = `oidc:${name.slice(0, MAX_NAME_CHARACTERS)}`;
     if (role !== undefined) return { name: shown, role };

@@ -204,6 +204,12 @@ describe("an alert on an instance", () => {
     expect(await judge([down, { ...down, instance: "m-1", text: "m-1" }])).toEqual([{ text: "m-1" }]);
   });
 
+  test("calls nobody in Slack by its name", async () => {
+    const { judge } = await judged("slack");
+    const text = "a&b of <!channel> is down";
+    expect(await judge([{ ...down, text }])).toEqual([{ text: "a&amp;b of &lt;!channel&gt; is down" }]);
+  });
+
   test("that a silence fits is neither sent nor resolved", async () => {
     const { alerts, judge } = await judged();
     const matcher = { metric: "instance_down" };

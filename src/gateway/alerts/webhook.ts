@@ -103,8 +103,17 @@ export class Webhook {
 const BODIES: Readonly<Record<WebhookFormat, (due: StoredAlert) => object>> = {
   millrace: shownAlert,
   alertmanager: alertmanagerBody,
-  slack: ({ alert: { text }, resolvedMs }) => ({ text: resolvedMs === null ? text : `Resolved: ${text}` }),
+  slack: ({ alert: { text }, resolvedMs }) => ({
+    text: `${resolvedMs === null ? "" : "Resolved: "}${slackText(text)}`,
+  }),
 };
+
+const SLACK_ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+
+/** Slack's messages have links and calls to everybody between angle brackets, which a model's name may hold. */
+function slackText(text: string): string {
+  return text.replace(/[&<>]/g, (mark) => SLACK_ENTITIES[mark]!);
+}
 
 /** Go's zero time: an alert without an end. */
 const NO_END = "0001-01-01T00:00:00Z";

@@ -102,7 +102,11 @@ const BENCH_FIGURES: readonly (readonly [string, (run: Run) => number | undefine
 function benchFigures(report: unknown): Figure[] {
   const runs = KINDS.bench.parse(report).runs.flatMap((run) => runSchema.safeParse(run).data ?? []);
   const groups = new Map<string, Run[]>();
-  for (const run of runs) groups.set(nameOf(run), [...(groups.get(nameOf(run)) ?? []), run]);
+  for (const run of runs) {
+    const group = groups.get(nameOf(run));
+    if (group === undefined) groups.set(nameOf(run), [run]);
+    else group.push(run);
+  }
   return [...groups].flatMap(([name, all]) =>
     BENCH_FIGURES.flatMap(([what, read]) => {
       const counted = all.filter(({ voidReasons }) => voidReasons.length === 0);

@@ -130,3 +130,13 @@ test("a folder that is not there is said, and one that changes is read again", a
   writeFileSync(join(root, "a.json"), JSON.stringify(bench));
   expect((await rowsOf(folder))[0]!.kind).toBe("bench");
 });
+
+test("runs of one server and cell are many in little time", () => {
+  const runs = Array.from({ length: 100_000 }, () => run(7));
+  expect(factsOf({ ...bench, runs })!.figures[0]).toEqual({
+    name: "ours, chat: output tokens/s",
+    value: 7,
+    low: 7,
+    high: 7,
+  });
+});

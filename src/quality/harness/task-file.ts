@@ -17,6 +17,9 @@ const targetField = z.union([template, z.array(z.union([z.string(), z.int()]))])
 const choiceField = z.union([z.string(), z.array(z.string()), z.record(z.string(), z.string())]);
 const documentSchema = z.record(z.string(), z.unknown());
 
+/** Its translation takes time that grows faster than its length. */
+const pattern = z.string().max(10_000);
+
 const fewshotSchema = z.strictObject({
   sampler: z.enum(["default", "first_n"]).default("default"),
   split: z.string().nullish(),
@@ -50,14 +53,14 @@ const metricSchema = z.strictObject({
   ignore_case: z.boolean().optional(),
   ignore_punctuation: z.boolean().optional(),
   ignore_numbers: z.boolean().optional(),
-  regexes_to_ignore: z.array(z.string()).nullish(),
+  regexes_to_ignore: z.array(pattern).nullish(),
 });
 export type Metric = z.infer<typeof metricSchema>;
 
 const filterSchema = z.discriminatedUnion("function", [
   z.strictObject({
     function: z.literal("regex"),
-    regex_pattern: z.string().default("#### (\\-?[0-9\\.\\,]+)"),
+    regex_pattern: pattern.default("#### (\\-?[0-9\\.\\,]+)"),
     group_select: z.int().default(0),
     fallback: z.string().default("[invalid]"),
   }),
@@ -126,30 +129,38 @@ export type TaskFile = z.infer<typeof taskSchema>;
 
 /** Throws file_unreadable and invalid_option, which names the key. */
 export function readTaskFile(path: string): TaskFile {
-  const fields = readFields(path, new Set());
+  const fields = readFields(path, new Map());
   const parsed = taskSchema.safeParse(fields);
   if (parsed.success) return parsed.data;
   throw refusalOf(path, fields, parsed.error.issues[0]!);
 }
 
-function readFields(path: string, including: ReadonlySet<string>): Readonly<Record<string, unknown>> {
+type Fields = Readonly<Record<string, unknown>>;
+
+/** @param known each file is read once, however often it is included; undefined while it is read */
+function readFields(path: string, known: Map<string, Fields | undefined>): Fields {
   const file = resolve(path);
-  if (including.has(file)) throw taskError(path, "include", "files that do not include each other", path);
+  const before = known.get(file);
+  if (before !== undefined) return before;
+  if (known.has(file)) throw taskError(path, "include", "files that do not include each other", path);
+  known.set(file, undefined);
   const text = readText(path, "a task");
-  let fields: unknown;
+  let content: unknown;
   try {
     // Python's YAML is 1.1: yes and no are booleans.
-    fields = parse(text, { version: "1.1", customTags: (tags) => [...tags, FUNCTION_TAG], logLevel: "error" });
+    content = parse(text, { version: "1.1", customTags: (tags) => [...tags, FUNCTION_TAG], logLevel: "error" });
   } catch (thrown) {
     throw taskError(path, "the file", "YAML", (thrown as Error).message.split("\n")[0]!);
   }
-  const parsed = z.record(z.string(), z.unknown()).safeParse(fields);
-  if (!parsed.success) throw taskError(path, "the file", "a mapping of keys to values", typeof fields);
+  const parsed = z.record(z.string(), z.unknown()).safeParse(content);
+  if (!parsed.success) throw taskError(path, "the file", "a mapping of keys to values", typeof content);
   const { include = [], ...own } = parsed.data;
   const included = z.union([z.string().transform((name) => [name]), z.array(z.string())]).safeParse(include);
   if (!included.success) throw taskError(path, "include", "a path or a list of paths", shown(include));
-  const all = included.data.map((name) => readFields(resolve(dirname(file), name), new Set([...including, file])));
-  return Object.assign({}, ...all, own);
+  const all = included.data.map((name) => readFields(resolve(dirname(file), name), known));
+  const fields: Fields = Object.assign({}, ...all, own);
+  known.set(file, fields);
+  return fields;
 }
 
 function refusalOf(path: string, fields: unknown, issue: z.core.$ZodIssue): MillraceError {

@@ -8,6 +8,8 @@ import { range } from "./range.js";
 
 /** Names that every template knows. */
 const GLOBALS = { true: true, True: true, false: false, False: false, none: null, None: null, range };
+/** Tasks come from strangers, and loops within loops may have no end in sight. No prompt takes a hundredth of it. */
+const MOST_STEPS = 1_000_000;
 /** Filters and tests that ask whether a value is there. */
 const ASKING = new Set<unknown>(["default", "defined", "undefined", "none"]);
 
@@ -90,8 +92,10 @@ const METHODS: Readonly<Record<string, (on: Value, args: readonly Value[]) => st
 
 class StrictInterpreter extends JinjaInterpreter {
   #numAsking = 0;
+  #numSteps = 0;
 
   override evaluate(statement: Statement | undefined, scope: unknown): Value {
+    this.#step();
     if (isAsking(statement)) {
       this.#numAsking++;
       try {
@@ -104,6 +108,16 @@ class StrictInterpreter extends JinjaInterpreter {
     const isRead = statement?.type === "Identifier" || statement?.type === "MemberExpression";
     if (isRead && isUndefined(value) && this.#numAsking === 0) throw new Error(`${nameOf(statement)} is undefined`);
     return value;
+  }
+
+  /** Also of a loop without anything in it. */
+  override evaluateBlock(...given: Parameters<JinjaInterpreter["evaluateBlock"]>): Value {
+    this.#step();
+    return super.evaluateBlock(...given);
+  }
+
+  #step(): void {
+    if (++this.#numSteps > MOST_STEPS) throw new Error(`more than ${MOST_STEPS} steps`);
   }
 
   /** In Python True is the number 1, also between brackets. */
