@@ -96,4 +96,6 @@ test("the audit names the operator", async () => {
 test("an endpoint without a role is noticed before it is served", () => {
   const part = new Hono().delete("/everything", (c) => c.text("gone"));
   expect(() => adminHandler(adminTarget([part]))).toThrow("expected a role for DELETE /admin/everything, got none");
+  const every = new Hono().all("/everything", (c) => c.text("gone"));
+  expect(() => adminHandler(adminTarget([every]))).toThrow("expected a role for ALL /admin/everything, got none");
 });

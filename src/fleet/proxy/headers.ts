@@ -34,8 +34,11 @@ const NOT_SENT = new Set([
   "origin",
   "sec-fetch-site",
   "user-agent",
+  // An operator's session is with the gateway: whoever had its cookie could use it.
+  "cookie",
+  "x-csrf-token",
 ]);
-const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date"]);
+const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date", "set-cookie"]);
 /** The gateway alone decides which web pages may call. */
 const CROSS_ORIGIN = "access-control-";
 const CREDENTIALS = new Set(["authorization", "x-api-key"]);

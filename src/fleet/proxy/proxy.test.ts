@@ -369,3 +369,17 @@ test("a page with a rebound DNS name is refused, and browser headers are not sen
     for (const name of ["origin", "sec-fetch-site"]) expect(headers).not.toHaveProperty(name);
   }
 });
+
+test("a browser's session is the gateway's alone: instances see no cookie, and set none", async () => {
+  const { proxy, standIns } = await start([
+    (_, outgoing) => outgoing.writeHead(200, { "set-cookie": "millrace-session-8000=planted" }).end("{}"),
+  ]);
+  const answer = await fetch(`${proxy.url}/v1/completions`, {
+    method: "POST",
+    headers: { cookie: "millrace-session-8000=secret", "x-csrf-token": "secret" },
+    body: "{}",
+  });
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get("set-cookie")).toBeNull();
+  expect(JSON.stringify(standIns[0]!.received[0]!.headers)).not.toContain("secret");
+});
