@@ -21,7 +21,7 @@ test("several loads, a goodput without limits and unknown objectives are refused
 });
 
 test("a journal of other options, and a file that is no journal, are not resumed", async () => {
-  const saved = { format: "millrace-tune", version: 2, settings: { objective: "e2e" }, trials: [] };
+  const saved = { format: "millrace-tune", version: 3, settings: { objective: "e2e" }, trials: [] };
   const folders = [tempTree({ "tune.json": JSON.stringify(saved) }), tempTree({ "tune.json": "{" })];
   const [other, broken] = await Promise.all(
     folders.map((out) => runCli("tune", "--shape", "16/8", "--resume", "--out", out)),
