@@ -5,6 +5,7 @@ import { Hono } from "hono";
 import { afterEach, expect, test, vi } from "vitest";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { type HubRepo, type HubServer, startHubServer } from "../../test/helpers/hub-server.js";
+import type { Json } from "../../test/helpers/json.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { toMillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
@@ -51,9 +52,7 @@ interface Row {
   readonly memory: { readonly weight_bytes: number; readonly total_bytes: number };
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: each test reads the fields it asked for
-type Answer = any;
-async function ask(path: string, method = "GET"): Promise<{ readonly status: number; readonly body: Answer }> {
+async function ask(path: string, method = "GET"): Promise<{ readonly status: number; readonly body: Json }> {
   const answer = await app.request(path, { method });
   return { status: answer.status, body: await answer.json() };
 }

@@ -1,6 +1,5 @@
 /** The HTTP application: the routes, and the checks in front of them (request id, CORS, drain, API key). Hono only routes. */
 import { Hono } from "hono";
-import { assertAdminKey } from "../core/admin-key.js";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
 import { ANTHROPIC_ERRORS, type ErrorDialect, OLLAMA_ERRORS, OPENAI_ERRORS } from "../core/error-body.js";
@@ -23,6 +22,7 @@ import { readChatFormat } from "./generation/chat-format.js";
 import { createMetrics } from "./generation/metrics.js";
 import { RequestNote } from "./generation/request-note.js";
 import { randomSeed } from "./generation/seeds.js";
+import { addAdministration } from "./http/administration.js";
 import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./http/context.js";
 import { onDisconnect } from "./http/disconnect.js";
 import { respondWithError } from "./http/error-response.js";
@@ -30,7 +30,6 @@ import { tenantOf } from "./http/request-terms.js";
 import { api, info, type Route } from "./http/route.js";
 import { kvEvents } from "./kv-events.js";
 import { LLAMA_ROUTES } from "./llama/routes.js";
-import { ADMIN_KEY_REMEDY } from "./ollama/models.js";
 import { OLLAMA_ROUTES } from "./ollama/routes.js";
 import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completions } from "./openai/completions.js";
@@ -306,16 +305,6 @@ function enterRoute(c: AppContext, { dialect, path }: Route): void {
 function enterDialect(c: AppContext, dialect: ErrorDialect): void {
   c.set("dialect", dialect);
   c.header(dialect.requestIdHeader, c.get("requestId"));
-}
-
-/** The administrator's paths: the models on this machine's disk. */
-function addAdministration(app: Hono<AppEnv>, { adminKey, library }: AppOptions): void {
-  app.use("/admin/*", async (c, next) => {
-    c.set("route", "/admin");
-    assertAdminKey(adminKey, c.req.header("Authorization"), c.req.header("x-api-key"), ADMIN_KEY_REMEDY);
-    await next();
-  });
-  if (library !== undefined) app.route("/admin/library", library.app);
 }
 
 function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkKey: KeyCheck): void {

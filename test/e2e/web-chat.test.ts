@@ -1,7 +1,7 @@
 /** The chat of the app in a browser: what it shows, and how answers that end early, break off or do not fit are no dead ends. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { chromiumPath, launchBrowser, openPage } from "../helpers/browser.js";
+import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
 import {
   CONTEXT,
   cutOff,
@@ -20,10 +20,7 @@ beforeAll(async () => {
   if (chromiumPath !== undefined) browser = await launchBrowser();
 });
 afterAll(() => browser?.close());
-beforeEach((context) => {
-  // A checkout without a browser runs the other tests; .ci/run installs Chromium, so that these run there.
-  if (chromiumPath === undefined) context.skip("needs chromium");
-});
+beforeEach(skipWithoutBrowser);
 
 const SLOW = { timeout: 60_000 };
 

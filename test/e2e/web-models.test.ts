@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { chromiumPath, launchBrowser, openPage, seriousFindings } from "../helpers/browser.js";
+import { chromiumPath, launchBrowser, openPage, seriousFindings, skipWithoutBrowser } from "../helpers/browser.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { type HubServer, startHubServer } from "../helpers/hub-server.js";
@@ -33,9 +33,7 @@ afterAll(async () => {
   await fleet?.[Symbol.asyncDispose]();
   await hub?.close();
 });
-beforeEach((context) => {
-  if (chromiumPath === undefined) context.skip("needs chromium");
-});
+beforeEach(skipWithoutBrowser);
 
 const SLOW = { timeout: 120_000 };
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { chromiumPath, launchBrowser, openPage, seriousFindings } from "../helpers/browser.js";
+import { chromiumPath, launchBrowser, openPage, seriousFindings, skipWithoutBrowser } from "../helpers/browser.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { startTestServer } from "../helpers/server.js";
@@ -52,10 +52,7 @@ afterAll(async () => {
   await fleet?.[Symbol.asyncDispose]();
   if (dataFolder !== undefined) rmSync(dataFolder, { recursive: true });
 });
-beforeEach((context) => {
-  // A checkout without a browser runs the other tests; .ci/run installs Chromium, so that these run there.
-  if (chromiumPath === undefined) context.skip("needs chromium");
-});
+beforeEach(skipWithoutBrowser);
 
 const SLOW = { timeout: 90_000 };
 async function useAdminKey(page: Page): Promise<void> {

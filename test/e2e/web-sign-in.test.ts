@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { Secret } from "../../src/core/config-values.js";
 import { adminHandler } from "../../src/fleet/admin.js";
 import { adminTarget } from "../helpers/admin-target.js";
-import { chromiumPath, launchBrowser, openPage } from "../helpers/browser.js";
+import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
 
 let browser: Browser;
 let server: Server;
@@ -18,7 +18,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => browser?.close());
 beforeEach(async (context) => {
-  if (chromiumPath === undefined) return context.skip("needs chromium");
+  skipWithoutBrowser(context);
   scaled = [];
   const handle = adminHandler({
     ...adminTarget([]),

@@ -2,11 +2,17 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
+import type { TestContext } from "vitest";
 
 const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
 /** Undefined: none is installed, and tests that need one are skipped. */
 export const chromiumPath = PATHS.find((path) => path !== undefined && existsSync(path));
+
+/** For `beforeEach`: a checkout without a browser runs the other tests; .ci/run installs Chromium, so that these run there. */
+export function skipWithoutBrowser(context: TestContext): void {
+  if (chromiumPath === undefined) context.skip("needs chromium");
+}
 
 export const launchBrowser = (): Promise<Browser> =>
   chromium.launch({

@@ -6,7 +6,8 @@ import { type Configuration, keyOf } from "../../src/lab/tune/configuration.js";
 import type { Bench, Measured, TuneEvents, TuneSettings } from "../../src/lab/tune/loop.js";
 import { measuredOf } from "../../src/lab/tune/server-bench.js";
 import { TUNED_ENGINES } from "../../src/lab/tune/tuned-engines.js";
-import { type Machine, simulate, type Traffic } from "./simulated-server.js";
+import { type Machine, simulate } from "./simulated-server.js";
+import type { Traffic } from "./simulated-traffic.js";
 
 interface Noise {
   readonly seed: number;

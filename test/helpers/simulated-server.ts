@@ -6,8 +6,7 @@ import { vi } from "vitest";
 import { parseMetrics, serverMetrics } from "../../src/bench/measure/prometheus.js";
 import { measureRun } from "../../src/bench/measure/run-metrics.js";
 import type { BenchRun } from "../../src/bench/results/schema.js";
-import { arrivalTimes, type Load } from "../../src/bench/workload/load.js";
-import type { Length, Workload } from "../../src/bench/workload/workload.js";
+import { arrivalTimes } from "../../src/bench/workload/load.js";
 import { parseSpeculativeConfig } from "../../src/cli/flags/speculative-config.js";
 import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../../src/core/batched-tokens.js";
 import { uniform } from "../../src/core/random.js";
@@ -26,6 +25,7 @@ import { type Configuration, numberOf } from "../../src/lab/tune/configuration.j
 import { createMetrics, type RequestTimer } from "../../src/serve/generation/metrics.js";
 import { request } from "./engine-requests.js";
 import { FakeEngine } from "./fake-engine.js";
+import { type Prompt, promptsOf, type Traffic } from "./simulated-traffic.js";
 
 /** Milliseconds are of one thread where threads share the work. */
 export interface Machine {
@@ -67,27 +67,6 @@ export const MACHINE: Machine = {
   maxModelLen: 4096,
   draftAccuracy: 0.2,
 };
-
-export interface Traffic {
-  readonly workload: Workload;
-  readonly load: Load;
-  readonly numRequests: number;
-}
-
-export const closed = (concurrency: number): Load => ({ kind: "closed", concurrency, rampMs: 0 });
-
-export const randomTraffic = (
-  promptTokens: Length,
-  outputTokens: Length,
-  load: Load,
-  numRequests: number,
-  sharedTokens = 0,
-): Traffic => ({ workload: { kind: "random", promptTokens, outputTokens, sharedTokens }, load, numRequests });
-
-interface Prompt {
-  readonly ids: readonly number[];
-  readonly numOutputTokens: number;
-}
 
 const BLOCK_SIZE = 16;
 /** A real run's are 250 ms apart; a run of minutes needs no thousand of them. */
@@ -406,42 +385,4 @@ function guessing(accuracy: number): Drafter {
     }),
     forget: () => {},
   };
-}
-
-/** Distinct ids from 1 on, as many as are asked for in all. */
-function promptsOf({ workload, numRequests }: Traffic): readonly Prompt[] {
-  const random = uniform(3);
-  let numIds = 1;
-  const fresh = (length: number): number[] => Array.from({ length }, () => numIds++);
-  const lengthOf = (length: Length): number =>
-    typeof length === "number" ? length : Math.round(length.min * (length.max / length.min) ** random());
-  const numbered = Array.from({ length: numRequests }, (_, index) => index);
-  switch (workload.kind) {
-    case "random": {
-      const shared = fresh(workload.sharedTokens);
-      return numbered.map(() => ({
-        ids: [...shared, ...fresh(Math.max(1, lengthOf(workload.promptTokens) - shared.length))],
-        numOutputTokens: lengthOf(workload.outputTokens),
-      }));
-    }
-    case "documents": {
-      const documents = Array.from({ length: workload.numDocuments }, () => fresh(workload.documentTokens));
-      // In turns: the order that is worst for a cache in which they do not all fit.
-      return numbered.map((index) => ({
-        ids: [...documents[index % documents.length]!, ...fresh(8)],
-        numOutputTokens: workload.outputTokens,
-      }));
-    }
-    case "entries": {
-      const ids = new Map<string, number>();
-      return numbered.map((index) => {
-        const { prompt, outputTokens } = workload.entries[index % workload.entries.length]!;
-        const words = String(prompt).split(" ");
-        for (const word of words) if (!ids.has(word)) ids.set(word, numIds++);
-        return { ids: words.map((word) => ids.get(word)!), numOutputTokens: outputTokens };
-      });
-    }
-    default:
-      throw new Error(`no simulated prompts of ${workload.kind}`);
-  }
 }

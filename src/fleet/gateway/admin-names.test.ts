@@ -2,12 +2,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
-import { parseConfig } from "../config/read-config.js";
-import { Fleet } from "../fleet.js";
+import { startWholeGateway } from "../../../test/helpers/whole-gateway.js";
+import type { Fleet } from "../fleet.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-admin-names-"));
 let fleet: Fleet;
@@ -28,28 +27,7 @@ beforeAll(async () => {
     const choices = [{ index: 0, message: { role: "assistant", content: "Hi." }, finish_reason: "stop" }];
     answerJson({ data, choices, usage })(received, outgoing);
   });
-  const text = `
-port: 0
-data-folder: ${folder}
-admin-key: admin
-managed-keys: true
-isolate-api-keys: false
-ledger: {}
-cache: { store: memory }
-alerts: {}
-models:
-  - { name: e, engine: openai, attach: [{ url: "${engine.url}" }] }
-  - { name: m, engine: openai, attach: [{ url: "${engine.url}" }], cache: { version: one }, semantic-cache: { embeddings: e } }
-cascades:
-  - { name: smart, small: e, large: m, min-logprob: -1 }
-`;
-  fleet = await Fleet.start({
-    config: parseConfig(text, "millrace.yaml", {}),
-    machine: { cores: [[0]], splits: new Map(), millraceSeats: 1 },
-    logger: pino({ level: "silent" }),
-    logFolder: join(folder, "logs"),
-  });
-  await fleet.whenStarted();
+  fleet = await startWholeGateway(folder, engine.url, "admin-key: admin");
   const { key } = await admin("keys", { name: "laptop", requests_per_minute: 60 });
   const asked = await fetch(`${fleet.url}/v1/chat/completions`, {
     method: "POST",

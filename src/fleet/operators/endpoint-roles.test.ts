@@ -3,16 +3,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Hono } from "hono";
-import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { adminTarget } from "../../../test/helpers/admin-target.js";
 import { emptyLibrary } from "../../../test/helpers/empty-library.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
+import { startWholeGateway } from "../../../test/helpers/whole-gateway.js";
 import { adminHandler } from "../admin.js";
-import { parseConfig } from "../config/read-config.js";
 import { ROLES } from "../config/sections/operators.js";
-import { Fleet } from "../fleet.js";
+import type { Fleet } from "../fleet.js";
 import { ENDPOINT_ROLES } from "./endpoint-roles.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-roles-"));
@@ -21,33 +20,17 @@ let engine: Awaited<ReturnType<typeof startStandIn>>;
 
 beforeAll(async () => {
   engine = await startStandIn(answerJson({ choices: [], data: [{ index: 0, embedding: [1, 0] }] }));
-  const text = `
-port: 0
-data-folder: ${folder}
+  fleet = await startWholeGateway(
+    folder,
+    engine.url,
+    `
+quality: {}
 operators:
   - { name: vera, role: viewer, key: k-viewer }
   - { name: otto, role: operator, key: k-operator }
-  - { name: anna, role: admin, key: k-admin }
-managed-keys: true
-isolate-api-keys: false
-ledger: {}
-quality: {}
-cache: { store: memory }
-alerts: {}
-models:
-  - { name: e, engine: openai, attach: [{ url: "${engine.url}" }] }
-  - { name: m, engine: openai, attach: [{ url: "${engine.url}" }], cache: { version: one }, semantic-cache: { embeddings: e } }
-cascades:
-  - { name: smart, small: e, large: m, min-logprob: -1 }
-`;
-  fleet = await Fleet.start({
-    config: parseConfig(text, "millrace.yaml", {}),
-    machine: { cores: [[0]], splits: new Map(), millraceSeats: 1 },
-    logger: pino({ level: "silent" }),
-    logFolder: join(folder, "logs"),
-    library: emptyLibrary(join(folder, "models")),
-  });
-  await fleet.whenStarted();
+  - { name: anna, role: admin, key: k-admin }`,
+    { library: emptyLibrary(join(folder, "models")) },
+  );
 });
 afterAll(async () => {
   await fleet?.close();

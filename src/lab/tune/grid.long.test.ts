@@ -1,7 +1,8 @@
 /** The tuner against a full grid of a simulated server: the grid is known without noise, so that its best is not a lucky point. */
 import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
-import { closed, MACHINE, randomTraffic } from "../../../test/helpers/simulated-server.js";
+import { MACHINE } from "../../../test/helpers/simulated-server.js";
+import { closed, randomTraffic } from "../../../test/helpers/simulated-traffic.js";
 import { writeTable } from "../../../test/helpers/written-table.js";
 import type { Configuration } from "./configuration.js";
 import { tune } from "./loop.js";

@@ -1,7 +1,8 @@
 /** Bottlenecks planted in a simulated server, and what the tuner names. */
 import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
-import { closed, MACHINE, type Machine, randomTraffic, type Traffic } from "../../../test/helpers/simulated-server.js";
+import { MACHINE, type Machine } from "../../../test/helpers/simulated-server.js";
+import { closed, randomTraffic, type Traffic } from "../../../test/helpers/simulated-traffic.js";
 import { writeTable } from "../../../test/helpers/written-table.js";
 import { type Bottleneck, type Finding, findingsOf, type Objective } from "./bottleneck.js";
 import type { Configuration } from "./configuration.js";

@@ -1,7 +1,6 @@
 /** GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull, DELETE /api/delete: the model that the server was started with, and those on its disk, in Ollama's words. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { assertAdminKey } from "../../core/admin-key.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelLibrary } from "../../core/model-library.js";
 import {
@@ -13,6 +12,7 @@ import {
   withoutLatest,
   withTag,
 } from "../../core/ollama-api.js";
+import { ADMIN_KEY_REMEDY, checkAdministrator } from "../http/administration.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
@@ -113,11 +113,9 @@ export async function show(c: AppContext, context: ServeContext): Promise<Respon
   });
 }
 
-export const ADMIN_KEY_REMEDY = "start the server with --admin-key";
-
 /** For those who have the administrator's key. Throws otherwise. */
 function libraryOf(c: AppContext, { library, adminKey }: ServeContext): ModelLibrary {
-  assertAdminKey(adminKey, c.req.header("Authorization"), c.req.header("x-api-key"), ADMIN_KEY_REMEDY);
+  checkAdministrator(c, adminKey);
   if (library !== undefined) return library;
   throw new MillraceError("not_found", "expected a server that manages models, got one that does not");
 }
