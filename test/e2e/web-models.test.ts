@@ -40,6 +40,8 @@ const SLOW = { timeout: 120_000 };
 const useAdminKey = async (page: Page): Promise<void> => {
   await page.getByLabel("Your key as an operator").fill("fleet-admin");
   await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+  // The page is then made anew, without what was typed into it before.
+  await page.locator("#signed-in").waitFor();
 };
 
 test("a model is found, measured, pulled, loaded, asked, unloaded and removed", SLOW, async () => {

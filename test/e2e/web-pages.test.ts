@@ -58,6 +58,8 @@ const SLOW = { timeout: 90_000 };
 async function useAdminKey(page: Page): Promise<void> {
   await page.getByLabel("Your key as an operator").fill("fleet-admin");
   await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+  // The page is then made anew, without what was typed into it before.
+  await page.locator("#signed-in").waitFor();
 }
 
 async function useClientKey(page: Page, key: string): Promise<void> {
