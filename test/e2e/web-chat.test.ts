@@ -190,8 +190,8 @@ test("an answer is stopped by a key, and again at will; a question is edited", S
   await press(page, "Regenerate");
   expect(await answerText(page)).toBe("Better.");
   await page.getByRole("button", { name: "Edit", exact: true }).click();
-  expect(await page.inputValue("#input")).toBe("Go");
-  expect(await page.locator(".turn").count()).toBe(0);
+  await expect.poll(() => page.inputValue("#input")).toBe("Go");
+  await expect.poll(() => page.locator(".turn").count()).toBe(0);
   await ask(page, "Come");
   expect(server.requests[2]!.messages).toEqual([{ role: "user", content: "Come" }]);
   expect(faults).toEqual([]);
@@ -214,15 +214,15 @@ test("with a full context the visitor sees and chooses the turns that are droppe
   await press(page, "Drop them and try again");
   const sent = server.requests[3]!.messages.map(({ content }) => content);
   expect(sent).toEqual(["A2", "Q3"]);
-  expect(await page.locator(".dropped").count()).toBe(3);
+  await expect.poll(() => page.locator(".dropped").count()).toBe(3);
   expect(await facts(page)).toContain("cut: the model's context is full");
   await press(page, "New chat");
-  expect(await page.locator(".turn").count()).toBe(0);
+  await expect.poll(() => page.locator(".turn").count()).toBe(0);
   await ask(page, "too long by itself");
   expect(server.requests[4]!.messages).toHaveLength(1);
   expect(await facts(page)).toContain("This message is longer");
   await press(page, "Edit the message");
-  expect(await page.inputValue("#input")).toBe("too long by itself");
+  await expect.poll(() => page.inputValue("#input")).toBe("too long by itself");
 });
 
 test("settings are sent; reasoning, tool calls, trees and probabilities are shown", SLOW, async () => {
@@ -281,7 +281,7 @@ test("conversations are kept over a reload, exported and imported; two models an
   await page.getByRole("button", { name: "Export" }).click();
   const file = await (await download).path();
   await page.getByRole("button", { name: "Delete Remember this" }).click();
-  expect(await page.locator(".history li").count()).toBe(0);
+  await expect.poll(() => page.locator(".history li").count()).toBe(0);
   await page.setInputFiles(".history input[type=file]", file);
   await page.getByRole("button", { name: "Remember this", exact: true }).waitFor();
   await page.getByLabel("Two models side by side").check();

@@ -94,6 +94,7 @@ test("a key is made, works, and is refused once it is revoked", SLOW, async () =
   await page.getByRole("button", { name: "Make a key" }).click();
   const key = await page.locator("#new-key").innerText();
   const row = page.locator("tbody tr", { hasText: "laptop" });
+  await row.waitFor();
   expect((await row.locator("td").allInnerTexts()).slice(3, 6)).toEqual(["all", "60", "5 a day"]);
   expect((await chat(key)).status).toBe(200);
   await row.getByRole("button", { name: "Revoke" }).click();
@@ -141,6 +142,7 @@ test("two reports are compared, and the page of one opens without running its sc
   await page.getByLabel("Compare before.json").check();
   await page.getByLabel("Compare after.json").check();
   const row = page.getByRole("region", { name: "Comparison" }).locator("tbody tr");
+  await row.waitFor();
   expect(await row.locator("td").allInnerTexts()).toEqual(["ours, chat: output tokens/s", "10", "20", "2 ×", "–"]);
   const [opened] = await Promise.all([
     page.context().waitForEvent("page"),
