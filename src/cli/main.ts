@@ -34,6 +34,7 @@ const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<Co
   health: async () => (await import("./commands/health.js")).healthCommand(),
   eval: async () => (await import("./commands/eval.js")).evalCommand(),
   tune: async () => (await import("./commands/tune.js")).tuneCommand(),
+  canary: async () => (await import("./commands/canary.js")).canaryCommand(),
   distill: async () => (await import("./commands/distill.js")).distillCommand(),
   "train-drafter": async () => (await import("./commands/train-drafter.js")).trainDrafterCommand(),
   route: async () => (await import("./commands/route.js")).routeCommand(),

@@ -10,6 +10,7 @@ import type { FleetConfig } from "./config/schema.js";
 import { operatorsOf } from "./config/sections/operators.js";
 import { needsKeys } from "./gateway/authorize.js";
 import { versionWords } from "./gateway/cache-policies.js";
+import { Canaries } from "./gateway/canaries.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
 import { LoadedModels, servedName, usesOf } from "./loaded-models.js";
@@ -69,6 +70,7 @@ export class Fleet {
   readonly #inspector: Inspector;
   readonly #watch: FleetWatch;
   readonly #loaded = new LoadedModels();
+  readonly #canaries: Canaries;
   /** With the models that were loaded beside the file's. */
   #config: FleetConfig;
   /** The file's. */
@@ -122,6 +124,18 @@ export class Fleet {
       alerts: () => this.#gateway.alerts,
       logger,
     });
+    this.#canaries = new Canaries({
+      entryOf: (name) => {
+        const model = this.#pool.modelOf(name);
+        return this.#config.models.find((entry) => entry.name === model);
+      },
+      instances: (model) => this.#supervisor.instances().filter((instance) => instance.model === model),
+      add: (entry) => this.#addEntry(entry.name, () => this.#loaded.addEntry(entry)),
+      remove: (name) => this.#unload(name),
+      sessionHeader: () => this.#config.routing.sessionHeader,
+      onEvent: (text) => this.#watch.add("canary", text),
+      logger,
+    });
     createQualityMetrics(this.#metrics.registry, () => this.#gateway.quality.counts());
     this.#inspector = new Inspector(() =>
       this.#supervisor.models().flatMap((name) => this.#supervisor.upstreams(name)),
@@ -137,6 +151,7 @@ export class Fleet {
       metrics: this.#metrics,
       proxy: () => this.#running(),
       // Anybody may see events, so they say nothing of a tenant.
+      canaries: this.#canaries,
       onAlert: ({ metric, model, instance }) =>
         this.#watch.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
       logger,
@@ -216,16 +231,21 @@ export class Fleet {
     if (library === undefined) throw new MillraceError("not_found", "expected a gateway that manages models, got none");
     const found = await library.find(spec);
     const chosen = name ?? servedName(found.name);
-    await this.#inTurn(async () => {
-      this.#loaded.add(found, chosen, this.#config);
+    await this.#addEntry(chosen, () => this.#loaded.add(found, chosen, this.#config));
+    return chosen;
+  }
+
+  /** @param add the model to those that are loaded beside the file's */
+  #addEntry(name: string, add: () => void): Promise<void> {
+    return this.#inTurn(async () => {
+      add();
       try {
         await this.#apply(this.#fileConfig, this.#machine);
       } catch (thrown) {
-        this.#loaded.remove(chosen);
+        this.#loaded.remove(name);
         throw thrown;
       }
     });
-    return chosen;
   }
 
   /** Lets a loaded model's requests end, then stops it. */
@@ -266,7 +286,12 @@ export class Fleet {
   async #start(): Promise<void> {
     const { config, machine, logger } = this.options;
     await this.#startTelemetry();
-    const observers = [this.#metrics, this.#inspector, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
+    const observers = [
+      this.#metrics,
+      this.#inspector,
+      this.#canaries.observer,
+      ...(this.#telemetry === undefined ? [] : [this.#telemetry]),
+    ];
     const policies = await this.#gateway.start();
     const administration = adminHandler(this.#adminTarget(this.#watch.start(config.dataFolder)));
     const handlePath = this.#gateway.pathHandler();
@@ -308,6 +333,7 @@ export class Fleet {
     this.#gateway.startBatches();
     this.#timer = setInterval(() => {
       this.#keeper.tick();
+      this.#canaries.look();
       this.#watch.look();
     }, TICK_MS);
   }

@@ -36,7 +36,11 @@ export class LoadedModels {
       const message = `name: expected one without spaces, got ${JSON.stringify(name.slice(0, 80))}`;
       throw new MillraceError("invalid_parameter", message, { param: "name" });
     }
-    this.#entries = [...this.#entries, ...parsed.data.models];
+    this.addEntry(parsed.data.models[0]!);
+  }
+
+  addEntry(entry: ModelEntry): void {
+    this.#entries = [...this.#entries, entry];
   }
 
   remove(name: string): void {

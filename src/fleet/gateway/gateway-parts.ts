@@ -24,6 +24,8 @@ import { fleetBatches } from "./batches.js";
 import { lostCharges } from "./budget-policy.js";
 import { createCacheApp } from "./cache-admin.js";
 import { cachePathsHandler } from "./cache-paths.js";
+import type { Canaries } from "./canaries.js";
+import { createCanaryApp } from "./canary-app.js";
 import { createCascadeApp } from "./cascade-app.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { Ledger } from "./ledger.js";
@@ -45,6 +47,7 @@ interface GatewayOptions {
   readonly metrics: PolicyContext["metrics"];
   readonly proxy: () => RunningProxy;
   readonly onAlert: (alert: Alert) => void;
+  readonly canaries: Canaries;
   readonly logger: Logger;
 }
 
@@ -64,14 +67,19 @@ export class GatewayParts {
   #cacheDatabase: Database.Database | undefined;
 
   constructor(private readonly options: GatewayOptions) {
-    const { config, pool, versions, counts, proxy, onAlert, logger } = options;
+    const { config, pool, versions, counts, proxy, onAlert, canaries, logger } = options;
     const atStart = config();
     const database = () => this.#openDatabase();
     const modelOf = (name: string) => pool.modelOf(name) ?? name;
     const authorize = (headers: IncomingHttpHeaders) => this.authorize(headers);
     this.#dataFolder = atStart.dataFolder ?? defaultDataFolder(atStart.port);
     this.#modelOf = modelOf;
-    this.virtual = new VirtualModels({ logger, database, counts });
+    this.virtual = new VirtualModels({
+      logger,
+      database,
+      counts,
+      hasCanary: (model) => canaries.hasCanary(model),
+    });
     this.#tenants = new Tenants({
       config: atStart,
       database,
@@ -121,6 +129,7 @@ export class GatewayParts {
       ledger: this.#ledger,
       submit: (request, sink) => proxy().submit(request, sink),
       virtual: this.virtual,
+      canary: this.options.canaries.policy,
       logger,
     });
     return this.#policies;
@@ -165,6 +174,7 @@ export class GatewayParts {
     const semanticCache = this.semanticCache();
     const parts = [
       createCascadeApp(this.virtual),
+      createCanaryApp(this.options.canaries),
       createCacheApp(this.exactCache(), this.#modelOf),
       this.#tenants.adminApp(),
       this.#ledger.adminApp(),

@@ -15,7 +15,7 @@ import { createSemanticCache } from "./semantic-policy.js";
  * caches: they, and retries, know the client's request.
  */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
-  const { config, models, observing, virtual } = context;
+  const { config, models, observing, virtual, canary } = context;
   const langfuse = createLangfuse(context);
   const limits = createLimits(context);
   const wanted = await Promise.all([
@@ -25,11 +25,12 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     langfuse?.inner,
     limits,
     createIdempotency(context),
+    canary,
     createExactCache(context),
     createSemanticCache(context),
     limits.upstream,
     createLengths(context),
     usageAsker,
   ]);
-  return [...observing, ...wanted.filter((policy) => policy !== undefined), ...virtual.policies];
+  return [...observing, ...wanted.filter((policy) => policy !== undefined), ...virtual.policies, canary];
 }

@@ -43,4 +43,6 @@ export interface PolicyContext {
   /** Policies that only look: the ledger, and the sampling of answers. They see what clients see. */
   readonly observing: readonly Policy[];
   readonly virtual: VirtualModels;
+  /** Shares a model's requests with its canary. */
+  readonly canary: Policy;
 }

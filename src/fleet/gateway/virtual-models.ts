@@ -18,6 +18,8 @@ interface VirtualModelsOptions {
   /** The gateway's database, opened at the first use. */
   readonly database: () => Database.Database;
   readonly counts: RouteCounts;
+  /** Whether some of a model's requests go elsewhere. */
+  readonly hasCanary: (model: string) => boolean;
 }
 
 type CascadeEntry = FleetConfig["cascades"][number];
@@ -50,7 +52,7 @@ export class VirtualModels {
       new RoutePolicy({
         routes: () => this.#routes,
         sessionHeader: () => this.#sessionHeader,
-        isNested: (model) => this.#cascades.has(model),
+        isNested: (model) => this.#cascades.has(model) || options.hasCanary(model),
         onRouted: (route, model) => counts.routed(route, model),
         onFallback: (route, from, errorClass) => counts.fellBack(route, from, errorClass),
       }),

@@ -21,6 +21,8 @@ export const MODEL_HEADER = "x-millrace-model";
 const ROUTE_HEADER = "x-millrace-route";
 
 interface RouteOptions {
+  /** Name in the ledger's notes (default: route). */
+  readonly name?: string;
   /** Routes by each of their names. Read for every request, so that a reload counts at once. */
   readonly routes: () => ReadonlyMap<string, ModelRoute>;
   /** Whether a target resolves further, and so names the model that answers itself. */
@@ -48,11 +50,13 @@ interface Failure {
 type Tried = { readonly ending: Ending } | { readonly failure: Failure; readonly sink: HoldingSink };
 
 export class RoutePolicy implements Policy {
-  readonly name = "route";
+  readonly name: string;
   /** Turns of each rule with several targets, for requests without a session. */
   readonly #turns = new WeakMap<RouteRule, Turns>();
 
-  constructor(private readonly options: RouteOptions) {}
+  constructor(private readonly options: RouteOptions) {
+    this.name = options.name ?? "route";
+  }
 
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const route = this.options.routes().get(request.model);

@@ -3,7 +3,7 @@ import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync, writeFil
 import { dirname } from "node:path";
 import { z } from "zod";
 
-const EVENT_KINDS = ["start", "instance", "restart", "scale", "breaker", "reload", "alert"] as const;
+const EVENT_KINDS = ["start", "instance", "restart", "scale", "breaker", "reload", "canary", "alert"] as const;
 
 export const eventSchema = z.object({
   at_ms: z.number().describe("Unix milliseconds"),
