@@ -4,14 +4,13 @@
  */
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import { LATENCY_BUCKETS_S } from "../../core/latency-buckets.js";
+import { LATENCY_BUCKETS_S, PART_BUCKETS_S, TOKEN_BUCKETS_S } from "../../core/latency-buckets.js";
 import type { Engine } from "../../engine/api/engine.js";
 import { evictionText } from "../../engine/api/kv-eviction.js";
 import type { EngineRequest } from "../../engine/api/request.js";
 import type { EngineStats } from "../../engine/api/stats.js";
 import type { GenerationUpdate } from "./generation.js";
 
-const TOKEN_LATENCY_BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1, 5];
 const TOKEN_COUNT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000];
 
 type FinishedReason = "stop" | "length" | "abort" | "error";
@@ -167,17 +166,17 @@ function createHistograms(registry: Registry) {
     new Histogram({ name: `millrace:${name}`, help, buckets, registers: [registry] });
   return {
     timeToFirstToken: histogram("time_to_first_token_seconds", "Arrival to first token", LATENCY_BUCKETS_S),
-    interToken: histogram("inter_token_latency_seconds", "Between one token and the next", TOKEN_LATENCY_BUCKETS_S),
+    interToken: histogram("inter_token_latency_seconds", "Between one token and the next", TOKEN_BUCKETS_S),
     perOutputToken: histogram(
       "request_time_per_output_token_seconds",
       "First to last token, divided by the tokens after the first",
-      TOKEN_LATENCY_BUCKETS_S,
+      TOKEN_BUCKETS_S,
     ),
     endToEnd: histogram("e2e_request_latency_seconds", "Arrival to last token", LATENCY_BUCKETS_S),
-    queue: histogram("request_queue_time_seconds", "Arrival at the engine to admission", LATENCY_BUCKETS_S),
-    prefill: histogram("request_prefill_time_seconds", "Admission to first token", LATENCY_BUCKETS_S),
-    inference: histogram("request_inference_time_seconds", "Admission to last token", LATENCY_BUCKETS_S),
-    decode: histogram("request_decode_time_seconds", "First to last token", LATENCY_BUCKETS_S),
+    queue: histogram("request_queue_time_seconds", "Arrival at the engine to admission", PART_BUCKETS_S),
+    prefill: histogram("request_prefill_time_seconds", "Admission to first token", PART_BUCKETS_S),
+    inference: histogram("request_inference_time_seconds", "Admission to last token", PART_BUCKETS_S),
+    decode: histogram("request_decode_time_seconds", "First to last token", PART_BUCKETS_S),
     promptTokens: histogram("request_prompt_tokens", "Prompt tokens of a request", TOKEN_COUNT_BUCKETS),
     generationTokens: histogram("request_generation_tokens", "Tokens generated for a request", TOKEN_COUNT_BUCKETS),
     maxTokens: histogram("request_params_max_tokens", "Tokens asked for at most", TOKEN_COUNT_BUCKETS),
