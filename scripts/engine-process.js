@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-async function freePort() {
+export async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   const { port } = server.address();
@@ -17,7 +17,12 @@ async function freePort() {
 /** @param args of `millrace`, without --port @returns {Promise<{url: string, child: import("node:child_process").ChildProcess}>} */
 export async function startServer(...args) {
   const port = await freePort();
-  const command = [join(root, "bin/millrace.js"), ...args, "--port", String(port)];
+  return startAt(port, ...args, "--port", String(port));
+}
+
+/** @param port on which `millrace` listens with these args */
+export async function startAt(port, ...args) {
+  const command = [join(root, "bin/millrace.js"), ...args];
   const child = spawn(process.execPath, command, { stdio: ["ignore", "ignore", "inherit"] });
   const url = `http://127.0.0.1:${port}`;
   for (let i = 0; i < 600; i++) {

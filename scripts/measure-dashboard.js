@@ -1,0 +1,179 @@
+/**
+ * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway, and measures what a watcher costs: in
+ * every other five seconds a client reads the live figures and the history of a week. Prints Markdown tables.
+ *
+ *   node scripts/measure-dashboard.js [--minutes 10] [--json FILE]
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { pairedRatio } from "../dist/src/bench/measure/intervals.js";
+import { machineInfo } from "../dist/src/bench/results/machine.js";
+import { freePort, startAt } from "./engine-process.js";
+
+const { values: args } = parseArgs({
+  options: { minutes: { type: "string", default: "10" }, json: { type: "string" } },
+});
+/** Rows of the dashboard's day. */
+const ROW_MS = 120_000;
+const WINDOW_MS = 5000;
+const NUM_CLIENTS = 9;
+const SHAPES = [
+  { words: 4, tokens: 64 },
+  { words: 60, tokens: 32 },
+  { words: 300, tokens: 96 },
+];
+const WORDS = "the old fox went down to the river and saw a small boat under the bridge".split(" ");
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-dashboard-"));
+const model = fileURLToPath(new URL("../models/mill-base.gguf", import.meta.url));
+const port = await freePort();
+const config = join(folder, "millrace.yaml");
+writeFileSync(
+  config,
+  JSON.stringify({
+    port,
+    "data-folder": folder,
+    "log-level": "warn",
+    models: [{ name: "mill-base", model, instances: 3, options: { threads: 1, "max-num-seqs": 4 } }],
+  }),
+);
+const { url, child } = await startAt(port, "serve", "--config", config);
+process.on("exit", () => {
+  child.kill("SIGTERM");
+  rmSync(folder, { recursive: true, force: true });
+});
+while ((await (await fetch(`${url}/health`)).text()).includes("starting")) await sleep(200);
+
+const requests = [];
+let isOver = false;
+let numSent = 0;
+
+async function ask() {
+  const number = numSent++;
+  const { words, tokens } = SHAPES[number % SHAPES.length];
+  const prompt = [number, ...Array.from({ length: words }, (_, i) => WORDS[(i * 7 + number) % WORDS.length])].join(" ");
+  const body = { model: "mill-base", prompt, max_tokens: tokens, ignore_eos: true, temperature: 1, seed: number };
+  const startMs = Date.now();
+  const answer = await fetch(`${url}/v1/completions`, {
+    method: "POST",
+    body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
+  });
+  let firstMs;
+  let text = "";
+  for await (const chunk of answer.body) {
+    firstMs ??= Date.now();
+    text = (text + Buffer.from(chunk).toString()).slice(-2000);
+  }
+  const numTokens = Number(/"completion_tokens":(\d+)/.exec(text)?.[1]);
+  if (!answer.ok || !(numTokens > 1)) throw new Error(`expected an answer, got ${answer.status}: ${text}`);
+  requests.push({ startMs, firstMs, endMs: Date.now(), numTokens });
+}
+
+const clients = Array.from({ length: NUM_CLIENTS }, async () => {
+  while (!isOver) await ask();
+});
+
+/** Seconds of this process's CPU. */
+function cpuSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+const history = async (window) => (await fetch(`${url}/watch/history?window=${window}`)).json();
+
+async function watch() {
+  const stop = new AbortController();
+  const live = await fetch(`${url}/watch/live`, { signal: stop.signal });
+  await history("week");
+  const read = (async () => {
+    for await (const _ of live.body);
+  })().catch(() => {});
+  await sleep(WINDOW_MS - 50);
+  stop.abort();
+  await read;
+}
+
+await sleep(2000);
+const beganMs = Date.now();
+const endMs = beganMs + Number(args.minutes) * 60_000;
+const windows = [];
+while (Date.now() < endMs) {
+  const isWatched = windows.length % 2 === Math.floor(windows.length / 2) % 2;
+  const [fromMs, cpu] = [Date.now(), cpuSeconds(child.pid)];
+  await (isWatched ? watch() : sleep(WINDOW_MS));
+  windows.push({ isWatched, fromMs, toMs: Date.now(), cpuS: cpuSeconds(child.pid) - cpu });
+  if (windows.length % 12 === 0) process.stderr.write(`${Math.round((Date.now() - beganMs) / 60_000)} min\n`);
+}
+const { loads } = await history("day");
+isOver = true;
+await Promise.all(clients);
+
+/** Tokens that came between two times, an answer's evenly spread over its time. */
+function tokensBetween(fromMs, toMs) {
+  return requests.reduce((sum, { firstMs, endMs: lastMs, numTokens }) => {
+    const overlap = Math.min(toMs, lastMs) - Math.max(fromMs, firstMs);
+    return overlap <= 0 ? sum : sum + (numTokens * overlap) / Math.max(1, lastMs - firstMs);
+  }, 0);
+}
+
+const quantile = (values, share) =>
+  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))];
+const within = (list, key, fromMs, toMs) => list.filter((one) => one[key] > fromMs && one[key] <= toMs);
+
+/** A row stands at its end. */
+const rows = loads
+  .filter(({ at_ms }) => at_ms - ROW_MS >= beganMs && at_ms <= endMs)
+  .map((load) => {
+    const [fromMs, toMs] = [load.at_ms - ROW_MS, load.at_ms];
+    const ttfts = within(requests, "firstMs", fromMs, toMs).map((each) => each.firstMs - each.startMs);
+    const tpots = within(requests, "endMs", fromMs, toMs).map(
+      (each) => (each.endMs - each.firstMs) / (each.numTokens - 1),
+    );
+    const clients = { tokens_out_per_s: (1000 * tokensBetween(fromMs, toMs)) / ROW_MS };
+    const pairs = [["tokens_out_per_s", load.tokens_out_per_s, clients.tokens_out_per_s]];
+    for (const [name, values] of Object.entries({ ttft: ttfts, tpot: tpots })) {
+      for (const [key, share] of Object.entries({ p50: 0.5, p95: 0.95, p99: 0.99 })) {
+        pairs.push([`${name} ${key}`, load[name][key], quantile(values, share)]);
+      }
+    }
+    return { at_ms: load.at_ms, numRequests: ttfts.length, pairs };
+  });
+
+process.stdout.write(`| row | figure | dashboard | clients | ratio |\n| --- | --- | --- | --- | --- |\n`);
+for (const [i, { pairs }] of rows.entries()) {
+  for (const [name, shown, measured] of pairs) {
+    process.stdout.write(
+      `| ${i + 1} | ${name} | ${shown?.toFixed(2)} | ${measured.toFixed(2)} | ${(shown / measured).toFixed(3)} |\n`,
+    );
+  }
+}
+
+const rateOf = ({ fromMs, toMs }) => (1000 * tokensBetween(fromMs, toMs)) / (toMs - fromMs);
+const watched = windows.filter(({ isWatched }) => isWatched);
+const unwatched = windows.filter(({ isWatched }) => !isWatched);
+const numPairs = Math.min(watched.length, unwatched.length);
+const ratio = pairedRatio(watched.slice(0, numPairs).map(rateOf), unwatched.slice(0, numPairs).map(rateOf));
+const cpuOf = (list) =>
+  list.reduce((sum, { cpuS }) => sum + cpuS, 0) /
+  list.reduce((sum, { fromMs, toMs }) => sum + (toMs - fromMs) / 1000, 0);
+const interval = `${ratio.value.toFixed(4)} (${ratio.low?.toFixed(4)} to ${ratio.high?.toFixed(4)})`;
+process.stdout.write(`\ntokens/s watched ÷ not watched: ${interval}, ${numPairs} pairs\n`);
+process.stdout.write(
+  `CPU of the gateway, ms a second: ${(1000 * cpuOf(watched)).toFixed(1)} watched, ${(1000 * cpuOf(unwatched)).toFixed(1)} not\n`,
+);
+if (args.json !== undefined) {
+  const result = {
+    date: new Date().toISOString(),
+    machine: machineInfo(),
+    minutes: Number(args.minutes),
+    rows,
+    ratio,
+    windows,
+  };
+  writeFileSync(args.json, `${JSON.stringify(result)}\n`);
+}
+process.exit(0);
