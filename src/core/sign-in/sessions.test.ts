@@ -1,6 +1,8 @@
 /** The store of sessions: its end of time, its bound, and what is not found in it. */
 import { expect, test, vi } from "vitest";
+import { Secret } from "../config-values.js";
 import { FailedSignIns } from "./failed-sign-ins.js";
+import { openSession } from "./session-cookie.js";
 import { type Grant, SESSION_MS, Sessions } from "./sessions.js";
 
 const grantOf = (owner: string): Grant => ({
@@ -36,6 +38,27 @@ test("sessions that are over make room before any other ends", () => {
   now = 10;
   const ids = Array.from({ length: 1000 }, (_, i) => sessions.open(grantOf(`late ${i}`)).id);
   expect(ids.every((id) => sessions.find(id) !== undefined)).toBe(true);
+});
+
+test("a second key does not prolong the first, nor gets it from another page", () => {
+  let now = 0;
+  const sessions = new Sessions(() => now);
+  const client: Grant = { ...grantOf("client"), operator: undefined, clientKey: new Secret("k") };
+  let cookie = "";
+  const signIn = (grant: Grant) => {
+    const asked = { headers: { cookie }, socket: { localPort: 1 } } as Parameters<typeof openSession>[0];
+    const { id, session } = openSession(asked, sessions, grant);
+    cookie = `millrace-session-1=${id}`;
+    return session;
+  };
+  expect(signIn(grantOf("vera")).endsMs).toBe(SESSION_MS);
+  now = 1000;
+  expect(signIn(client)).toMatchObject({ endsMs: SESSION_MS, owner: "vera", clientKey: client.clientKey });
+  now = 2000;
+  const renewed = { ...client, ...grantOf("vera"), clientKey: client.clientKey };
+  expect(signIn(renewed).endsMs).toBe(SESSION_MS + 2000);
+  const elsewhere = signIn({ ...client, origin: "https://other.example" });
+  expect([elsewhere.operator, elsewhere.owner]).toEqual([undefined, "client"]);
 });
 
 test("a session of nobody ends, and texts that are no ids are not looked up", () => {
