@@ -92,6 +92,14 @@ export function corsHeaders(origin: string | undefined, { origins }: PagePolicy)
   return { "Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": EXPOSED, Vary: "Origin" };
 }
 
+/** By these a page shows that it is the app's own; no other gets to send them. */
+const OWN_HEADERS = ["x-csrf-token", "x-forwarded-host"];
+
+function grantable(requestedHeaders: string | undefined): string | undefined {
+  const names = requestedHeaders?.split(",").filter((name) => !OWN_HEADERS.includes(name.trim().toLowerCase()));
+  return names?.join(",");
+}
+
 /** A preflight's answer; an origin that is not allowed gets no permission and the browser stops there. */
 export function preflightHeaders(
   origin: string | undefined,
@@ -104,7 +112,7 @@ export function preflightHeaders(
     ...base,
     "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
     // Authorization is never covered by a wildcard, so the asked-for names are granted by name.
-    "Access-Control-Allow-Headers": requestedHeaders ?? "Authorization, Content-Type, X-Request-Id",
+    "Access-Control-Allow-Headers": grantable(requestedHeaders) ?? "Authorization, Content-Type, X-Request-Id",
     "Access-Control-Max-Age": "86400",
   };
 }

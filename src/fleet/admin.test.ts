@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { Secret } from "../core/config-values.js";
+import { Sessions } from "../core/sign-in/sessions.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
@@ -53,6 +54,8 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
     reports,
     requests: async ({ limit }) => ({ rows: [], kept: limit }),
     needsKeys: () => needsKeys,
+    clientWith: () => ({ tenant: "" }),
+    sessions: new Sessions(),
     operators: () =>
       operatorsOf({ adminKey: adminKey === undefined ? undefined : new Secret(adminKey), operators: [] }),
     inBackground: () => {},

@@ -9,23 +9,25 @@ import { givenKeys, noValidKey } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
+import type { Who } from "../core/sign-in/roles.js";
+import { createSessionApp, incomingOf, type KeyOwners } from "../core/sign-in/session-app.js";
+import { sessionOperator } from "../core/sign-in/session-cookie.js";
+import type { Sessions } from "../core/sign-in/sessions.js";
 import { snakeNames } from "../core/snake-names.js";
 import { isWebPath, webAnswer } from "../core/web-app.js";
 import { setOperatorName } from "../gateway/api/operator-name.js";
 import { requestIdIn } from "../gateway/api/request-id.js";
+import type { Caller } from "../gateway/request.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { readQuery, rowsAnswer } from "../observe/live/request-rows.js";
 import type { ReportFolder } from "../observe/reports/report-folder.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
-import { assertRole, operatorOf } from "./operators/admit.js";
+import { assertRole, operatorOf, operatorWith } from "./operators/admit.js";
 import { assertRolesStated, roleFor } from "./operators/endpoint-roles.js";
 import { createProviderApp } from "./operators/provider-app.js";
 import { ProviderSignIn, type SignInSettings } from "./operators/provider-sign-in.js";
-import { createSessionApp } from "./operators/session-app.js";
-import { assertFromApp, sessionOf } from "./operators/session-cookie.js";
-import { Sessions, type Who } from "./operators/sessions.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
 /** Result of scaling a model. */
@@ -55,6 +57,10 @@ export interface AdminTarget {
   requests(query: ReturnType<typeof readQuery>): Promise<Inspected>;
   /** Whether clients need keys. */
   needsKeys(): boolean;
+  /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable */
+  clientWith(key: string): Caller | Promise<Caller>;
+  /** Of the browsers of operators and of clients. */
+  readonly sessions: Sessions;
   /** Who may use /admin. Called for each request, since a reload may change them. */
   operators(): readonly Operator[];
   /** The identity provider at which operators sign in, if there is one. */
@@ -92,6 +98,28 @@ const TURNED_ON_BY: ReadonlyMap<string | undefined, string> = new Map([
   ["semantic-cache", "semantic-cache of a model"],
 ]);
 
+function keyOwners(target: AdminTarget): KeyOwners {
+  const { signIn } = target;
+  return {
+    operator: (key) => {
+      const operator = operatorWith(target.operators(), key);
+      if (operator === undefined) return undefined;
+      // The operator of a key that a reload has taken away is signed in no more.
+      return () => target.operators().find((each) => each.key.equals(operator.key));
+    },
+    client: async (key) => {
+      if (!target.needsKeys()) return undefined;
+      const { tenant, keyId = "" } = await target.clientWith(key);
+      return `${tenant} ${keyId}`;
+    },
+    ways: () => [
+      ...(target.operators().length > 0 ? (["key"] as const) : []),
+      ...(signIn === undefined ? [] : (["oidc"] as const)),
+    ],
+    provider: signIn?.name,
+  };
+}
+
 function createAdminApp(target: AdminTarget): Hono {
   const app = new Hono();
   const known = (id: string): string => {
@@ -102,16 +130,14 @@ function createAdminApp(target: AdminTarget): Hono {
       `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`,
     );
   };
-  const sessions = new Sessions();
-  /** A key counts before a cookie, so that programs never need what only pages have. */
+  const { sessions } = target;
   const whoAsks = (c: Context): Who => {
+    const who = sessionOperator(incomingOf(c), sessions);
+    if (who !== undefined) return who;
     const [authorization, apiKey] = [c.req.header("authorization"), c.req.header("x-api-key")];
-    const session = givenKeys(authorization, apiKey).length > 0 ? undefined : sessionOf(c, sessions);
     const isForProvider = target.signIn !== undefined && target.operators().length === 0;
-    if (session === undefined && isForProvider) throw noValidKey(givenKeys(authorization, apiKey));
-    if (session === undefined) return operatorOf(target.operators(), authorization, apiKey);
-    assertFromApp(c, session);
-    return session.by;
+    if (isForProvider) throw noValidKey(givenKeys(authorization, apiKey));
+    return operatorOf(target.operators(), authorization, apiKey);
   };
   const checkOperator = (c: Context): void => {
     const operator = whoAsks(c);
@@ -171,10 +197,7 @@ function createAdminApp(target: AdminTarget): Hono {
       hint: "the benchmark runs after the first start and takes about five minutes",
     });
   });
-  app.route(
-    "/session",
-    createSessionApp(() => target.operators(), sessions, target.signIn?.name),
-  );
+  app.route("/session", createSessionApp(keyOwners(target), sessions));
   const provider = target.signIn === undefined ? undefined : new ProviderSignIn(target.signIn);
   app.route("/", createProviderApp(provider, sessions));
   app.use("/admin/*", async (c, next) => {

@@ -3,6 +3,8 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
+import { sessionAuthorization } from "../core/sign-in/session-cookie.js";
+import { Sessions } from "../core/sign-in/sessions.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { adminHandler, type Scaled } from "./admin.js";
@@ -71,6 +73,7 @@ export class Fleet {
   readonly #watch: FleetWatch;
   readonly #loaded = new LoadedModels();
   readonly #canaries: Canaries;
+  readonly #sessions = new Sessions();
   /** With the models that were loaded beside the file's. */
   #config: FleetConfig;
   /** The file's. */
@@ -300,6 +303,7 @@ export class Fleet {
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
       authorize: (headers) => this.#gateway.authorize(headers),
+      sessionAuthorization: (incoming) => sessionAuthorization(incoming, this.#sessions),
       pages: () => {
         const { allowedOrigins, host } = this.#config;
         return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
@@ -430,6 +434,8 @@ export class Fleet {
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#config),
+      clientWith: (key: string) => this.#gateway.authorize({ authorization: `Bearer ${key}` }),
+      sessions: this.#sessions,
       operators: () => operatorsOf(this.#config),
       signIn: this.#config.signIn,
       reportFile: this.options.reportFile,

@@ -9,6 +9,7 @@ import { ollamaPathHint } from "../core/ollama-api.js";
 import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
+import { Sessions } from "../core/sign-in/sessions.js";
 import { webAnswer } from "../core/web-app.js";
 import { wrongTask } from "../engine/admission.js";
 import { LiveFeed } from "../observe/live/feed.js";
@@ -28,6 +29,7 @@ import { onDisconnect } from "./http/disconnect.js";
 import { respondWithError } from "./http/error-response.js";
 import { tenantOf } from "./http/request-terms.js";
 import { api, info, type Route } from "./http/route.js";
+import { addSignIn, authorizationOf } from "./http/sign-in.js";
 import { kvEvents } from "./kv-events.js";
 import { LLAMA_ROUTES } from "./llama/routes.js";
 import { OLLAMA_ROUTES } from "./ollama/routes.js";
@@ -312,7 +314,7 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
     enterRoute(c, route);
     if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
     if (!route.isProtected) return route.handler(c, context);
-    const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
+    const keyTenant = checkKey(authorizationOf(c, context.sessions), c.req.header("x-api-key"));
     const tenant = tenantOf(c, context.apiKeys.length, keyTenant);
     c.set("tenant", tenant);
     const facts = { id: c.get("requestId"), path: route.path, model: context.modelNames[0], tenant };
@@ -369,6 +371,7 @@ export function createAppWithLifecycle(options: AppOptions): {
     createdAtSeconds: Math.floor(Date.now() / 1000),
     lifecycle,
     responses: new ResponseState(new ResponseStore(options.responseLimits)),
+    sessions: new Sessions(),
   };
   const app = new Hono<AppEnv>();
   const checkKey = createKeyCheck(options.apiKeys);
@@ -377,7 +380,8 @@ export function createAppWithLifecycle(options: AppOptions): {
   const isOpen = apiKeys.length === 0 || adminKey === undefined;
   const checkAnyKey = isOpen ? checkKey : createKeyCheck([...apiKeys, adminKey]);
   for (const route of ROUTES) addRoute(app, route, context, route.isForAdmin === true ? checkAnyKey : checkKey);
-  addAdministration(app, options);
+  addSignIn(app, options, context.sessions);
+  addAdministration(app, options, context.sessions);
   for (const route of ROUTES) addMethodCheck(app, route);
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
   app.notFound((c) => {

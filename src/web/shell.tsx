@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
-import { wantedKey } from "./api/client.js";
+import { wantedSignIn } from "./api/client.js";
 import { loadModels } from "./api/models.js";
 import { learnSession } from "./api/session.js";
 import { Playground } from "./chat/playground.js";
@@ -43,13 +43,13 @@ addEventListener("hashchange", () => {
   hash.value = location.hash;
 });
 
-/** A page is shown anew with another key. */
-const keyChanges = signal(0);
+/** A page is shown anew after a sign-in. */
+const signIns = signal(0);
 const theme = signal(localStorage.getItem(THEME_NAME) ?? "system");
 
-/** After a key or a sign-in. */
+/** After a sign-in or a sign-out. */
 const showAnew = () => {
-  keyChanges.value++;
+  signIns.value++;
   void loadModels();
   void learnServer();
 };
@@ -57,7 +57,8 @@ const showAnew = () => {
 export function Shell() {
   useEffect(() => {
     void loadModels();
-    void learnServer().then(() => (isFleet.value ? learnSession() : undefined));
+    void learnServer();
+    void learnSession();
   }, []);
   document.documentElement.dataset.theme = theme.value;
   const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value);
@@ -92,10 +93,12 @@ export function Shell() {
           </select>
         </label>
       </header>
-      {wantedKey.value !== undefined && <KeyForm key={wantedKey.value} role={wantedKey.value} onDone={showAnew} />}
+      {wantedSignIn.value !== undefined && (
+        <KeyForm key={wantedSignIn.value} asker={wantedSignIn.value} onDone={showAnew} />
+      )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll it */}
       <main tabIndex={0} aria-label={page.name}>
-        <View key={keyChanges.value} />
+        <View key={signIns.value} />
       </main>
     </>
   );

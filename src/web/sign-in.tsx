@@ -1,47 +1,53 @@
 /** The form that asks for a key, and who is signed in. */
 import { useSignal } from "@preact/signals";
-import { call, type Role, useKey, wantedKey } from "./api/client.js";
-import { learnSession, session } from "./api/session.js";
+import { type Asker, call, wantedSignIn } from "./api/client.js";
+import { learnSession, type Session, session, takeSession } from "./api/session.js";
 import { isFleet } from "./fleet/server-kind.js";
 
+const labelOf = (asker: Asker): string => {
+  if (asker === "client") return "API key";
+  return isFleet.value ? "Your key as an operator of this gateway" : "The administrator's key";
+};
+
+/** The browser keeps a cookie instead of the key, which is nowhere once the form is gone. */
+async function signIn(key: string, asker: Asker): Promise<void> {
+  const answer = await call("session", { method: "POST", json: { key }, as: "nobody" });
+  const signedIn = (await answer.json()) as Session;
+  takeSession(signedIn);
+  const { role, is_client } = signedIn;
+  const isEnough = asker === "client" ? is_client : role != null;
+  if (isEnough === true) return;
+  const [needed, got] = asker === "client" ? ["a client", "an operator"] : ["an operator", "a client"];
+  throw new Error(`signed in as ${got}; this page needs the key of ${needed}`);
+}
+
 /** @param onDone shows the page anew */
-export function KeyForm({ role, onDone }: { readonly role: Role; onDone(): void }) {
+export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): void }) {
   const error = useSignal<string | undefined>(undefined);
-  const staysInTab = role === "client" || !isFleet.value;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
     const key = String(new FormData(form).get("key"));
+    form.reset();
     try {
-      if (staysInTab) useKey(role, key);
-      else {
-        await call("session", { method: "POST", json: { key }, role: "nobody" });
-        await learnSession();
-      }
-      wantedKey.value = undefined;
+      await signIn(key, asker);
+      wantedSignIn.value = undefined;
       onDone();
     } catch (thrown) {
       error.value = (thrown as Error).message;
-      form.reset();
     }
   };
   const { ways = ["key"], provider } = session.value ?? {};
   return (
     <form class="key-form" id="key-form" onSubmit={(event) => void submit(event)}>
-      {(role === "client" || ways.includes("key")) && (
+      {(asker === "client" || ways.includes("key")) && (
         <>
-          <label for="key">
-            {role === "client"
-              ? "API key"
-              : staysInTab
-                ? "The administrator's key"
-                : "Your key as an operator of this gateway"}
-          </label>
+          <label for="key">{labelOf(asker)}</label>
           <input id="key" name="key" type="password" autocomplete="off" required />
-          <button type="submit">{staysInTab ? "Use it" : "Sign in"}</button>
+          <button type="submit">Sign in</button>
         </>
       )}
-      {role === "admin" && ways.includes("oidc") && <a href="sign-in">Sign in with {provider}</a>}
+      {asker === "operator" && ways.includes("oidc") && <a href="sign-in">Sign in with {provider}</a>}
       {error.value !== undefined && (
         <span class="error" role="alert">
           {error.value}
@@ -51,34 +57,36 @@ export function KeyForm({ role, onDone }: { readonly role: Role; onDone(): void 
   );
 }
 
-/** In the header of a gateway that has operators. */
+/** In the header. */
 export function SignedIn({ onDone }: { onDone(): void }) {
   const { signed_in, name, role, ways = [] } = session.value ?? {};
   const signOut = async () => {
-    await call("session", { method: "DELETE", role: "admin" });
+    await call("session", { method: "DELETE", as: "nobody" });
+    takeSession(undefined);
     await learnSession();
     onDone();
   };
-  if (signed_in === true) {
-    return (
-      <span class="row" id="signed-in">
-        {name} ({role})
-        <button type="button" class="plain" onClick={() => void signOut()}>
-          Sign out
-        </button>
-      </span>
-    );
-  }
-  if (ways.length === 0) return null;
   return (
-    <button
-      type="button"
-      class="plain"
-      onClick={() => {
-        wantedKey.value = "admin";
-      }}
-    >
-      Sign in
-    </button>
+    <>
+      {signed_in === true && (
+        <span class="row" id="signed-in">
+          {role == null ? "with an API key" : `${name} (${role})`}
+          <button type="button" class="plain" onClick={() => void signOut()}>
+            Sign out
+          </button>
+        </span>
+      )}
+      {role == null && ways.length > 0 && (
+        <button
+          type="button"
+          class="plain"
+          onClick={() => {
+            wantedSignIn.value = "operator";
+          }}
+        >
+          Sign in
+        </button>
+      )}
+    </>
   );
 }

@@ -64,7 +64,8 @@ async function useAdminKey(page: Page): Promise<void> {
 
 async function useClientKey(page: Page, key: string): Promise<void> {
   await page.locator("#key").fill(key);
-  await page.getByRole("button", { name: "Use it" }).click();
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+  await page.locator("#signed-in").waitFor();
 }
 
 /** A key as an administrator's program makes it. */

@@ -1,6 +1,7 @@
 /** The administrator's view of a fleet without instances, for tests of single parts of the gateway. */
 import type { Hono } from "hono";
 import { Secret } from "../../src/core/config-values.js";
+import { Sessions } from "../../src/core/sign-in/sessions.js";
 import type { AdminTarget } from "../../src/fleet/admin.js";
 import { operatorsOf } from "../../src/fleet/config/sections/operators.js";
 import { LiveFeed } from "../../src/observe/live/feed.js";
@@ -23,6 +24,8 @@ export function adminTarget(
     live: new LiveFeed(async () => "", new History()),
     requests: async () => ({ rows: [], kept: 0 }),
     needsKeys: () => false,
+    clientWith: () => ({ tenant: "" }),
+    sessions: new Sessions(),
     operators: () => operatorsOf({ adminKey: adminKey(), operators: [] }),
     inBackground: () => {},
     parts: parts.filter((part) => part !== undefined),

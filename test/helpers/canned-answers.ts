@@ -59,7 +59,7 @@ export async function serveAnswers(...answers: Answer[]): Promise<PageServer> {
       requests.push(JSON.parse(body) as ChatRequest);
       answers.shift()?.(response);
     } else {
-      const answer = await app.request(path);
+      const answer = await app.request(path, {}, { incoming: request });
       response.writeHead(answer.status, Object.fromEntries(answer.headers));
       response.end(Buffer.from(await answer.arrayBuffer()));
     }

@@ -4,6 +4,7 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { errorBody } from "../../core/error-body.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { incomingOf } from "../../core/sign-in/session-app.js";
 import { requestIdIn } from "../../gateway/api/request-id.js";
 import type { SemanticCache } from "../../gateway/semantic/policy.js";
 import type { Authorize } from "../proxy/options.js";
@@ -23,7 +24,7 @@ export function cachePathsHandler(target: CachePathsTarget) {
     return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
   app.post("/v1/cache/:id/wrong", async (c) => {
-    const { tenant } = await target.authorize(c.req.header());
+    const { tenant } = await target.authorize(incomingOf(c).headers);
     const id = c.req.param("id");
     if (!(await target.semanticCache()?.reportWrong(id, tenant))) {
       throw new MillraceError("not_found", `expected the id of a kept answer of this tenant, got ${id}`, {

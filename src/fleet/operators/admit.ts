@@ -2,7 +2,17 @@
 import { noAdminKey } from "../../core/admin-key.js";
 import { createKeySearch } from "../../core/api-keys.js";
 import { MillraceError } from "../../core/errors.js";
-import { type Operator, ROLES, type Role } from "../config/sections/operators.js";
+import { ROLES, type Role, type Who } from "../../core/sign-in/roles.js";
+import type { Operator } from "../config/sections/operators.js";
+
+/** The operator with a key; undefined: it is nobody's. */
+export function operatorWith(operators: readonly Operator[], key: string): Operator | undefined {
+  try {
+    return operatorOf(operators, undefined, key);
+  } catch {
+    return undefined;
+  }
+}
 
 /** Throws not_found without operators, and invalid_api_key where the key is nobody's. */
 export function operatorOf(
@@ -15,7 +25,7 @@ export function operatorOf(
 }
 
 /** Throws forbidden where the role is too small. */
-export function assertRole({ name, role }: Pick<Operator, "name" | "role">, needed: Role): void {
+export function assertRole({ name, role }: Who, needed: Role): void {
   if (ROLES.indexOf(role) >= ROLES.indexOf(needed)) return;
   throw new MillraceError("forbidden", `expected the role ${needed}, got ${role}, the role of ${name}`, {
     hint: "who writes the gateway's file gives roles, under operators",

@@ -9,8 +9,8 @@ import { emptyLibrary } from "../../../test/helpers/empty-library.js";
 import type { Json } from "../../../test/helpers/json.js";
 import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
 import { startWholeGateway } from "../../../test/helpers/whole-gateway.js";
+import { ROLES } from "../../core/sign-in/roles.js";
 import { adminHandler } from "../admin.js";
-import { ROLES } from "../config/sections/operators.js";
 import type { Fleet } from "../fleet.js";
 import { ENDPOINT_ROLES } from "./endpoint-roles.js";
 

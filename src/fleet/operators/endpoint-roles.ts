@@ -2,7 +2,7 @@
 import type { Context, Hono } from "hono";
 import { matchedRoutes } from "hono/route";
 import { MillraceError } from "../../core/errors.js";
-import type { Role } from "../config/sections/operators.js";
+import type { Role } from "../../core/sign-in/roles.js";
 
 /** Method and path as they are routed → the least role. Reading never needs more than a viewer, except the audit. */
 export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {

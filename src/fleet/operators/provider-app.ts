@@ -1,11 +1,12 @@
 /** The two paths of a sign-in at an identity provider. They stand in the app's own folder, since cookies without Path are right there. */
 import { type Context, Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
+import { incomingOf } from "../../core/sign-in/session-app.js";
+import { cookieName, cookiesNamed, openSession, sessionCookie } from "../../core/sign-in/session-cookie.js";
+import type { Sessions } from "../../core/sign-in/sessions.js";
 import { ATTEMPT_SECONDS, type ProviderSignIn } from "./provider-sign-in.js";
-import { cookiesNamed, endSessions, portOf, setSessionCookie } from "./session-cookie.js";
-import type { Sessions } from "./sessions.js";
 
-const nameOf = (c: Context): string => `millrace-sign-in-${portOf(c)}`;
+const nameOf = (c: Context): string => cookieName("millrace-sign-in", incomingOf(c));
 
 export function createProviderApp(provider: ProviderSignIn | undefined, sessions: Sessions): Hono {
   const app = new Hono();
@@ -30,10 +31,11 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
     return c.redirect(url.href);
   });
   app.get("/signed-in", async (c) => {
-    const who = await known().finish(cookiesNamed(c, nameOf(c))[0], new URL(c.req.url).search);
-    endSessions(c, sessions);
+    const who = await known().finish(cookiesNamed(incomingOf(c), nameOf(c))[0], new URL(c.req.url).search);
+    const grant = { operator: () => who, clientKey: undefined, owner: `operator ${who.name}` };
+    const { id } = openSession(incomingOf(c), sessions, { ...grant, origin: publicUrl.origin });
     setAttempt(c, "", 0);
-    setSessionCookie(c, sessions.open(() => who, publicUrl.origin).id, isSecure);
+    c.header("Set-Cookie", sessionCookie(incomingOf(c), id, isSecure), { append: true });
     // Always to the app, so that no link can choose where a sign-in ends.
     return c.redirect("./");
   });

@@ -3,8 +3,7 @@ import { randomBytes } from "node:crypto";
 import * as openid from "openid-client";
 import type { Secret } from "../../core/config-values.js";
 import { MillraceError } from "../../core/errors.js";
-import { ROLES, type Role } from "../config/sections/operators.js";
-import type { Who } from "./sessions.js";
+import { ROLES, type Role, type Who } from "../../core/sign-in/roles.js";
 
 export interface SignInSettings {
   readonly issuer: string;

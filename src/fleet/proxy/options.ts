@@ -64,6 +64,8 @@ export interface ProxyOptions {
   /** Key source of a model; prompts are keyed by text where it is absent or returns undefined. */
   readonly keySource?: (model: string) => KeySource | undefined;
   readonly authorize: Authorize;
+  /** The Authorization that stands behind a browser's cookie, for the paths under /v1. Throws where another page sends the cookie. Absent or undefined: there is none. */
+  readonly sessionAuthorization?: (incoming: IncomingMessage) => string | undefined;
   /** Limits of the store for /v1/responses. */
   readonly responseLimits?: StoreLimits;
   readonly limits: ProxyLimits;

@@ -209,6 +209,11 @@ class Door {
     };
     try {
       assertPageAllowed(pages, (name) => incoming.headers[name] as string | undefined);
+      if (incoming.headers.cookie !== undefined && path.startsWith("/v1/")) {
+        // From here on the request is as one with the key.
+        const authorization = this.context.options.sessionAuthorization?.(incoming);
+        if (authorization !== undefined) incoming.headers.authorization = authorization;
+      }
       if (this.context.options.handleOther?.(incoming, outgoing, requestId) === true) return undefined;
       const isExchange = route !== undefined && route.isOpen !== true && !isStored;
       if (isExchange && method === (route.method ?? "POST") && !this.isDraining) {

@@ -8,6 +8,7 @@ import type { ModelLibrary } from "../../core/model-library.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { ResponseState } from "../../core/response-state.js";
 import type { StoreLimits } from "../../core/response-store.js";
+import type { Sessions } from "../../core/sign-in/sessions.js";
 import type { Engine } from "../../engine/api/engine.js";
 import type { SchedulingPolicyName } from "../../engine/api/options.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
@@ -132,6 +133,8 @@ export interface ServeContext extends AppOptions {
   readonly lifecycle: Lifecycle;
   /** The responses that /v1/responses stores between requests. */
   readonly responses: ResponseState;
+  /** Of browsers that signed in. */
+  readonly sessions: Sessions;
 }
 
 /** Whether the server accepts requests, and why not. */

@@ -1,15 +1,18 @@
-/** Who is signed in to a gateway with this browser. The cookie that says so is the browser's, out of reach of scripts. */
+/** Who is signed in with this browser. The cookie that says so is the browser's, out of reach of scripts. */
 import { signal } from "@preact/signals";
 
 export type OperatorRole = "viewer" | "operator" | "admin";
 
-interface Session {
+export interface Session {
   readonly signed_in: boolean;
-  readonly name?: string;
-  readonly role?: OperatorRole;
+  /** Of an operator; null: a client alone has signed in. */
+  readonly name?: string | null;
+  readonly role?: OperatorRole | null;
+  /** Whether a client has. */
+  readonly is_client?: boolean;
   /** Sent with every change, which pages of others cannot read. */
   readonly csrf_token?: string;
-  /** Ways to sign in; none where the gateway has no operators. */
+  /** Ways of operators to sign in; none where the server has no operators. */
   readonly ways?: readonly ("key" | "oidc")[];
   /** Name of the identity provider. */
   readonly provider?: string | null;
@@ -17,7 +20,18 @@ interface Session {
 
 export const session = signal<Session | undefined>(undefined);
 
+let numChanges = 0;
+
+/** After a sign-in or a sign-out. */
+export function takeSession(changed: Session | undefined): void {
+  numChanges++;
+  session.value = changed;
+}
+
 export async function learnSession(): Promise<void> {
+  const numBefore = numChanges;
   const answer = await fetch("session");
-  session.value = answer.ok ? ((await answer.json()) as Session) : undefined;
+  const learnt = answer.ok ? ((await answer.json()) as Session) : undefined;
+  // What was asked before a sign-in may be answered after it.
+  if (numBefore === numChanges) session.value = learnt;
 }

@@ -139,12 +139,12 @@ export function RequestsPage() {
   if (isFailed.value) query.set("failed", "true");
   if (slow.value !== "") query.set("slow_ms", slow.value);
   if (id.value !== "") query.set("id", id.value);
-  const role = isFleet.value ? "admin" : "client";
+  const asker = isFleet.value ? "operator" : "client";
   const path = `watch/requests?${query}`;
-  // Whose key is needed depends on the server.
+  // Who may read them depends on the server.
   const isLearnt = health.value !== undefined;
-  const get = async () => (isLearnt ? await getJson<Answer>(path, role) : undefined);
-  const { data, error } = useLoaded(get, { when: [path, role, isLearnt], everyMs: EVERY_MS });
+  const get = async () => (isLearnt ? await getJson<Answer>(path, asker) : undefined);
+  const { data, error } = useLoaded(get, { when: [path, asker, isLearnt], everyMs: EVERY_MS });
   const rows = data?.requests ?? [];
   const longestMs = Math.max(1, ...rows.map(({ total_ms: total = 0 }) => total));
   const columns = ["Came", "Model", "Answer", "Prompt", "Output", "TTFT", "Per token", "In all", "Parts"];

@@ -122,7 +122,7 @@ interface OpenProps {
 
 function OpenDisk({ disk, reload, numRunning }: OpenProps) {
   const loadPulls = async () => {
-    const { data } = await getJson<{ data: Pull[] }>(`${LIBRARY}/pulls`, "admin");
+    const { data } = await getJson<{ data: Pull[] }>(`${LIBRARY}/pulls`, "operator");
     numRunning.value = data.filter(isRunning).length;
     return data.toReversed();
   };
@@ -171,7 +171,7 @@ function OpenDisk({ disk, reload, numRunning }: OpenProps) {
 
 export function DiskModels() {
   const numRunning = useSignal(0);
-  const { data, error, reload } = useLoaded(() => getJson<Disk>(LIBRARY, "admin"), {
+  const { data, error, reload } = useLoaded(() => getJson<Disk>(LIBRARY, "operator"), {
     when: [numRunning.value],
     everyMs: 10_000,
   });

@@ -18,7 +18,7 @@ interface HubProps {
 function Variants({ list, act, pull }: HubProps & { readonly list: readonly Variant[] }) {
   const needed = useSignal<Readonly<Record<string, Needed>>>({});
   const measure = async (name: string) => {
-    const need = await getJson<Needed>(`${LIBRARY}/memory?model=${encodeURIComponent(name)}`, "admin");
+    const need = await getJson<Needed>(`${LIBRARY}/memory?model=${encodeURIComponent(name)}`, "operator");
     needed.value = { ...needed.value, [name]: need };
   };
   return (
@@ -75,10 +75,10 @@ export function HubSearch({ act, pull }: HubProps) {
   const search = async (form: FormData) => {
     const query = new URLSearchParams({ search: String(form.get("search")), format: String(form.get("format")) });
     opened.value = undefined;
-    found.value = (await getJson<{ data: Repository[] }>(`${LIBRARY}/hub?${query}`, "admin")).data;
+    found.value = (await getJson<{ data: Repository[] }>(`${LIBRARY}/hub?${query}`, "operator")).data;
   };
   const open = async (name: string) => {
-    const { data } = await getJson<{ data: Variant[] }>(`${LIBRARY}/hub/${inPath(name)}`, "admin");
+    const { data } = await getJson<{ data: Variant[] }>(`${LIBRARY}/hub/${inPath(name)}`, "operator");
     opened.value = { name, list: data };
   };
   return (

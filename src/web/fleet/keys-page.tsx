@@ -92,7 +92,7 @@ export function KeysPage() {
   const timeText = useTimeText();
   const last = after.value.at(-1);
   const path = `admin/keys?limit=${PAGE}${last === undefined ? "" : `&after=${encodeURIComponent(last)}`}`;
-  const { data, error, act } = useLoaded(() => getJson<KeyPage>(path, "admin"), { when: [path] });
+  const { data, error, act } = useLoaded(() => getJson<KeyPage>(path, "operator"), { when: [path] });
   const showText = async (answer: Promise<Response>) => {
     shown.value = ((await (await answer).json()) as { key: string }).key;
   };

@@ -43,7 +43,7 @@ const start = (text: string): string => (text.length > SHOWN ? `${text.slice(0, 
 function Checks() {
   const period = useSignal<Period>("last week");
   const path = `admin/quality?days=${daysOf(period.value)}`;
-  const { data, error } = useLoaded(() => getJson<Report>(path, "admin"), { when: [path] });
+  const { data, error } = useLoaded(() => getJson<Report>(path, "operator"), { when: [path] });
   const timeText = useTimeText();
   const time = (iso: string): string => timeText(Date.parse(iso) / 1000);
   const numDropped = Object.values(data?.dropped ?? {}).reduce((sum, each) => sum + each, 0);
@@ -84,7 +84,7 @@ function Checks() {
 
 function FailingSamples() {
   const { data, error, reload } = useLoaded(() =>
-    getJson<{ data: Sample[] }>("admin/quality/samples?failing=true&limit=50", "admin"),
+    getJson<{ data: Sample[] }>("admin/quality/samples?failing=true&limit=50", "operator"),
   );
   const timeText = useTimeText();
   return (

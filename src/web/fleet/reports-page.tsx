@@ -77,7 +77,7 @@ function Comparison({ first, second }: { readonly first: Report; readonly second
 }
 
 export function ReportsPage() {
-  const { data, error, reload } = useLoaded(() => getJson<{ data: readonly Report[] }>("watch/reports", "admin"), {
+  const { data, error, reload } = useLoaded(() => getJson<{ data: readonly Report[] }>("watch/reports", "operator"), {
     everyMs: AGAIN_MS,
   });
   const chosen = useSignal<readonly string[]>([]);

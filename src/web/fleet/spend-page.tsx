@@ -33,7 +33,7 @@ function Spend() {
   const period = useSignal<Period>("last month");
   const from = new Date(Date.now() - daysOf(period.value) * DAY_MS).toISOString().slice(0, 10);
   const path = `admin/ledger/spend?group_by=${group.value}&from=${from}`;
-  const { data, error } = useLoaded(() => getJson<{ data: Row[] }>(path, "admin"), { when: [path] });
+  const { data, error } = useLoaded(() => getJson<{ data: Row[] }>(path, "operator"), { when: [path] });
   const rows = data?.data ?? [];
   const most = Math.max(1e-12, ...rows.map((row) => Number(row.cost)));
   return (
@@ -95,7 +95,7 @@ function Spend() {
 
 function LastRequests() {
   const { data, error, reload } = useLoaded(() =>
-    getJson<{ data: LedgerRequest[] }>("admin/ledger/requests?limit=50", "admin"),
+    getJson<{ data: LedgerRequest[] }>("admin/ledger/requests?limit=50", "operator"),
   );
   const timeText = useTimeText();
   const ms = (value: number | null): string => (value === null ? "–" : `${Math.round(value)} ms`);

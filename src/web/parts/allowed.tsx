@@ -7,6 +7,6 @@ const ROLES: readonly OperatorRole[] = ["viewer", "operator", "admin"];
 export function Allowed({ least, children }: { readonly least: OperatorRole; readonly children: ComponentChildren }) {
   const own = session.value?.role;
   // Of those who have not signed in the server asks for it.
-  if (own === undefined || ROLES.indexOf(own) >= ROLES.indexOf(least)) return <>{children}</>;
+  if (own == null || ROLES.indexOf(own) >= ROLES.indexOf(least)) return <>{children}</>;
   return <span class="hint">needs the role {least}</span>;
 }

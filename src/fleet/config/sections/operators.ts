@@ -1,20 +1,12 @@
 /** Keys of the configuration that say who may see and change the gateway itself: `admin-key` and `operators`. */
 import { z } from "zod";
 import { type Secret, secret, section, text } from "../../../core/config-values.js";
-
-/** Each may do what the ones before it may. */
-export const ROLES = ["viewer", "operator", "admin"] as const;
-export type Role = (typeof ROLES)[number];
+import { ADMIN_NAME, ROLES, type Who } from "../../../core/sign-in/roles.js";
 
 /** Somebody who may use /admin. */
-export interface Operator {
-  readonly name: string;
-  readonly role: Role;
+export interface Operator extends Who {
   readonly key: Secret;
 }
-
-/** Name of whoever has the `admin-key`, in the audit and in the app. */
-export const ADMIN_NAME = "admin-key";
 
 const operator = (environment: NodeJS.ProcessEnv) =>
   section({

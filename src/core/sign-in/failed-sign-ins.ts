@@ -1,5 +1,5 @@
 /** Slows the guessing of keys: an address that failed often waits. */
-import { MillraceError } from "../../core/errors.js";
+import { MillraceError } from "../errors.js";
 
 const MAX_FAILURES = 10;
 const WINDOW_MS = 60_000;

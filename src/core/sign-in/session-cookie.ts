@@ -1,0 +1,132 @@
+/** The cookie of a session, and the proof that a request with it comes from the app's own page. */
+import type { IncomingMessage } from "node:http";
+import { givenKeys } from "../api-keys.js";
+import { MillraceError } from "../errors.js";
+import type { Who } from "./roles.js";
+import { type FoundSession, type Grant, isSameSecret, SESSION_MS, type Session, type Sessions } from "./sessions.js";
+
+type Asked = Pick<IncomingMessage, "method" | "headers" | "socket">;
+
+const SAFE_METHODS = ["GET", "HEAD"];
+const CSRF_HEADER = "x-csrf-token";
+/** A browser sends one for each path that leads here; more come from somebody else. */
+const MAX_COOKIES = 8;
+
+export const addressOf = ({ socket }: Asked): string => socket.remoteAddress ?? "";
+
+/** Browsers send cookies to every port of a host, so servers side by side need names of their own. */
+export const cookieName = (start: string, { socket }: Asked): string => `${start}-${socket.localPort}`;
+
+const nameOf = (asked: Asked): string => cookieName("millrace-session", asked);
+
+/** Of several with one name, that of the longest path comes first. */
+export function cookiesNamed({ headers }: Asked, name: string): readonly string[] {
+  const start = `${name}=`;
+  const pairs = (headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(start));
+  return pairs.slice(0, MAX_COOKIES).map((pair) => pair.slice(start.length));
+}
+
+/**
+ * Without Path, a browser takes the folder of the address that it asked. All paths that set the cookie are in the app's own folder, so it is right under any
+ * prefix of a proxy.
+ * @param id undefined: the cookie is removed
+ */
+export function sessionCookie(asked: Asked, id: string | undefined, isSecure: boolean): string {
+  const maxAge = id === undefined ? 0 : SESSION_MS / 1000;
+  const end = isSecure ? "; Secure" : "";
+  return `${nameOf(asked)}=${id ?? ""}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${end}`;
+}
+
+function foundSession(asked: Asked, sessions: Sessions): FoundSession | undefined {
+  for (const id of cookiesNamed(asked, nameOf(asked))) {
+    const session = sessions.find(id);
+    if (session !== undefined) return session;
+  }
+  return undefined;
+}
+
+/** Throws forbidden where a page other than the one that signed in sends the cookie. */
+export function sessionOf(asked: Asked, sessions: Sessions): FoundSession | undefined {
+  const session = foundSession(asked, sessions);
+  if (session !== undefined) assertFromApp(asked, session);
+  return session;
+}
+
+/** A key counts before a cookie, so that programs never need what only pages have. */
+function foundWithoutKey(asked: Asked, sessions: Sessions): FoundSession | undefined {
+  const { authorization, "x-api-key": apiKey, cookie } = asked.headers;
+  if (cookie === undefined || givenKeys(authorization, apiKey?.toString()).length > 0) return undefined;
+  return foundSession(asked, sessions);
+}
+
+/** The operator of the request's session. Throws like `sessionOf`. @returns undefined where the request has a key, or no such session */
+export function sessionOperator(asked: Asked, sessions: Sessions): Who | undefined {
+  const session = foundWithoutKey(asked, sessions);
+  if (session?.who !== undefined) assertFromApp(asked, session);
+  return session?.who;
+}
+
+/** The Authorization that a client's session stands for. Throws like `sessionOf`. @returns undefined where the request has a key, or no such session */
+export function sessionAuthorization(asked: Asked, sessions: Sessions): string | undefined {
+  const session = foundWithoutKey(asked, sessions);
+  if (session?.clientKey === undefined) return undefined;
+  assertFromApp(asked, session);
+  return `Bearer ${session.clientKey.reveal()}`;
+}
+
+export function endSessions(asked: Asked, sessions: Sessions): void {
+  for (const id of cookiesNamed(asked, nameOf(asked))) sessions.end(id);
+}
+
+/** Ends the session that the browser had. What it was signed in as beside the new grant stays, and ends when it would have. */
+export function openSession(
+  asked: Asked,
+  sessions: Sessions,
+  grant: Grant,
+): { readonly id: string; readonly session: Session } {
+  const found = foundSession(asked, sessions);
+  const before = found?.origin === grant.origin ? found : undefined;
+  endSessions(asked, sessions);
+  const operator = grant.operator === undefined ? before?.operator : undefined;
+  const clientKey = grant.clientKey === undefined ? before?.clientKey : undefined;
+  if (before === undefined || (operator === undefined && clientKey === undefined)) return sessions.open(grant);
+  const owner = operator === undefined ? grant.owner : before.owner;
+  const both = { operator: grant.operator ?? operator, clientKey: grant.clientKey ?? clientKey };
+  return sessions.open({ ...both, owner, origin: grant.origin }, before.endsMs);
+}
+
+function notOwnPage(expected: string, got: string | undefined): MillraceError {
+  const shown = got === undefined ? "none" : JSON.stringify(got.slice(0, 80));
+  return new MillraceError("forbidden", `expected ${expected}, got ${shown}`, {
+    hint: "use the app's own page; programs send a key as 'Authorization: Bearer KEY'",
+  });
+}
+
+/** Browsers set Sec-Fetch-Site themselves; they leave it out over plain HTTP to other machines. */
+function assertSameSite({ headers }: Asked, others: readonly string[] = []): string | undefined {
+  const site = headers["sec-fetch-site"]?.toString();
+  if (site === undefined || site === "same-origin" || others.includes(site)) return site;
+  throw notOwnPage("the app's own page (Sec-Fetch-Site)", site);
+}
+
+/** Throws forbidden where a page of another origin signs its visitor in. @returns the page's origin; undefined: a program */
+export function assertOwnPage(asked: Asked): string | undefined {
+  const { origin, host: ownHost, "x-forwarded-host": forwarded } = asked.headers;
+  if (assertSameSite(asked) !== undefined || origin === undefined) return origin;
+  const host = URL.canParse(origin) ? new URL(origin).host : "";
+  const own = [ownHost, forwarded?.toString()];
+  if (own.includes(host)) return origin;
+  throw notOwnPage(`a page of ${own.filter((each) => each !== undefined).join(" or ")} (Origin)`, origin);
+}
+
+/** Throws forbidden unless the request comes from the page that signed in: pages say so with all that changes something, and others give themselves away with what they read. */
+function assertFromApp(asked: Asked, session: Session): void {
+  const { origin, [CSRF_HEADER]: token } = asked.headers;
+  const isRead = SAFE_METHODS.includes(asked.method ?? "");
+  // "none": an address that its reader typed.
+  assertSameSite(asked, isRead ? ["none"] : []);
+  if (isRead && origin === undefined) return;
+  if (origin !== session.origin) throw notOwnPage("the page that signed in (Origin)", origin);
+  if (isRead || (typeof token === "string" && isSameSecret(token, session.csrfToken))) return;
+  throw notOwnPage(`the session's csrf_token in ${CSRF_HEADER}`, token === undefined ? undefined : "another");
+}

@@ -1,0 +1,141 @@
+/** Sign-in at a server of one model: what the cookie of a client or of the administrator opens, and to whom. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { BrowserSession } from "../../test/helpers/browser-session.js";
+import { emptyLibrary } from "../../test/helpers/empty-library.js";
+import { type FakeServer, startFakeServer } from "../../test/helpers/fake-server.js";
+import { ANY_PAGE, pagePolicy } from "../core/cors.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-sign-in-"));
+const open: FakeServer[] = [];
+let server: FakeServer;
+let page: BrowserSession;
+
+async function start(apiKeys: readonly string[], adminKey: string | undefined, pages = ANY_PAGE): Promise<FakeServer> {
+  const isolatesApiKeys = apiKeys.length > 1;
+  const options = { apiKeys, adminKey, pages, isolatesApiKeys, library: emptyLibrary(folder) };
+  const started = await startFakeServer({}, options);
+  open.push(started);
+  return started;
+}
+
+beforeEach(async () => {
+  server = await start(["k-one", "k-two"], "k-boss");
+  page = new BrowserSession(server.server.url);
+});
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const CHAT = "/v1/chat/completions";
+const BODY = { messages: [{ role: "user", content: "hi" }], max_tokens: 3 };
+const REMOVE = "/admin/library/models/org/none";
+
+test("a client's cookie opens the API, not /admin, until the sign-out; then nothing brings it back", async () => {
+  const { status, json, headers } = await page.signIn("k-one");
+  expect([status, json]).toEqual([201, expect.objectContaining({ name: null, is_client: true, ways: ["key"] })]);
+  expect(headers.get("set-cookie")).toMatch(
+    /^millrace-session-\d+=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+  );
+  expect((await page.ask("POST", CHAT, BODY)).status).toBe(200);
+  expect((await page.ask("GET", "/v1/models")).status).toBe(200);
+  expect((await page.ask("GET", "/admin/library")).status).toBe(401);
+  expect((await page.ask("DELETE", REMOVE)).status).toBe(401);
+  // The app does not call these.
+  expect((await page.ask("POST", "/tokenize", { prompt: "hi" })).status).toBe(401);
+  expect((await page.ask("GET", "/api/tags")).status).toBe(401);
+  expect((await page.signOut()).status).toBe(204);
+  expect((await page.ask("POST", CHAT, BODY)).status).toBe(401);
+  expect((await page.ask("GET", "/v1/models")).status).toBe(401);
+  expect((await page.ask("GET", "/session")).json).toMatchObject({ signed_in: false });
+  expect(JSON.stringify(server.lines)).not.toMatch(/k-one|millrace-session/);
+});
+
+test("a session sees the requests of its own key alone", async () => {
+  const other = new BrowserSession(server.server.url);
+  await page.signIn("k-one");
+  await other.signIn("k-two");
+  await page.ask("POST", CHAT, BODY);
+  const numSeen = async (each: BrowserSession) =>
+    ((await each.ask("GET", "/watch/requests")).json.requests as unknown[]).length;
+  expect([await numSeen(page), await numSeen(other)]).toEqual([1, 0]);
+});
+
+test("the administrator's cookie opens /admin and not the API; with a client's key as well, both", async () => {
+  expect((await page.signIn("k-boss")).json).toMatchObject({ name: "admin-key", role: "admin", is_client: false });
+  expect((await page.ask("GET", "/admin/library")).status).toBe(200);
+  expect((await page.ask("DELETE", REMOVE)).code).toBe("model_not_found");
+  expect((await page.ask("DELETE", "/api/delete", { model: "none" })).status).toBe(401);
+  expect((await page.ask("POST", CHAT, BODY)).status).toBe(401);
+  expect((await page.signIn("k-one")).json).toMatchObject({ role: "admin", is_client: true });
+  expect((await page.ask("GET", "/admin/library")).status).toBe(200);
+  expect((await page.ask("POST", CHAT, BODY)).status).toBe(200);
+});
+
+test.each([
+  ["without the token", { "x-csrf-token": "" }],
+  ["of a page of another origin", { origin: "http://evil.example" }],
+  ["of no page", { origin: "" }],
+  ["of a page of another site", { "sec-fetch-site": "cross-site" }],
+  ["of another port of the host", { "sec-fetch-site": "same-site" }],
+] as const)("a change by cookie %s is refused", async (_, headers) => {
+  await page.signIn("k-one");
+  await page.signIn("k-boss");
+  expect((await page.ask("POST", CHAT, BODY, headers)).code).toBe("forbidden");
+  expect((await page.ask("DELETE", REMOVE, undefined, headers)).code).toBe("forbidden");
+  expect((await page.ask("DELETE", "/session", undefined, headers)).code).toBe("forbidden");
+  expect((await page.ask("POST", CHAT, BODY)).status).toBe(200);
+});
+
+test.each([
+  { origin: "http://evil.example" },
+  { "sec-fetch-site": "cross-site" },
+])("a page with %o reads nothing by cookie, also where it may call with a key", async (headers) => {
+  const { server: other } = await start(["k-one"], undefined, pagePolicy(["http://evil.example"], true, "127.0.0.1"));
+  const own = new BrowserSession(other.url);
+  await own.signIn("k-one");
+  for (const path of ["/v1/models", "/watch/requests", "/session"]) {
+    const answer = await own.ask("GET", path, undefined, headers);
+    expect([path, answer.code]).toEqual([path, "forbidden"]);
+    expect(answer.headers.get("access-control-allow-credentials")).toBeNull();
+  }
+  const withKey = { ...headers, authorization: "Bearer k-one", "x-csrf-token": "" };
+  expect((await own.ask("POST", CHAT, BODY, withKey)).status).toBe(200);
+});
+
+test("keys in headers count before the cookie, and need no token", async () => {
+  await page.signIn("k-one");
+  const program = { authorization: "Bearer k-two", "x-csrf-token": "", origin: "" };
+  expect((await page.ask("POST", CHAT, BODY, program)).status).toBe(200);
+  expect((await page.ask("POST", CHAT, BODY, { ...program, authorization: "Bearer k" })).status).toBe(401);
+  expect((await page.ask("GET", "/v1/models", undefined, { "x-api-key": "k" })).status).toBe(401);
+});
+
+test("servers side by side have cookies of their own", async () => {
+  const other = new BrowserSession((await start(["k-one"], undefined)).server.url);
+  await page.signIn("k-one");
+  await other.signIn("k-one");
+  const cookie = [page.cookie, other.cookie].join("; ");
+  expect((await page.ask("POST", CHAT, BODY, { cookie })).status).toBe(200);
+  expect((await other.ask("POST", CHAT, BODY, { cookie })).status).toBe(200);
+  expect(page.cookie.split("=")[0]).not.toBe(other.cookie.split("=")[0]);
+});
+
+test("behind a proxy with TLS the cookie is Secure", async () => {
+  const far = new BrowserSession(server.server.url, "https://llm.example");
+  const { headers } = await far.signIn("k-one", { "x-forwarded-host": "llm.example" });
+  expect(headers.get("set-cookie")).toMatch(/; Secure$/);
+  expect((await far.ask("POST", CHAT, BODY)).status).toBe(200);
+});
+
+test("wrong keys are refused and slowed, and a server without keys knows nobody", async () => {
+  for (let i = 0; i < 10; i++) expect((await page.signIn("guess")).code).toBe("invalid_api_key");
+  expect((await page.signIn("k-one")).code).toBe("rate_limit_exceeded");
+  const keyless = new BrowserSession((await start([], undefined)).server.url);
+  expect((await keyless.ask("GET", "/session")).json).toEqual({ signed_in: false, ways: [], provider: null });
+  expect((await keyless.signIn("any")).code).toBe("invalid_api_key");
+  expect((await keyless.ask("POST", CHAT, BODY)).status).toBe(200);
+});
