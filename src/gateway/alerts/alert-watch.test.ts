@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { Secret } from "../../core/config-values.js";
 import { HOUR_MS } from "../ledger/hour-sums.js";
 import { ADD_TO_HOUR, createLedgerTables, SUMS } from "../ledger/ledger-tables.js";
@@ -10,7 +10,7 @@ import { openDatabase } from "../store/database.js";
 import { AlertStore } from "./alert-store.js";
 import { AlertWatch } from "./alert-watch.js";
 import { createAlertsApp } from "./alerts-app.js";
-import type { WebhookFormat } from "./webhook.js";
+import type { WebhookFormat, WebhookTarget } from "./webhook.js";
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -81,7 +81,7 @@ function watch(
   const options = {
     database,
     logger: pino({ level: "silent" }),
-    webhook: url === undefined ? undefined : { url, format, secret },
+    webhooks: url === undefined ? [] : [{ url, format, secret }],
     coolDownMs: 6 * HOUR_MS,
     minCost: 1,
     minRequests: 20,
@@ -220,11 +220,11 @@ describe("an alert on an instance", () => {
 
   test("that ends while its beginning is being sent is resolved after it", async () => {
     const { alerts } = await judged();
-    alerts.store.add({ ...down, id: "1", foundMs: 1, hourMs: 0, tenant: "", key: "", value: 1, expected: 0 }, 0, true);
-    const [sent] = alerts.store.due(1, 9);
-    alerts.store.resolve(sent!, 2, true);
-    alerts.store.delivered(sent!, 3);
-    expect(alerts.store.due(4, 9)).toMatchObject([{ resolvedMs: 2 }]);
+    alerts.store.add({ ...down, id: "1", foundMs: 1, hourMs: 0, tenant: "", key: "", value: 1, expected: 0 }, 0, 1);
+    const [sent] = alerts.store.due(0, 1, 9);
+    alerts.store.resolve(sent!, 2, 1);
+    alerts.store.deliveries.delivered(sent!, 0, 3);
+    expect(alerts.store.due(0, 4, 9)).toMatchObject([{ resolvedMs: 2 }]);
   });
 });
 
@@ -312,6 +312,120 @@ describe("silences", () => {
   });
 });
 
+describe("several webhooks", () => {
+  function both(targets: readonly WebhookTarget[], time = { now: NOW }) {
+    const options = { logger: pino({ level: "silent" }), coolDownMs: HOUR_MS, minCost: 1, minRequests: 20 };
+    const alerts = new AlertWatch({
+      ...options,
+      database: ledger({ [-1]: 40 }),
+      webhooks: targets,
+      epochMs: () => time.now,
+    });
+    closing.push(() => alerts.close());
+    return alerts;
+  }
+
+  test("get each alert once, in their own form and with their own secret, whichever of them fails", async () => {
+    const [failing, good] = [await receiver(), await receiver()];
+    failing.status = 500;
+    const time = { now: NOW };
+    const targets = [
+      { url: failing.url, format: "slack", secret: new Secret("one") },
+      { url: good.url, format: "alertmanager" },
+    ] as const;
+    const alerts = both(targets, time);
+    await alerts.look();
+    expect(failing.received.map(({ body }) => Object.keys(body))).toEqual([["text"], ["text"]]);
+    expect(good.received.map(({ body }) => body.version)).toEqual(["4", "4"]);
+    expect(good.received[0]!.headers["x-millrace-signature"]).toBeUndefined();
+    expect(failing.received[0]!.headers["x-millrace-signature"]).toMatch(/^sha256=/);
+    expect(alerts.store.page(9, 9)).toMatchObject([{ deliveredMs: null }, { deliveredMs: null }]);
+    failing.status = 200;
+    time.now += 60_000;
+    await alerts.look();
+    expect([failing.received.length, good.received.length]).toEqual([4, 2]);
+    expect(alerts.store.page(9, 9)).toMatchObject([{ tries: 2, deliveredMs: time.now }, { tries: 2 }]);
+  });
+
+  test("wait neither for one that does not answer, nor does the next search", async () => {
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    closing.push(() => silent.close().closeAllConnections());
+    const good = await receiver();
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
+    const time = { now: NOW };
+    const alerts = both(
+      [
+        { url, format: "millrace" },
+        { url: good.url, format: "millrace" },
+      ],
+      time,
+    );
+    void alerts.look();
+    await vi.waitFor(() => expect(good.received).toHaveLength(2));
+    const down = { metric: "instance_down", model: "m", instance: "m-0", text: "m-0 of m is down" };
+    alerts.judgeNow([down], () => false);
+    await vi.waitFor(() => expect(good.received).toHaveLength(3));
+  });
+});
+
+describe("a soft budget that is passed", () => {
+  const startMs = NOW - (NOW % HOUR_MS);
+  const passed = {
+    kind: "team",
+    id: "acme/search",
+    window: "hour",
+    startMs,
+    endsMs: startMs + HOUR_MS,
+    tenant: "acme",
+    key: "",
+    value: 4.5,
+    expected: 4,
+  };
+
+  test("is told once in its window, and is resolved when the window ends", async () => {
+    const hook = await receiver();
+    const time = { now: NOW };
+    const database = ledger({});
+    const told = async (url = hook.url) => {
+      const alerts = watch(database, url, time, "alertmanager");
+      for (let i = 0; i < 3; i++) alerts.softBudget({ ...passed, value: 4.5 + i });
+      // Another window of the same team has an alert of its own, and lasts longer.
+      alerts.softBudget({ ...passed, window: "day", endsMs: NOW + 24 * HOUR_MS });
+      await alerts.look();
+      return hook.received.splice(0).map(({ body }) => body);
+    };
+    const fired = await told();
+    const labels = { alertname: "soft_budget", tenant: "acme", budget: "team/acme/search/hour" };
+    expect(fired.map(({ commonLabels }) => commonLabels)).toEqual([
+      labels,
+      { ...labels, budget: "team/acme/search/day" },
+    ]);
+    const summary = "team acme/search: $4.50 spent or reserved this hour, above the soft budget of $4.00";
+    expect(fired[0]).toMatchObject({ status: "firing", commonAnnotations: { summary, value: "4.5", expected: "4" } });
+    // A gateway that starts again meets the same budget.
+    expect(await told()).toEqual([]);
+    time.now = passed.endsMs;
+    const [resolved, ...others] = await told();
+    expect([resolved!.status, resolved!.commonLabels, others]).toEqual(["resolved", labels, []]);
+    const fingerprint = (body: unknown) => (body as { alerts: { fingerprint: string }[] }).alerts[0]!.fingerprint;
+    expect(fingerprint(resolved)).toBe(fingerprint(fired[0]));
+    expect(fingerprint(fired[1])).not.toBe(fingerprint(fired[0]));
+    expect(await told()).toEqual([]);
+  });
+
+  test("is kept from the webhook by a silence of its tenant", async () => {
+    const hook = await receiver();
+    const alerts = watch(ledger({}), hook.url);
+    const silence = { matcher: { tenant: "acme" }, startsMs: NOW, endsMs: NOW + 1, comment: "known", author: "" };
+    alerts.store.silences.add(silence, NOW);
+    alerts.softBudget(passed);
+    await alerts.look();
+    expect(hook.received).toEqual([]);
+    expect(alerts.store.page(9, 9)).toMatchObject([{ alert: { budget: "team/acme/search/hour" }, deliveredMs: null }]);
+  });
+});
+
 test("a quiet ledger, and an empty one, give nothing", async () => {
   for (const database of [ledger({}), openDatabase(undefined)]) {
     createLedgerTables(database);
@@ -321,22 +435,31 @@ test("a quiet ledger, and an empty one, give nothing", async () => {
   }
 });
 
-test("a table of an earlier version gets the column of models, once", () => {
+test("a table of an earlier version gets the later columns, once, and what was due stays due", () => {
   const database = openDatabase(undefined);
   database.exec(`CREATE TABLE alerts (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, found_ms INTEGER, hour_ms INTEGER, tenant TEXT, key TEXT,
     metric TEXT, value REAL, expected REAL, text TEXT, tries INTEGER, due_ms INTEGER, delivered_ms INTEGER);
-    INSERT INTO alerts VALUES (NULL, 'old', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 0, NULL, NULL)`);
+    CREATE INDEX alerts_due ON alerts (due_ms) WHERE due_ms IS NOT NULL;
+    INSERT INTO alerts VALUES (NULL, 'old', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 0, NULL, NULL);
+    INSERT INTO alerts VALUES (NULL, 'waits', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 3, 5, NULL),
+      (NULL, 'sent', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 1, NULL, 4)`);
   const alert = { foundMs: 2, hourMs: 0, tenant: "acme", key: "", metric: "quality_length", value: 0.2, expected: 0.1 };
   for (const model of ["large", "small"]) {
     const store = new AlertStore(database);
-    expect(store.add({ ...alert, id: model, model, text: model }, HOUR_MS, false)).toBe(true);
+    expect(store.add({ ...alert, id: model, model, text: model }, HOUR_MS, 0)).toBe(true);
     // The same of the same model waits for the cool-down.
-    expect(store.add({ ...alert, id: `${model} again`, model, text: model }, HOUR_MS, false)).toBe(false);
+    expect(store.add({ ...alert, id: `${model} again`, model, text: model }, HOUR_MS, 0)).toBe(false);
   }
   const stored = new AlertStore(database).page(100, 10).map(({ alert: { id, model } }) => [id, model]);
   expect(stored).toEqual([
     ["small", "small"],
     ["large", "large"],
+    ["sent", ""],
+    ["waits", ""],
     ["old", ""],
   ]);
+  // The one webhook of that version is the first one now.
+  const store = new AlertStore(database);
+  expect(store.due(0, 5, 9)).toMatchObject([{ alert: { id: "waits" }, tries: 3 }]);
+  expect(store.page(4, 1)).toMatchObject([{ alert: { id: "sent" }, tries: 1, deliveredMs: 4 }]);
 });
