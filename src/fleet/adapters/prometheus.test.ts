@@ -39,7 +39,11 @@ describe("a metrics text", () => {
         (end, i) => `vllm:request_queue_time_seconds_bucket{engine="${rank}",le="${end}"} ${counts[i]}\n`,
       );
     const whole = [...buckets(0, [1, 2, 3]), ...buckets(1, [0, 1, 1]), "vllm:request_queue_time_seconds_sum 2.5\n"];
-    const times = [[0.5, 1], [2, 3], [Number.POSITIVE_INFINITY, 4]]; // biome-ignore format: a histogram a line
+    const times = [
+      [0.5, 1],
+      [2, 3],
+      [Number.POSITIVE_INFINITY, 4],
+    ];
     expect(metricsByName(whole.join(""), vllmMetricNames("vllm:")).queueTimes).toEqual({
       buckets: times,
       sumSeconds: 2.5,

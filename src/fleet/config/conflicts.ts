@@ -1,9 +1,11 @@
 /** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
+
+import { ADMIN_NAME } from "../../gateway/api/operator-name.js";
 import type { Finding } from "./problems.js";
 import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
 import { orgOfTeam } from "./sections/budgets.js";
-import { ADMIN_NAME, operatorsOf } from "./sections/operators.js";
+import { operatorsOf } from "./sections/operators.js";
 
 type Path = Finding["path"];
 

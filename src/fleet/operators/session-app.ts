@@ -59,12 +59,10 @@ export function createSessionApp(
     return c.body(null, 204);
   });
   const attempt = (c: Context, key: string): Operator => {
-    failed.assertFew(addressOf(c));
     try {
       return operatorOf(operators(), undefined, key);
     } catch (thrown) {
-      failed.add(addressOf(c));
-      throw thrown;
+      throw failed.add(addressOf(c)) ?? thrown;
     }
   };
   return app;

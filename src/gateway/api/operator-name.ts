@@ -3,10 +3,19 @@ import type { Context } from "hono";
 
 const NAME = "operator-name";
 
+/** Name of whoever has the `admin-key`, in the audit and in the app. */
+export const ADMIN_NAME = "admin-key";
+
 export function setOperatorName(c: Context, name: string): void {
   c.set(NAME, name);
 }
 
 export function operatorNameIn(c: Context): string {
   return c.get(NAME) as string;
+}
+
+/** Undefined where nobody is named: several people may have the `admin-key`. */
+export function personIn(c: Context): string | undefined {
+  const name = c.get(NAME) as string | undefined;
+  return name === ADMIN_NAME ? undefined : name;
 }

@@ -58,8 +58,15 @@ test("rates are those between two readings; a server that starts again has none"
 test("histograms of other bounds are added up so that counts never shrink", () => {
   const lines = (instance: string, buckets: readonly (readonly [string, number])[]) =>
     buckets.map(([le, count]) => `h_bucket{le="${le}",instance="${instance}"} ${count}\n`).join("");
-  const a = lines("a", [["0.1", 4], ["1", 6], ["+Inf", 8]]); // biome-ignore format: a row a label set
-  const b = lines("b", [["0.5", 10], ["+Inf", 20]]); // biome-ignore format: a row a label set
+  const a = lines("a", [
+    ["0.1", 4],
+    ["1", 6],
+    ["+Inf", 8],
+  ]);
+  const b = lines("b", [
+    ["0.5", 10],
+    ["+Inf", 20],
+  ]);
   const sum = histogramOf(parseMetrics(b + a), "h");
   expect([...sum]).toEqual([
     [0.1, 4],

@@ -1,6 +1,7 @@
 /** Keys of the configuration that say who may see and change the gateway itself: `admin-key` and `operators`. */
 import { z } from "zod";
 import { type Secret, secret, section, text } from "../../../core/config-values.js";
+import { ADMIN_NAME } from "../../../gateway/api/operator-name.js";
 
 /** Each may do what the ones before it may. */
 export const ROLES = ["viewer", "operator", "admin"] as const;
@@ -12,9 +13,6 @@ export interface Operator {
   readonly role: Role;
   readonly key: Secret;
 }
-
-/** Name of whoever has the `admin-key`, in the audit and in the app. */
-export const ADMIN_NAME = "admin-key";
 
 const operator = (environment: NodeJS.ProcessEnv) =>
   section({
