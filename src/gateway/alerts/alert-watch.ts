@@ -23,7 +23,7 @@ interface AlertOptions extends AlertRules {
 export interface Condition extends Required<Pick<Alert, "metric" | "model" | "instance" | "text">> {}
 
 /** A soft budget that is passed in a window. */
-export interface SoftBudget {
+interface SoftBudget {
   readonly kind: string;
   readonly id: string;
   readonly window: string;

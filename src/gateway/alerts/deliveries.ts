@@ -2,7 +2,7 @@
 import type { Database } from "../store/database.js";
 
 /** An alert that a webhook is to get, as it was read. */
-export interface Due {
+interface Due {
   readonly seq: number;
   readonly resolvedMs: number | null;
 }

@@ -228,7 +228,7 @@ function openHistory(path: string, rows: Float64Array): number {
       writeSync(file, MAGIC, 0, MAGIC.length, 0);
       ftruncateSync(file, FILE_BYTES);
     }
-    readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
+    if (stat.size > MAGIC.length) readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
     return file;
   } catch (thrown) {
     if (file !== undefined) closeSync(file);

@@ -84,7 +84,7 @@ export function readingOf(samples: readonly Sample[], atMs: number): Reading {
 }
 
 /** A model of a fleet, or one of its instances. */
-export interface Part {
+interface Part {
   readonly kind: "model" | "instance";
   readonly name: string;
 }
