@@ -163,8 +163,9 @@ function createAdminApp(target: AdminTarget): Hono {
     const { text, contentType } = await target.metrics();
     return c.body(text, 200, { "Content-Type": contentType });
   });
-  app.get("/watch/live", () => target.live.live());
-  app.get("/watch/history", (c) => target.live.past(c.req.query("window")));
+  app.get("/watch/live", (c) => target.live.live(c.req.query()));
+  app.get("/watch/history", (c) => target.live.past(c.req.query()));
+  app.get("/watch/series", () => target.live.parts());
   // A gateway without keys has no secrets among those who reach it.
   const checkReader = (c: Context): void => {
     const isOpen = target.operators().length === 0 && target.signIn === undefined && !target.needsKeys();

@@ -1,17 +1,25 @@
-/** What operators should know of a plan that is applied: where their tenants are not kept apart, and memory that cannot hold what is always loaded. */
+/** What operators should know of a plan that is applied: where their tenants are not kept apart, memory that cannot hold what is always loaded, and short keys. */
 import type { Logger } from "pino";
 import { ADAPTERS } from "./adapters/index.js";
 import type { FleetConfig } from "./config/schema.js";
+import { operatorsOf } from "./config/sections/operators.js";
 import { tenantsApart } from "./gateway/authorize.js";
 import type { PlannedModel } from "./plan-models.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./proxy/isolation.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
+
+/** With letters and digits, 128 bits. */
+const SAFE_KEY_LENGTH = 22;
 
 export function warnOfPlan(config: FleetConfig, planned: readonly PlannedModel[], logger: Logger): void {
   if (tenantsApart(config)) {
     for (const { spec } of planned) warnOfSharing(config, spec, logger);
   }
   warnOfMemory(config, planned, logger);
+  const short = operatorsOf(config).filter(({ key }) => key.reveal().length < SAFE_KEY_LENGTH);
+  if (short.length === 0) return;
+  const fields = { operators: short.map(({ name }) => name), hint: "make them with openssl rand -hex 32" };
+  logger.warn(fields, `keys of operators with fewer than ${SAFE_KEY_LENGTH} characters may be guessed`);
 }
 
 /** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */

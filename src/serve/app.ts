@@ -14,7 +14,7 @@ import { webAnswer } from "../core/web-app.js";
 import { wrongTask } from "../engine/admission.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
-import { historyAnswer, historyQuery, loadSchema } from "../observe/live/load-schema.js";
+import { historyAnswer, historyQuery, loadSchema, partsAnswer } from "../observe/live/load-schema.js";
 import { RequestRing, readQuery, requestQuery, requestRows, rowsAnswer } from "../observe/live/request-rows.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
@@ -54,7 +54,7 @@ const ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/watch/live",
-    handler: (_, { live }) => live.live(),
+    handler: (c, { live }) => live.live(c.req.query()),
     ...info,
     summary: "The dashboard's figures, each second",
     answer: loadSchema,
@@ -63,11 +63,19 @@ const ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/watch/history",
-    handler: (c, { live }) => live.past(c.req.query("window")),
+    handler: (c, { live }) => live.past(c.req.query()),
     ...info,
     summary: "The dashboard's figures of the last hour, day or week",
     query: historyQuery,
     answer: historyAnswer,
+  },
+  {
+    method: "GET",
+    path: "/watch/series",
+    handler: (_, { live }) => live.parts(),
+    ...info,
+    summary: "The parts of a fleet that have figures of their own",
+    answer: partsAnswer,
   },
   {
     method: "GET",

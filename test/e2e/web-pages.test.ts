@@ -203,6 +203,41 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   expect(faults).toEqual([]);
 });
 
+test("the dashboard shows the figures of one instance and of one model, now and before", SLOW, async () => {
+  const key = await makeKey("watched");
+  await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
+  const { page, faults } = watched;
+  const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+  const asks = (path: string, query: string) =>
+    page.waitForRequest((request) => request.url().includes(`${path}?`) && request.url().includes(query));
+  const choice = page.getByLabel("Figures of");
+  await choice.waitFor();
+  let isOver = false;
+  const load = (async () => {
+    while (!isOver) await chat(key, 100);
+  })();
+  try {
+    const [[id, part], [model]] = [["mill-base-0", "instance=mill-base-0"], ["model=mill-base"]] as const;
+    await Promise.all([asks("watch/live", part), choice.selectOption({ label: id })]);
+    await vi.waitFor(async () => {
+      for (const name of ["Answers", "TTFT p95", "TPOT p95"])
+        expect(await tile(name).innerText({ timeout: 1000 })).toMatch(/^[\d.,]*[1-9]/);
+    }, SLOW.timeout);
+    await Promise.all([asks("watch/history", part), page.getByLabel("Hour").check()]);
+    await page.locator("figure", { hasText: "TPOT" }).locator("canvas").waitFor();
+    await page.screenshot({ path: join(screenshots, "dashboard-instance.png") });
+    await Promise.all([asks("watch/history", model), choice.selectOption(model)]);
+    await page.locator("figure", { hasText: "Tokens" }).locator("canvas").waitFor();
+    const past = await fetch(`${fleet.url}/watch/history?${part}`);
+    const { loads } = (await past.json()) as { loads: readonly { readonly tpot: { readonly p50?: number } }[] };
+    expect(loads.some(({ tpot }) => (tpot.p50 ?? 0) > 0)).toBe(true);
+  } finally {
+    isOver = true;
+    await load;
+  }
+  expect(faults).toEqual([]);
+});
+
 test("the last requests are shown with their parts, filtered, and opened by the keyboard", SLOW, async () => {
   const key = await makeKey("inspected");
   const ask = (id: string, model: string) =>

@@ -138,7 +138,7 @@ export async function startLimitedFleet(
     defaultOutputTokens: () => 100,
     isFailOpen: () => false,
     events: {
-      softLimit: ({ kind, id }, window) => softLimits.push(`${kind} ${id} ${window}`),
+      softLimit: ({ scope: { kind, id }, window }) => softLimits.push(`${kind} ${id} ${window}`),
       unreserved: (error) => unreserved.push(error),
       recovered() {},
       failed() {},

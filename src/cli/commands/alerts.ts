@@ -77,12 +77,13 @@ async function runSilence({ for: wanted, comment, json, metric, tenant, key, mod
 
 async function runSilences(flags: AdminFlags): Promise<void> {
   const answer = await new AdminClient(flags).ask("GET", "/alerts/silences");
-  const rows = (answer.data as readonly Json[]).map(({ id, state, starts, ends, comment, ...matcher }) => {
+  const rows = (answer.data as readonly Json[]).map(({ id, state, starts, ends, comment, author, ...matcher }) => {
     const fits = ["metric", "tenant", "key", "model"].filter((name) => matcher[name] !== undefined);
     const text = fits.map((name) => `${name}=${matcher[name]}`).join(" ");
-    return [String(id), String(state), text, minute(String(starts)), minute(String(ends)), String(comment)];
+    const times = [minute(String(starts)), minute(String(ends))];
+    return [String(id), String(state), text, ...times, String(author), String(comment)];
   });
-  const head = ["silence", "state", "alerts", "from (UTC)", "to (UTC)", "comment"];
+  const head = ["silence", "state", "alerts", "from (UTC)", "to (UTC)", "by", "comment"];
   const table = rows.length === 0 ? "no silences" : formatTable([head, ...rows]);
   process.stdout.write(`${flags.json ? jsonText(answer) : table}\n`);
 }

@@ -1,4 +1,7 @@
-/** Slows the guessing of keys: an address that failed often waits. */
+/**
+ * Tells an address that fails often to wait. It keeps nobody from signing in with a right key: behind a proxy all share one address, and keys in headers are
+ * tried as often as anybody likes, so what keeps keys from being guessed is their length alone.
+ */
 import { MillraceError } from "../errors.js";
 
 const MAX_FAILURES = 10;
@@ -10,25 +13,23 @@ export class FailedSignIns {
 
   constructor(private readonly now: () => number = Date.now) {}
 
-  /** Throws rate_limit_exceeded, whatever the key, so that the answer does not tell whether it was right. */
-  assertFew(address: string): void {
+  /** Counts a failure. @returns what to answer after too many; undefined: its own error */
+  add(address: string): MillraceError | undefined {
     const failures = this.#byAddress.get(address);
-    if (failures === undefined || failures.count < MAX_FAILURES) return;
-    const leftMs = failures.untilMs - this.now();
-    if (leftMs <= 0) return;
-    throw new MillraceError(
+    if (failures === undefined || this.now() >= failures.untilMs) {
+      this.#begin(address);
+      return undefined;
+    }
+    failures.count++;
+    if (failures.count <= MAX_FAILURES) return undefined;
+    return new MillraceError(
       "rate_limit_exceeded",
-      `expected at most ${MAX_FAILURES} failed sign-ins a minute from one address, got more`,
-      { retryAfterSeconds: Math.ceil(leftMs / 1000) },
+      `expected a valid key after ${MAX_FAILURES} failed sign-ins in a minute from one address, got an unknown one`,
+      { retryAfterSeconds: Math.ceil((failures.untilMs - this.now()) / 1000), hint: "a valid key signs in at once" },
     );
   }
 
-  add(address: string): void {
-    const failures = this.#byAddress.get(address);
-    if (failures !== undefined && this.now() < failures.untilMs) {
-      failures.count++;
-      return;
-    }
+  #begin(address: string): void {
     this.#byAddress.delete(address);
     this.#byAddress.set(address, { count: 1, untilMs: this.now() + WINDOW_MS });
     for (const oldest of this.#byAddress.keys()) {

@@ -77,13 +77,12 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     const incoming = incomingOf(c);
     const origin = assertOwnPage(incoming);
     const key = await keyIn(c);
-    failed.assertFew(addressOf(incoming));
     const operator = owners.operator(key);
     const client = await clientOf(key);
     const isClient = typeof client === "string";
     if (operator === undefined && !isClient) {
-      if (client.code === "invalid_api_key") failed.add(addressOf(incoming));
-      throw client;
+      const tooMany = client.code === "invalid_api_key" ? failed.add(addressOf(incoming)) : undefined;
+      throw tooMany ?? client;
     }
     const owner = operator === undefined ? `client ${client}` : `operator ${operator()?.name}`;
     const clientKey = isClient ? new Secret(key) : undefined;

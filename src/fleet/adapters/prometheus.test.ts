@@ -33,6 +33,29 @@ describe("a metrics text", () => {
     expect(metricsByName(text, names)).toEqual({ ...NO_METRICS, numRunning: 3 });
   });
 
+  it("has histograms, summed over ranks; one that is not whole is none", () => {
+    const buckets = (rank: number, counts: readonly number[]) =>
+      ["0.5", "2.0", "+Inf"].map(
+        (end, i) => `vllm:request_queue_time_seconds_bucket{engine="${rank}",le="${end}"} ${counts[i]}\n`,
+      );
+    const whole = [...buckets(0, [1, 2, 3]), ...buckets(1, [0, 1, 1]), "vllm:request_queue_time_seconds_sum 2.5\n"];
+    const times = [
+      [0.5, 1],
+      [2, 3],
+      [Number.POSITIVE_INFINITY, 4],
+    ];
+    expect(metricsByName(whole.join(""), vllmMetricNames("vllm:")).queueTimes).toEqual({
+      buckets: times,
+      sumSeconds: 2.5,
+    });
+    const part = whole.filter((line) => !line.includes("+Inf")).join("");
+    expect(metricsByName(part, vllmMetricNames("vllm:"))).toEqual(NO_METRICS);
+    const many = Array.from({ length: 5000 }, (_, i) => `vllm:request_queue_time_seconds_bucket{le="${i}"} 1\n`).join(
+      "",
+    );
+    expect(metricsByName(many + whole.join(""), vllmMetricNames("vllm:")).queueTimes).toBeUndefined();
+  });
+
   it("may be arbitrary without a crash", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {

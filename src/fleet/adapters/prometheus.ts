@@ -1,5 +1,5 @@
 /** Parses the Prometheus text format, and maps an engine's metric names to ours by a table. */
-import type { EngineMetrics } from "../upstream/engine.js";
+import type { EngineMetrics, EngineTimes } from "../upstream/engine.js";
 
 interface Series {
   readonly sum: number;
@@ -10,9 +10,14 @@ interface Series {
 
 const LINE = /^([A-Za-z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+(\S+)/;
 
+/** Engines have about twenty; what one sends more of is left out. */
+const MAX_BUCKETS = 100;
+
 /** The samples of a text. Other lines are skipped, so that an engine may add to its output. */
 export class PrometheusText {
   readonly #series = new Map<string, Series>();
+  /** Of histograms: labels and values. */
+  readonly #buckets = new Map<string, (readonly [labels: string, count: number])[]>();
 
   constructor(text: string) {
     for (const line of text.split("\n")) {
@@ -21,6 +26,10 @@ export class PrometheusText {
       if (name === undefined || !Number.isFinite(value)) continue;
       const before = this.#series.get(name) ?? { sum: 0, count: 0, labels };
       this.#series.set(name, { sum: before.sum + value, count: before.count + 1, labels: before.labels });
+      if (!name.endsWith("_bucket")) continue;
+      const buckets = this.#buckets.get(name);
+      if (buckets === undefined) this.#buckets.set(name, [[labels, value]]);
+      else buckets.push([labels, value]);
     }
   }
 
@@ -33,6 +42,21 @@ export class PrometheusText {
   mean(names: readonly string[]): number | undefined {
     const series = this.#first(names);
     return series === undefined ? undefined : countOf(series.sum / series.count);
+  }
+
+  /** A histogram in seconds, summed over all other labels; undefined: the text has none that is whole. */
+  times(names: readonly string[]): EngineTimes | undefined {
+    const name = names.find((each) => this.#buckets.has(`${each}_bucket`));
+    const sums = new Map<number, number>();
+    for (const [labels, value] of this.#buckets.get(`${name}_bucket`) ?? []) {
+      const end = Number(/(?:^|,)\s*le="([^"]*)"/.exec(labels)?.[1]?.replace("+Inf", "Infinity"));
+      const count = countOf(value);
+      if (!(end >= 0) || count === undefined || (sums.size >= MAX_BUCKETS && !sums.has(end))) continue;
+      sums.set(end, (sums.get(end) ?? 0) + count);
+    }
+    const buckets = [...sums].sort(([a], [b]) => a - b);
+    if (buckets.at(-1)?.[0] !== Number.POSITIVE_INFINITY) return undefined;
+    return { buckets, sumSeconds: this.sum([`${name}_sum`]) };
   }
 
   label(name: string, label: string): string | undefined {
@@ -51,7 +75,11 @@ const countOf = (value: number | undefined): number | undefined =>
   value !== undefined && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? value : undefined;
 
 /** An engine's names for each of our metrics, newest first; an empty list where the engine does not have the metric. */
-export type MetricNames = { readonly [Metric in keyof EngineMetrics]: readonly string[] };
+export type MetricNames = {
+  readonly [Metric in Exclude<keyof EngineMetrics, TimeName>]: readonly string[];
+} & { readonly [Metric in TimeName]?: readonly string[] };
+
+type TimeName = "perTokenTimes" | "queueTimes";
 
 export const NO_METRICS: EngineMetrics = {
   numRunning: undefined,
@@ -80,7 +108,14 @@ export function metricsByName(text: string, names: MetricNames): EngineMetrics {
     preemptions: metrics.sum(names.preemptions),
     draftTokens: metrics.sum(names.draftTokens),
     acceptedTokens: metrics.sum(names.acceptedTokens),
+    ...timesIn(metrics, names),
   };
+}
+
+/** Absent where the engine does not tell. */
+function timesIn(metrics: PrometheusText, { perTokenTimes = [], queueTimes = [] }: MetricNames) {
+  const found = { perTokenTimes: metrics.times(perTokenTimes), queueTimes: metrics.times(queueTimes) };
+  return Object.fromEntries(Object.entries(found).filter(([, times]) => times !== undefined));
 }
 
 /** vLLM V1's metric names, which our own engine shares. */
@@ -97,5 +132,7 @@ export function vllmMetricNames(prefix: string): MetricNames {
     preemptions: name("num_preemptions_total"),
     draftTokens: name("spec_decode_num_draft_tokens_total"),
     acceptedTokens: name("spec_decode_num_accepted_tokens_total"),
+    perTokenTimes: name("request_time_per_output_token_seconds"),
+    queueTimes: name("request_queue_time_seconds"),
   };
 }

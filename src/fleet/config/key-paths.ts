@@ -29,8 +29,8 @@ export function configJsonSchema(): JsonSchema {
 }
 
 function child(schema: JsonSchema, key: string | number): JsonSchema | undefined {
-  if (typeof key === "number") return schema.items;
-  const { properties = {}, additionalProperties, anyOf = [] } = schema;
+  const { properties = {}, additionalProperties, items, anyOf = [] } = schema;
+  if (typeof key === "number" && items !== undefined) return items;
   if (Object.hasOwn(properties, key)) return properties[key];
   if (typeof additionalProperties === "object") return additionalProperties;
   return anyOf.map((each) => child(each, key)).find((each) => each !== undefined);

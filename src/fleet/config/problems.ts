@@ -30,11 +30,21 @@ type Issue = z.core.$ZodIssue;
 
 const SHOWN_LENGTH = 60;
 
+const SECRET_KEYS: ReadonlySet<string> = new Set([
+  "api-keys",
+  "admin-key",
+  "api-key",
+  "client-secret",
+  "key",
+  "env",
+  "redis-url",
+  "webhook",
+  "webhook-secret",
+]);
+
 /** Whether a value may be a secret: every value below one of these keys counts, even one of the wrong type. */
 function isSecret(path: KeyPath): boolean {
-  return path.some((key) =>
-    ["api-keys", "admin-key", "api-key", "client-secret", "key", "env", "redis-url"].includes(String(key)),
-  );
+  return path.some((key) => SECRET_KEYS.has(String(key)));
 }
 
 function shown(value: unknown, path: KeyPath): string {
@@ -72,11 +82,15 @@ function unknownKey(path: KeyPath, key: string): Finding {
   return { code: "config_unknown_key", path: [...path, key], message, hint };
 }
 
-/** For a value that may have several forms, the problems of the intended form: the one with mistakes only inside the value. */
+const variableOf = (issue: Issue): unknown => (issue.code === "custom" ? issue.params?.variable : undefined);
+
+/** For a value that may have several forms, the problems of the intended form: the one with mistakes only inside the value, or the name of a variable. */
 function insideUnion(issue: Issue): readonly Issue[] {
   if (issue.code !== "invalid_union") return [];
   const tried = issue.errors.find((errors) =>
-    errors.every((each) => each.path.length > 0 || each.code === "unrecognized_keys"),
+    errors.every(
+      (each) => each.path.length > 0 || each.code === "unrecognized_keys" || variableOf(each as Issue) !== undefined,
+    ),
   );
   return (tried ?? []).map((each) => ({ ...each, path: [...issue.path, ...each.path] }) as Issue);
 }
@@ -87,8 +101,8 @@ export function findingsOf(issue: Issue, root: unknown): readonly Finding[] {
   const inner = insideUnion(issue);
   if (inner.length > 0) return inner.flatMap((each) => findingsOf(each, root));
   if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unknownKey(path, key));
-  if (issue.code === "custom" && issue.params?.variable !== undefined) {
-    const variable = String(issue.params.variable);
+  if (variableOf(issue) !== undefined) {
+    const variable = String(variableOf(issue));
     const message = `expected the environment variable ${JSON.stringify(variable)} for ${formatPath(path)} to hold a key without spaces, got none or one with spaces`;
     return [{ code: "config_secret", path, message, hint: `set ${variable} before starting millrace` }];
   }

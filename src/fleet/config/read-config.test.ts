@@ -116,6 +116,22 @@ describe("mistakes", () => {
     ],
     ["an empty file", "", ["1:1 models config_value: expected models to be a list, got nothing"]],
     ["a list", "- a\n", ["1:1  config_value: expected the file to be a mapping, got a list"]],
+    [
+      "webhooks of another form",
+      "alerts: { webhook: [{ url: nope }, { url: 'env:NONE', formt: slack }] }\nmodels: [{ name: m, model: a }]\n",
+      [
+        '1:55 alerts.webhook[1].formt config_unknown_key: expected only known keys in alerts.webhook[1], got "formt" | write format',
+        "1:23 alerts.webhook[0].url config_value: expected alerts.webhook[0].url to be the URL of a web server, or env:NAME such as env:MILLRACE_KEY, got another value",
+        '1:38 alerts.webhook[1].url config_secret: expected the environment variable "NONE" for alerts.webhook[1].url to hold a key without spaces, got none or one with spaces',
+      ],
+    ],
+    [
+      "a variable that is not set, where a list may be",
+      "alerts: { webhook: 'env:NONE' }\nmodels: [{ name: m, model: a }]\n",
+      [
+        '1:11 alerts.webhook config_secret: expected the environment variable "NONE" for alerts.webhook to hold a key without spaces, got none or one with spaces',
+      ],
+    ],
     ["no models", "models: []\n", ["1:1 models config_value: expected at least 1 in models, got an empty list"]],
     [
       "broken brackets",
@@ -265,6 +281,8 @@ function keyTable(): string {
       const shown = isSection || standard === undefined ? "" : `\`${JSON.stringify(standard).replaceAll('"', "")}\``;
       rows.push(`| \`${path}\` | ${schema.description} | ${shown} |`);
       visit(inner, `${path}.`);
+      // A list is one of its forms.
+      for (const { items = {} } of schema.anyOf ?? []) visit(items, `${path}[].`);
     }
   };
   visit(configJsonSchema(), "");

@@ -6,6 +6,7 @@ import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
 import { PostgresStore } from "../../gateway/budget/postgres-store.js";
 import { RedisStore } from "../../gateway/budget/redis-store.js";
 import type { BudgetStore } from "../../gateway/budget/store.js";
+import { windowEnd } from "../../gateway/budget/windows.js";
 import type { LostCharge } from "../../gateway/ledger/ledger-store.js";
 import { formatDollars } from "../../gateway/money.js";
 import type { Database } from "../../gateway/store/database.js";
@@ -50,8 +51,13 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
     defaultOutputTokens: () => config().limits.defaultOutputTokens,
     isFailOpen: () => config().budgets.whenStoreDown === "fail-open",
     events: {
-      softLimit({ kind, id }, window, used, soft) {
-        const [spent, limit] = [used, soft].map((nano) => formatDollars(BigInt(nano)));
+      softLimit({ scope: { kind, id }, window, soft = 0 }, { used, held, startMs }, { tenant, keyId = "" }) {
+        const [value, expected] = [used + held, soft].map((nano) => nano / 1e9) as [number, number];
+        const whose = { tenant: kind === "model" ? "" : tenant, key: kind === "key" ? keyId : "" };
+        const endsMs = windowEnd(window, startMs);
+        if (context.ledger.alerts !== undefined)
+          return context.ledger.alerts.softBudget({ kind, id, window, startMs, endsMs, ...whose, value, expected });
+        const [spent, limit] = [used + held, soft].map((nano) => formatDollars(BigInt(nano)));
         logger.warn({ kind, id, window, spent, softBudget: limit }, "a soft budget is passed");
       },
       unreserved: (err) => say("open", () => logger.warn({ err }, "requests with limits pass unchecked: no store")),

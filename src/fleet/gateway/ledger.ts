@@ -188,7 +188,11 @@ function alertRules({
   coolDown,
 }: NonNullable<FleetConfig["alerts"]>) {
   return {
-    webhook: webhook && { url: webhook.reveal(), format: webhookFormat, secret: webhookSecret },
+    webhooks: webhook.map(({ url, format = webhookFormat, secret = webhookSecret }) => ({
+      url: url.reveal(),
+      format,
+      secret,
+    })),
     coolDownMs: coolDown,
     minRequests,
     // A threshold of judgement, not an account.

@@ -74,7 +74,7 @@ export class QualityPart {
       alerts: alerts && {
         store: new AlertStore(opened, context.onAlert),
         coolDownMs: alerts.coolDown,
-        hasWebhook: alerts.webhook !== undefined,
+        numReceivers: alerts.webhook.length,
       },
       modelOf,
       versionOf,

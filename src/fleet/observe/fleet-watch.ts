@@ -5,6 +5,7 @@ import type { AlertWatch } from "../../gateway/alerts/alert-watch.js";
 import { type EventKind, EventLog } from "../../observe/live/event-log.js";
 import { LiveFeed } from "../../observe/live/feed.js";
 import { History } from "../../observe/live/history.js";
+import { SeriesStore } from "../../observe/live/series-store.js";
 import type { BreakerState } from "../routing/breaker.js";
 import type { InstanceStatus } from "../supervision/instance-status.js";
 import { FleetEvents } from "./fleet-events.js";
@@ -37,8 +38,10 @@ export class FleetWatch {
     const { metrics, logger } = this.options;
     const warn = (text: string): void => logger.warn(text);
     const history = openHistory(dataFolder, warn);
-    const path = history.isKept && dataFolder !== undefined ? join(dataFolder, "events") : undefined;
-    this.#live = new LiveFeed(metrics, history, new EventLog(path, warn));
+    const inFolder = (name: string) =>
+      history.isKept && dataFolder !== undefined ? join(dataFolder, name) : undefined;
+    const series = new SeriesStore(inFolder("history-parts"), warn);
+    this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series);
     this.#live.start();
     return this.#live;
   }

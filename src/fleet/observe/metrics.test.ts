@@ -15,6 +15,13 @@ const scraped: EngineMetrics = {
   preemptions: undefined,
   draftTokens: undefined,
   acceptedTokens: undefined,
+  queueTimes: {
+    buckets: [
+      [0.5, 3],
+      [Number.POSITIVE_INFINITY, 4],
+    ],
+    sumSeconds: 1.25,
+  },
 };
 const instance = (id: string, metrics: EngineMetrics | undefined): Upstream => ({
   id,
@@ -71,7 +78,7 @@ test("requests are counted by model, instance and outcome, under the model's own
     'millrace_fleet:requests_total{model="unknown",instance="",outcome="failed"} 1',
     'millrace_fleet:refused_total{code="invalid_api_key"} 1',
     'millrace_fleet:retries_total{model="m",instance="m-0"} 1',
-    'millrace_fleet:time_to_first_byte_seconds_count{model="m"} 1',
+    'millrace_fleet:time_to_first_byte_seconds_count{model="m",instance="m-2"} 1',
     'millrace_fleet:request_duration_seconds_count{model="m"} 1',
     'millrace_fleet:prefix_matched_fraction_sum{model="m"} 0.75',
     'millrace_fleet:queue_depth{model="m"} 7',
@@ -94,6 +101,13 @@ test("metrics of all engines have the same names, and disappear with their insta
   expect(text).toContain('millrace:generation_tokens_total{model="m",instance="m-0",engine="vllm"} 50');
   expect(text).not.toMatch(/prefix_cache_hits_total\{/);
   expect(text).not.toMatch(/millrace:num_requests_running\{[^}]*m-1/);
+  const labels = 'model="m",instance="m-0",engine="vllm"';
+  expect(text).toContain(`# TYPE millrace:request_queue_time_seconds histogram
+millrace:request_queue_time_seconds_bucket{le="0.5",${labels}} 3
+millrace:request_queue_time_seconds_bucket{le="+Inf",${labels}} 4
+millrace:request_queue_time_seconds_sum{${labels}} 1.25
+millrace:request_queue_time_seconds_count{${labels}} 4
+`);
   upstreams = [instance("m-1", scraped)];
   expect(await metrics.render()).not.toContain('instance="m-0"');
 });

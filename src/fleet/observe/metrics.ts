@@ -12,12 +12,18 @@ import type { TokenCounts } from "../../gateway/usage/record.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
+import { timesText } from "./engine-times.js";
 
 const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 /** Label of requests that were refused or cancelled before an instance was chosen. */
 const NO_INSTANCE = "";
 
-type Figure = readonly [key: keyof EngineMetrics, name: string, help: string, kind: "gauge" | "counter"];
+type Figure = readonly [
+  key: Exclude<keyof EngineMetrics, `${string}Times`>,
+  name: string,
+  help: string,
+  kind: "gauge" | "counter",
+];
 
 const FIGURES: readonly Figure[] = [
   ["numRunning", "num_requests_running", "Requests in the engine's batch", "gauge"],
@@ -177,7 +183,7 @@ function createRequestMetrics(registry: Registry) {
     firstByte: new Histogram({
       name: `${prefix}time_to_first_byte_seconds`,
       help: "Arrival to the first byte of the answer",
-      labelNames: ["model"],
+      labelNames: ["model", "instance"],
       buckets: LATENCY_BUCKETS_S,
       registers,
     }),
@@ -260,7 +266,7 @@ class CountedRequest implements RequestObserver {
   }
 
   firstByte(): void {
-    this.metrics.firstByte.observe({ model: this.model }, this.#seconds());
+    this.metrics.firstByte.observe({ model: this.model, instance: this.#instance }, this.#seconds());
   }
 
   ended(outcome: Outcome): void {
@@ -296,7 +302,7 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
       metrics.limitedAnswers.inc({ model, limit });
       if (isTruncated) metrics.truncatedAnswers.inc({ model, limit });
     },
-    render: () => registry.metrics(),
+    render: async () => `${await registry.metrics()}\n${timesText(eachUpstream(pool))}`,
     contentType: registry.contentType,
     registry,
   };

@@ -56,6 +56,12 @@ export interface CommonEngineOptions {
   readonly enableSleepMode?: boolean;
 }
 
+/** How long requests took: the upper ends of buckets in seconds, ascending, with the number of requests up to each. The last end is infinite. */
+export interface EngineTimes {
+  readonly buckets: readonly (readonly [endSeconds: number, count: number])[];
+  readonly sumSeconds: number | undefined;
+}
+
 /** One set of metrics for all engines; undefined where the engine does not offer one. Totals count from the process's start. */
 export interface EngineMetrics {
   readonly numRunning: number | undefined;
@@ -70,4 +76,8 @@ export interface EngineMetrics {
   readonly preemptions: number | undefined;
   readonly draftTokens: number | undefined;
   readonly acceptedTokens: number | undefined;
+  /** First to last token, divided by the tokens after the first. */
+  readonly perTokenTimes?: EngineTimes | undefined;
+  /** Arrival at the engine to admission. */
+  readonly queueTimes?: EngineTimes | undefined;
 }

@@ -1,5 +1,6 @@
-/** Alerts in the gateway's database: each is stored once, and stays due until the webhook has taken it. */
+/** Alerts in the gateway's database: each is stored once, and stays due until each webhook has taken it. */
 import type { Database, Statement } from "../store/database.js";
+import { Deliveries } from "./deliveries.js";
 import { SilenceStore } from "./silences.js";
 
 export interface Alert {
@@ -17,8 +18,12 @@ export interface Alert {
   readonly key: string;
   /** "" where it is about no model. */
   readonly model: string;
-  /** Of the fleet; absent where it is about none. Such alerts end, others are about a time that is over. */
+  /** Of the fleet; absent where it is about none. Such alerts end, and so do those with an end; others are about a time that is over. */
   readonly instance?: string;
+  /** The budget that it is about, such as `team/acme/search/month`. */
+  readonly budget?: string;
+  /** Milliseconds since 1970. */
+  readonly endsMs?: number;
   readonly text: string;
 }
 
@@ -34,18 +39,21 @@ interface AlertColumns {
   readonly value: number;
   readonly expected: number;
   readonly text: string;
-  readonly tries: number;
-  readonly due_ms: number | null;
-  readonly delivered_ms: number | null;
   readonly silence: string | null;
   readonly instance: string;
   readonly resolved_ms: number | null;
+  readonly budget: string;
+  readonly ends_ms: number | null;
+  readonly tries: number | null;
+  readonly delivered_ms: number | null;
 }
 
 export interface StoredAlert {
   readonly seq: number;
   readonly alert: Alert;
+  /** Of the webhook that is to get it; in a list, the most of any. */
   readonly tries: number;
+  /** When the last webhook took it; null: one of them has not. */
   readonly deliveredMs: number | null;
   /** Id of the silence because of which it was not sent. */
   readonly silence: string | null;
@@ -60,10 +68,13 @@ const LATER_COLUMNS = [
   ["silence", "TEXT"],
   ["instance", "TEXT NOT NULL DEFAULT ''"],
   ["resolved_ms", "INTEGER"],
+  ["budget", "TEXT NOT NULL DEFAULT ''"],
+  ["ends_ms", "INTEGER"],
 ] as const;
 
 export class AlertStore {
   readonly silences: SilenceStore;
+  readonly deliveries: Deliveries;
   readonly #insert: Statement;
   readonly #last: Statement;
 
@@ -74,99 +85,125 @@ export class AlertStore {
   ) {
     database.exec(`CREATE TABLE IF NOT EXISTS alerts (
       seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, found_ms INTEGER, hour_ms INTEGER, tenant TEXT, key TEXT,
-      metric TEXT, value REAL, expected REAL, text TEXT, tries INTEGER, due_ms INTEGER, delivered_ms INTEGER);
-      CREATE INDEX IF NOT EXISTS alerts_of ON alerts (tenant, key, metric, found_ms);
-      CREATE INDEX IF NOT EXISTS alerts_due ON alerts (due_ms) WHERE due_ms IS NOT NULL`);
-    const columns = database.pragma("table_info(alerts)") as readonly { readonly name: string }[];
-    // Tables of earlier versions lack these.
-    for (const [column, type] of LATER_COLUMNS) {
-      if (columns.some(({ name }) => name === column)) continue;
-      database.exec(`ALTER TABLE alerts ADD COLUMN ${column} ${type}`);
-    }
+      metric TEXT, value REAL, expected REAL, text TEXT);
+      CREATE INDEX IF NOT EXISTS alerts_of ON alerts (tenant, key, metric, found_ms)`);
+    this.deliveries = new Deliveries(database);
+    this.#bringUpToDate();
     this.silences = new SilenceStore(database);
     this.#insert = database.prepare(
-      "INSERT OR IGNORE INTO alerts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, NULL, ?, ?, ?, NULL)",
+      `INSERT OR IGNORE INTO alerts (id, found_ms, hour_ms, tenant, key, metric, value, expected, text, model, silence,
+       instance, budget, ends_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#last = database.prepare(
       `SELECT max(found_ms) AS ms FROM alerts WHERE tenant = ? AND key = ? AND metric = ? AND model = ? AND instance = ?
-       AND (resolved_ms IS NULL OR resolved_ms > ?)`,
+       AND budget = ? AND (resolved_ms IS NULL OR resolved_ms > ?)`,
     );
   }
 
   /**
    * @param coolDownMs since the last alert of the same series and metric, within which this one is dropped
-   * @param isDue whether a webhook is to get it
+   * @param numReceivers webhooks that are to get it
    * @returns whether it is new
    */
-  add(alert: Alert, coolDownMs: number, isDue: boolean): boolean {
+  add(alert: Alert, coolDownMs: number, numReceivers: number): boolean {
     const { id, foundMs, hourMs, tenant, key, model, instance = "", metric, value, expected, text } = alert;
-    const calmSince = foundMs - CALM_MS;
-    const last = (this.#last.get([tenant, key, metric, model, instance, calmSince]) as { readonly ms: number | null })
-      .ms;
-    if (last !== null && foundMs - last < coolDownMs) return false;
+    const { budget = "", endsMs = null } = alert;
+    const last = this.#last.get([tenant, key, metric, model, instance, budget, foundMs - CALM_MS]) as {
+      readonly ms: number | null;
+    };
+    if (last.ms !== null && foundMs - last.ms < coolDownMs) return false;
     const silence = this.silences.idFor(alert, foundMs) ?? null;
-    const due = isDue && silence === null ? foundMs : null;
-    const columnsOf = [id, foundMs, hourMs, tenant, key, metric, value, expected, text, due, model, silence, instance];
-    const { changes } = this.#insert.run(columnsOf);
+    const about = [id, foundMs, hourMs, tenant, key, metric, value, expected, text, model, silence, instance];
+    const { changes, lastInsertRowid } = this.#insert.run([...about, budget, endsMs]);
+    if (changes === 0) return false;
+    if (silence === null) this.deliveries.plan(Number(lastInsertRowid), numReceivers, foundMs);
     this.database.prepare("DELETE FROM alerts WHERE seq <= (SELECT max(seq) FROM alerts) - ?").run(MAX_ALERTS);
-    if (changes > 0 && silence === null) this.onAdded(alert);
-    return changes > 0;
+    if (silence === null) this.onAdded(alert);
+    return true;
   }
 
   /** Those of instances that have not ended, the newest of each metric and instance last. */
   open(): StoredAlert[] {
-    const sql = "SELECT * FROM alerts WHERE instance != '' AND resolved_ms IS NULL ORDER BY seq";
-    return (this.database.prepare(sql).all() as AlertColumns[]).map(stored);
+    return this.#read("instance != '' AND resolved_ms IS NULL ORDER BY seq", []);
   }
 
-  /** Ends an alert and its repetitions before it: the webhook gets that once, unless a silence kept the alert from it. */
-  resolve({ seq, alert: { metric, instance = "" }, silence }: StoredAlert, nowMs: number, isDue: boolean): void {
-    this.database
+  /** Those whose end has come. */
+  over(nowMs: number): StoredAlert[] {
+    return this.#read("ends_ms <= ? AND resolved_ms IS NULL ORDER BY seq", [nowMs]);
+  }
+
+  /** Ends an alert, and the repetitions of an instance's before it: each webhook gets that once, unless a silence kept the alert from it. */
+  resolve({ seq, alert: { metric, instance = "" }, silence }: StoredAlert, nowMs: number, numReceivers: number): void {
+    const all = this.database
       .prepare(
-        `UPDATE alerts SET resolved_ms = ?, tries = 0, due_ms = CASE WHEN seq = ? THEN ? END
-         WHERE metric = ? AND instance = ? AND resolved_ms IS NULL`,
+        "SELECT seq FROM alerts WHERE (seq = ? OR (instance != '' AND metric = ? AND instance = ?)) AND resolved_ms IS NULL",
       )
-      .run([nowMs, seq, isDue && silence === null ? nowMs : null, metric, instance]);
+      .all([seq, metric, instance]) as { readonly seq: number }[];
+    for (const each of all) {
+      this.database.prepare("UPDATE alerts SET resolved_ms = ? WHERE seq = ?").run([nowMs, each.seq]);
+      this.deliveries.cancel(each.seq);
+    }
+    if (silence === null) this.deliveries.plan(seq, numReceivers, nowMs);
   }
 
-  /** Alerts that the webhook is to get now, the oldest first; those silenced since they were found are taken out. */
-  due(nowMs: number, atMost: number): StoredAlert[] {
-    const sql = "SELECT * FROM alerts WHERE due_ms <= ? ORDER BY due_ms LIMIT ?";
-    const rows = (this.database.prepare(sql).all(nowMs, atMost) as AlertColumns[]).map(stored);
+  /** Alerts that a webhook is to get now, the oldest first; those silenced since they were found are taken out. */
+  due(receiver: number, nowMs: number, atMost: number): StoredAlert[] {
+    const sql = `SELECT alerts.*, due.tries, due.delivered_ms FROM alert_deliveries AS due JOIN alerts USING (seq)
+      WHERE due.receiver = ? AND due.due_ms <= ? ORDER BY due.due_ms, seq LIMIT ?`;
+    const rows = (this.database.prepare(sql).all(receiver, nowMs, atMost) as AlertColumns[]).map(stored);
     return rows.filter(({ seq, alert }) => {
       const silence = this.silences.idFor(alert, nowMs);
       if (silence === undefined) return true;
-      this.database.prepare("UPDATE alerts SET due_ms = NULL, silence = ? WHERE seq = ?").run(silence, seq);
+      this.database.prepare("UPDATE alerts SET silence = ? WHERE seq = ?").run([silence, seq]);
+      this.deliveries.cancel(seq);
       return false;
     });
   }
 
-  delivered({ seq, resolvedMs }: StoredAlert, atMs: number): void {
-    this.database
-      .prepare(
-        "UPDATE alerts SET due_ms = NULL, delivered_ms = ?, tries = tries + 1 WHERE seq = ? AND resolved_ms IS ?",
-      )
-      .run([atMs, seq, resolvedMs]);
-  }
-
-  /** @param nextMs when to try again; undefined: not any more. An alert that has ended since it was read stays due. */
-  failed({ seq, resolvedMs }: StoredAlert, nextMs: number | undefined): void {
-    this.database
-      .prepare("UPDATE alerts SET due_ms = ?, tries = tries + 1 WHERE seq = ? AND resolved_ms IS ?")
-      .run([nextMs ?? null, seq, resolvedMs]);
-  }
-
   /** From the newest to the oldest. */
   page(before: number, limit: number): StoredAlert[] {
-    const sql = "SELECT * FROM alerts WHERE seq < ? ORDER BY seq DESC LIMIT ?";
-    return (this.database.prepare(sql).all(before, limit) as AlertColumns[]).map(stored);
+    return this.#read("seq < ? ORDER BY seq DESC LIMIT ?", [before, limit]);
+  }
+
+  #read(where: string, values: readonly unknown[]): StoredAlert[] {
+    const sql = `SELECT alerts.*, (SELECT max(tries) FROM alert_deliveries AS own WHERE own.seq = alerts.seq) AS tries,
+      (SELECT CASE WHEN count(*) = count(delivered_ms) THEN max(delivered_ms) END
+       FROM alert_deliveries AS own WHERE own.seq = alerts.seq) AS delivered_ms
+      FROM alerts WHERE ${where}`;
+    return (this.database.prepare(sql).all([...values]) as AlertColumns[]).map(stored);
+  }
+
+  /** Tables of earlier versions lack columns, and had one webhook, whose columns stood here. */
+  #bringUpToDate(): void {
+    const { database } = this;
+    const columns = database.pragma("table_info(alerts)") as readonly { readonly name: string }[];
+    const has = (column: string): boolean => columns.some(({ name }) => name === column);
+    for (const [column, type] of LATER_COLUMNS)
+      if (!has(column)) database.exec(`ALTER TABLE alerts ADD COLUMN ${column} ${type}`);
+    if (!has("due_ms")) return;
+    this.deliveries.migrate();
+    database.exec("DROP INDEX IF EXISTS alerts_due");
+    for (const column of ["tries", "due_ms", "delivered_ms"]) database.exec(`ALTER TABLE alerts DROP COLUMN ${column}`);
   }
 }
 
 function stored(row: AlertColumns): StoredAlert {
-  const { seq, id, found_ms: foundMs, hour_ms: hourMs, tenant, key, model, instance, metric, value, expected } = row;
-  const about = { id, foundMs, hourMs, tenant, key, model, metric, value, expected, text: row.text };
-  const alert = instance === "" ? about : { ...about, instance };
+  const { seq, id, found_ms: foundMs, hour_ms: hourMs, tenant, key, model, metric, value, expected, text } = row;
+  const alert = {
+    id,
+    foundMs,
+    hourMs,
+    tenant,
+    key,
+    model,
+    metric,
+    value,
+    expected,
+    text,
+    ...(row.instance === "" ? {} : { instance: row.instance }),
+    ...(row.budget === "" ? {} : { budget: row.budget }),
+    ...(row.ends_ms === null ? {} : { endsMs: row.ends_ms }),
+  };
   const { tries, delivered_ms: deliveredMs, silence, resolved_ms: resolvedMs } = row;
-  return { seq, alert, tries, deliveredMs, silence, resolvedMs };
+  return { seq, alert, tries: tries ?? 0, deliveredMs, silence, resolvedMs };
 }

@@ -1,95 +1,13 @@
 import { createHmac } from "node:crypto";
-import { createServer, type IncomingHttpHeaders } from "node:http";
-import type { AddressInfo } from "node:net";
-import { pino } from "pino";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { ledger, NOW, receiver, watch } from "../../../test/helpers/alerting.js";
 import { Secret } from "../../core/config-values.js";
 import { HOUR_MS } from "../ledger/hour-sums.js";
-import { ADD_TO_HOUR, createLedgerTables, SUMS } from "../ledger/ledger-tables.js";
+import { createLedgerTables } from "../ledger/ledger-tables.js";
 import { openDatabase } from "../store/database.js";
 import { AlertStore } from "./alert-store.js";
-import { AlertWatch } from "./alert-watch.js";
 import { createAlertsApp } from "./alerts-app.js";
 import type { WebhookFormat } from "./webhook.js";
-
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-
-const WEEK_HOURS = 168;
-const START = Date.parse("2026-01-05");
-/** Six weeks later, within an hour. */
-const NOW = START + 6 * WEEK_HOURS * HOUR_MS + 600_000;
-
-interface Receiver {
-  readonly url: string;
-  readonly received: { readonly headers: IncomingHttpHeaders; readonly body: Record<string, unknown> }[];
-  status: number;
-}
-
-async function receiver(): Promise<Receiver> {
-  const server = createServer(async (incoming, outgoing) => {
-    let text = "";
-    for await (const chunk of incoming) text += chunk;
-    it.received.push({ headers: incoming.headers, body: JSON.parse(text) });
-    outgoing.writeHead(it.status).end("thanks");
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  closing.push(() => server.close());
-  const it: Receiver = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
-    received: [],
-    status: 200,
-  };
-  return it;
-}
-
-/** Two keys that spend a dollar an hour each, and what one of them spends in some hours instead. */
-function ledger(dollars: Readonly<Record<number, number>>) {
-  const database = openDatabase(undefined);
-  createLedgerTables(database);
-  const add = database.prepare(ADD_TO_HOUR);
-  const insert = (hour: number, key: string, cost: number): void => {
-    const sums: Record<string, number> = {
-      requests: 100,
-      attempts: 100,
-      fresh: 50_000,
-      output: 10_000,
-      cost: cost * 1e9,
-    };
-    add.run([hour, "acme", "", key, "m", "openai", 200, ...SUMS.map((name) => sums[name] ?? 0)]);
-  };
-  const thisHour = NOW - (NOW % HOUR_MS);
-  database.exec("BEGIN");
-  for (let hour = START; hour < thisHour; hour += HOUR_MS) {
-    insert(hour, "k1", dollars[(hour - thisHour) / HOUR_MS] ?? 1);
-    insert(hour, "k2", 1);
-  }
-  if (dollars[0] !== undefined) insert(thisHour, "k1", dollars[0]);
-  database.exec("COMMIT");
-  return database;
-}
-
-function watch(
-  database: ReturnType<typeof openDatabase>,
-  url: string | undefined,
-  time = { now: NOW },
-  format: WebhookFormat = "millrace",
-  secret?: Secret,
-) {
-  const options = {
-    database,
-    logger: pino({ level: "silent" }),
-    webhook: url === undefined ? undefined : { url, format, secret },
-    coolDownMs: 6 * HOUR_MS,
-    minCost: 1,
-    minRequests: 20,
-  };
-  const made = new AlertWatch({ ...options, epochMs: () => time.now });
-  closing.push(() => made.close());
-  return made;
-}
 
 test("a dear hour is found for its key and for all, sent once each, and listed", async () => {
   const hook = await receiver();
@@ -220,11 +138,11 @@ describe("an alert on an instance", () => {
 
   test("that ends while its beginning is being sent is resolved after it", async () => {
     const { alerts } = await judged();
-    alerts.store.add({ ...down, id: "1", foundMs: 1, hourMs: 0, tenant: "", key: "", value: 1, expected: 0 }, 0, true);
-    const [sent] = alerts.store.due(1, 9);
-    alerts.store.resolve(sent!, 2, true);
-    alerts.store.delivered(sent!, 3);
-    expect(alerts.store.due(4, 9)).toMatchObject([{ resolvedMs: 2 }]);
+    alerts.store.add({ ...down, id: "1", foundMs: 1, hourMs: 0, tenant: "", key: "", value: 1, expected: 0 }, 0, 1);
+    const [sent] = alerts.store.due(0, 1, 9);
+    alerts.store.resolve(sent!, 2, 1);
+    alerts.store.deliveries.delivered(sent!, 0, 3);
+    expect(alerts.store.due(0, 4, 9)).toMatchObject([{ resolvedMs: 2 }]);
   });
 });
 
@@ -321,22 +239,31 @@ test("a quiet ledger, and an empty one, give nothing", async () => {
   }
 });
 
-test("a table of an earlier version gets the column of models, once", () => {
+test("a table of an earlier version gets the later columns, once, and what was due stays due", () => {
   const database = openDatabase(undefined);
   database.exec(`CREATE TABLE alerts (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, found_ms INTEGER, hour_ms INTEGER, tenant TEXT, key TEXT,
     metric TEXT, value REAL, expected REAL, text TEXT, tries INTEGER, due_ms INTEGER, delivered_ms INTEGER);
-    INSERT INTO alerts VALUES (NULL, 'old', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 0, NULL, NULL)`);
+    CREATE INDEX alerts_due ON alerts (due_ms) WHERE due_ms IS NOT NULL;
+    INSERT INTO alerts VALUES (NULL, 'old', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 0, NULL, NULL);
+    INSERT INTO alerts VALUES (NULL, 'waits', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 3, 5, NULL),
+      (NULL, 'sent', 1, 0, 'acme', 'k1', 'spend', 2, 1, 'dear', 1, NULL, 4)`);
   const alert = { foundMs: 2, hourMs: 0, tenant: "acme", key: "", metric: "quality_length", value: 0.2, expected: 0.1 };
   for (const model of ["large", "small"]) {
     const store = new AlertStore(database);
-    expect(store.add({ ...alert, id: model, model, text: model }, HOUR_MS, false)).toBe(true);
+    expect(store.add({ ...alert, id: model, model, text: model }, HOUR_MS, 0)).toBe(true);
     // The same of the same model waits for the cool-down.
-    expect(store.add({ ...alert, id: `${model} again`, model, text: model }, HOUR_MS, false)).toBe(false);
+    expect(store.add({ ...alert, id: `${model} again`, model, text: model }, HOUR_MS, 0)).toBe(false);
   }
   const stored = new AlertStore(database).page(100, 10).map(({ alert: { id, model } }) => [id, model]);
   expect(stored).toEqual([
     ["small", "small"],
     ["large", "large"],
+    ["sent", ""],
+    ["waits", ""],
     ["old", ""],
   ]);
+  // The one webhook of that version is the first one now.
+  const store = new AlertStore(database);
+  expect(store.due(0, 5, 9)).toMatchObject([{ alert: { id: "waits" }, tries: 3 }]);
+  expect(store.page(4, 1)).toMatchObject([{ alert: { id: "sent" }, tries: 1, deliveredMs: 4 }]);
 });

@@ -12,7 +12,7 @@ import { Webhook, type WebhookTarget } from "./webhook.js";
 interface AlertOptions extends AlertRules {
   readonly database: Database.Database;
   readonly logger: RequestLogger;
-  readonly webhook: WebhookTarget | undefined;
+  readonly webhooks: readonly WebhookTarget[];
   readonly coolDownMs: number;
   /** Told of each new alert that no silence fits. */
   readonly onAlert?: ((alert: Alert) => void) | undefined;
@@ -22,34 +22,83 @@ interface AlertOptions extends AlertRules {
 /** Something about an instance that is not as it should be. */
 export interface Condition extends Required<Pick<Alert, "metric" | "model" | "instance" | "text">> {}
 
+/** A soft budget that is passed in a window. */
+interface SoftBudget {
+  readonly kind: string;
+  readonly id: string;
+  readonly window: string;
+  readonly startMs: number;
+  readonly endsMs: number;
+  /** Of the caller; "": the budget is not of one. */
+  readonly tenant: string;
+  readonly key: string;
+  /** Dollars: spent or reserved, and the soft limit. */
+  readonly value: number;
+  readonly expected: number;
+}
+
 /** Keys that are judged each hour: the dearest. */
 const MAX_SERIES = 500;
 const HISTORY_HOURS = HISTORY_WEEKS * 168 + 1;
 
 export class AlertWatch {
   readonly store: AlertStore;
-  readonly #webhook: Webhook | undefined;
+  readonly #webhooks: readonly Webhook[];
   /** The hour that is judged next; undefined before the first. */
   #nextHourMs: number | undefined;
   #looking: Promise<void> | undefined;
   #isClosed = false;
 
   constructor(private readonly options: AlertOptions) {
-    const { database, webhook, epochMs, logger } = options;
+    const { database, webhooks, epochMs, logger } = options;
     this.store = new AlertStore(database, options.onAlert);
-    const onFailure = (alert: Alert, err: string, isLast: boolean): void =>
-      logger.warn({ alert: alert.id, err }, isLast ? "an alert could not be sent" : "an alert could not be sent yet");
-    this.#webhook = webhook && new Webhook({ store: this.store, ...webhook, epochMs, onFailure });
+    this.#webhooks = webhooks.map((target, receiver) => {
+      const onFailure = (alert: Alert, err: string, isLast: boolean): void => {
+        const what = isLast ? "an alert could not be sent" : "an alert could not be sent yet";
+        logger.warn({ alert: alert.id, webhook: receiver + 1, err }, what);
+      };
+      return new Webhook({ store: this.store, ...target, receiver, epochMs, onFailure });
+    });
   }
 
-  /** Call about once a minute. Never rejects; while one look runs, further calls wait for it. */
-  look(): Promise<void> {
+  /** Call about once a minute. Never rejects; while one search runs, further calls wait for it. A webhook that is slow delays neither the next one nor another. */
+  async look(): Promise<void> {
     this.#looking ??= this.#look()
       .catch((thrown: unknown) => this.options.logger.error({ err: thrown }, "the search for alerts failed"))
       .finally(() => {
         this.#looking = undefined;
       });
-    return this.#looking;
+    await this.#looking;
+    await this.#send();
+  }
+
+  /** Alerts that a soft budget is passed: once in a window, whoever asks how often. */
+  softBudget({ kind, id, window, startMs, endsMs, tenant, key, value, expected }: SoftBudget): void {
+    const { logger, epochMs } = this.options;
+    const nowMs = epochMs();
+    const budget = `${kind}/${id}/${window}`;
+    const alert = {
+      metric: "soft_budget",
+      id: `soft_budget ${budget} ${new Date(startMs).toISOString().slice(0, 13)}`,
+      foundMs: nowMs,
+      hourMs: nowMs - (nowMs % HOUR_MS),
+      endsMs,
+      budget,
+      tenant,
+      key,
+      model: kind === "model" ? id : "",
+      value,
+      expected,
+      text: `${kind} ${id}: ${dollars(value)} spent or reserved this ${window}, above the soft budget of ${dollars(expected)}`,
+    };
+    try {
+      // Its id is that of the window, so no time has to pass between two.
+      if (this.store.add(alert, 0, this.#webhooks.length)) logger.warn({ alert: alert.id }, alert.text);
+      void this.#send();
+    } catch (err) {
+      // The request that found it goes on.
+      logger.error({ err }, "an alert on a soft budget could not be stored");
+    }
   }
 
   /**
@@ -60,26 +109,26 @@ export class AlertWatch {
    */
   judgeNow(bad: readonly Condition[], isUnsure: (instance: string) => boolean): void {
     const { coolDownMs, logger, epochMs } = this.options;
-    const [nowMs, isDue] = [epochMs(), this.#webhook !== undefined];
+    const [nowMs, numReceivers] = [epochMs(), this.#webhooks.length];
     const keyOf = ({ metric, instance = "" }: Pick<Alert, "metric" | "instance">): string => `${metric} ${instance}`;
     for (const condition of bad) {
       const id = `${keyOf(condition)} ${new Date(nowMs).toISOString()}`;
       const times = { foundMs: nowMs, hourMs: nowMs - (nowMs % HOUR_MS) };
       const alert = { ...condition, ...times, id, tenant: "", key: "", value: 1, expected: 0 };
-      if (this.store.add(alert, coolDownMs, isDue)) logger.warn({ alert: id }, condition.text);
+      if (this.store.add(alert, coolDownMs, numReceivers)) logger.warn({ alert: id }, condition.text);
     }
     const badKeys = new Set(bad.map(keyOf));
     // The newest of repetitions ends them all.
     const open = new Map(this.store.open().map((each) => [keyOf(each.alert), each]));
     for (const [key, each] of open) {
-      if (!badKeys.has(key) && !isUnsure(each.alert.instance!)) this.store.resolve(each, nowMs, isDue);
+      if (!badKeys.has(key) && !isUnsure(each.alert.instance!)) this.store.resolve(each, nowMs, numReceivers);
     }
-    void this.#webhook?.sendDue();
+    void this.#send();
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#webhook?.close();
+    await Promise.all(this.#webhooks.map((webhook) => webhook.close()));
     await this.#looking;
   }
 
@@ -92,7 +141,12 @@ export class AlertWatch {
       this.#nextHourMs = current;
     }
     await this.#judgeAll(current, (hours, rules) => [judgeSpend(hours, rules)].filter((each) => each !== undefined));
-    await this.#webhook?.sendDue();
+    for (const each of this.store.over(now)) this.store.resolve(each, now, this.#webhooks.length);
+  }
+
+  async #send(): Promise<void> {
+    if (this.#isClosed) return;
+    await Promise.all(this.#webhooks.map((webhook) => webhook.sendDue()));
   }
 
   async #judgeAll(
@@ -126,13 +180,15 @@ export class AlertWatch {
       model: "",
       text,
     };
-    if (this.store.add(alert, coolDownMs, this.#webhook !== undefined)) {
+    if (this.store.add(alert, coolDownMs, this.#webhooks.length)) {
       logger.warn({ metric: finding.metric, tenant, key, value: finding.value, expected: finding.expected }, text);
     }
   }
 }
 
-const dollars = (value: number): string => `$${value.toFixed(2)}`;
+/** Two decimals, and two digits of less than a cent. */
+const dollars = (value: number): string =>
+  `$${value > 0 && value < 0.01 ? value.toFixed(1 - Math.floor(Math.log10(value))) : value.toFixed(2)}`;
 const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
 
 const SAYINGS: Readonly<Record<Metric, (finding: Finding) => string>> = {

@@ -3,6 +3,7 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { readQuery } from "../../core/query.js";
+import { personIn } from "../api/operator-name.js";
 import type { AlertStore } from "./alert-store.js";
 import type { Silence } from "./silences.js";
 import { shownAlert } from "./webhook.js";
@@ -23,7 +24,7 @@ const silenceBody = z
     starts: time.optional(),
     ends: time,
     comment: z.string().trim().min(1).max(500),
-    author: z.string().max(100).default(""),
+    author: z.string().max(100).optional(),
   })
   .refine(({ metric, tenant, key, model }) => [metric, tenant, key, model].some((each) => each !== undefined), {
     error: "expected at least one of metric, tenant, key and model",
@@ -48,7 +49,8 @@ export function createAlertsApp(store: AlertStore, epochMs: () => number): Hono 
   );
   app.post("/alerts/silences", async (c) => {
     const nowMs = epochMs();
-    const { starts = nowMs, ends, comment, author, ...matcher } = readSilence(await c.req.text());
+    const { starts = nowMs, ends, comment, author: told, ...matcher } = readSilence(await c.req.text());
+    const author = authorOf(told, personIn(c));
     if (ends <= Math.max(starts, nowMs)) {
       const message = `expected ends to be after now and after starts, got ${iso(ends)}`;
       throw new MillraceError("invalid_parameter", message, { param: "ends" });
@@ -81,6 +83,14 @@ function readSilence(text: string): z.output<typeof silenceBody> {
     ...(param === undefined ? {} : { param }),
     hint: 'such as {"metric": "spend", "tenant": "acme", "ends": "2026-12-01T08:00:00Z", "comment": "load test"}',
   });
+}
+
+/** Whoever is signed in; only the `admin-key`, which is nobody's own, lets a text say who it is. */
+function authorOf(told: string | undefined, person: string | undefined): string {
+  if (person === undefined) return told ?? "";
+  if (told === undefined || told === person) return person;
+  const message = `expected no author beside a signed-in operator, ${person}, got ${JSON.stringify(told)}`;
+  throw new MillraceError("invalid_parameter", message, { param: "author", hint: "leave author out" });
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString();

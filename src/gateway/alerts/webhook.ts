@@ -23,6 +23,8 @@ export interface WebhookTarget {
 }
 
 interface WebhookOptions extends WebhookTarget {
+  /** Its number among the webhooks. */
+  readonly receiver: number;
   readonly store: AlertStore;
   readonly epochMs: () => number;
   readonly onFailure: (alert: Alert, reason: string, isLast: boolean) => void;
@@ -49,8 +51,8 @@ export class Webhook {
   }
 
   async #sendAll(): Promise<void> {
-    const { store, epochMs } = this.options;
-    for (const due of store.due(epochMs(), AT_ONCE)) {
+    const { store, receiver, epochMs } = this.options;
+    for (const due of store.due(receiver, epochMs(), AT_ONCE)) {
       if (this.#closing.signal.aborted) return;
       await this.#send(due);
     }
@@ -58,7 +60,7 @@ export class Webhook {
 
   async #send(due: StoredAlert): Promise<void> {
     const { alert, tries } = due;
-    const { store, url, format, epochMs, onFailure } = this.options;
+    const { store, receiver, url, format, epochMs, onFailure } = this.options;
     const text = JSON.stringify(BODIES[format](due));
     try {
       const { statusCode, body } = await request(url, {
@@ -77,7 +79,7 @@ export class Webhook {
       });
       await body.dump();
       if (statusCode >= 200 && statusCode < 300) {
-        store.delivered(due, epochMs());
+        store.deliveries.delivered(due, receiver, epochMs());
         return;
       }
       throw new Error(`status ${statusCode}`);
@@ -85,7 +87,7 @@ export class Webhook {
       if (this.#closing.signal.aborted) return;
       const isLast = tries + 1 >= MAX_TRIES;
       const waitMs = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** tries);
-      store.failed(due, isLast ? undefined : epochMs() + waitMs);
+      store.deliveries.failed(due, receiver, isLast ? undefined : epochMs() + waitMs);
       onFailure(alert, (thrown as Error).message, isLast);
     }
   }
@@ -118,12 +120,12 @@ function slackText(text: string): string {
 /** Go's zero time: an alert without an end. */
 const NO_END = "0001-01-01T00:00:00Z";
 
-/** One alert in a group of its own. One about an hour fires and is never resolved, since the hour is over. */
+/** One alert in a group of its own. One about an hour that is judged fires and is never resolved, since the hour is over. */
 function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
-  const { metric, tenant, key, model, instance = "", text, value, expected, foundMs } = alert;
+  const { metric, tenant, key, model, instance = "", budget = "", text, value, expected, foundMs } = alert;
   const status = resolvedMs === null ? "firing" : "resolved";
   const labels = Object.fromEntries(
-    Object.entries({ alertname: metric, tenant, key, model, instance }).filter(([, each]) => each !== ""),
+    Object.entries({ alertname: metric, tenant, key, model, instance, budget }).filter(([, each]) => each !== ""),
   );
   const annotations = { summary: text, value: String(value), expected: String(expected) };
   const fingerprint = createHash("sha256").update(JSON.stringify(labels)).digest("hex").slice(0, 16);
@@ -154,8 +156,8 @@ function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
 
 /** As it is listed, and sent in our own format. */
 export function shownAlert({ alert, resolvedMs }: StoredAlert) {
-  const { id, foundMs, hourMs, tenant, key, model, instance = "", metric, value, expected, text } = alert;
+  const { id, foundMs, hourMs, tenant, key, model, instance = "", budget = "", metric, value, expected, text } = alert;
   const [found, hour] = [new Date(foundMs).toISOString(), new Date(hourMs).toISOString()];
   const resolved = resolvedMs === null ? null : new Date(resolvedMs).toISOString();
-  return { id, text, metric, tenant, key, model, instance, hour, value, expected, found, resolved };
+  return { id, text, metric, tenant, key, model, instance, budget, hour, value, expected, found, resolved };
 }

@@ -13,7 +13,7 @@ import { askUsage } from "../ask-usage.js";
 import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Price, PriceBook } from "../prices/price.js";
-import { type GatewayRequest, withBody } from "../request.js";
+import { type Caller, type GatewayRequest, withBody } from "../request.js";
 import type { Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
 import { promptTokensOf } from "../usage/token-counts.js";
@@ -50,7 +50,7 @@ interface UpstreamTraits {
 
 interface LimitsEvents extends SettlementEvents {
   /** A soft limit has been passed: once for each window. */
-  softLimit(scope: LimitedScope, window: string, usedNano: number, softNano: number): void;
+  softLimit(claim: MoneyClaim, level: Levels["money"][number], caller: Caller): void;
   /** A request was let pass without a reservation, since the store is down. */
   unreserved(error: Error): void;
 }
@@ -302,19 +302,20 @@ export class LimitsPolicy implements Policy {
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
     if (levels === undefined) return sink;
     const headers = rateHeaders(claims, levels, request.route.dialect, this.options.epochMs());
-    const warnings = claims.money.flatMap((claim, i) => this.#warning(claim, levels.money[i]!) ?? []);
+    const warnings = claims.money.flatMap((claim, i) => this.#warning(claim, levels.money[i]!, request.caller) ?? []);
     if (warnings.length > 0) headers[WARNING_HEADER] = warnings.join(", ");
     return Object.keys(headers).length === 0 ? sink : new HeaderSink(sink, () => headers);
   }
 
-  #warning({ scope, window, soft, key }: MoneyClaim, level: Levels["money"][number]): string | undefined {
+  #warning(claim: MoneyClaim, level: Levels["money"][number], caller: Caller): string | undefined {
+    const { scope, window, soft, key } = claim;
     const { used, held, startMs } = level;
     if (soft === undefined || used + held <= soft) return undefined;
     const crossing = `${key}/${startMs}`;
     if (!this.#warned.has(crossing)) {
       if (this.#warned.size >= MAX_WARNED) this.#warned.clear();
       this.#warned.add(crossing);
-      this.options.events.softLimit(scope, window, used + held, soft);
+      this.options.events.softLimit(claim, level, caller);
     }
     const dollars = (nano: number): string => formatDollars(BigInt(nano));
     // A header has one line of visible ASCII, and names come from elsewhere.

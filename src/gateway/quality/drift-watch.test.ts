@@ -12,7 +12,7 @@ const SAMPLES_PER_DAY = 2000;
 
 function watch(database: Database.Database, logger = pino({ level: "silent" })) {
   const store = new AlertStore(database);
-  const alerts = { store, coolDownMs: DAY_MS, hasWebhook: true };
+  const alerts = { store, coolDownMs: DAY_MS, numReceivers: 1 };
   return { store, drift: new DriftWatch({ database, logger, quietDays: 100, keepDays: 30, alerts }) };
 }
 
@@ -55,7 +55,7 @@ test("a drift is stored once as an alert, with the change that it began with, an
   expect(alerts[0]!.text).toMatch(
     /^m: refusal is \d\d\.\d % in \d+ samples since 2026-01-\d\dT\d\d:\d\dZ, [23]\.\d % before; m changed at 2026-01-08T00:00Z$/,
   );
-  expect(store.due(START + 7 * DAY_MS, 10)).toHaveLength(1);
+  expect(store.due(0, START + 7 * DAY_MS, 10)).toHaveLength(1);
   drift.close();
 });
 

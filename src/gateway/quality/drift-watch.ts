@@ -18,7 +18,7 @@ interface DriftOptions {
   readonly keepDays: number;
   /** Absent: drift is logged and shown, and no alert is stored. */
   readonly alerts:
-    | { readonly store: AlertStore; readonly coolDownMs: number; readonly hasWebhook: boolean }
+    | { readonly store: AlertStore; readonly coolDownMs: number; readonly numReceivers: number }
     | undefined;
 }
 
@@ -269,7 +269,7 @@ export class DriftWatch {
       model,
       text,
     };
-    alerts?.store.add(alert, alerts.coolDownMs, alerts.hasWebhook);
+    alerts?.store.add(alert, alerts.coolDownMs, alerts.numReceivers);
   }
 
   #load(): void {

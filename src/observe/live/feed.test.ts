@@ -30,7 +30,7 @@ test("who watches gets figures each second, and nobody else costs a reading", as
   const before = numReadings;
   await vi.advanceTimersByTimeAsync(30_000);
   expect(numReadings - before).toBeLessThanOrEqual(4);
-  const { loads, every_ms } = (await feed.past("hour").json()) as { loads: object[]; every_ms: number };
+  const { loads, every_ms } = (await feed.past({ window: "hour" }).json()) as { loads: object[]; every_ms: number };
   expect([loads.length > 3, every_ms]).toEqual([true, 10_000]);
   feed.stop();
 });
@@ -122,13 +122,13 @@ test("events come with the next figures, once, and with those of a window", asyn
     texts.push(...(JSON.parse(value.slice("data: ".length)).events ?? []).map(({ text }: { text: string }) => text));
   }
   expect(texts.filter((text) => text === "read again")).toHaveLength(1);
-  const { events } = (await feed.past("day").json()) as { events: object[] };
+  const { events } = (await feed.past({ window: "day" }).json()) as { events: object[] };
   expect(events).toMatchObject([{ kind: "start" }, { kind: "reload", text: "read again" }]);
   feed.stop();
 });
 
 test("an unknown window is refused", () => {
-  expect(() => tenTokens().past("year")).toThrow(/window to be one of hour, day, week, got "year"/);
+  expect(() => tenTokens().past({ window: "year" })).toThrow(/window to be one of hour, day, week, got "year"/);
 });
 
 test("a feed that was stopped reads no more", async () => {
@@ -137,4 +137,84 @@ test("a feed that was stopped reads no more", async () => {
   feed.stop();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(numReadings).toBe(1);
+});
+
+/** Two instances of which the second is gone after a while; each makes five tokens between two readings. */
+function twoInstances() {
+  numReadings = 0;
+  let ids = ["m-0", "m-1"];
+  const text = async () => {
+    numReadings++;
+    const lines = ids.flatMap((id) => [
+      `millrace_fleet:in_flight{model="m",instance="${id}"} 1`,
+      `millrace:generation_tokens_total{model="m",instance="${id}"} ${5 * numReadings}`,
+    ]);
+    return ['millrace_fleet:queue_depth{model="m"} 0', ...lines].join("\n");
+  };
+  return {
+    feed: new LiveFeed(text, new History()),
+    lose: (id: string): void => {
+      ids = ids.filter((own) => own !== id);
+    },
+  };
+}
+
+test("a model and an instance have live figures and a history of their own", async () => {
+  const { feed, lose } = twoInstances();
+  feed.start();
+  await vi.advanceTimersByTimeAsync(0);
+  const watchers = [{}, { model: "m" }, { instance: "m-1" }].map((query) => reader(feed.live(query)));
+  const next = async () => {
+    const values = await Promise.all(watchers.map(async (watcher) => String((await watcher.read()).value)));
+    return values.map((value) => JSON.parse(value.slice("data: ".length)));
+  };
+  for (const watcher of watchers) await watcher.read();
+  // The second figures: a part's first reading is that of its first second.
+  await vi.advanceTimersByTimeAsync(1000);
+  await watchers[0]!.read();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect((await next()).map((load) => load.tokens_out_per_s)).toEqual([10, 10, 5]);
+  lose("m-1");
+  await vi.advanceTimersByTimeAsync(1000);
+  // Of what is gone, only the time is known.
+  expect((await next()).map((load) => load.running)).toEqual([1, 1, undefined]);
+  for (const watcher of watchers) await watcher.cancel();
+  await vi.advanceTimersByTimeAsync(60_000);
+  const parts = (await feed.parts().json()) as object;
+  expect(parts).toEqual({
+    series: [
+      { kind: "model", name: "m", is_current: true },
+      { kind: "instance", name: "m-0", is_current: true },
+      { kind: "instance", name: "m-1", is_current: false },
+    ],
+  });
+  const past = async (query: object) => ((await feed.past(query).json()) as { loads: object[] }).loads;
+  expect((await past({ instance: "m-0" })).length).toBeGreaterThan(2);
+  expect((await past({ instance: "m-0" })).at(-1)).toMatchObject({ running: 1 });
+  expect((await past({ model: "m" })).length).toBe((await past({ instance: "m-0" })).length);
+  expect((await past({ instance: "m-1" })).length).toBeLessThan((await past({ instance: "m-0" })).length);
+  feed.stop();
+});
+
+test("watchers of many parts cost one reading of the metrics a second", async () => {
+  const { feed } = twoInstances();
+  feed.start();
+  await vi.advanceTimersByTimeAsync(0);
+  const queries = [{}, { model: "m" }, { instance: "m-0" }, { instance: "m-1" }];
+  const watchers = Array.from({ length: 40 }, (_, i) => reader(feed.live(queries[i % 4])));
+  for (const watcher of watchers) await watcher.read();
+  const before = numReadings;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(numReadings - before).toBeLessThanOrEqual(11);
+  feed.stop();
+});
+
+test("unknown parts, and two at once, are refused", async () => {
+  const { feed } = twoInstances();
+  feed.start();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(() => feed.past({ model: "x".repeat(500) })).toThrow(/name of a model of a fleet, got "x{40}"$/);
+  expect(() => feed.live({ instance: "m" })).toThrow('name of an instance of a fleet, got "m"');
+  expect(() => feed.live({ model: "m", instance: "m-0" })).toThrow("expected model or instance, got both");
+  feed.stop();
 });

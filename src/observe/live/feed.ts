@@ -3,8 +3,9 @@ import { MillraceError } from "../../core/errors.js";
 import { snakeNames } from "../../core/snake-names.js";
 import { EventLog } from "./event-log.js";
 import { EVERY_MS, type History, WINDOW_NAMES, type WindowName } from "./history.js";
-import { loadBetween, type Reading, readingOf } from "./load.js";
-import { parseMetrics } from "./metrics-text.js";
+import { isFigure, keyOf, type Load, loadBetween, partOf, type Reading, readingOf, readingsOfParts } from "./load.js";
+import { parseMetrics, type Sample } from "./metrics-text.js";
+import { SeriesStore } from "./series-store.js";
 
 /** Between two figures while somebody watches. */
 const LIVE_MS = 1000;
@@ -18,11 +19,27 @@ const MOST_EVENTS = 100;
 
 type Watcher = ReadableStreamDefaultController<Uint8Array>;
 
+/** Of a request for figures. */
+interface Query {
+  readonly window?: string | undefined;
+  readonly model?: string | undefined;
+  readonly instance?: string | undefined;
+}
+
+/** Key of the whole server. */
+const WHOLE = "";
+
 const encoder = new TextEncoder();
 
 export class LiveFeed {
-  readonly #watchers = new Set<Watcher>();
-  #readings: readonly Reading[] = [];
+  /** With the keys of what they watch. */
+  readonly #watchers = new Map<Watcher, string>();
+  /** Of the last seconds: of the whole server, and of what is watched. */
+  readonly #readings = new Map<string, readonly Reading[]>();
+  /** Keys of the parts that the metrics tell of. */
+  #parts: ReadonlySet<string> = new Set();
+  /** Of the history, in which the latest readings of the parts lie. */
+  #slot: number | undefined;
   /** Undefined while metrics are read. */
   #timer: NodeJS.Timeout | undefined;
   /** Start of the latest reading. */
@@ -34,6 +51,7 @@ export class LiveFeed {
     private readonly readText: () => Promise<string>,
     private readonly history: History,
     readonly events = new EventLog(),
+    private readonly series = new SeriesStore(),
   ) {}
 
   start(): void {
@@ -45,13 +63,19 @@ export class LiveFeed {
   stop(): void {
     this.#isOver = true;
     clearTimeout(this.#timer);
-    for (const watcher of this.#watchers) watcher.close();
+    for (const watcher of this.#watchers.keys()) watcher.close();
     this.#watchers.clear();
     this.history.close();
+    this.series.close();
   }
 
-  /** Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends. */
-  live(): Response {
+  /**
+   * Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends.
+   *
+   * @throws invalid_parameter, not_found
+   */
+  live(query: Query = {}): Response {
+    const key = this.#keyIn(query);
     let own: Watcher | undefined;
     const body = new ReadableStream<Uint8Array>(
       {
@@ -62,7 +86,7 @@ export class LiveFeed {
           if (this.#isOver) return watcher.close();
           // Bytes at once: clients and proxies then know that the stream has begun.
           watcher.enqueue(encoder.encode(": figures follow\n\n"));
-          this.#join(watcher);
+          this.#join(watcher, key);
         },
         cancel: () => {
           if (own !== undefined) this.#watchers.delete(own);
@@ -74,36 +98,60 @@ export class LiveFeed {
     return new Response(body, { headers });
   }
 
-  /** @param window of the query @throws invalid_parameter */
-  past(window: string | undefined): Response {
-    const name = WINDOW_NAMES.find((each) => each === (window ?? "hour"));
+  /** @throws invalid_parameter, not_found */
+  past(query: Query): Response {
+    const { window = "hour" } = query;
+    const name = WINDOW_NAMES.find((each) => each === window);
     if (name === undefined) {
-      const got = JSON.stringify(window!.slice(0, 40));
-      throw new MillraceError(
-        "invalid_parameter",
-        `expected window to be one of ${WINDOW_NAMES.join(", ")}, got ${got}`,
-        {
-          param: "window",
-        },
-      );
+      const expected = `expected window to be one of ${WINDOW_NAMES.join(", ")}`;
+      throw new MillraceError("invalid_parameter", `${expected}, got ${shown(window)}`, { param: "window" });
     }
-    return Response.json(this.#past(name), { headers: { "Cache-Control": "no-store" } });
+    return uncached(this.#past(name, this.#keyIn(query)));
   }
 
-  #past(window: WindowName): object {
+  /** The models and instances whose figures can be asked for. */
+  parts(): Response {
+    const keys = new Set([...this.#parts, ...this.series.keys()]);
+    const series = [...keys].flatMap((key) => {
+      const part = partOf(key);
+      return part === undefined ? [] : [{ ...part, isCurrent: this.#parts.has(key) }];
+    });
+    series.sort((a, b) => b.kind.localeCompare(a.kind) || a.name.localeCompare(b.name));
+    return uncached(snakeNames({ series }));
+  }
+
+  #past(window: WindowName, key: string): object {
     const now = Date.now();
-    const { history, events } = this;
+    const { history, events, series } = this;
     return snakeNames({
       window,
       everyMs: history.everyMs(window),
-      loads: history.read(window, now),
+      loads: (key === WHOLE ? history : series.find(key))?.read(window, now) ?? [],
       events: events.since(now - history.lengthMs(window), now).slice(-MOST_EVENTS),
     });
   }
 
-  #join(watcher: Watcher): void {
-    this.#watchers.add(watcher);
-    const [oldest] = this.#watchers;
+  #keyIn({ model, instance }: Query): string {
+    if (model === undefined && instance === undefined) return WHOLE;
+    if (model !== undefined && instance !== undefined) {
+      const message = "expected model or instance, got both";
+      throw new MillraceError("invalid_parameter", message, { param: "instance" });
+    }
+    const part = { kind: model === undefined ? "instance" : "model", name: (model ?? instance)! } as const;
+    const key = keyOf(part);
+    if (this.#parts.has(key) || this.series.find(key) !== undefined) return key;
+    throw new MillraceError(
+      "not_found",
+      `expected the name of ${model === undefined ? "an instance" : "a model"} of a fleet, got ${shown(part.name)}`,
+      {
+        hint: "GET /watch/series lists them",
+      },
+    );
+  }
+
+  #join(watcher: Watcher, key: string): void {
+    this.#watchers.set(watcher, key);
+    const [oldest] = this.#watchers.keys();
     if (this.#watchers.size > MOST_WATCHERS) {
       this.#watchers.delete(oldest!);
       oldest!.close();
@@ -123,30 +171,71 @@ export class LiveFeed {
     this.#timer = undefined;
     this.#readMs = performance.now();
     try {
-      this.#take(readingOf(parseMetrics(await this.readText()), Date.now()));
+      this.#take(parseMetrics(await this.readText(), isFigure), Date.now());
     } catch (thrown) {
-      this.#readings = [];
+      this.#readings.clear();
       const message = `expected metrics that can be read, got ${(thrown as Error).message}`;
-      this.#send({ error: { message, code: "internal_error" } });
+      this.#send(() => ({ error: { message, code: "internal_error" } }));
     }
     if (!this.#isOver) this.#plan(this.#watchers.size > 0 ? LIVE_MS : EVERY_MS);
   }
 
-  #take(now: Reading): void {
+  #take(samples: readonly Sample[], atMs: number): void {
     if (this.#isOver) return;
-    const before = this.#readings.at(-1);
-    const isRecent = ({ atMs }: Reading): boolean => atMs >= now.atMs - LONG_MS && atMs < now.atMs;
-    this.#readings = [...this.#readings.filter(isRecent), now];
+    const now = readingOf(samples, atMs);
     this.history.add(now);
-    if (before === undefined || before.atMs >= now.atMs) return;
-    const load = snakeNames(loadBetween(before, now, this.#readings[0]));
+    const load = this.#next(WHOLE, now);
+    const loads = new Map([[WHOLE, load], ...this.#takeParts(samples, atMs)]);
+    if (load === undefined) return;
     const events = this.events.takeNew();
-    this.#send(events.length === 0 ? load : { ...load, events });
+    this.#send((key) => {
+      const own = loads.get(key);
+      if (own === undefined) return undefined;
+      return events.length === 0 ? snakeNames(own) : { ...snakeNames(own), events };
+    });
   }
 
-  #send(event: object): void {
-    if (this.#watchers.size === 0) return;
-    const bytes = encoder.encode(`data: ${JSON.stringify(event)}\n\n`);
-    for (const watcher of this.#watchers) if ((watcher.desiredSize ?? 0) > -MOST_WAITING) watcher.enqueue(bytes);
+  /** Those that are watched; all of them when the history needs a reading. */
+  #takeParts(samples: readonly Sample[], atMs: number): readonly (readonly [string, Load | undefined])[] {
+    const slot = Math.floor(atMs / EVERY_MS);
+    const isDue = slot !== this.#slot;
+    this.#slot = slot;
+    const watched = new Set(this.#watchers.values());
+    watched.delete(WHOLE);
+    for (const key of this.#readings.keys()) if (key !== WHOLE && !watched.has(key)) this.#readings.delete(key);
+    if (isDue) {
+      const all = readingsOfParts(samples, atMs);
+      this.#parts = new Set(all.keys());
+      this.series.add(all);
+    }
+    if (watched.size === 0) return [];
+    return [...readingsOfParts(samples, atMs, watched)].map(([key, now]) => [key, this.#next(key, now)] as const);
+  }
+
+  /** @returns undefined after the first reading */
+  #next(key: string, now: Reading): Load | undefined {
+    const earlier = this.#readings.get(key) ?? [];
+    const before = earlier.at(-1);
+    const isRecent = ({ atMs }: Reading): boolean => atMs >= now.atMs - LONG_MS && atMs < now.atMs;
+    const readings = [...earlier.filter(isRecent), now];
+    this.#readings.set(key, readings);
+    return before === undefined || before.atMs >= now.atMs ? undefined : loadBetween(before, now, readings[0]);
+  }
+
+  /** @param eventOf by the key of what is watched */
+  #send(eventOf: (key: string) => object | undefined): void {
+    const sent = new Map<string, Uint8Array | undefined>();
+    for (const [watcher, key] of this.#watchers) {
+      if (!sent.has(key)) {
+        const event = eventOf(key);
+        sent.set(key, event && encoder.encode(`data: ${JSON.stringify(event)}\n\n`));
+      }
+      const bytes = sent.get(key);
+      if (bytes !== undefined && (watcher.desiredSize ?? 0) > -MOST_WAITING) watcher.enqueue(bytes);
+    }
   }
 }
+
+const shown = (text: string): string => JSON.stringify(text.slice(0, 40));
+
+const uncached = (body: object): Response => Response.json(body, { headers: { "Cache-Control": "no-store" } });

@@ -73,11 +73,13 @@ export class History {
   /**
    * @param path of a new file, or one of an earlier run; undefined: memory only
    * @param onProblem called once for each time in which the file cannot be written, and where another server has it: the figures are in memory then
+   * @param isOurs whether a lock that this server has covers the file
    * @throws invalid_option
    */
   constructor(
     path?: string,
     private readonly onProblem: (text: string) => void = () => {},
+    isOurs = false,
   ) {
     let start = 0;
     this.#slots = new Map(
@@ -88,7 +90,7 @@ export class History {
       }),
     );
     if (path === undefined) return;
-    this.#unlock = lockFor(path);
+    this.#unlock = isOurs ? () => {} : lockFor(path);
     if (this.#unlock === undefined) {
       onProblem(
         `another server has the history ${path}: this one's is kept in memory; give each server a file of its own`,
@@ -126,6 +128,13 @@ export class History {
       .filter(([atMs]) => atMs! > since && atMs! <= nowMs)
       .map(loadOf)
       .sort((a, b) => a.atMs - b.atMs);
+  }
+
+  /** Of the newest figure; 0: there is none. */
+  newestMs(): number {
+    let newest = 0;
+    for (let at = 0; at < this.#rows.length; at += ROW) newest = Math.max(newest, this.#rows[at]!);
+    return newest;
   }
 
   everyMs(name: WindowName): number {
@@ -219,7 +228,7 @@ function openHistory(path: string, rows: Float64Array): number {
       writeSync(file, MAGIC, 0, MAGIC.length, 0);
       ftruncateSync(file, FILE_BYTES);
     }
-    readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
+    if (stat.size > MAGIC.length) readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
     return file;
   } catch (thrown) {
     if (file !== undefined) closeSync(file);

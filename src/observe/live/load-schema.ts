@@ -28,6 +28,18 @@ export const loadSchema = z.object({
 
 export const historyQuery = z.object({ window: z.enum(WINDOW_NAMES).default("hour") });
 
+export const partsAnswer = z.object({
+  series: z
+    .array(
+      z.object({
+        kind: z.enum(["model", "instance"]),
+        name: z.string(),
+        is_current: z.boolean().describe("whether it is there now"),
+      }),
+    )
+    .describe("parts of a fleet; a server of one model has none"),
+});
+
 export const historyAnswer = z.object({
   window: z.enum(WINDOW_NAMES),
   every_ms: z.number(),

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { Histogram as Counter, Registry } from "prom-client";
 import { expect, test } from "vitest";
-import { loadBetween, readingOf } from "./load.js";
+import { isFigure, keyOf, loadBetween, partOf, readingOf, readingsOfParts } from "./load.js";
 import { histogramOf, parseMetrics, quantileBetween, sumOf } from "./metrics-text.js";
 
 test("labels with every escape are read, and lines of another form left out", () => {
@@ -53,4 +53,76 @@ test("rates are those between two readings; a server that starts again has none"
   const load = loadBetween(before, readingOf(parseMetrics(textAt(150, 3, 0.2)), 3000));
   expect(load).toMatchObject({ tokensOutPerS: 25, running: 2, waiting: 3, kvUse: 0.2, prefixHits: undefined });
   expect(loadBetween(before, readingOf(parseMetrics(textAt(7, 0, 0)), 3000)).tokensOutPerS).toBeUndefined();
+});
+
+test("histograms of other bounds are added up so that counts never shrink", () => {
+  const lines = (instance: string, buckets: readonly (readonly [string, number])[]) =>
+    buckets.map(([le, count]) => `h_bucket{le="${le}",instance="${instance}"} ${count}\n`).join("");
+  const a = lines("a", [
+    ["0.1", 4],
+    ["1", 6],
+    ["+Inf", 8],
+  ]);
+  const b = lines("b", [
+    ["0.5", 10],
+    ["+Inf", 20],
+  ]);
+  const sum = histogramOf(parseMetrics(b + a), "h");
+  expect([...sum]).toEqual([
+    [0.1, 4],
+    [0.5, 14],
+    [1, 16],
+    [Number.POSITIVE_INFINITY, 28],
+  ]);
+});
+
+const fleetText = (tokens: number) =>
+  [
+    'millrace_fleet:queue_depth{model="m"} 1',
+    'millrace_fleet:queue_depth{model="n"} 0',
+    `millrace_fleet:requests_total{model="m",instance="",outcome="failed"} ${tokens}`,
+    `millrace_fleet:requests_total{model="unknown",instance="",outcome="failed"} ${tokens}`,
+    ...["m-0", "m-1"].flatMap((id, i) => [
+      `millrace_fleet:in_flight{model="m",instance="${id}",engine="vllm"} ${i}`,
+      `millrace:generation_tokens_total{model="m",instance="${id}",engine="vllm"} ${(i + 1) * tokens}`,
+      `millrace:kv_cache_usage_perc{model="m",instance="${id}",engine="vllm"} 0.${i + 1}`,
+      `millrace_fleet:requests_total{model="m",instance="${id}",outcome="answered"} ${tokens}`,
+      `millrace_fleet:time_to_first_byte_seconds_bucket{le="0.1",model="m",instance="${id}"} ${tokens}`,
+      `millrace_fleet:time_to_first_byte_seconds_bucket{le="+Inf",model="m",instance="${id}"} ${tokens}`,
+      `millrace_fleet:instance_state{model="m",instance="${id}",engine="vllm",state="ready"} 1`,
+    ]),
+  ].join("\n");
+
+test("each model and each instance has the figures of its own labels", () => {
+  const [before, now] = [0, 10].map((tokens, i) => readingsOfParts(parseMetrics(fleetText(tokens)), 1000 * i));
+  expect([...now!.keys()]).toEqual(["model=m", "model=n", "instance=m-0", "instance=m-1"]);
+  const load = (key: string) => loadBetween(before!.get(key)!, now!.get(key)!);
+  const ofModel = { tokensOutPerS: 30, requestsPerS: 30, running: 1, waiting: 1, kvUse: 0.2 };
+  expect(load("model=m")).toMatchObject(ofModel);
+  expect(load("instance=m-1")).toMatchObject({ tokensOutPerS: 20, requestsPerS: 10, running: 1, kvUse: 0.2 });
+  expect(load("instance=m-0")).toMatchObject({ running: 0, waiting: undefined });
+  expect(load("instance=m-0").ttft.p50).toBeCloseTo(50, 9);
+  expect(load("model=n")).toMatchObject({ tokensOutPerS: undefined, waiting: 0 });
+  const one = readingsOfParts(parseMetrics(fleetText(1)), 0, new Set(["instance=m-1", "instance=gone"]));
+  expect([...one].map(([key, { counters }]) => [key, counters.tokensOut])).toEqual([
+    ["instance=m-1", 2],
+    ["instance=gone", undefined],
+  ]);
+});
+
+test("a reading needs only the lines that it names", () => {
+  const all = readingOf(parseMetrics(fleetText(3)), 0);
+  expect(readingOf(parseMetrics(fleetText(3), isFigure), 0)).toEqual(all);
+  expect(parseMetrics(fleetText(3), isFigure).some(({ name }) => name.endsWith("instance_state"))).toBe(false);
+});
+
+test("a key stands for its part alone, whatever the name", () => {
+  fc.assert(
+    fc.property(fc.constantFrom("model", "instance"), fc.string({ unit: "grapheme", minLength: 1 }), (kind, name) => {
+      const key = keyOf({ kind, name });
+      expect(key).toMatch(/^[\w=%.~!*'()-]+$/);
+      expect(partOf(key)).toEqual({ kind, name });
+    }),
+  );
+  for (const key of ["", "model=", "model=%", "key=a", "history", "model=a=b"]) expect(partOf(key)).toBeUndefined();
 });

@@ -32,22 +32,100 @@ const COUNTERS = {
 } as const;
 
 const FIRST_TOKEN = ["millrace:time_to_first_token_seconds", "millrace_fleet:time_to_first_byte_seconds"] as const;
+const PER_TOKEN = "millrace:request_time_per_output_token_seconds";
+const IN_QUEUE = "millrace:request_queue_time_seconds";
+const GAUGES = {
+  running: "millrace:num_requests_running",
+  inFlight: "millrace_fleet:in_flight",
+  queued: "millrace_fleet:queue_depth",
+  waiting: "millrace:num_requests_waiting",
+  kvUse: "millrace:kv_cache_usage_perc",
+} as const;
+
+const FIGURES: ReadonlySet<string> = new Set([
+  ...Object.values(COUNTERS),
+  ...Object.values(GAUGES),
+  ...[...FIRST_TOKEN, PER_TOKEN, IN_QUEUE].map((name) => `${name}_bucket`),
+]);
+
+/** Whether a reading needs the metric. */
+export const isFigure = (name: string): boolean => FIGURES.has(name);
+
+function grouped<K>(samples: readonly Sample[], keysOf: (sample: Sample) => readonly K[]): Map<K, Sample[]> {
+  const groups = new Map<K, Sample[]>();
+  for (const sample of samples) {
+    for (const key of keysOf(sample)) {
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [sample]);
+      else group.push(sample);
+    }
+  }
+  return groups;
+}
 
 export function readingOf(samples: readonly Sample[], atMs: number): Reading {
-  const counters = Object.entries(COUNTERS).map(([key, name]) => [key, sumOf(samples, name)]);
-  const queued = sumOf(samples, "millrace_fleet:queue_depth");
-  const waiting = sumOf(samples, "millrace:num_requests_waiting");
-  const ofEngine = histogramOf(samples, FIRST_TOKEN[0]);
+  const byName = grouped(samples, ({ name }) => [name]);
+  const sum = (name: string): number | undefined => sumOf(byName.get(name) ?? [], name);
+  const histogram = (name: string): Histogram => histogramOf(byName.get(`${name}_bucket`) ?? [], name);
+  const counters = Object.entries(COUNTERS).map(([key, name]) => [key, sum(name)]);
+  const queued = sum(GAUGES.queued);
+  const waiting = sum(GAUGES.waiting);
+  const ofEngine = histogram(FIRST_TOKEN[0]);
   return {
     atMs,
     counters: Object.fromEntries(counters) as Counters,
-    running: sumOf(samples, "millrace:num_requests_running") ?? sumOf(samples, "millrace_fleet:in_flight"),
+    running: sum(GAUGES.running) ?? sum(GAUGES.inFlight),
     waiting: queued === undefined && waiting === undefined ? undefined : (queued ?? 0) + (waiting ?? 0),
-    kvUse: maxOf(samples, "millrace:kv_cache_usage_perc"),
-    firstToken: ofEngine.size > 0 ? ofEngine : histogramOf(samples, FIRST_TOKEN[1]),
-    perToken: histogramOf(samples, "millrace:request_time_per_output_token_seconds"),
-    queue: histogramOf(samples, "millrace:request_queue_time_seconds"),
+    kvUse: maxOf(byName.get(GAUGES.kvUse) ?? [], GAUGES.kvUse),
+    firstToken: ofEngine.size > 0 ? ofEngine : histogram(FIRST_TOKEN[1]),
+    perToken: histogram(PER_TOKEN),
+    queue: histogram(IN_QUEUE),
   };
+}
+
+/** A model of a fleet, or one of its instances. */
+interface Part {
+  readonly kind: "model" | "instance";
+  readonly name: string;
+}
+
+/** As it stands in a query and as a file's name. Halves of characters, which neither can have, are replaced. */
+export const keyOf = ({ kind, name }: Part): string =>
+  `${kind}=${encodeURIComponent(name.replace(/\p{Surrogate}/gu, "\ufffd"))}`;
+
+/** @returns undefined where the key is none */
+export function partOf(key: string): Part | undefined {
+  const [, kind, name] = /^(model|instance)=([^=]+)$/.exec(key) ?? [];
+  try {
+    return kind === undefined ? undefined : { kind: kind as Part["kind"], name: decodeURIComponent(name!) };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Readings of the parts of a fleet, by their keys, models first. A server of one model has none.
+ *
+ * @param wanted keys; undefined: of all parts
+ */
+export function readingsOfParts(
+  samples: readonly Sample[],
+  atMs: number,
+  wanted?: ReadonlySet<string>,
+): ReadonlyMap<string, Reading> {
+  const keysOf = (kind: Part["kind"], metric: string): ReadonlyMap<string, string> => {
+    const names = samples.flatMap(({ name, labels }) => (name === metric ? [labels[kind] ?? ""] : []));
+    return new Map(names.map((name) => [name, keyOf({ kind, name })]));
+  };
+  // Metrics that each part has as long as it is there; requests that found no instance have an empty name.
+  const models = keysOf("model", GAUGES.queued);
+  const instances = keysOf("instance", GAUGES.inFlight);
+  const isWanted = (key: string | undefined): key is string => key !== undefined && (wanted?.has(key) ?? true);
+  const groups = grouped(samples, ({ labels: { model = "", instance = "" } }) =>
+    [models.get(model), instances.get(instance)].filter(isWanted),
+  );
+  const keys = wanted ?? [...models.values(), ...instances.values()];
+  return new Map([...keys].map((key) => [key, readingOf(groups.get(key) ?? [], atMs)]));
 }
 
 interface Quantiles {

@@ -10,21 +10,35 @@ const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (NaN|[+-]?Inf|[-+.\d][-+.\deE]*)(
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 const ESCAPES: Readonly<Record<string, string>> = { "\\n": "\n", '\\"': '"', "\\\\": "\\" };
 
+/** A fleet has thousands of lines, each second while somebody watches: so no list of pairs is made for each. */
 function labelsOf(text: string): Record<string, string> {
-  const pairs = [...text.matchAll(LABEL)].map(([, name, value]) => [
-    name!,
-    value!.replace(/\\[n"\\]/g, (each) => ESCAPES[each]!),
-  ]);
-  return Object.fromEntries(pairs) as Record<string, string>;
+  const labels: Record<string, string> = {};
+  LABEL.lastIndex = 0;
+  for (let match = LABEL.exec(text); match !== null; match = LABEL.exec(text)) {
+    const value = match[2]!;
+    labels[match[1]!] = value.includes("\\") ? value.replace(/\\[n"\\]/g, (each) => ESCAPES[each]!) : value;
+  }
+  return labels;
 }
 
-/** Lines of another form are left out. */
-export function parseMetrics(text: string): readonly Sample[] {
-  return text.split("\n").flatMap((line) => {
+/**
+ * Lines of another form are left out.
+ *
+ * @param isWanted of the names: most lines of a fleet are about other things, and reading their labels takes longest
+ */
+export function parseMetrics(text: string, isWanted: (name: string) => boolean = () => true): readonly Sample[] {
+  const samples: Sample[] = [];
+  for (const line of text.split("\n")) {
+    if (!isWanted(line.slice(0, Math.max(0, line.search(/[{ ]/))))) continue;
     const [, name, labels = "", value] = LINE.exec(line) ?? [];
-    if (name === undefined) return [];
-    return [{ name, labels: labelsOf(labels), value: value === "+Inf" ? Number.POSITIVE_INFINITY : Number(value) }];
-  });
+    if (name === undefined) continue;
+    samples.push({
+      name,
+      labels: labelsOf(labels),
+      value: value === "+Inf" ? Number.POSITIVE_INFINITY : Number(value),
+    });
+  }
+  return samples;
 }
 
 /** The sum over all label sets. Undefined: the server has no such metric. */
@@ -42,14 +56,35 @@ export function maxOf(samples: readonly Sample[], name: string): number | undefi
 /** Upper bound of each bucket → how many values are at most that. */
 export type Histogram = ReadonlyMap<number, number>;
 
-export function histogramOf(samples: readonly Sample[], name: string): Histogram {
-  const buckets = new Map<number, number>();
+type Buckets = Map<number, number>;
+
+/** The buckets of each label set: engines of several kinds have other bounds. */
+function bucketsOf(samples: readonly Sample[], name: string): readonly Buckets[] {
+  const series = new Map<string, Buckets>();
   for (const { name: own, labels, value } of samples) {
-    if (own !== `${name}_bucket`) continue;
-    const bound = labels.le === "+Inf" ? Number.POSITIVE_INFINITY : Number(labels.le);
-    buckets.set(bound, (buckets.get(bound) ?? 0) + value);
+    const { le, ...others } = labels;
+    if (own !== `${name}_bucket` || le === undefined) continue;
+    const whose = Object.values(others).join("\0");
+    const buckets = series.get(whose) ?? new Map<number, number>();
+    buckets.set(le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le), value);
+    series.set(whose, buckets);
   }
-  return buckets;
+  return [...series.values()];
+}
+
+/** The sum over all label sets. Where one of them lacks a bound, it counts there what it has below, so the sum never shrinks from bound to bound. */
+export function histogramOf(samples: readonly Sample[], name: string): Histogram {
+  const series = bucketsOf(samples, name);
+  const bounds = [...new Set(series.flatMap((buckets) => [...buckets.keys()]))].sort((a, b) => a - b);
+  const sums = new Map(bounds.map((bound) => [bound, 0]));
+  for (const buckets of series) {
+    let count = 0;
+    for (const bound of bounds) {
+      count = buckets.get(bound) ?? count;
+      sums.set(bound, sums.get(bound)! + count);
+    }
+  }
+  return sums;
 }
 
 /**

@@ -3,6 +3,7 @@ import { useEffect } from "preact/hooks";
 import { Chart, shownNumber } from "./chart.js";
 import { EventList } from "./event-list.js";
 import { bindingOf, type Load } from "./load.js";
+import { PartChoice } from "./part-choice.js";
 import { latest, SPANS, type Span, shownEvents, shownLoads, span, watch, watchError } from "./watch.js";
 
 const BINDINGS = {
@@ -130,6 +131,7 @@ export function Dashboard() {
   return (
     <div class="dashboard">
       <h2>Dashboard</h2>
+      <PartChoice />
       {watchError.value !== undefined && <p class="error">No figures: {watchError.value}</p>}
       {last === undefined && watchError.value === undefined && (
         <p class="hint">The first figures come in two seconds.</p>

@@ -9,12 +9,24 @@ const AGAIN_MS = 1000;
 /** A stream without an event for so long is dead. */
 const SILENT_MS = 5000;
 const MOST_POINTS = 3600;
+/** Instances come and go. */
+const PARTS_MS = 10_000;
 
 export const SPANS = { live: "Now", hour: "Hour", day: "Day", week: "Week" } as const;
 export type Span = keyof typeof SPANS;
 
+/** A model or an instance of a fleet. */
+export interface Part {
+  readonly kind: "model" | "instance";
+  readonly name: string;
+  readonly isCurrent: boolean;
+}
+
 /** What the charts show. */
 export const span = signal<Span>("live");
+/** Whose figures are shown, as a query: that of the whole server is empty. */
+export const part = signal("");
+export const parts = signal<readonly Part[]>([]);
 /** The oldest first: what this page has seen. */
 const seen = signal<readonly Load[]>([]);
 const past = signal<readonly Load[]>([]);
@@ -46,8 +58,10 @@ async function follow(signal: AbortSignal): Promise<void> {
   };
   try {
     wait();
-    const { body } = await call("watch/live", { signal: AbortSignal.any([signal, silence.signal]) });
+    const { body } = await call(`watch/live?${part.value}`, { signal: AbortSignal.any([signal, silence.signal]) });
     for await (const load of eventsOf(body!)) {
+      // What was read before the end of the stream.
+      if (signal.aborted) break;
       wait();
       seen.value = [...seen.value, camelNames(load) as Load].slice(-MOST_POINTS);
       watchError.value = undefined;
@@ -66,8 +80,13 @@ interface Past {
   readonly events: readonly ServerEvent[];
 }
 
-/** Reads the history of `wanted`, again whenever it has grown. @returns ends it */
-function readPast(wanted: Span): () => void {
+async function readParts(): Promise<void> {
+  const answer = document.hidden ? undefined : await getJson("watch/series").catch(() => undefined);
+  if (answer !== undefined) parts.value = (camelNames(answer) as { readonly series: readonly Part[] }).series;
+}
+
+/** Reads the history of a span and a part, again whenever it has grown. @returns ends it */
+function readPast(wanted: Span, whose: string): () => void {
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
   past.value = [];
@@ -75,7 +94,9 @@ function readPast(wanted: Span): () => void {
   const again = async (): Promise<void> => {
     let waitMs = AGAIN_MS;
     // A failure shows in the live figures too.
-    const answer = document.hidden ? undefined : await getJson(`watch/history?window=${wanted}`).catch(() => undefined);
+    const answer = document.hidden
+      ? undefined
+      : await getJson(`watch/history?window=${wanted}&${whose}`).catch(() => undefined);
     if (isOver) return;
     if (answer !== undefined) {
       const { everyMs, loads, events } = camelNames(answer) as Past;
@@ -99,21 +120,36 @@ export function watch(): () => void {
   let isOver = false;
   // A page that nobody sees costs the server nothing.
   const again = async (): Promise<void> => {
-    if (!document.hidden) await follow(following.signal);
-    if (!isOver) timer = setTimeout(() => void again(), AGAIN_MS);
+    const { signal } = following;
+    if (!document.hidden) await follow(signal);
+    // Another part is followed at once.
+    if (!isOver) timer = setTimeout(() => void again(), signal.aborted ? 0 : AGAIN_MS);
   };
-  const onVisibility = (): void => {
-    if (!document.hidden) return;
+  const endFollowing = (): void => {
     following.abort();
     following = new AbortController();
   };
+  const onVisibility = (): void => {
+    if (document.hidden) endFollowing();
+  };
   document.addEventListener("visibilitychange", onVisibility);
+  let followed = part.peek();
+  const endPart = effect(() => {
+    if (part.value === followed) return;
+    followed = part.value;
+    seen.value = [];
+    endFollowing();
+  });
   void again();
-  const endPast = effect(() => (span.value === "live" ? undefined : readPast(span.value)));
+  void readParts();
+  const partsTimer = setInterval(() => void readParts(), PARTS_MS);
+  const endPast = effect(() => (span.value === "live" ? undefined : readPast(span.value, part.value)));
   return () => {
     isOver = true;
     clearTimeout(timer);
+    clearInterval(partsTimer);
     following.abort();
+    endPart();
     endPast();
     document.removeEventListener("visibilitychange", onVisibility);
   };

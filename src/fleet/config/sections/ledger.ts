@@ -6,6 +6,30 @@ import { dollars } from "./prices.js";
 
 const MAX_DAYS = 3650;
 
+const MAX_WEBHOOKS = 16;
+
+const address = (environment: NodeJS.ProcessEnv) =>
+  secret(environment)
+    .refine((url) => /^https?:\/\//.test(url.reveal()) && URL.canParse(url.reveal()))
+    .meta({ title: "the URL of a web server, or env:NAME" });
+
+const format = () => z.enum(WEBHOOK_FORMATS);
+
+/** One, or several with keys of their own. */
+const webhooks = (environment: NodeJS.ProcessEnv) => {
+  const target = section({
+    url: address(environment).describe("its URL, or env:NAME"),
+    format: format().optional().describe("JSON that it gets (default: webhook-format)"),
+    secret: secret(environment).optional().describe("signs what it gets, or env:NAME (default: webhook-secret)"),
+  });
+  return z
+    .union([address(environment), z.array(target).max(MAX_WEBHOOKS)])
+    .meta({ title: "a URL, or a list of webhooks" })
+    .transform((written) =>
+      Array.isArray(written) ? written : [{ url: written, format: undefined, secret: undefined }],
+    );
+};
+
 export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
   ledger: section({
     "keep-days": integer(1, MAX_DAYS).prefault(30).describe("days for which each request's row is kept"),
@@ -21,14 +45,10 @@ export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
     .optional()
     .describe("a record of every request and its cost, in data-folder; turned on and off at the start"),
   alerts: section({
-    webhook: secret(environment)
-      .refine((address) => /^https?:\/\//.test(address.reveal()) && URL.canParse(address.reveal()), {
-        error: "the URL of a web server, or env:NAME",
-      })
-      .optional()
-      .describe("URL that gets each alert by POST, or env:NAME (default: alerts are only listed)"),
-    "webhook-format": z
-      .enum(WEBHOOK_FORMATS)
+    webhook: webhooks(environment)
+      .prefault([])
+      .describe("URL that gets each alert by POST, or env:NAME, or a list of them (default: alerts are only listed)"),
+    "webhook-format": format()
       .prefault("millrace")
       .describe("JSON of the webhook: our own, that of Prometheus' Alertmanager, or a message as Slack takes it"),
     "webhook-secret": secret(environment)

@@ -1,0 +1,115 @@
+/** The histories of a fleet's models and instances: a fixed number of them, each of a fixed size, in memory and, if asked, in a folder with a file each. */
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { History } from "./history.js";
+import { partOf, type Reading } from "./load.js";
+
+/** At 308 kB each they have 20 MB together, in memory and on disk. */
+export const MOST_SERIES = 64;
+/** A part that is told of gives its place to no other. */
+const UNUSED_MS = 60_000;
+/** Most bytes of a file's name. */
+const MOST_NAME = 255;
+
+interface Series {
+  readonly history: History;
+  /** Of its newest reading. */
+  readonly latestMs: number;
+}
+
+export class SeriesStore {
+  readonly #series = new Map<string, Series>();
+  readonly #files = new Set<string>();
+  #folder: string | undefined;
+  #hasProblem = false;
+
+  /**
+   * @param folder which no other server writes; undefined: memory only
+   * @param onProblem called once where the files cannot be used: the figures are in memory then
+   */
+  constructor(
+    folder?: string,
+    private readonly onProblem: (text: string) => void = () => {},
+  ) {
+    if (folder === undefined) return;
+    this.#folder = folder;
+    try {
+      mkdirSync(folder, { recursive: true });
+      this.#openAll(readdirSync(folder).filter((name) => partOf(name) !== undefined));
+    } catch (thrown) {
+      this.#folder = undefined;
+      this.#warn((thrown as Error).message);
+    }
+  }
+
+  /** @param readings by the parts' keys: where there are too many, the first ones count */
+  add(readings: ReadonlyMap<string, Reading>): void {
+    for (const [key, reading] of readings) {
+      const history = this.#series.get(key)?.history ?? this.#begin(key, reading.atMs);
+      history?.add(reading);
+      if (history !== undefined) this.#series.set(key, { history, latestMs: reading.atMs });
+    }
+    const nowMs = Math.max(...[...readings.values()].map(({ atMs }) => atMs));
+    for (const [key, { history, latestMs }] of this.#series)
+      if (nowMs - latestMs > history.lengthMs("week")) this.#forget(key);
+  }
+
+  find(key: string): History | undefined {
+    return this.#series.get(key)?.history;
+  }
+
+  keys(): readonly string[] {
+    return [...this.#series.keys()];
+  }
+
+  close(): void {
+    for (const { history } of this.#series.values()) history.close();
+  }
+
+  #openAll(keys: readonly string[]): void {
+    for (const key of keys) {
+      this.#files.add(key);
+      const history = this.#open(key);
+      this.#series.set(key, { history, latestMs: history.newestMs() });
+      if (this.#series.size > MOST_SERIES) this.#forget(this.#oldest()[0]);
+    }
+  }
+
+  /** @returns undefined: all places are taken by parts that are there */
+  #begin(key: string, nowMs: number): History | undefined {
+    if (this.#series.size >= MOST_SERIES) {
+      const [oldest, { latestMs }] = this.#oldest();
+      if (Math.abs(nowMs - latestMs) <= UNUSED_MS) return undefined;
+      this.#forget(oldest);
+    }
+    if (this.#folder !== undefined && Buffer.byteLength(key) <= MOST_NAME) this.#files.add(key);
+    return this.#open(key);
+  }
+
+  #open(key: string): History {
+    if (this.#folder === undefined || !this.#files.has(key)) return new History();
+    try {
+      return new History(join(this.#folder, key), (text) => this.#warn(text), true);
+    } catch (thrown) {
+      this.#files.delete(key);
+      this.#warn((thrown as Error).message);
+      return new History();
+    }
+  }
+
+  #oldest(): [string, Series] {
+    return [...this.#series].reduce((oldest, each) => (each[1].latestMs < oldest[1].latestMs ? each : oldest));
+  }
+
+  #forget(key: string): void {
+    this.#series.get(key)?.history.close();
+    this.#series.delete(key);
+    if (this.#files.delete(key)) rmSync(join(this.#folder!, key), { force: true });
+  }
+
+  /** One disk fails for all of them. */
+  #warn(text: string): void {
+    if (!this.#hasProblem) this.onProblem(`the history of models and instances is kept in memory: ${text}`);
+    this.#hasProblem = true;
+  }
+}
