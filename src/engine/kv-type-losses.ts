@@ -1,4 +1,5 @@
 /** What each type of keys and values changes in a model's predictions, for a start that is to choose the type. */
+import { setImmediate } from "node:timers/promises";
 import { KV_TYPES, type KvType } from "../backend/ops.js";
 import { MillraceError } from "../core/errors.js";
 import type { ServableModel } from "../model/description/servable.js";
@@ -28,6 +29,9 @@ export const KV_CANDIDATES = KV_TYPES.filter((kvType) => kvType !== "f32");
 const WINDOW = 2048;
 const LEAST_WINDOW = 256;
 const MEASURED_TOKENS = 2 * WINDOW;
+
+/** The event loop gets a turn each time so many rows have been read. */
+const YIELD_ROWS = 64;
 
 /** Memory for the reference's distributions: it bounds the positions that are compared. */
 const MAX_REFERENCE_BYTES = 512 * 2 ** 20;
@@ -98,7 +102,9 @@ async function readDistributions(
     for (const ids of windows) {
       const first = ids.length - Math.min(Math.ceil(ids.length / 2), Math.max(1, most));
       let position = 0;
-      const readCompared = (logits: Float32Array): void => {
+      const readCompared = async (logits: Float32Array): Promise<void> => {
+        // Steps do not yield by themselves, and a lock that is not touched for a minute counts as abandoned.
+        if (position % YIELD_ROWS === 0) await setImmediate();
         if (position++ < first) return;
         const logs = logSoftmax(logits);
         // One such logit makes all of them so.
