@@ -9,6 +9,7 @@ import { readGguf } from "../formats/gguf/read.js";
 import type { GgufMetadata } from "../formats/gguf/types.js";
 import { locateModel } from "../formats/locate-model.js";
 import { askOf, openLocalSession } from "../local/session.js";
+import { engineOptionsFor } from "../local/start-engine.js";
 import { runAll, seedOf } from "../quality/ask.js";
 import { acceptanceOf, type MeasuredAcceptance } from "./acceptance.js";
 import { collectCorpora } from "./collect.js";
@@ -48,7 +49,7 @@ export async function trainDrafter(
   if (!isDraft && options.initFrom !== undefined)
     throw optionError("--init-from", "left out for heads", options.initFrom);
   const split = splitPrompts(readPrompts(options.prompts), options.holdoutShare);
-  const { path, name } = await locateModel(options.model, startStage);
+  const { path, name, files } = await locateModel(options.model, startStage);
   const metadata = options.kind === "eagle3" ? undefined : trainableMetadata(path, name);
   if (options.width !== undefined) checkWidth(options, options.width, metadata);
   if (isDraft) checkInitFrom(options, path);
@@ -62,7 +63,8 @@ export async function trainDrafter(
     if (metadata === undefined) {
       const outPath = join(options.out, options.kind);
       const folder = join(options.out, "states");
-      const engine = { ...options.engine, modelPath: path, chatTemplate: options.chatTemplate };
+      const settings = await engineOptionsFor(options.engine, { path, files }, startStage);
+      const engine = { ...settings, chatTemplate: options.chatTemplate };
       const contextLength = await writeStates(folder, name, engine, corpora, startStage, signal);
       const args = ["eagle3", "--depth", depth];
       const model = { flag: "--states", path: folder, contentHash };

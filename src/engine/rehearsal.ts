@@ -53,7 +53,7 @@ export async function knownAnswer(parts: EngineParts): Promise<Uint8Array> {
 export async function textLogits(
   parts: EngineParts,
   ids: readonly number[],
-  read: (logits: Float32Array) => void,
+  read: (logits: Float32Array) => void | Promise<void>,
   numDecoded: number,
 ): Promise<void> {
   const { batch, transformer, info } = parts;
@@ -65,7 +65,7 @@ export async function textLogits(
   const readAll = async () => {
     for (let row = 0; row < batch.numLogitRows; row++) {
       await transformer.readLogits(row, logits);
-      read(logits);
+      await read(logits);
     }
   };
   await computeText(parts, request, batch.capacity.maxLogitRows, readAll, ids.slice(numPrompt));

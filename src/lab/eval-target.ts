@@ -113,7 +113,8 @@ async function openLocal(
 
 /** The model's files, its template, and the options that change answers. */
 function identityOf({ path, files, engine, chatTemplate, samplingDefaults }: LocalSession, settings: EngineSettings) {
-  const { kvCacheDtype, kvEviction, activationDtype, kvCacheMemoryBytes } = settings;
+  const { kvEviction, activationDtype, kvCacheMemoryBytes } = settings;
+  const { kvCacheDtype } = engine.info;
   // Settings and vocabularies are files beside the weights.
   const texts = isHfFolder(path) ? readdirSync(path).filter((name) => /\.(json|jinja)$/.test(name)) : [];
   return {

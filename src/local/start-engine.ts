@@ -4,13 +4,16 @@ import { formatBytes, formatCount } from "../core/quantities.js";
 import type { StartStage } from "../core/stages.js";
 import type { Engine } from "../engine/api/engine.js";
 import type { EngineOptions } from "../engine/api/options.js";
-import { locateModel } from "../formats/locate-model.js";
+import { type LocatedModel, locateModel } from "../formats/locate-model.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import { loadTextSide, type TextSide } from "../text/text-side.js";
 import { type SamplingSource, samplingDefaultsFor } from "./sampling.js";
 
 /** An engine's options before its model is found. */
-export type EngineSettings = Omit<EngineOptions, "modelPath">;
+export interface EngineSettings extends Omit<EngineOptions, "modelPath" | "kvCacheDtype"> {
+  /** measured: the smallest type that hardly changes the model's predictions. */
+  readonly kvCacheDtype: EngineOptions["kvCacheDtype"] | "measured";
+}
 
 export interface ModelSource extends SamplingSource {
   /** A path or hf:org/repo[:file]; absent: the bundled model. */
@@ -43,13 +46,27 @@ function assertSameVocabulary(numEmbeddings: number, numTokens: number): void {
   );
 }
 
+/** The options for a model, with the type of keys and values that it gets. */
+export async function engineOptionsFor(
+  settings: EngineSettings,
+  { path, files }: Pick<LocatedModel, "path" | "files">,
+  startStage: StartStage,
+): Promise<EngineOptions> {
+  const { kvCacheDtype } = settings;
+  if (kvCacheDtype !== "measured") return { ...settings, kvCacheDtype, modelPath: path };
+  const { measuredKvType } = await import("./measured-kv-type.js");
+  const options = { ...settings, kvCacheDtype: "f16", modelPath: path } as const;
+  return { ...options, kvCacheDtype: await measuredKvType(options, files, startStage) };
+}
+
 /** The engine loads in its own thread while this one reads the vocabulary. */
 export async function startEngineWithText(source: ModelSource, startStage: StartStage): Promise<StartedEngine> {
   const { path, files, name } = await locateModel(source.model, startStage);
+  const options = await engineOptionsFor(source.engine, { path, files }, startStage);
   const { startEngine } = await import("../engine/engine.js");
   const stage = startStage("engine");
   const starting = startEngine(
-    { ...source.engine, modelPath: path },
+    options,
     ({ stage: text, fraction }) => {
       stage.update(fraction === undefined ? text : `${text} ${Math.round(fraction * 100)} %`);
     },

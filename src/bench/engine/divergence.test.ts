@@ -8,8 +8,9 @@ import type { KvType } from "../../backend/ops.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { EngineCore } from "../../engine/engine-core.js";
+import { klOf, logSoftmax } from "../../engine/log-softmax.js";
 import { openModel } from "../../model/open-model.js";
-import { divergenceOf, klOf, logSoftmax } from "./divergence.js";
+import { divergenceOf } from "./divergence.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-divergence-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,6 +3,7 @@ import type { Backend } from "../../backend/backend.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { EngineCore } from "../../engine/engine-core.js";
+import { argMax, klOf, logSoftmax } from "../../engine/log-softmax.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { percentile } from "../measure/percentiles.js";
 
@@ -80,28 +81,3 @@ export async function divergenceOf(
 }
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
-
-/** Log-probabilities in nats, in double precision. */
-export function logSoftmax(logits: Float32Array): Float64Array {
-  const values = Float64Array.from(logits);
-  const max = values[argMax(values)]!;
-  const logSum = max + Math.log(values.reduce((sum, value) => sum + Math.exp(value - max), 0));
-  return values.map((value) => value - logSum);
-}
-
-/** KL(p ‖ q) of two distributions given as log-probabilities. Tokens of probability 0 under `p` add nothing. */
-export function klOf(p: Float64Array, q: Float64Array): number {
-  let sum = 0;
-  for (let i = 0; i < p.length; i++) {
-    const share = Math.exp(p[i]!);
-    if (share > 0) sum += share * (p[i]! - q[i]!);
-  }
-  return sum;
-}
-
-/** The index of the first maximum. */
-function argMax(values: Float64Array): number {
-  let best = 0;
-  for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i;
-  return best;
-}

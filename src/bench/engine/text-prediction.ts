@@ -4,11 +4,11 @@ import type { StartStage } from "../../core/stages.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { EngineCore } from "../../engine/engine-core.js";
+import { logSoftmax } from "../../engine/log-softmax.js";
 import { openModel } from "../../model/open-model.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { prose } from "../workload/prose.js";
 import { Random } from "../workload/random.js";
-import { logSoftmax } from "./divergence.js";
 
 const NUM_TOKENS = 128;
 /** A trained model is far more certain of the next token than an even choice among all tokens. */

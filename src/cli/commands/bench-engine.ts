@@ -5,9 +5,9 @@ import type { EngineBenchResult, EngineBenchSample, EngineBenchSpec } from "../.
 import { defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
-import type { EngineOptions } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { locateModel } from "../../formats/locate-model.js";
+import { type EngineSettings, engineOptionsFor } from "../../local/start-engine.js";
 import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn, listOf } from "../flags/option-values.js";
@@ -74,20 +74,22 @@ function specOf(flags: BenchFlags): EngineBenchSpec {
 }
 
 /** A seat for every sequence, steps of any length, and plain decoding: random prompts tell nothing about drafts. */
-function optionsOf(flags: BenchFlags, modelPath: string): EngineOptions {
+function settingsOf(flags: BenchFlags): EngineSettings {
   if (flags.speculativeConfig !== undefined && flags.speculativeConfig.method !== "none") {
     const message = `expected plain decoding, got --speculative-config with method ${flags.speculativeConfig.method}`;
     throw new MillraceError("invalid_option", message, { hint: "measure drafts with millrace bench speculation" });
   }
   const maxNumSeqs = Math.max(flags.maxNumSeqs, ...flags.batch);
-  return { ...engineSettingsFrom({ ...flags, maxNumSeqs }, NO_SPECULATION), modelPath, maxStepMs: 0 };
+  return { ...engineSettingsFrom({ ...flags, maxNumSeqs }, NO_SPECULATION), maxStepMs: 0 };
 }
 
 async function runBenchEngine(flags: BenchFlags): Promise<void> {
   const spec = specOf(flags);
   const startStage = stagesTo(process.stderr);
-  const { path, name } = await locateModel(flags.model, startStage);
-  const options = optionsOf(flags, path);
+  const settings = settingsOf(flags);
+  const located = await locateModel(flags.model, startStage);
+  const { path, name } = located;
+  const options = await engineOptionsFor(settings, located, startStage);
   const [{ startEngine }, { benchEngine }, { speedReader }, { machineInfo, versions }] = await Promise.all([
     import("../../engine/engine.js"),
     import("../../bench/engine/engine-bench.js"),
@@ -109,9 +111,8 @@ async function runBenchEngine(flags: BenchFlags): Promise<void> {
       process.stderr.write(`  batch ${batch}, round ${repetition} of ${spec.repetitions}: ${speeds}\n`);
     };
     const results = await benchEngine(engine, spec, onRound, () => readings.push(...read()));
-    const engineOptions = { ...options, modelPath: path };
     const probes = readings.length > 0 ? { probes: { numThreads, readings } } : {};
-    const report = { results, ...probes, model: { name, path }, loadMs, engine: engine.info, options: engineOptions };
+    const report = { results, ...probes, model: { name, path }, loadMs, engine: engine.info, options };
     const about = { machine: machineInfo(), versions: versions() };
     process.stdout.write(flags.json ? `${jsonText({ ...report, ...about })}\n` : `${tableOf(results)}\n`);
   } finally {

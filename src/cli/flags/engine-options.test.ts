@@ -2,10 +2,11 @@ import { Command } from "commander";
 import { expect, test } from "vitest";
 import { packFolder } from "../../core/cache-folder.js";
 import { allowedCpus } from "../../core/cpu.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../../engine/api/options.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
+import type { EngineSettings } from "../../local/start-engine.js";
 import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "./engine-options.js";
 
-function parse(...args: readonly string[]): EngineOptions {
+function parse(...args: readonly string[]): EngineSettings & { readonly modelPath: string } {
   const command = addEngineOptions(new Command("engine")).parse(args, { from: "user" });
   return { ...engineSettingsFrom(command.opts<EngineFlags>()), modelPath: "model.gguf" };
 }
@@ -17,7 +18,7 @@ test("without flags the engine gets its own defaults, and a cache of packed weig
   expect(parse().numThreads).toBeGreaterThan(0);
 });
 
-const CASES: readonly [readonly string[], Partial<EngineOptions>][] = [
+const CASES: readonly [readonly string[], Partial<EngineSettings>][] = [
   [["--max-model-len", "256"], { maxModelLen: 256 }],
   [["--max-num-seqs", "8"], { maxNumSeqs: 8 }],
   [["--pack-cache-size", "0"], { packCache: undefined }],
@@ -25,6 +26,7 @@ const CASES: readonly [readonly string[], Partial<EngineOptions>][] = [
   [["--block-size", "32"], { blockSize: 32 }],
   [["--kv-cache-dtype", "f32"], { kvCacheDtype: "f32" }],
   [["--kv-cache-dtype", "auto"], { kvCacheDtype: "f16" }],
+  [["--kv-cache-dtype", "measured"], { kvCacheDtype: "measured" }],
   [["--kv-cache-dtype", "fp8"], { kvCacheDtype: "fp8_e4m3" }],
   [["--kv-cache-dtype", "fp4"], { kvCacheDtype: "fp4" }],
   [["--kv-cache-memory-bytes", "64MiB"], { kvCacheMemoryBytes: 64 * 2 ** 20 }],

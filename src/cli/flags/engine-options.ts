@@ -28,7 +28,7 @@ export interface EngineFlags {
   readonly maxNumBatchedTokens?: number;
   readonly blockSize: number;
   readonly activationDtype: EngineOptions["activationDtype"];
-  readonly kvCacheDtype: "auto" | "fp8" | EngineOptions["kvCacheDtype"];
+  readonly kvCacheDtype: "auto" | "fp8" | EngineSettings["kvCacheDtype"];
   readonly kvEviction: EngineOptions["kvEviction"];
   readonly kvCacheMemoryBytes?: number;
   readonly packCacheSize: number;
@@ -89,8 +89,8 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--kv-cache-dtype <type>",
-      "f16, f32, int8 (half of f16, slightly lossy), fp8_e4m3 (or fp8) and fp8_e5m2 (half, lossier), fp4 (2/7, lossiest), or auto (f16)",
-      oneOf("--kv-cache-dtype", ["auto", "fp8", ...KV_TYPES]),
+      "f16, f32, int8 (half of f16, slightly lossy), fp8_e4m3 (or fp8) and fp8_e5m2 (half, lossier), fp4 (2/7, lossiest), auto (f16), or measured: the smallest that hardly changes this model's predictions, measured at its first start",
+      oneOf("--kv-cache-dtype", ["auto", "measured", "fp8", ...KV_TYPES]),
       defaults.kvCacheDtype,
     ),
     option(
@@ -215,10 +215,10 @@ function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (tex
   };
 }
 
-export function kvTypeOf(flag: EngineFlags["kvCacheDtype"]): EngineOptions["kvCacheDtype"] {
+export function kvTypeOf<Flag extends EngineFlags["kvCacheDtype"]>(flag: Flag) {
   if (flag === "auto") return DEFAULT_ENGINE_OPTIONS.kvCacheDtype;
   // As vLLM's flag means it.
-  return flag === "fp8" ? "fp8_e4m3" : flag;
+  return flag === "fp8" ? "fp8_e4m3" : (flag as Exclude<Flag, "auto" | "fp8">);
 }
 
 /** @param speculative the default of --speculative-config */

@@ -2,12 +2,11 @@
 import { Command } from "commander";
 import { cpusByCore } from "../../core/cpu.js";
 import type { StartStage } from "../../core/stages.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import type { FleetConfig, ModelEntry } from "../../fleet/config/schema.js";
 import { type FleetMachine, specOfSplit } from "../../fleet/plan-models.js";
 import type { Split } from "../../fleet/scaling/instance-plan.js";
-import type { EngineSettings } from "../../local/start-engine.js";
 import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
 import { writtenFlags } from "../flags/fleet-flags.js";
 
@@ -15,7 +14,7 @@ import { writtenFlags } from "../flags/fleet-flags.js";
 const NOT_MEASURED = ["--threads", "--cpu-affinity", "--speculative-config"];
 
 /** The engine's settings, from the flags of a model's processes. */
-function engineForModel({ options, args }: ModelEntry): (numSeqs: number) => EngineSettings {
+function engineForModel({ options, args }: ModelEntry): (numSeqs: number) => Omit<EngineOptions, "modelPath"> {
   const { kvCacheDtype } = options;
   const command = addEngineOptions(new Command())
     .exitOverride()
@@ -25,7 +24,12 @@ function engineForModel({ options, args }: ModelEntry): (numSeqs: number) => Eng
     .flatMap(({ words: own }) => own);
   const ofType = kvCacheDtype === undefined ? [] : ["--kv-cache-dtype", kvCacheDtype];
   const flags = command.parse([...ofType, ...words], { from: "user" }).opts<EngineFlags>();
-  return (numSeqs) => engineSettingsFrom({ ...flags, maxNumSeqs: Math.max(flags.maxNumSeqs, numSeqs) }, NO_SPECULATION);
+  return (numSeqs) => {
+    const maxNumSeqs = Math.max(flags.maxNumSeqs, numSeqs);
+    const { kvCacheDtype, ...settings } = engineSettingsFrom({ ...flags, maxNumSeqs }, NO_SPECULATION);
+    // A type that is measured later hardly changes which split is fastest.
+    return { ...settings, kvCacheDtype: kvCacheDtype === "measured" ? "f16" : kvCacheDtype };
+  };
 }
 
 /** Models of the hub are fetched here, where progress shows, and before several processes look for the same one. */
