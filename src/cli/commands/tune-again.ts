@@ -5,7 +5,7 @@ import type { Facts } from "../../lab/tune/drift.js";
 import type { Journal } from "../../lab/tune/journal.js";
 import type { Tuning } from "../../lab/tune/loop.js";
 import type { EndedRun } from "../../lab/tune/runs.js";
-import type { Interval } from "../../lab/tune/schedule.js";
+import { dueMs, type Interval, waitUntil } from "../../lab/tune/schedule.js";
 import { driftLines } from "../output/drift-text.js";
 import { minute } from "../output/format.js";
 import { reportError } from "../output/report-error.js";
@@ -24,7 +24,7 @@ export interface PreparedTuning {
   ): Promise<{ readonly tuning: Tuning; print(more: object, lines: readonly string[]): void }>;
 }
 
-export interface AgainFlags {
+interface AgainFlags {
   readonly out: string;
   readonly maxDrift: number;
 }
@@ -53,11 +53,9 @@ export async function tuneOnSchedule(
   interval: Interval,
   flags: AgainFlags,
   signal: AbortSignal,
+  wait: (dueAt: () => number, signal: AbortSignal) => Promise<void> = waitUntil,
 ): Promise<void> {
-  const [{ dueMs, waitUntil }, { keptRuns }] = await Promise.all([
-    import("../../lab/tune/schedule.js"),
-    import("../../lab/tune/runs.js"),
-  ]);
+  const { keptRuns } = await import("../../lab/tune/runs.js");
   let notBefore = 0;
   const dueAt = (): number => {
     const last = keptRuns(flags.out)
@@ -67,7 +65,7 @@ export async function tuneOnSchedule(
   };
   while (!signal.aborted) {
     process.stderr.write(`next run: ${minute(new Date(dueAt()).toISOString())} UTC\n`);
-    await waitUntil(dueAt, signal);
+    await wait(dueAt, signal);
     try {
       await tuneAgain(await prepare(), flags, signal);
     } catch (thrown) {

@@ -38,11 +38,14 @@ function baselineText(baseline: Baseline | undefined, objective: Objective): str
   const { values, ttftMs, tpotMs } = baseline;
   const mean = Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
   const shown = UNITS[objective] === "ms" ? 1000 / mean : mean;
-  return `${shown.toPrecision(3)} ${UNITS[objective]} (ttft ${ttftMs.toPrecision(3)} ms, tpot ${tpotMs.toPrecision(3)} ms)`;
+  return `${digits(shown)} ${UNITS[objective]} (ttft ${digits(ttftMs)} ms, tpot ${digits(tpotMs)} ms)`;
 }
 
+/** @example digits(9049.8) // "9050" */
+const digits = (value: number): string => String(Number(value.toPrecision(3)));
+
 function verdictText({ verdict, ratio, maxDrift }: Drift): string {
-  const margin = `±${(100 * maxDrift).toPrecision(2)} %`;
+  const margin = `±${digits(100 * maxDrift)} %`;
   const measured = ratio === undefined ? "" : `${ratioText(ratio)} as good, `;
   const texts = {
     drifted: `drifted beyond ${margin}`,

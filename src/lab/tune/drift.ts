@@ -25,13 +25,13 @@ export const figuresOf = ({ baseline, best, total, first, last }: Tuning): Figur
 /** What may explain a drift: versions, the machine, the model and the options, each by name. */
 export type Facts = Readonly<Record<string, unknown>>;
 
-export interface Change {
+interface Change {
   readonly name: string;
   readonly before: unknown;
   readonly now: unknown;
 }
 
-export interface Both<T> {
+interface Both<T> {
   readonly before: T;
   readonly now: T;
 }
