@@ -6,7 +6,7 @@ import { silentStages } from "../core/stages.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
 import { calibrate } from "../quality/judge/calibration.js";
 import { biasOf, winRateOf } from "../quality/judge/judged-pair.js";
-import { type AnswerPair, type Judge, judgeLabels, judgePairs, openJudge } from "./judge.js";
+import { type AnswerPair, type Judge, judgeInStage, judgeLabels, judgePairs, openJudge } from "./judge.js";
 
 interface Asked {
   readonly answer_A: string;
@@ -93,7 +93,22 @@ test("a server that refuses the form is asked without it from then on", async ()
   );
   const results = await judged(one, [pairOf("good", "bad"), pairOf("good", "worse")]);
   expect(results.map(({ judgement }) => judgement)).toEqual(["won", "won"]);
-  expect(one.seen.at(-1)!.response_format).toBeUndefined();
+  // Both pairs are on their way when the first refusal comes.
+  expect(one.seen.filter(({ response_format }) => response_format !== undefined).length).toBeLessThanOrEqual(2);
+});
+
+test("a model without a temperature is asked for the form alone, and a refusal is told", async () => {
+  const one = await judgeThat((asked, body) => {
+    if (asked.answer_B.length > 100 || asked.answer_A.length > 100) return { status: 400, text: "too long\u001b[2J" };
+    return "temperature" in body ? { status: 400, text: "no temperature" } : byWord(asked);
+  });
+  const notes: string[] = [];
+  const startStage = () => ({ update: () => {}, done: () => {}, note: (text: string) => void notes.push(text) });
+  const pairs = [pairOf("good", "bad"), pairOf("good", "bad ".repeat(50))];
+  const results = await judgeInStage(one, pairs, "pairs", startStage, signal);
+  expect(results.map(({ judgement }) => judgement)).toEqual(["won", "none"]);
+  expect(one.seen.some((body) => !("temperature" in body) && body.response_format !== undefined)).toBe(true);
+  expect(notes).toEqual(["the judge refused a pair: 400: too long\\u001b[2J"]);
 });
 
 test.each<[string, Reply]>([

@@ -1,6 +1,7 @@
 /** A model that compares two answers: behind a server or in this process. Each pair is judged in both orders, so that no place is an advantage. */
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
+import { visible } from "../core/visible-text.js";
 import { askOf, openLocalSession } from "../local/session.js";
 import type { EngineSettings } from "../local/start-engine.js";
 import { isRefusal, type Message, runAll } from "../quality/ask.js";
@@ -8,7 +9,7 @@ import type { LabelledPair } from "../quality/judge/calibration.js";
 import type { JudgedPair } from "../quality/judge/judged-pair.js";
 import type { Label } from "../quality/judge/labels.js";
 import { judgeMessage, judgementOf, preferenceOf, REPLIES, REPLY_SCHEMA } from "../quality/judge/preference.js";
-import { completionSchema, openRemoteModel, REFUSED_STATUSES } from "../quality/remote-model.js";
+import { completionSchema, openRemoteModel, REFUSED_STATUSES, type Reply } from "../quality/remote-model.js";
 import type { EvalSource } from "./eval-target.js";
 
 export interface Judge {
@@ -19,6 +20,8 @@ export interface Judge {
   readonly concurrency: number;
   /** Its reply; undefined where it gives none that can be read. */
   ask(message: Message, signal: AbortSignal): Promise<string | undefined>;
+  /** Why it first refused to answer; undefined: it has not. */
+  refusal(): string | undefined;
   close(): Promise<void>;
 }
 
@@ -47,34 +50,44 @@ const MAX_TOKENS = 1024;
 /** A reply that takes longer is none. */
 const LONGEST_REPLY_MS = 300_000;
 
-/** The reply's form is asked for until the server refuses a request with it and takes the same request without. */
+const SAMPLING = { temperature: 0, max_tokens: MAX_TOKENS };
+const FORM = {
+  response_format: { type: "json_schema", json_schema: { name: "verdict", strict: true, schema: REPLY_SCHEMA } },
+};
+/** Some servers have no forms, and models that reason have no temperature: the first fields that are taken are sent from then on. */
+const FIELDS: readonly object[] = [{ ...SAMPLING, ...FORM }, SAMPLING, FORM, {}];
+
 async function openServerJudge(
   { url, model }: Extract<EvalSource, { kind: "server" }>,
   { apiKey, concurrency }: JudgeSettings,
   signal: AbortSignal,
 ): Promise<Judge> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature: 0, maxTokens: MAX_TOKENS, seed: 0 }, signal);
-  const form = {
-    response_format: { type: "json_schema", json_schema: { name: "verdict", strict: true, schema: REPLY_SCHEMA } },
-  };
-  let takesForm = true;
+  let taken = 0;
+  let refusal: string | undefined;
   async function ask(message: Message, stop: AbortSignal): Promise<string | undefined> {
-    const body = { model: remote.name, messages: [message], temperature: 0, max_tokens: MAX_TOKENS };
-    const triesForm = takesForm;
-    let reply = await remote.post("/v1/chat/completions", { ...body, ...(triesForm ? form : {}) }, stop);
-    if (triesForm && REFUSED_STATUSES.includes(reply.status)) {
-      reply = await remote.post("/v1/chat/completions", body, stop);
-      if (reply.status === 200) takesForm = false;
+    const body = { model: remote.name, messages: [message] };
+    let reply: Reply | undefined;
+    for (let index = taken; index < FIELDS.length; index++) {
+      reply = await remote.post("/v1/chat/completions", { ...body, ...FIELDS[index] }, stop);
+      if (REFUSED_STATUSES.includes(reply.status)) continue;
+      if (reply.status === 200) taken = Math.max(taken, index);
+      break;
     }
-    if (REFUSED_STATUSES.includes(reply.status)) return undefined;
-    if (reply.status === 200) return textOf(reply.text);
-    throw new MillraceError(
-      "endpoint_failed",
-      `expected a verdict from ${url}, got ${reply.status}: ${reply.text.slice(0, 300)}`,
-      { hint: "check the judge's address, --judge-model and --judge-key" },
-    );
+    const { status, text } = reply!;
+    if (status === 200) return textOf(text);
+    const got = `${status}: ${text.slice(0, 300)}`;
+    if (REFUSED_STATUSES.includes(status)) {
+      refusal ??= got;
+      return undefined;
+    }
+    throw new MillraceError("endpoint_failed", `expected a verdict from ${url}, got ${got}`, {
+      hint: "check the judge's address, --judge-model and --judge-key",
+    });
   }
-  return { name: remote.name, facts: { url }, concurrency, ask: withinTime(ask), close: () => remote.close() };
+  const facts = { url };
+  const close = (): Promise<void> => remote.close();
+  return { name: remote.name, facts, concurrency, ask: withinTime(ask), refusal: () => refusal, close };
 }
 
 function textOf(body: string): string | undefined {
@@ -104,6 +117,7 @@ async function openLocalJudge(
 ): Promise<Judge> {
   const sampling = { temperature: 0, maxTokens: MAX_TOKENS, topP: 1, topK: 0, minP: 0, seed: 0n };
   const session = await openLocalSession({ ...(model && { model }), engine }, sampling, startStage);
+  let refusal: string | undefined;
   try {
     const ofMessages = askOf(session, () => 0, { kind: "choice", choices: REPLIES });
     const ask: Judge["ask"] = async (message, signal) => {
@@ -111,12 +125,14 @@ async function openLocalJudge(
         return (await ofMessages([message], signal)).text;
       } catch (thrown) {
         // Such as a pair that is longer than the model's context.
-        if (isRefusal(thrown)) return undefined;
-        throw thrown;
+        if (!isRefusal(thrown)) throw thrown;
+        refusal ??= thrown.message;
+        return undefined;
       }
     };
     const facts = { engine: session.engine.info };
-    return { name: session.name, facts, concurrency: engine.maxNumSeqs, ask, close: () => session.close() };
+    const close = (): Promise<void> => session.close();
+    return { name: session.name, facts, concurrency: engine.maxNumSeqs, ask, refusal: () => refusal, close };
   } catch (thrown) {
     await session.close();
     throw thrown;
@@ -179,5 +195,7 @@ export async function judgeInStage(
   const stage = startStage(name);
   const judged = await judgePairs(judge, pairs, (numDone) => stage.update(`${numDone} of ${pairs.length}`), signal);
   stage.done(`${pairs.length} pairs`);
+  const refusal = judge.refusal();
+  if (refusal !== undefined) stage.note(`the judge refused a pair: ${visible(refusal)}`);
   return judged;
 }
