@@ -272,7 +272,7 @@ function factsOf({ files }: LocatedModel, told: object, startStage: StartStage):
   const weights = contentHashOf(files, (fraction) => stage.update(`${Math.round(100 * fraction)} %`));
   stage.done(weights.slice(0, 12));
   const { memoryBytes, ...machine } = machineInfo();
-  return { ...told, ...versions(), ...machine, memory: formatBytes(memoryBytes), kernel: release(), weights };
+  return { ...told, ...versions(), ...machine, memory: formatBytes(memoryBytes), os: release(), weights };
 }
 
 const journalled = ({ trials, first, baseline }: Journal) => ({ trials: [...trials], first, baseline });
