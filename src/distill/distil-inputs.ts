@@ -4,6 +4,7 @@ import { optionError } from "../core/option-error.js";
 import type { StartStage } from "../core/stages.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { locateModel } from "../formats/locate-model.js";
+import { scores } from "../quality/check.js";
 import { requireConfinementFor, UNCONFINED_WARNING } from "../quality/code-score.js";
 import { openRemoteModel, type RemoteModel } from "../quality/remote-model.js";
 import type { AnswerSource } from "./collect.js";
@@ -71,7 +72,7 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
     return { split: splitPrompts(all, holdoutShare), ...judge, judgeName: `\`${scorer}\`` };
   }
   const { training, heldOut } = splitPrompts(promptsOfTask(all, task, file), holdoutShare);
-  const judged = heldOut.filter(({ check }) => check?.kind !== "none");
+  const judged = heldOut.filter(({ check }) => check === undefined || scores(check));
   if (judged.length === 0) {
     throw new MillraceError("invalid_option", `expected held-out prompts of ${task} with checks, got none`, {
       hint: "give more prompts, or judge with --scorer",

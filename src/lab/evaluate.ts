@@ -41,7 +41,7 @@ export interface PairedResults {
 /** Items between two looks of a sequential gate. */
 const ROUND_ITEMS = 64;
 
-/** Both models answer the same items. A sequential gate takes the items of all tasks in an order that depends on the prompts only. */
+/** Both models answer the same items; those without a right answer are left out of the comparison. A sequential gate takes the items of all tasks in an order that depends on the prompts only. */
 export async function evaluatePair(
   before: EvalTarget,
   after: EvalTarget,
@@ -52,7 +52,9 @@ export async function evaluatePair(
   if (!gate.isSequential) {
     const earlier = await evaluate(before, tasks, namedStages(startStage, `baseline ${before.name}`));
     const later = await evaluate(after, tasks, namedStages(startStage, after.name));
-    return { before: earlier, after: later, comparison: compare(earlier, later, gate.maxDrop) };
+    const unscored = new Set(tasks.filter(({ isJudged }) => isJudged === false).map(({ name }) => name));
+    const [scoredBefore, scoredAfter] = [earlier, later].map((all) => all.filter(({ task }) => !unscored.has(task)));
+    return { before: earlier, after: later, comparison: compare(scoredBefore!, scoredAfter!, gate.maxDrop) };
   }
   const rounds = roundsOf(tasks);
   const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);

@@ -3,6 +3,8 @@ import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import type { Engine } from "../engine/api/engine.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import { recipeText } from "../text/answer/answer-recipe.js";
+import type { AnswerForm } from "../text/grammar/answer-form.js";
 import type { ChatMessage, ChatTemplate } from "../text/template/chat-template.js";
 import { chatPromptIds } from "../text/text-side.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
@@ -34,12 +36,13 @@ export interface LocalSession {
   readonly chatTemplate: ChatTemplate | undefined;
   /** For values that the session's choice lacks. */
   readonly samplingDefaults: SamplingDefaults;
-  /** Streams one answer; aborting the signal ends it there. @param own replaces values of the session's choice */
+  /** Streams one answer; aborting the signal ends it there. @param own replaces values of the session's choice @param form that the answer must have */
   answer(
     promptIds: readonly number[],
     onText: (text: string) => void,
     signal?: AbortSignal,
     own?: SamplingChoice,
+    form?: AnswerForm,
   ): Promise<AnswerStats>;
   close(): Promise<void>;
 }
@@ -58,6 +61,7 @@ export async function openLocalSession(
     onText: (text: string) => void,
     signal?: AbortSignal,
     own?: SamplingChoice,
+    form?: AnswerForm,
   ): Promise<AnswerStats> {
     const chosen = { ...choice, ...own };
     const numPromptTokens = promptIds.length;
@@ -74,6 +78,7 @@ export async function openLocalSession(
       engineRequest: {
         promptIds: Int32Array.from(promptIds),
         sampling: samplingFrom(chosen, samplingDefaults, tokensLeft, [...tokenizer.stopIds]),
+        ...(form === undefined ? {} : { constraint: { recipe: recipeText(form) } }),
       },
       stopStrings: chosen.stop ?? [],
       isStopIncluded: false,
@@ -136,13 +141,20 @@ export function templateOf({ name, chatTemplate }: Pick<LocalSession, "name" | "
  * Whole answers to chats, with the session's sampling.
  *
  * @param seedOf the seed for each prompt
+ * @param form that all answers must have
  */
-export function askOf(session: LocalSession, seedOf: (messages: readonly PlainMessage[]) => number) {
+export function askOf(session: LocalSession, seedOf: (messages: readonly PlainMessage[]) => number, form?: AnswerForm) {
   const template = templateOf(session);
   return async (messages: readonly PlainMessage[], signal: AbortSignal, tools: readonly unknown[] = []) => {
     const promptIds = chatPromptIds(session.tokenizer, template, messages, tools);
     const seed = BigInt(seedOf(messages));
-    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(promptIds, () => {}, signal, { seed });
+    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(
+      promptIds,
+      () => {},
+      signal,
+      { seed },
+      form,
+    );
     if (end === "cancelled") throw signal.reason;
     return { text, end, numPromptTokens, numOutputTokens };
   };

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { CHECK_NAMES } from "../gateway/quality/checks/checks.js";
-import { messageSchema, toolSchema } from "./ask.js";
+import { type Message, messageSchema, toolSchema } from "./ask.js";
 import { parseJson } from "./fenced.js";
 
 const MAX_CALLS = 100;
@@ -19,6 +19,8 @@ function isPattern(text: string): boolean {
 export const checkSchema = z.discriminatedUnion("kind", [
   /** No right answer exists: nothing to score. */
   z.strictObject({ kind: z.literal("none") }),
+  /** No answer is right by itself: a judge compares two models' answers. */
+  z.strictObject({ kind: z.literal("judge") }),
   /** Equal to the expected answer, white space at the ends of lines aside. */
   z.strictObject({ kind: z.literal("exact") }),
   /** Equal except for letter case, surrounding quotes and a final punctuation mark. */
@@ -70,6 +72,9 @@ export const checkSchema = z.discriminatedUnion("kind", [
 export type Check = z.infer<typeof checkSchema>;
 export type CodeCheck = Extract<Check, { kind: "code" }>;
 
+/** Whether an answer alone can be right or wrong. */
+export const scores = ({ kind }: Check): boolean => kind !== "none" && kind !== "judge";
+
 /** Why the check cannot judge answers; undefined if it can. */
 export function problemOfCheck(check: Check, expected: string): string | undefined {
   const isMissing = check.kind === "json" && parseJson(expected) === undefined;
@@ -82,17 +87,25 @@ const idealSchema = z.object({
   ideal: z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]),
 });
 
-const chatSchema = z.object({
-  family: z.string().default("chats"),
-  messages: z
-    .array(messageSchema)
-    .min(2)
-    .readonly()
-    .refine((messages) => messages.at(-1)?.role === "assistant", "the last message must be the assistant's"),
-  check: checkSchema.default({ kind: "exact" }),
-  /** Offered with the prompt. */
-  tools: z.array(toolSchema).readonly().optional(),
-});
+const chatSchema = z
+  .object({
+    family: z.string().default("chats"),
+    messages: z.array(messageSchema).min(1).readonly(),
+    check: checkSchema.default({ kind: "exact" }),
+    /** Offered with the prompt. */
+    tools: z.array(toolSchema).readonly().optional(),
+  })
+  .transform((chat) => ({ ...chat, messages: answered(chat) }))
+  .refine(({ messages }) => messages.length > 1 && messages.at(-1)?.role === "assistant", {
+    path: ["messages"],
+    error: "the last message must be the assistant's, after another",
+  });
+
+/** Nothing is compared with the last answer of a chat for a judge, so that it may be left out. */
+const answered = ({ messages, check }: { messages: readonly Message[]; check: Check }): readonly Message[] =>
+  check.kind === "judge" && messages.at(-1)?.role !== "assistant"
+    ? [...messages, { role: "assistant", content: "" }]
+    : messages;
 
 /** A chat whose last message is the expected answer. */
 export type ScoredChat = z.infer<typeof chatSchema>;

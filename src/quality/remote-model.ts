@@ -10,6 +10,8 @@ import type { AskedModel } from "./run-task.js";
 export interface RemoteModel extends Required<AskedModel> {
   /** The model's name on the server. */
   readonly name: string;
+  /** Posts a request, with retries while the server is busy. @param path from the server's root */
+  post(path: string, body: object, signal: AbortSignal): Promise<Reply>;
   close(): Promise<void>;
 }
 
@@ -27,11 +29,13 @@ interface RemoteModelOptions {
 const MAX_TRIES = 6;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
+/** Log-probabilities of a long text take some 10 MiB. */
+const MAX_REPLY_BYTES = 2 ** 28;
 /** Statuses that refuse one prompt, and are no failure of the server. */
-const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
+export const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
 
 const modelsSchema = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
-const completionSchema = z.object({
+export const completionSchema = z.object({
   choices: z
     .array(z.object({ message: z.object({ content: z.string().nullish() }), finish_reason: z.string() }))
     .min(1),
@@ -49,7 +53,7 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
   const root = options.url.replace(/\/+$/, "").replace(/\/v1$/, "");
   const base = `${root}/v1`;
   // Headers of a long answer come at its end.
-  const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
+  const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0, maxResponseSize: MAX_REPLY_BYTES });
   const headers = {
     "content-type": "application/json",
     ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
@@ -84,7 +88,7 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
     const callAs: CallServer = async (schema, path, body, stop) => parse(schema, await call(path, body, stop), root);
     let opening: ReturnType<typeof remoteTexts> | undefined;
     const texts = () => (opening ??= remoteTexts(model, options.seed, callAs, signal));
-    return { name: model, ask, texts, close: () => dispatcher.close() };
+    return { name: model, ask, texts, post: call, close: () => dispatcher.close() };
   } catch (thrown) {
     await dispatcher.close();
     throw thrown;

@@ -30,6 +30,7 @@ export async function scoreAnswer(
 ): Promise<Score> {
   switch (check.kind) {
     case "none":
+    case "judge":
       return { score: 1, exact: true, note: "nothing to score" };
     case "exact":
       return scoreExact(expected, answer);

@@ -2,7 +2,7 @@
 import { MillraceError } from "../core/errors.js";
 import { optionError } from "../core/option-error.js";
 import { readText } from "../core/read-text.js";
-import { parseChats, type ScoredChat } from "./check.js";
+import { parseChats, type ScoredChat, scores } from "./check.js";
 import { readHarnessTask } from "./harness/harness-task.js";
 import type { TextItem } from "./harness/items.js";
 
@@ -26,7 +26,7 @@ export function scorableChats(count: number, chatAt: (index: number) => ScoredCh
   const chats: ScoredChat[] = [];
   for (let index = 0; chats.length < count && index < count * MAX_TRIES_PER_ITEM; index++) {
     const chat = chatAt(index);
-    if (chat.check.kind !== "none") chats.push(chat);
+    if (scores(chat.check)) chats.push(chat);
   }
   return chats;
 }
@@ -37,20 +37,33 @@ export function assertKnownTasks(wanted: readonly string[] | undefined, names: r
   if (unknown !== undefined) throw optionError("--tasks", `of ${names.join(", ")}`, unknown);
 }
 
-/** The families of a file of chats, `count` chats each. Throws file_unreadable and invalid_option. */
-export function tasksOfFile(path: string, wanted: readonly string[] | undefined, count: number): EvalTask[] {
+/** Chats whose answers only a judge can compare are a task of their own. */
+const taskOf = ({ family, check }: ScoredChat): string => (check.kind === "judge" ? `${family}${FOR_JUDGE}` : family);
+const FOR_JUDGE = ":judge";
+
+/**
+ * The families of a file of chats, `count` chats each. Throws file_unreadable and invalid_option.
+ * @param hasJudge chats whose answers only a judge can compare count too
+ */
+export function tasksOfFile(
+  path: string,
+  wanted: readonly string[] | undefined,
+  count: number,
+  hasJudge = false,
+): EvalTask[] {
   const text = readText(path, "chats");
   const byTask = new Map<string, ScoredChat[]>();
   for (const chat of parseChats(text, path)) {
-    const chats = byTask.get(chat.family) ?? [];
-    if (chat.check.kind !== "none" && chats.length < count) chats.push(chat);
-    byTask.set(chat.family, chats);
+    const chats = byTask.get(taskOf(chat)) ?? [];
+    const counts = scores(chat.check) || (hasJudge && chat.check.kind === "judge");
+    if (counts && chats.length < count) chats.push(chat);
+    byTask.set(taskOf(chat), chats);
   }
   if (byTask.size === 0) throw new MillraceError("invalid_option", `expected chats in ${path}, got none`);
   assertKnownTasks(wanted, [...byTask.keys()]);
   return [...byTask]
     .filter(([name, chats]) => chats.length > 0 && (wanted === undefined || wanted.includes(name)))
-    .map(([name, chats]) => ({ name, chats }));
+    .map(([name, chats]) => ({ name, chats, isJudged: chats.every(({ check }) => scores(check)) }));
 }
 
 /** Tasks of lm-evaluation-harness, the first `count` documents of each. Throws file_unreadable, invalid_option and template_failed. */

@@ -1,4 +1,7 @@
 /** `millrace eval`, as a process on the bundled model: its table, its JSON, chats of a file, and what it refuses. */
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -128,4 +131,89 @@ test("refuses unknown tasks and files without chats before a model is loaded", a
   expect(bad).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("bad.jsonl, line 2") });
   const missing = await evaluate("--chats", join(root, "none.jsonl"));
   expect(missing).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("file_unreadable") });
+});
+
+const openChat = (content: string): string =>
+  JSON.stringify({ messages: [{ role: "user", content }], check: { kind: "judge" } });
+const label = (index: number): string => {
+  const answers = index % 2 === 0 ? ["Paris.", "I like cheese."] : ["I like cheese.", "Paris."];
+  const human = index % 2 === 0 ? "first" : "second";
+  return JSON.stringify({ prompt: "What is the capital of France?", answers, human });
+};
+const labels = (count: number): string => Array.from({ length: count }, (_, index) => label(index)).join("\n");
+
+test("the bundled model is a poor judge: its calibration says so, and a gate refuses it", async () => {
+  const questions = ["Which day comes after Friday?", "Write a sentence about a fox.", "What is 3 + 4?"];
+  const root = tempTree({ "open.jsonl": questions.map(openChat).join("\n"), "labels.jsonl": labels(40) });
+  const [chats, run] = [join(root, "open.jsonl"), join(root, "before.json")];
+  const first = await evaluate("--chats", chats, "--out", run);
+  expect(first).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^chats:judge +3 +\d+$/m) });
+  const judging = ["--judge", join(repositoryRoot(), "models/mill-base.gguf"), "--judge-labels"];
+  const options = [...judging, join(root, "labels.jsonl"), "--max-drop", "10", "--json"];
+  const paired = await evaluate("--chats", chats, "--model", STUDENT, "--baseline", run, ...options);
+  const { judgement } = JSON.parse(paired.stdout);
+  expect({ exitCode: paired.exitCode, verdict: judgement.verdict }).toEqual({ exitCode: 1, verdict: "refused" });
+  expect(judgement.calibration).toMatchObject({ numLabels: 40, isFit: false });
+  expect(judgement.overall).toMatchObject({ numPairs: 3, numNone: 0 });
+  expect(judgement.corrected).toBeUndefined();
+  const alone = await evaluate("--chats", chats, "--baseline", run);
+  expect(alone).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected --judge to be given") });
+});
+
+test("a judge behind a server that agrees with people passes a better model, and its table says by how much", async () => {
+  const seen: string[] = [];
+  const server = createServer(async (request, response) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    seen.push(String(request.headers.authorization));
+    const asked = JSON.parse(JSON.parse(text).messages[0].content.split("\n\n")[2]);
+    const verdict = asked.answer_A.includes("cheese") ? "B" : "A";
+    const message = { role: "assistant", content: JSON.stringify({ verdict }) };
+    response.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }] }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const root = tempTree({ "labels.jsonl": labels(60) });
+  const items = ["--tasks", "fact", "--count", "30", "--max-tokens", "40"];
+  const run = join(root, "before.json");
+  await evaluate(...items, "--out", run);
+  const worse = join(
+    tempTree({ "worse.json": readFileSync(run, "utf8").replaceAll(/"answer":"[^"]*"/g, '"answer":"cheese"') }),
+    "worse.json",
+  );
+  const judging = [
+    "--judge",
+    url,
+    "--judge-model",
+    "j",
+    "--judge-key",
+    "k",
+    "--judge-labels",
+    join(root, "labels.jsonl"),
+  ];
+  const { stdout, exitCode } = await evaluate(...items, "--baseline", worse, ...judging, "--max-drop", "10");
+  server.close();
+  expect({ exitCode, stdout }).toMatchObject({ exitCode: 0 });
+  expect(stdout).toMatch(/^all +30 +30 +0 +0 +0 +100\.0 % /m);
+  expect(stdout).toMatch(/^people: it agrees with them on 100\.0 % .* of 60 pairs; chance gives 50\.0 %; kappa 1\.00/m);
+  expect(stdout).toMatch(/^passes: people would see losses above wins by less than 10 points, with 95 % confidence$/m);
+  expect(new Set(seen)).toEqual(new Set(["Bearer k"]));
+});
+
+test("flags of a judge that lack another, and labels that are none, are refused", async () => {
+  const root = tempTree({ "labels.jsonl": `${label(0)}\n{"prompt": "a", "answers": ["b"], "human": "first"}` });
+  const items = ["--tasks", "fact", "--count", "1"];
+  const judging = [...items, "--baseline", "x.json", "--judge", "http://127.0.0.1:9"];
+  const refused: readonly (readonly [readonly string[], string])[] = [
+    [[...items, "--judge-labels", "x"], "expected --judge to be given"],
+    [[...items, "--judge", "http://127.0.0.1:9"], "expected --baseline to be given"],
+    [[...items, "--judge", "run.json", "--baseline", "x.json"], "expected --judge to be a URL or a model"],
+    [[...judging, "--stop-early"], "expected --stop-early to be left out"],
+    [[...judging, "--max-drop", "2"], "expected --judge-labels to be given"],
+    [[...judging, "--judge-labels", join(root, "labels.jsonl")], "labels.jsonl, line 2"],
+  ];
+  const ended = await Promise.all(refused.map(([args]) => evaluate(...args)));
+  for (const [index, { exitCode, stderr }] of ended.entries()) {
+    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(refused[index]![1]) });
+  }
 });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import type { Tuning } from "../../src/lab/tune/loop.js";
+import type { EndedRun } from "../../src/lab/tune/runs.js";
 import { runCli } from "../helpers/run-cli.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
@@ -31,6 +32,21 @@ test(
     const resumed = await tuned(out, "--max-trials", "3", "--resume");
     expect(resumed.trials.slice(0, 2)).toEqual(trials);
     expect(resumed.trials).toHaveLength(3);
+  },
+  10 * MINUTE_MS,
+);
+
+test(
+  "the same command run again is compared with the run before",
+  async () => {
+    const out = tempTree({});
+    const again = ["--again", "--max-trials", "0", "--max-drift", "100"] as const;
+    const first = (await tuned(out, ...again)) as Tuning & { readonly run: EndedRun };
+    expect(first.run).toMatchObject({ name: expect.stringMatching(/^0001-/) });
+    expect(first.run.drift).toBeUndefined();
+    const { run } = (await tuned(out, ...again)) as Tuning & { readonly run: EndedRun };
+    expect(run).toMatchObject({ previous: first.run.name, drift: { changes: [], winner: { isSame: true } } });
+    expect(run.drift!.ratio!.low).toBeLessThan(run.drift!.ratio!.value);
   },
   10 * MINUTE_MS,
 );

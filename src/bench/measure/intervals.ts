@@ -41,6 +41,26 @@ export function pairedRatio(a: readonly number[], b: readonly number[]): Estimat
   return geometricMean(a.map((value, i) => value / b[i]!));
 }
 
+/** Ratio of a's runs to b's of another day, with Welch's 95 % interval of the logarithms from two runs of each on. @returns undefined without values */
+export function unpairedRatio(a: readonly number[], b: readonly number[]): Estimate | undefined {
+  if (a.length === 0 || b.length === 0) return undefined;
+  const sides = [a, b].map((values) => {
+    const logs = values.map(Math.log);
+    const mean = logs.reduce((sum, log) => sum + log, 0) / logs.length;
+    const variance = logs.reduce((sum, log) => sum + (log - mean) ** 2, 0) / (logs.length - 1);
+    return { mean, ofMean: variance / logs.length, degrees: logs.length - 1 };
+  });
+  const [now, then] = [sides[0]!, sides[1]!];
+  const difference = now.mean - then.mean;
+  const numRuns = a.length + b.length;
+  const variance = now.ofMean + then.ofMean;
+  // Equal runs, or a single one, say nothing about noise.
+  if (!(variance > 0)) return { value: Math.exp(difference), numRuns };
+  const freedom = variance ** 2 / (now.ofMean ** 2 / now.degrees + then.ofMean ** 2 / then.degrees);
+  const half = tQuantile(Math.max(1, Math.floor(freedom))) * Math.sqrt(variance);
+  return { value: Math.exp(difference), low: Math.exp(difference - half), high: Math.exp(difference + half), numRuns };
+}
+
 /** Standard deviation ÷ mean; 0 for fewer than two values. */
 export function variation(values: readonly number[]): number {
   if (values.length < 2) return 0;

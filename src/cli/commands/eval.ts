@@ -2,24 +2,30 @@
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
-import { silentStages } from "../../core/stages.js";
-import type { EvalSource } from "../../lab/eval-target.js";
+import { type StartStage, silentStages } from "../../core/stages.js";
+import type { EvalSource, EvalTarget } from "../../lab/eval-target.js";
+import type { Label } from "../../quality/judge/labels.js";
 import type { EvalTask } from "../../quality/tasks.js";
 import { addEngineOptions, engineSettingsFrom } from "../flags/engine-options.js";
+import {
+  addJudgeOptions,
+  checkComparable,
+  checkJudgeFlags,
+  type JudgeFlags,
+  openJudgeFrom,
+} from "../flags/judge-options.js";
 import { integerIn, numberIn } from "../flags/option-values.js";
 import { addTargetOptions, type TargetFlags } from "../flags/target-options.js";
 import { comparisonText, tasksTable } from "../output/eval-text.js";
 import { jsonText } from "../output/format.js";
+import { judgeText } from "../output/judge-text.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 
-interface EvalFlags extends TargetFlags {
+interface EvalFlags extends TargetFlags, JudgeFlags {
   readonly count: number;
   readonly seed: number;
   readonly chats?: string;
-  readonly baseline?: string;
-  readonly maxDrop?: number;
-  readonly stopEarly?: boolean;
   readonly out?: string;
   readonly json?: boolean;
 }
@@ -49,24 +55,26 @@ export function evalCommand(): Command {
     .option("--stop-early", "ask in rounds, and stop when the drop is known to be below or above --max-drop")
     .option("--out <file>", "write the JSON of the run to this file too, for --baseline of later runs")
     .option("--json", "print one JSON object with every prompt, answer and score instead of a table");
-  return addEngineOptions(command).action((flags: EvalFlags) =>
+  return addEngineOptions(addJudgeOptions(command)).action((flags: EvalFlags) =>
     untilStopped((signal) => runEval(flags, signal), "nothing is kept"),
   );
 }
 
 async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
-  const { baseline, stopEarly, maxDrop = USUAL_MAX_DROP } = flags;
+  const { baseline, stopEarly } = flags;
+  checkJudgeFlags(flags);
   if (baseline === undefined && (stopEarly || flags.maxDrop !== undefined)) {
     throw optionError("--baseline", "given, as --stop-early and --max-drop need it", "nothing");
   }
-  const [{ requireConfinementFor, UNCONFINED_WARNING }, { openEvalTarget, sourceOf }, lab, { powerText }] =
-    await Promise.all([
-      import("../../quality/code-score.js"),
-      import("../../lab/eval-target.js"),
-      import("../../lab/evaluate.js"),
-      import("../../quality/compare.js"),
-    ]);
+  const [{ requireConfinementFor, UNCONFINED_WARNING }, { openEvalTarget }, lab, { readLabels }] = await Promise.all([
+    import("../../quality/code-score.js"),
+    import("../../lab/eval-target.js"),
+    import("../../lab/evaluate.js"),
+    import("../../quality/judge/labels.js"),
+  ]);
   const tasks = await tasksFor(flags);
+  if (baseline !== undefined) checkComparable(tasks, flags.judge !== undefined);
+  const labels = flags.judgeLabels === undefined ? undefined : readLabels(flags.judgeLabels);
   const isConfined = await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
   if (!isConfined) process.stderr.write(`${UNCONFINED_WARNING}\n`);
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
@@ -75,31 +83,66 @@ async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
   try {
     const { seed, temperature } = flags;
     const about = { model: { name: target.name }, seed, temperature, ...target.facts };
-    if (baseline === undefined) {
-      const results = await lab.evaluate(target, tasks, startStage);
-      print(flags, { ...about, tasks: results }, tasksTable(results));
+    if (baseline !== undefined) {
+      await runComparison({ ...flags, baseline }, { target, about, tasks, labels }, startStage, signal);
       return;
     }
-    const unjudged = tasks.find(({ isJudged }) => isJudged === false);
-    if (unjudged !== undefined)
-      throw optionError("--baseline", "left out for tasks without right answers", unjudged.name);
-    const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
-    if (!flags.json) process.stderr.write(`${powerText(numItems, maxDrop / 100)}\n`);
-    const other = await openEvalTarget(sourceOf(baseline), settings, startStage, signal);
-    try {
-      const gate = { maxDrop: maxDrop / 100, isSequential: stopEarly ?? false };
-      const { after, comparison } = await lab.evaluatePair(other, target, tasks, gate, startStage);
-      if (comparison.overall.numItems === 0) {
-        throw optionError("--baseline", "answers to the same chats", `none of ${numItems} in ${baseline}`);
-      }
-      const report = { ...about, baseline: { name: other.name, ...other.facts }, comparison, tasks: after };
-      print(flags, report, comparisonText(comparison));
-      if (flags.maxDrop !== undefined && comparison.verdict !== "passes") process.exitCode = 1;
-    } finally {
-      await other.close();
-    }
+    const results = await lab.evaluate(target, tasks, startStage);
+    const unscored = new Set(tasks.filter(({ isJudged }) => isJudged === false).map(({ name }) => name));
+    print(flags, { ...about, tasks: results }, tasksTable(results, unscored));
   } finally {
     await target.close();
+  }
+}
+
+interface Compared {
+  readonly target: EvalTarget;
+  readonly about: object;
+  readonly tasks: readonly EvalTask[];
+  readonly labels: readonly Label[] | undefined;
+}
+
+/** By the checks of the chats, and by a judge if one is named. */
+async function runComparison(
+  flags: EvalFlags & { readonly baseline: string },
+  { target, about, tasks, labels }: Compared,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<void> {
+  const { baseline, stopEarly, maxDrop = USUAL_MAX_DROP } = flags;
+  const [{ openEvalTarget, sourceOf }, lab, { powerText }, { calibrateJudge, judgeResults }] = await Promise.all([
+    import("../../lab/eval-target.js"),
+    import("../../lab/evaluate.js"),
+    import("../../quality/compare.js"),
+    import("../../lab/judge-report.js"),
+  ]);
+  const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
+  const numScored = tasks.reduce((sum, { chats, isJudged }) => sum + (isJudged === false ? 0 : chats.length), 0);
+  if (!flags.json && numScored > 0) process.stderr.write(`${powerText(numScored, maxDrop / 100)}\n`);
+  const settings = { ...flags, engine: engineSettingsFrom(flags) };
+  // First the judge, so that a judge which cannot be reached costs no answers.
+  const judge = await openJudgeFrom(flags, settings, startStage, signal);
+  let other: EvalTarget | undefined;
+  try {
+    const calibration = judge && labels && (await calibrateJudge(judge, labels, startStage, signal));
+    other = await openEvalTarget(sourceOf(baseline), settings, startStage, signal);
+    const gate = { maxDrop: maxDrop / 100, isSequential: stopEarly ?? false };
+    const results = await lab.evaluatePair(other, target, tasks, gate, startStage);
+    const { after, comparison } = results;
+    const judgement = judge && (await judgeResults(judge, results, calibration, gate.maxDrop, startStage, signal));
+    if (comparison.overall.numItems + (judgement?.overall.numPairs ?? 0) === 0) {
+      throw optionError("--baseline", "answers to the same chats", `none of ${numItems} in ${baseline}`);
+    }
+    const compared = { baseline: { name: other.name, ...other.facts }, comparison, judgement };
+    const hasScored = comparison.overall.numItems > 0;
+    const texts = [...(hasScored ? [comparisonText(comparison)] : []), ...(judgement ? [judgeText(judgement)] : [])];
+    print(flags, { ...about, ...compared, tasks: after }, texts.join("\n\n"));
+    if (flags.maxDrop === undefined) return;
+    const verdicts = [...(hasScored ? [comparison.verdict] : []), ...(judgement ? [judgement.verdict] : [])];
+    if (verdicts.some((verdict) => verdict !== "passes")) process.exitCode = 1;
+  } finally {
+    await other?.close();
+    await judge?.close();
   }
 }
 
@@ -123,7 +166,7 @@ async function tasksFor({
   seed,
 }: Pick<EvalFlags, "chats" | "tasks" | "count" | "seed">): Promise<readonly EvalTask[]> {
   const { assertKnownTasks, harnessTasks, scorableChats, tasksOfFile } = await import("../../quality/tasks.js");
-  if (chats !== undefined) return tasksOfFile(chats, tasks, count);
+  if (chats !== undefined) return tasksOfFile(chats, tasks, count, true);
   const files = tasks?.filter(isTaskFile) ?? [];
   if (files.length > 0) {
     const ofFiles = harnessTasks(files, count);

@@ -1,18 +1,25 @@
 /** `millrace tune`: finds the configuration of this server that is best for the user's load, and shows why. */
 import { writeFileSync } from "node:fs";
-import { freemem } from "node:os";
+import { freemem, release } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
+import { machineInfo, versions } from "../../bench/results/machine.js";
 import type { Cell } from "../../bench/workload/scenarios.js";
+import { MillraceError } from "../../core/errors.js";
+import { tryFileLock } from "../../core/file-lock.js";
 import { optionError } from "../../core/option-error.js";
+import { formatBytes } from "../../core/quantities.js";
 import { shellWord } from "../../core/shell-word.js";
-import { silentStages } from "../../core/stages.js";
+import { type StartStage, silentStages } from "../../core/stages.js";
+import { contentHashOf } from "../../formats/content-hash.js";
 import { type LocatedModel, locateModel } from "../../formats/locate-model.js";
 import type { AnswerSettings } from "../../lab/eval-target.js";
+import type { Facts } from "../../lab/tune/drift.js";
 import type { Journal } from "../../lab/tune/journal.js";
-import type { TuneEvents, TuneSettings } from "../../lab/tune/loop.js";
+import type { TuneEvents, TuneSettings, Tuning } from "../../lab/tune/loop.js";
 import type { Alternatives } from "../../lab/tune/proposals.js";
 import type { trialRow } from "../../lab/tune/report.js";
+import { type Interval, parseInterval } from "../../lab/tune/schedule.js";
 import type { TunedEngineName } from "../../lab/tune/tuned-engines.js";
 import {
   addTrafficOptions,
@@ -28,6 +35,7 @@ import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 import { words } from "./bench-run.js";
+import { type PreparedTuning, tuneAgain, tuneOnSchedule } from "./tune-again.js";
 
 const ENGINES = ["millrace", "vllm"] as const satisfies readonly TunedEngineName[];
 const OBJECTIVES = ["throughput", "goodput", "ttft", "tpot", "e2e"] as const;
@@ -53,6 +61,9 @@ interface TuneFlags extends TrafficFlags {
   readonly threads?: number;
   readonly out: string;
   readonly resume?: boolean;
+  readonly again?: boolean;
+  readonly schedule?: Interval;
+  readonly maxDrift: number;
   readonly json?: boolean;
   readonly workers: number;
   readonly poll?: boolean;
@@ -96,27 +107,80 @@ export function tuneCommand(): Command {
     )
     .option("--out <folder>", "folder of the journal, the reports and the configuration", "tuning")
     .option("--resume", "go on with the journal in --out")
+    .option(
+      "--again",
+      "keep this run in a dated folder in --out, and tell what drifted since the run before; exit code 3 if beyond --max-drift",
+    )
+    .option(
+      "--schedule <interval>",
+      "stay, and run again daily, weekly, monthly, quarterly, or every so many days, such as 10d",
+      intervalFrom,
+    )
+    .option(
+      "--max-drift <percent>",
+      "change of the first configuration that is no drift",
+      numberIn("--max-drift", 0.1, 100),
+      5,
+    )
     .option("--json", "print one JSON object instead of tables")
     .addOption(workersOption())
     .addOption(pollOption());
-  return addTrafficOptions(command).action((flags: TuneFlags) =>
-    untilStopped((signal) => runTune(flags, command, signal), "the same command with --resume goes on from here"),
-  );
+  return addTrafficOptions(command).action((flags: TuneFlags) => {
+    const again = flags.again === true || flags.schedule !== undefined;
+    return untilStopped(
+      (signal) => runTune(flags, command, signal),
+      `the same command ${again ? "" : "with --resume "}goes on from here`,
+    );
+  });
+}
+
+/** A script tells a drift from an error (1) and from wrong options (2). */
+const DRIFTED_EXIT_CODE = 3;
+
+function intervalFrom(text: string): Interval {
+  const interval = parseInterval(text);
+  if (interval !== undefined) return interval;
+  throw optionError("--schedule", "daily, weekly, monthly, quarterly, or a number of days such as 10d", text);
 }
 
 async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<void> {
-  const [{ tune }, lab, { TUNED_ENGINES }, { parseFlags }, { Journal }, { benchedThreads }, report, { machineInfo }] =
-    await Promise.all([
-      import("../../lab/tune/loop.js"),
-      import("../../lab/tune/server-bench.js"),
-      import("../../lab/tune/tuned-engines.js"),
-      import("../../lab/tune/configuration.js"),
-      import("../../lab/tune/journal.js"),
-      import("../../bench/run/benched-threads.js"),
-      import("../../lab/tune/report.js"),
-      import("../../bench/results/machine.js"),
-    ]);
-  const { concurrency = USUAL_CLIENTS, rounds = USUAL_ROUNDS, rate, replay, objective, json, out, maxTrials } = flags;
+  const { out, schedule } = flags;
+  if (flags.resume && (flags.again || schedule !== undefined)) {
+    throw optionError("--resume", "left out beside --again and --schedule, which resume by themselves", "both");
+  }
+  const prepared = await prepareTuning(flags, command, signal);
+  const giveBack = tryFileLock(join(out, "tune.lock"));
+  if (giveBack === undefined) {
+    throw new MillraceError("storage_locked", `expected ${out} for this tuning alone, got one of another process`, {
+      hint: "wait until it has ended, or give another --out",
+    });
+  }
+  try {
+    if (schedule !== undefined) {
+      await tuneOnSchedule(() => prepareTuning(flags, command, signal), schedule, flags, signal);
+    } else if (flags.again) {
+      const ended = await tuneAgain(prepared, flags, signal);
+      if (ended?.drift?.verdict === "drifted") process.exitCode = DRIFTED_EXIT_CODE;
+    } else {
+      const { Journal } = await import("../../lab/tune/journal.js");
+      const { print } = await prepared.run(out, new Journal(out, prepared.settings, flags.resume === true));
+      print({}, []);
+    }
+  } finally {
+    giveBack();
+  }
+}
+
+async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<PreparedTuning> {
+  const [{ tune }, lab, { TUNED_ENGINES }, { parseFlags }, { benchedThreads }, report] = await Promise.all([
+    import("../../lab/tune/loop.js"),
+    import("../../lab/tune/server-bench.js"),
+    import("../../lab/tune/tuned-engines.js"),
+    import("../../lab/tune/configuration.js"),
+    import("../../bench/run/benched-threads.js"),
+    import("../../lab/tune/report.js"),
+  ]);
+  const { concurrency = USUAL_CLIENTS, rounds = USUAL_ROUNDS, rate, replay, objective, json, maxTrials } = flags;
   const traffic = rate === undefined && replay !== true ? { ...flags, concurrency } : flags;
   const engine = { engine: flags.engine, program: flags.program };
   if (flags.program !== undefined && flags.engine === "millrace") {
@@ -134,11 +198,10 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const model = await locateModel(flags.model, startStage);
   const start = parseFlags(words(flags.serverArgs));
-  const settings: TuneSettings = {
+  const settings: Omit<TuneSettings, "deadlineMs"> = {
     objective,
     start,
     maxTrials,
-    deadlineMs: performance.now() + MS_PER_MINUTE * flags.maxMinutes,
     minAttainment: flags.minAttainment,
     maxMemoryBytes: flags.maxMemory,
     alternatives: {
@@ -170,38 +233,60 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   const { chats, count, weights, maxDrop, maxMemory, minAttainment } = flags;
   const judged = { numThreads, chats, count, weights, maxDrop, maxMemory, minAttainment };
   const told = { engine, start, objective, plan: planned.plan, model: model.name, ...judged };
-  const journal = new Journal(out, told, flags.resume === true);
-  const events = json ? recording(journal) : telling(journal, process.stderr, report.trialRow);
-  const tuning = await tune(settings, bench, events, { trials: [...journal.trials], first: journal.first }, signal);
-  const { cpu, numCpus } = machineInfo();
+  const events = (journal: Journal): TuneEvents =>
+    json ? recording(journal) : telling(journal, process.stderr, report.trialRow);
   const [{ name: load }] = planned.cells as [Cell];
-  const about = { model: model.name, load, objective, machine: `${cpu}, ${numCpus} CPUs`, numRounds: rounds };
-  const launch = lab.serveWords(engine, tuning.best, flags.model).map(shellWord).join(" ");
-  writeFileSync(join(out, "report.md"), report.markdownOf(tuning, about, launch));
-  writeFileSync(join(out, "report.html"), report.htmlOf(tuning, about, launch));
-  writeFileSync(join(out, "millrace.yaml"), report.fleetYaml(model, engine, tuning.best));
-  if (json) {
-    process.stdout.write(`${jsonText({ ...about, ...tuning, command: launch })}\n`);
-    return;
+  const { cpu, numCpus } = machineInfo();
+  const shown = { model: model.name, load, objective, machine: `${cpu}, ${numCpus} CPUs`, numRounds: rounds };
+  return {
+    objective,
+    settings: told,
+    facts: () => factsOf(model, told, startStage),
+    async run(folder, journal) {
+      const deadlineMs = performance.now() + MS_PER_MINUTE * flags.maxMinutes;
+      const tuning = await tune({ ...settings, deadlineMs }, bench, events(journal), journalled(journal), signal);
+      const launch = lab.serveWords(engine, tuning.best, flags.model).map(shellWord).join(" ");
+      writeFileSync(join(folder, "report.md"), report.markdownOf(tuning, shown, launch));
+      writeFileSync(join(folder, "report.html"), report.htmlOf(tuning, shown, launch));
+      writeFileSync(join(folder, "millrace.yaml"), report.fleetYaml(model, engine, tuning.best));
+      return { tuning, print: (more, lines) => print(tuning, launch, folder, more, lines) };
+    },
+  };
+
+  function print(tuning: Tuning, launch: string, folder: string, more: object, lines: readonly string[]): void {
+    if (json) {
+      process.stdout.write(`${jsonText({ ...shown, ...tuning, command: launch, ...more })}\n`);
+      return;
+    }
+    const table =
+      tuning.trials.length === 0 ? [] : [formatTable([report.HEADERS, ...report.trialRows(tuning.trials)]), ""];
+    const files = `${folder}: report.html, report.md, millrace.yaml, tune.json`;
+    const summary = [...report.summaryLines(tuning, shown), `start it by: ${launch}`, files];
+    process.stdout.write(`${[...table, ...summary, ...lines].join("\n")}\n`);
   }
-  const table =
-    tuning.trials.length === 0 ? [] : [formatTable([report.HEADERS, ...report.trialRows(tuning.trials)]), ""];
-  const files = `${out}: report.html, report.md, millrace.yaml, tune.json`;
-  process.stdout.write(
-    `${[...table, ...report.summaryLines(tuning, about), `start it by: ${launch}`, files].join("\n")}\n`,
-  );
 }
 
+/** What else may make a difference: versions, the machine, the model's files, and the options. */
+function factsOf({ files }: LocatedModel, told: object, startStage: StartStage): Facts {
+  const stage = startStage("model's hash");
+  const weights = contentHashOf(files, (fraction) => stage.update(`${Math.round(100 * fraction)} %`));
+  stage.done(weights.slice(0, 12));
+  const { memoryBytes, ...machine } = machineInfo();
+  return { ...told, ...versions(), ...machine, memory: formatBytes(memoryBytes), os: release(), weights };
+}
+
+const journalled = ({ trials, first, baseline }: Journal) => ({ trials: [...trials], first, baseline });
+
 const recording = (journal: Journal): TuneEvents => ({
-  onFinding: (finding) => journal.begin(finding),
+  onFinding: (finding, _, baseline) => journal.begin(finding, baseline),
   onTrial: () => {},
   onOutcome: (trial) => journal.add(trial),
 });
 
 function telling(journal: Journal, stream: Pick<NodeJS.WriteStream, "write">, rowOf: typeof trialRow): TuneEvents {
   return {
-    onFinding: (finding) => {
-      journal.begin(finding);
+    onFinding: (finding, _, baseline) => {
+      journal.begin(finding, baseline);
       stream.write(`bottleneck: ${finding.bottleneck}: ${finding.because}\n`);
     },
     onTrial: ({ name, predicted }, number) => stream.write(`${number}. ${name}: predicted ${predicted.toFixed(2)} ×\n`),

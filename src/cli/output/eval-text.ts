@@ -4,13 +4,14 @@ import { isShare } from "../../quality/harness/metrics.js";
 import type { TaskResult } from "../../quality/run-task.js";
 import { formatTable } from "./format.js";
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+export const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-export function tasksTable(results: readonly TaskResult[]): string {
+/** @param unscored names of tasks whose answers are neither right nor wrong */
+export function tasksTable(results: readonly TaskResult[], unscored: ReadonlySet<string> = new Set()): string {
   const header = ["task", "items", "right", "95 % interval", "mean score", "tokens/s"];
   const rows = results.map(({ task, numItems, exact, exactInterval: [low, high], score, tokensPerS, metrics }) => {
     // Texts whose perplexity is measured are neither right nor wrong.
-    const isJudged = metrics === undefined || Object.keys(metrics).some(isShare);
+    const isJudged = !unscored.has(task) && (metrics === undefined || Object.keys(metrics).some(isShare));
     const judged = [percent(exact), `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}`, score.toFixed(3)];
     return [task, String(numItems), ...(isJudged ? judged : judged.map(() => "")), tokensPerS.toFixed(0)];
   });

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Finding } from "./bottleneck.js";
-import type { Journal as Past, Trial } from "./loop.js";
+import type { Baseline, Journal as Past, Trial } from "./loop.js";
 
 const FORMAT = "millrace-tune";
 const VERSION = 3;
@@ -44,6 +44,7 @@ const savedSchema = z.object({
   /** The trials hold for these only. */
   settings: z.unknown(),
   first: findingSchema.optional(),
+  baseline: z.object({ values: z.array(z.number()), ttftMs: z.number(), tpotMs: z.number() }).optional(),
   trials: z.array(trialSchema),
 });
 
@@ -52,6 +53,7 @@ export class Journal implements Past {
   readonly #settings: unknown;
   readonly #trials: Trial[];
   #first: Finding | undefined;
+  #baseline: Baseline | undefined;
 
   /**
    * Without isResumed, an earlier tuning's journal is kept beside the new one.
@@ -63,9 +65,10 @@ export class Journal implements Past {
     this.#path = join(folder, "tune.json");
     // As it is read back.
     this.#settings = JSON.parse(JSON.stringify(settings));
-    const past = isResumed ? this.#read() : { trials: [] };
+    const past: Past = isResumed ? this.#read() : { trials: [] };
     this.#trials = [...past.trials];
     this.#first = past.first;
+    this.#baseline = past.baseline;
     if (!isResumed && existsSync(this.#path)) {
       const date = statSync(this.#path).mtime.toISOString().replaceAll(":", "-");
       renameSync(this.#path, join(folder, `tune-${date}.json`));
@@ -81,10 +84,15 @@ export class Journal implements Past {
     return this.#first;
   }
 
+  get baseline(): Baseline | undefined {
+    return this.#baseline;
+  }
+
   /** The first of these is kept. */
-  begin(finding: Finding): void {
+  begin(finding: Finding, baseline?: Baseline): void {
     if (this.#first !== undefined) return;
     this.#first = finding;
+    this.#baseline = baseline;
     this.#save();
   }
 
@@ -100,6 +108,7 @@ export class Journal implements Past {
       version: VERSION,
       settings: this.#settings,
       first: this.#first,
+      baseline: this.#baseline,
       trials: this.#trials,
     };
     writeFileSync(`${this.#path}.partial`, `${JSON.stringify(saved)}\n`);

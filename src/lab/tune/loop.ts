@@ -42,6 +42,14 @@ export interface TuneSettings {
   readonly numRounds: number;
 }
 
+/** Runs of the first configuration before any change: what later tunings of the same load are compared with. */
+export interface Baseline {
+  /** The objective, larger is better, one value for each round. */
+  readonly values: readonly number[];
+  readonly ttftMs: number;
+  readonly tpotMs: number;
+}
+
 export type Outcome = "kept" | "rolled back";
 
 export interface Trial {
@@ -64,6 +72,8 @@ export interface Tuning {
   readonly first: Finding;
   readonly last: Finding;
   readonly evidence: Evidence;
+  /** undefined in a tuning that was resumed from a journal without one */
+  readonly baseline?: Baseline | undefined;
   /** Best ÷ start, measured in turns at the end; undefined where nothing was kept. */
   readonly total?: Estimate | undefined;
   /** Why the loop ended. */
@@ -71,7 +81,7 @@ export interface Tuning {
 }
 
 export interface TuneEvents {
-  onFinding(finding: Finding, evidence: Evidence): void;
+  onFinding(finding: Finding, evidence: Evidence, baseline: Baseline | undefined): void;
   onTrial(proposal: Proposal, number: number): void;
   onOutcome(trial: Trial, best: Configuration): void;
 }
@@ -81,6 +91,7 @@ export interface Journal {
   readonly trials: readonly Trial[];
   /** Before the first change; undefined for a tuning that begins. */
   readonly first?: Finding | undefined;
+  readonly baseline?: Baseline | undefined;
 }
 
 /** Rounds of a closer look, beyond those of a first one. */
@@ -138,13 +149,16 @@ export async function tune(
     );
   }
   let latest = evidence;
+  const { ttftMs, tpotMs } = evidence;
+  const isOfStart = keyOf(best) === keyOf(settings.start);
+  const baseline = journal.baseline ?? (isOfStart ? { values: present!.values, ttftMs, tpotMs } : undefined);
   const hypotheses = (): Finding[] =>
     findingsOf(latest, settings.objective).filter(({ bottleneck }) => !refuted.has(bottleneck));
   let findings = hypotheses();
   const first = journal.first ?? findings[0]!;
   let end = "the budget of trials is spent";
   while (!signal.aborted) {
-    events.onFinding(findings[0]!, latest);
+    events.onFinding(findings[0]!, latest, baseline);
     const proposals = proposalsFor(findings, best, latest, settings.alternatives).filter(
       (each) => !tried.has(keyOf(edited(best, each.edit))) && !harmful.has(each.name),
     );
@@ -180,7 +194,8 @@ export async function tune(
     end = `all changes together ${problem}, and the first configuration stays`;
   }
   const winner = isRefuted ? settings.start : best;
-  return { start: settings.start, best: winner, trials, first, last: findings[0]!, evidence: latest, total, end };
+  const figures = { first, last: findings[0]!, evidence: latest, baseline, total };
+  return { start: settings.start, best: winner, trials, ...figures, end };
 }
 
 /** undefined once the signal is aborted, as a server that is stopped in its run gives no figures. */

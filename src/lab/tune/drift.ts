@@ -1,0 +1,88 @@
+/** Two tunings of one load at different times: what has drifted, and which changes may explain it. */
+import { isDeepStrictEqual } from "node:util";
+import { type Estimate, unpairedRatio } from "../../bench/measure/intervals.js";
+import type { Finding } from "./bottleneck.js";
+import { type Configuration, keyOf } from "./configuration.js";
+import type { Baseline, Tuning } from "./loop.js";
+
+/** What the tuning of another day is compared by. */
+export interface Figures {
+  readonly baseline?: Baseline | undefined;
+  readonly best: Configuration;
+  readonly total?: Estimate | undefined;
+  readonly first: Finding;
+  readonly last: Finding;
+}
+
+export const figuresOf = ({ baseline, best, total, first, last }: Tuning): Figures => ({
+  baseline,
+  best,
+  total,
+  first,
+  last,
+});
+
+/** What may explain a drift: versions, the machine, the model and the options, each by name. */
+export type Facts = Readonly<Record<string, unknown>>;
+
+interface Change {
+  readonly name: string;
+  readonly before: unknown;
+  readonly now: unknown;
+}
+
+interface Both<T> {
+  readonly before: T;
+  readonly now: T;
+}
+
+export interface Drift {
+  /** drifted: the interval lies outside of ± maxDrift; steady: inside; open: neither is known. */
+  readonly verdict: "drifted" | "steady" | "open";
+  readonly maxDrift: number;
+  /** The objective of the first configuration, now ÷ then; larger is better. */
+  readonly ratio?: Estimate | undefined;
+  readonly baseline: Both<Baseline | undefined>;
+  readonly winner: Both<Configuration> & { readonly isSame: boolean };
+  readonly gain: Both<Estimate | undefined>;
+  readonly bottleneck: Both<Finding>;
+  readonly changes: readonly Change[];
+}
+
+interface Told {
+  readonly figures: Figures;
+  readonly facts: Facts;
+}
+
+/** @param maxDrift as a share: 0.05 for ±5 % */
+export function driftBetween(earlier: Told, later: Told, maxDrift: number): Drift {
+  const [before, now] = [earlier.figures, later.figures];
+  const ratio = unpairedRatio(positive(now.baseline), positive(before.baseline));
+  return {
+    verdict: verdictOn(ratio, maxDrift),
+    maxDrift,
+    ratio,
+    baseline: { before: before.baseline, now: now.baseline },
+    winner: { before: before.best, now: now.best, isSame: keyOf(before.best) === keyOf(now.best) },
+    gain: { before: before.total, now: now.total },
+    bottleneck: { before: before.first, now: now.first },
+    changes: changesBetween(earlier.facts, later.facts),
+  };
+}
+
+/** Ratios need positive values. */
+const positive = (baseline: Baseline | undefined): readonly number[] =>
+  baseline?.values.every((value) => value > 0) ? baseline.values : [];
+
+function verdictOn(ratio: Estimate | undefined, maxDrift: number): Drift["verdict"] {
+  if (ratio?.low === undefined || ratio.high === undefined) return "open";
+  if (ratio.low > 1 + maxDrift || ratio.high < 1 - maxDrift) return "drifted";
+  return ratio.low >= 1 - maxDrift && ratio.high <= 1 + maxDrift ? "steady" : "open";
+}
+
+function changesBetween(before: Facts, now: Facts): Change[] {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
+  return names
+    .filter((name) => !isDeepStrictEqual(before[name], now[name]))
+    .map((name) => ({ name, before: before[name], now: now[name] }));
+}

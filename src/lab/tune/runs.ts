@@ -1,0 +1,137 @@
+/** Tunings of one load over time: each in a numbered and dated folder of its own, with the facts that it was made under. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
+import { type Drift, driftBetween, type Facts, type Figures, figuresOf } from "./drift.js";
+import { Journal } from "./journal.js";
+import type { Tuning } from "./loop.js";
+
+const FORMAT = "millrace-tune-run";
+const VERSION = 1;
+const FILE = "run.json";
+
+const estimate = z
+  .object({ value: z.number(), low: z.number().optional(), high: z.number().optional(), numRuns: z.number() })
+  .loose();
+const finding = z.object({ bottleneck: z.string(), because: z.string() });
+const runSchema = z.object({
+  format: z.literal(FORMAT),
+  version: z.literal(VERSION),
+  startedAt: z.iso.datetime(),
+  facts: z.record(z.string(), z.unknown()),
+  /** Absent: the run was interrupted, or goes on. */
+  figures: z
+    .object({
+      baseline: z.object({ values: z.array(z.number()), ttftMs: z.number(), tpotMs: z.number() }).optional(),
+      best: z.record(z.string(), z.string()),
+      total: estimate.optional(),
+      first: finding,
+      last: finding,
+    })
+    .optional(),
+});
+
+export interface KeptRun {
+  /** @example "0003-2026-11-28" */
+  readonly name: string;
+  readonly startedAt: string;
+  readonly facts: Facts;
+  readonly figures?: Figures | undefined;
+}
+
+/** The number orders the runs, since clocks go back; the date is for people. */
+const NAME = /^(\d{4,})-\d{4}-\d{2}-\d{2}$/;
+
+const numberOf = (name: string): number => Number(NAME.exec(name)?.[1] ?? 0);
+
+const foldersIn = (folder: string): string[] =>
+  existsSync(folder)
+    ? readdirSync(folder)
+        .filter((name) => NAME.test(name))
+        .sort((a, b) => numberOf(a) - numberOf(b))
+    : [];
+
+/** In order, the oldest first. Folders without a run that can be read are left out. */
+export const keptRuns = (folder: string): KeptRun[] =>
+  foldersIn(folder).flatMap((name) => {
+    const run = readRun(join(folder, name, FILE));
+    // The schema holds the fields that comparisons and reports read.
+    return run === undefined ? [] : [{ name, ...run } as unknown as KeptRun];
+  });
+
+function readRun(path: string): z.infer<typeof runSchema> | undefined {
+  try {
+    return runSchema.safeParse(JSON.parse(readFileSync(path, "utf8"))).data;
+  } catch {
+    return undefined;
+  }
+}
+
+export interface OpenRun {
+  /** Of the run's own files. */
+  readonly folder: string;
+  readonly name: string;
+  readonly journal: Journal;
+  /** Whether it goes on where an interrupted one ended. */
+  readonly isResumed: boolean;
+}
+
+/** Trials of an interrupted run are not mixed with those of another day. */
+const RESUMED_WITHIN_MS = 24 * 3_600_000;
+
+/**
+ * The last run if it was interrupted, under the same facts and within a day; else a new one.
+ * @param settings of the journal
+ */
+export function openRun(out: string, facts: Facts, settings: object, nowMs: number): OpenRun {
+  // As it is read back.
+  const own = JSON.parse(JSON.stringify(facts)) as Facts;
+  const [last] = keptRuns(out).slice(-1);
+  if (last !== undefined && last.figures === undefined && isDeepStrictEqual(last.facts, own)) {
+    const isRecent = Math.abs(nowMs - Date.parse(last.startedAt)) < RESUMED_WITHIN_MS;
+    const journal = isRecent ? resumedJournal(join(out, last.name), settings) : undefined;
+    if (journal !== undefined) return { folder: join(out, last.name), name: last.name, journal, isResumed: true };
+  }
+  const number = numberOf(foldersIn(out).at(-1) ?? "") + 1;
+  const startedAt = new Date(nowMs).toISOString();
+  const name = `${String(number).padStart(4, "0")}-${startedAt.slice(0, 10)}`;
+  const folder = join(out, name);
+  mkdirSync(folder, { recursive: true });
+  write(folder, { startedAt, facts: own });
+  return { folder, name, journal: new Journal(folder, settings, false), isResumed: false };
+}
+
+/** undefined where there is none that fits, as after a kill before the first trial. */
+function resumedJournal(folder: string, settings: object): Journal | undefined {
+  try {
+    return new Journal(folder, settings, true);
+  } catch {
+    return undefined;
+  }
+}
+
+function write(folder: string, run: Omit<KeptRun, "name">): void {
+  const path = join(folder, FILE);
+  writeFileSync(`${path}.partial`, `${JSON.stringify({ format: FORMAT, version: VERSION, ...run })}\n`);
+  renameSync(`${path}.partial`, path);
+}
+
+export interface EndedRun {
+  readonly name: string;
+  /** The run that it is compared with; undefined: it is the first. */
+  readonly previous: string | undefined;
+  readonly drift: Drift | undefined;
+}
+
+/** Keeps the run's figures, and compares them with those of the run before. @param maxDrift as a share */
+export function endRun(out: string, { name, folder }: OpenRun, tuning: Tuning, maxDrift: number): EndedRun {
+  const runs = keptRuns(out);
+  const own = runs.find((run) => run.name === name)!;
+  const previous = runs.filter((run) => run.figures !== undefined && numberOf(run.name) < numberOf(name)).at(-1);
+  const ended = { startedAt: own.startedAt, facts: own.facts, figures: figuresOf(tuning) };
+  write(folder, ended);
+  if (previous?.figures === undefined) return { name, previous: undefined, drift: undefined };
+  const drift = driftBetween({ figures: previous.figures, facts: previous.facts }, ended, maxDrift);
+  return { name, previous: previous.name, drift };
+}

@@ -1,0 +1,147 @@
+/** A judge against people who judged the same pairs: whether it can be believed, and by how much its errors change a win rate. */
+import { dropBounds, dropInterval, type Flips, type Verdict } from "../paired.js";
+import { wilsonInterval } from "../wilson.js";
+import {
+  biasOf,
+  type Correlation,
+  guardedFlips,
+  type JudgeBias,
+  type JudgedPair,
+  lengthCorrelation,
+  rateInterval,
+  rateOfDrop,
+  type WinRate,
+} from "./judged-pair.js";
+import type { Judgement } from "./preference.js";
+
+type Interval = readonly [low: number, high: number];
+
+/** Of the first answer against the second. */
+export type HumanVerdict = Exclude<Judgement, "none">;
+
+export interface LabelledPair extends JudgedPair {
+  readonly human: HumanVerdict;
+}
+
+export interface Calibration {
+  readonly numLabels: number;
+  /** Pairs for which the judge gave no verdict, which count as disagreement. */
+  readonly numNone: number;
+  /** Share of pairs with the people's verdict, and Wilson's 95 % interval. */
+  readonly agreement: number;
+  readonly agreementInterval: Interval;
+  /** The agreement that the frequencies of both one's verdicts give by chance. */
+  readonly chance: number;
+  /** Cohen's kappa: agreement beyond chance, as a share of all that is possible (Educational and Psychological Measurement 20, 1960, 37). */
+  readonly kappa: number;
+  readonly kappaInterval: Interval;
+  /** Of the pairs where people prefer an answer and the judge gives a verdict: the share it prefers rightly, less the share it prefers wrongly. */
+  readonly discrimination: number;
+  readonly discriminationInterval: Interval;
+  /** Each bound with 95 % confidence. */
+  readonly discriminationBounds: Interval;
+  readonly bias: JudgeBias;
+  /** The people's own correlation with length, beside the judge's in `bias`. */
+  readonly humanLength: Correlation | undefined;
+  /** Surely better than chance, so that a gate may use the judge. */
+  readonly isFit: boolean;
+}
+
+const VERDICTS: readonly HumanVerdict[] = ["won", "tied", "lost"];
+
+export function calibrate(pairs: readonly LabelledPair[]): Calibration {
+  const numLabels = pairs.length;
+  const numAgreed = pairs.filter(({ human, judgement }) => human === judgement).length;
+  const share = (counts: (pair: LabelledPair) => boolean): number =>
+    pairs.filter(counts).length / Math.max(1, numLabels);
+  const chance = VERDICTS.reduce(
+    (sum, verdict) => sum + share(({ human }) => human === verdict) * share(({ judgement }) => judgement === verdict),
+    0,
+  );
+  const agreement = numAgreed / Math.max(1, numLabels);
+  const agreementInterval = wilsonInterval(numAgreed, numLabels);
+  const beyondChance = (value: number): number => (chance === 1 ? 0 : (value - chance) / (1 - chance));
+  const decided = pairs.filter(({ human, judgement }) => human !== "tied" && judgement !== "none");
+  const right = decided.filter(({ human, judgement }) => human === judgement).length;
+  const wrong = decided.filter(({ judgement }) => judgement !== "tied").length - right;
+  const flips: Flips = { numItems: decided.length, numLost: wrong, numWon: right };
+  const discriminationBounds = negated(dropBounds(flips));
+  return {
+    numLabels,
+    numNone: pairs.filter(({ judgement }) => judgement === "none").length,
+    agreement,
+    agreementInterval,
+    chance,
+    kappa: beyondChance(agreement),
+    kappaInterval: [beyondChance(agreementInterval[0]), beyondChance(agreementInterval[1])],
+    discrimination: (right - wrong) / Math.max(1, decided.length),
+    discriminationInterval: negated(dropInterval(flips)),
+    discriminationBounds,
+    bias: biasOf(pairs),
+    humanLength: lengthCorrelation(pairs.map(({ human, lengths }) => ({ judgement: human, lengths }))),
+    isFit: agreementInterval[0] > chance && discriminationBounds[0] > 0,
+  };
+}
+
+const negated = ([low, high]: Interval): Interval => [-high, -low];
+
+export interface CorrectedRate {
+  readonly rate: number;
+  readonly interval: Interval;
+}
+
+/**
+ * The win rate that people would give. A judge that is asked in both orders errs alike for either side, so that its sensitivity equals its
+ * specificity, and Rogan and Gladen's estimate (American Journal of Epidemiology 107, 1978, 71) becomes: wins less losses, divided by the
+ * discrimination. @returns undefined for a judge that is not fit
+ */
+export function correctedRate(
+  { numPairs, numWon, numLost, numNone }: WinRate,
+  by: Calibration,
+): CorrectedRate | undefined {
+  if (!by.isFit) return undefined;
+  const flips = { numItems: numPairs - numNone, numWon, numLost };
+  const drop = (numLost - numWon) / Math.max(1, flips.numItems);
+  const interval = ratioWithin(drop, dropInterval(flips), by.discrimination, by.discriminationInterval);
+  return { rate: rateOfDrop(clipped(drop / by.discrimination)), interval: rateInterval(interval) };
+}
+
+export type GateVerdict = Verdict | "refused";
+
+/** Whether people would see a loss below the margin, with 95 % confidence. @param maxDrop losses less wins, as a share of the pairs */
+export function judgeGate(winRate: WinRate, by: Calibration, maxDrop: number): GateVerdict {
+  if (!by.isFit) return "refused";
+  const flips = guardedFlips(winRate);
+  const drop = (flips.numLost - flips.numWon) / Math.max(1, flips.numItems);
+  const [low, high] = ratioWithin(drop, dropBounds(flips), by.discrimination, by.discriminationBounds);
+  if (high < maxDrop) return "passes";
+  return low > maxDrop ? "fails" : "undecided";
+}
+
+const clipped = (share: number): number => Math.max(-1, Math.min(1, share));
+
+/**
+ * Interval of value ÷ divisor from the intervals of both, within ±1: MOVER (Donner and Zou, Statistical Methods in Medical Research 21, 2012, 347).
+ * @param divisor and the lower end of its interval: above 0
+ */
+export function ratioWithin(value: number, within: Interval, divisor: number, divisorWithin: Interval): Interval {
+  return [
+    lowerOfRatio(value, within[0], divisor, divisorWithin),
+    -lowerOfRatio(-value, -within[1], divisor, divisorWithin),
+  ];
+}
+
+const BISECTIONS = 50;
+
+/** The ratio for which value − ratio · divisor has its lower end at 0. */
+function lowerOfRatio(value: number, valueLow: number, divisor: number, [low, high]: Interval): number {
+  const end = valueLow >= 0 ? high : low;
+  let [least, most] = [-1, 1];
+  for (let i = 0; i < BISECTIONS; i++) {
+    const ratio = (least + most) / 2;
+    const half = Math.hypot(value - valueLow, ratio * (divisor - end));
+    if (value - ratio * divisor - half > 0) least = ratio;
+    else most = ratio;
+  }
+  return (least + most) / 2;
+}

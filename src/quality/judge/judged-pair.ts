@@ -1,0 +1,120 @@
+/** Pairs of answers after the judge's verdicts: how many were won, and what the judge prefers beside the better answer. */
+import { dropInterval, type Flips } from "../paired.js";
+import { wilsonInterval } from "../wilson.js";
+import type { Judgement, Preference } from "./preference.js";
+
+type Interval = readonly [low: number, high: number];
+
+export interface JudgedPair {
+  readonly judgement: Judgement;
+  /** Of both orders; none where the answers say the same, so that the judge is not asked. */
+  readonly replies: readonly (Preference | undefined)[];
+  /** Characters of the judged answer and of the one that it is compared with. */
+  readonly lengths: readonly [own: number, other: number];
+}
+
+export interface WinRate {
+  readonly numPairs: number;
+  readonly numWon: number;
+  readonly numTied: number;
+  readonly numLost: number;
+  /** Pairs without a verdict, which the rate leaves out. */
+  readonly numNone: number;
+  /** Share of wins, each tie counted half. */
+  readonly rate: number;
+  /** Two-sided 95 % interval (Tango's score for wins less losses). */
+  readonly interval: Interval;
+}
+
+export function winRateOf(pairs: readonly Pick<JudgedPair, "judgement">[]): WinRate {
+  const numOf = (wanted: Judgement): number => pairs.filter(({ judgement }) => judgement === wanted).length;
+  const [numWon, numTied, numLost, numNone] = [numOf("won"), numOf("tied"), numOf("lost"), numOf("none")];
+  const flips = { numItems: pairs.length - numNone, numWon, numLost };
+  const rate = rateOfDrop((numLost - numWon) / Math.max(1, flips.numItems));
+  return {
+    numPairs: pairs.length,
+    numWon,
+    numTied,
+    numLost,
+    numNone,
+    rate,
+    interval: rateInterval(dropInterval(flips)),
+  };
+}
+
+/** The drop is the share of losses less that of wins. */
+export const rateOfDrop = (drop: number): number => (1 - drop) / 2;
+export const rateInterval = ([low, high]: Interval): Interval => [rateOfDrop(high), rateOfDrop(low)];
+
+/** For a gate: a pair without a verdict counts as lost, so that an answer cannot escape a loss by confusing the judge. */
+export const guardedFlips = ({ numPairs, numWon, numLost, numNone }: WinRate): Flips => ({
+  numItems: numPairs,
+  numWon,
+  numLost: numLost + numNone,
+});
+
+export interface JudgeBias {
+  /** Of all replies that prefer an answer, the share that prefers the one shown first: one half, if places do not count. Without such a reply undefined. */
+  readonly firstShare: number | undefined;
+  readonly firstInterval: Interval;
+  /** Of the pairs with two replies, the share whose replies agree. */
+  readonly consistency: number;
+  /** Correlation of the verdict (1, 0 or −1) with the logarithm of the lengths' ratio; undefined where nothing varies. */
+  readonly length: Correlation | undefined;
+}
+
+export function biasOf(pairs: readonly JudgedPair[]): JudgeBias {
+  const replies = pairs.flatMap((pair) => pair.replies);
+  const numFirst = replies.filter((reply) => reply === "first").length;
+  const numDecided = numFirst + replies.filter((reply) => reply === "second").length;
+  const asked = pairs.filter(({ replies: [there, back] }) => there !== undefined && back !== undefined);
+  const numConsistent = asked.filter(
+    ({ judgement, replies: [there, back] }) => judgement !== "tied" || (there === "tie" && back === "tie"),
+  ).length;
+  return {
+    firstShare: numDecided === 0 ? undefined : numFirst / numDecided,
+    firstInterval: wilsonInterval(numFirst, numDecided),
+    consistency: numConsistent / Math.max(1, asked.length),
+    length: lengthCorrelation(pairs),
+  };
+}
+
+const SCORES: Readonly<Record<Judgement, number>> = { won: 1, tied: 0, none: 0, lost: -1 };
+
+/** Pairs without a verdict are left out. */
+export function lengthCorrelation(
+  pairs: readonly Pick<JudgedPair, "judgement" | "lengths">[],
+): Correlation | undefined {
+  const counted = pairs.filter(({ judgement }) => judgement !== "none");
+  return correlationOf(
+    counted.map(({ judgement }) => SCORES[judgement]),
+    counted.map(({ lengths: [own, other] }) => Math.log((own + 1) / (other + 1))),
+  );
+}
+
+export interface Correlation {
+  readonly value: number;
+  /** 95 %, by Fisher's transform. */
+  readonly interval: Interval;
+}
+
+const LEAST_PAIRS = 4;
+const Z_95 = 1.959964;
+
+/** Pearson's; undefined for fewer than four pairs, or where one of them does not vary. */
+function correlationOf(x: readonly number[], y: readonly number[]): Correlation | undefined {
+  const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [meanX, meanY] = [mean(x), mean(y)];
+  let [xx, yy, xy] = [0, 0, 0];
+  for (const [index, value] of x.entries()) {
+    const [dx, dy] = [value - meanX, y[index]! - meanY];
+    xx += dx * dx;
+    yy += dy * dy;
+    xy += dx * dy;
+  }
+  if (x.length < LEAST_PAIRS || xx === 0 || yy === 0) return undefined;
+  const value = xy / Math.sqrt(xx * yy);
+  const half = Z_95 / Math.sqrt(x.length - 3);
+  const transformed = Math.atanh(Math.max(-1, Math.min(1, value)));
+  return { value, interval: [Math.tanh(transformed - half), Math.tanh(transformed + half)] };
+}
