@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { ModelLibrary } from "../core/model-library.js";
+import { OneAtATime } from "../core/one-at-a-time.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { adminHandler, type Scaled } from "./admin.js";
@@ -75,10 +76,12 @@ export class Fleet {
   #fileConfig: FleetConfig;
   #machine: FleetMachine;
   #planned: readonly PlannedModel[] = [];
+  /** Texts that name the files of models whose processes may still run. */
+  #stopping: readonly string[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #reloading: Promise<unknown> = Promise.resolve();
+  readonly #changes = new OneAtATime();
 
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
@@ -187,7 +190,7 @@ export class Fleet {
 
   /** Applies the differences; running requests go on. Reloads run one at a time. */
   reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
-    return this.#inTurn(async () => {
+    return this.#changes.run(async () => {
       const reload = await this.#apply(config, machine);
       this.#fileConfig = config;
       this.#machine = machine;
@@ -199,38 +202,33 @@ export class Fleet {
     });
   }
 
-  /** Texts that name the files of all models. */
+  /** Texts that name the files of all models, those among them that are being stopped. */
   uses(): readonly string[] {
-    return usesOf(this.#config);
-  }
-
-  #inTurn<T>(change: () => Promise<T>): Promise<T> {
-    const done = this.#reloading.then(change);
-    this.#reloading = done.catch(() => {});
-    return done;
+    return [...usesOf(this.#config), ...this.#stopping];
   }
 
   /** Starts an instance of a model of the disk. @param name for its clients; undefined: its repository's */
   async #load(spec: string, name: string | undefined): Promise<string> {
     const { library } = this.options;
     if (library === undefined) throw new MillraceError("not_found", "expected a gateway that manages models, got none");
-    const found = await library.find(spec);
-    const chosen = name ?? servedName(found.name);
-    await this.#inTurn(async () => {
-      this.#loaded.add(found, chosen, this.#config);
-      try {
-        await this.#apply(this.#fileConfig, this.#machine);
-      } catch (thrown) {
-        this.#loaded.remove(chosen);
-        throw thrown;
-      }
+    return await library.hold(spec, async (found) => {
+      const chosen = name ?? servedName(found.name);
+      await this.#changes.run(async () => {
+        this.#loaded.add(found, chosen, this.#config);
+        try {
+          await this.#apply(this.#fileConfig, this.#machine);
+        } catch (thrown) {
+          this.#loaded.remove(chosen);
+          throw thrown;
+        }
+      });
+      return chosen;
     });
-    return chosen;
   }
 
   /** Lets a loaded model's requests end, then stops it. */
   async #unload(name: string): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#changes.run(async () => {
       this.#loaded.remove(name);
       await this.#apply(this.#fileConfig, this.#machine);
     });
@@ -330,6 +328,7 @@ export class Fleet {
       { config: this.#config, planned: this.#planned },
       { config, planned },
     );
+    this.#stopping = usesOf(this.#config);
     this.#config = config;
     this.#gateway.configureTenants(config);
     this.#planned = planned;
@@ -353,6 +352,7 @@ export class Fleet {
       ...removed.map((name) => this.#supervisor.removeModel(name)),
       ...replaced.map(({ spec }) => this.#replace(spec.name)),
     ]);
+    this.#stopping = [];
     const namesOf = (all: readonly PlannedModel[]) => all.map(({ spec }) => spec.name);
     return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
   }

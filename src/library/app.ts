@@ -37,7 +37,7 @@ export function openLibrary(options: LibraryOptions): ModelLibrary {
     app: createLibraryApp(library),
     pull: (name) => library.pull(name),
     remove: (name) => library.remove(name),
-    find: (name) => library.find(name),
+    hold: (name, use) => library.hold(name, use),
   };
 }
 

@@ -40,9 +40,9 @@ export function cannedLibrary(): CannedLibrary {
     async remove(name) {
       asked.push(`remove ${name}`);
     },
-    async find(name) {
+    async hold(name, use) {
       if (name !== "org/m") throw new MillraceError("model_not_found", `expected a model on disk, got ${name}`);
-      return { name: "hf:org/m:m.gguf", path: "/cache/m.gguf", neededBytes: 1000, freeBytes: 2000 };
+      return await use({ name: "hf:org/m:m.gguf", path: "/cache/m.gguf", neededBytes: 1000, freeBytes: 2000 });
     },
   };
   return {
