@@ -63,10 +63,10 @@ test("a model is loaded, stays over a reload of the file, and is unloaded", asyn
   expect(await ask("POST", LOAD)).toEqual({ status: 202, text: '{"model":"org/m","name":"org/m"}' });
   expect(await names()).toEqual(["e", "org/m"]);
   expect(fleet.uses()).toContain("/cache/m.gguf");
-  const { instances } = JSON.parse((await ask("GET", "/admin/instances")).text) as {
-    instances: { model: string; is_loaded: boolean }[];
+  const { data } = JSON.parse((await ask("GET", "/admin/instances")).text) as {
+    data: { model: string; is_loaded: boolean }[];
   };
-  expect(instances.map(({ model, is_loaded }) => [model, is_loaded])).toEqual([
+  expect(data.map(({ model, is_loaded }) => [model, is_loaded])).toEqual([
     ["e", false],
     ["org/m", true],
   ]);
@@ -112,7 +112,7 @@ test("Ollama's pull and delete need the administrator's key; a model that is the
     "",
   ]);
   expect(await ask("DELETE", "/api/delete", { model: "hf.co/org/m:Q8_0" })).toEqual({ status: 200, text: "" });
-  expect((await ask("GET", "/admin/library")).text).toBe('{"models":[]}');
+  expect((await ask("GET", "/admin/library")).text).toBe('{"object":"list","data":[]}');
   expect(asked).toEqual(["pull hf.co/org/m", "remove hf.co/org/m:Q8_0"]);
 });
 

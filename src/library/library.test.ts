@@ -57,7 +57,7 @@ async function ask(path: string, method = "GET"): Promise<{ readonly status: num
   return { status: answer.status, body: await answer.json() };
 }
 
-const rows = async (): Promise<readonly Row[]> => ((await ask("/")).body as { models: Row[] }).models;
+const rows = async (): Promise<readonly Row[]> => ((await ask("/")).body as { data: Row[] }).data;
 const row = async (name: string): Promise<Row | undefined> => (await rows()).find((each) => each.name === name);
 
 async function pulled(name: string): Promise<void> {

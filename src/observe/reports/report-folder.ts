@@ -8,6 +8,7 @@ import { lstat, open, readdir } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
+import { listBody } from "../../core/list-body.js";
 import { formatBytes } from "../../core/quantities.js";
 import { factsOf, type ReportFacts } from "./figures.js";
 
@@ -53,7 +54,7 @@ export class ReportFolder {
     this.#listing ??= this.#list().finally(() => {
       this.#listing = undefined;
     });
-    return Response.json({ object: "list", data: await this.#listing }, { headers: { "Cache-Control": "no-store" } });
+    return Response.json(listBody(await this.#listing), { headers: { "Cache-Control": "no-store" } });
   }
 
   /** @param until and @param proof are of a link of the list @throws not_found */
