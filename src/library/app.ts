@@ -1,4 +1,4 @@
-/** The administrator's paths under /admin/library. A role that may only look is served the GETs alone. */
+/** The administrator's paths under /admin/library. The server that takes them in says who may use which. */
 import { Hono } from "hono";
 import { z } from "zod";
 import { listBody } from "../core/list-body.js";

@@ -164,7 +164,12 @@ function OpenDisk({ disk, reload, numRunning }: OpenProps) {
         </p>
       )}
       {pulls.data !== undefined && pulls.data.length > 0 && <Pulls pulls={pulls.data} cancel={cancel} />}
-      <HubSearch act={act} pull={pull} />
+      <section>
+        <h3>The hub</h3>
+        <Allowed least="operator">
+          <HubSearch act={act} pull={pull} />
+        </Allowed>
+      </section>
     </>
   );
 }
