@@ -7,6 +7,7 @@ import {
   type Behaviour,
   beginStream,
   type FleetOptions,
+  quiet,
   sse,
   startFleet,
   type TestFleet,
@@ -418,16 +419,6 @@ test("a client that does not read pauses its instance; memory stays bounded, and
   expect(numWritten).toBe(numEvents);
   expect(numBytes).toBeGreaterThan(numEvents * event.length);
 });
-
-/** Until a count stands still over many turns of the event loop, each of which looks at the sockets: a busy machine is no quiet one. */
-async function quiet(count: () => number): Promise<void> {
-  let last = count();
-  for (let numStill = 0; numStill < 20 || last === 0; ) {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-    numStill = last === count() ? numStill + 1 : 0;
-    last = count();
-  }
-}
 
 test("an instance that keeps answering with errors does not attract all requests", async () => {
   const { post, watched } = await start([answerJson({}, 500), ok]);
