@@ -50,6 +50,7 @@ const STATUS_BY_CODE = {
   not_cached: 504,
   idempotency_conflict: 409,
   key_store_unavailable: 503,
+  identity_provider_unavailable: 503,
   model_not_allowed: 403,
   already_exists: 409,
   guardrail_refused: 400,

@@ -40,6 +40,6 @@ export interface ModelLibrary {
   pull(name: string): Pull;
   /** Throws model_in_use and model_not_found. */
   remove(name: string): Promise<void>;
-  /** A model that is whole. Throws model_not_found. */
-  find(name: string): Promise<FoundModel>;
+  /** Finds a model that is whole, which is not removed while it is put to use. Throws model_not_found. @param use after it, the server's configuration names the model */
+  hold<T>(name: string, use: (found: FoundModel) => Promise<T>): Promise<T>;
 }

@@ -81,7 +81,8 @@ test("instances are listed, without their keys", async () => {
   const { status, text } = await ask("GET", "/admin/instances", "boss");
   expect(status).toBe(200);
   expect(JSON.parse(text)).toMatchObject({
-    instances: [{ id: "org/m-0", state: "ready", in_flight: 2, url: "http://127.0.0.1:8101" }],
+    object: "list",
+    data: [{ id: "org/m-0", state: "ready", in_flight: 2, url: "http://127.0.0.1:8101" }],
   });
   expect(text).not.toContain("sk-inside");
 });
@@ -91,7 +92,7 @@ test("the last requests are for the administrator, and for everybody where nobod
   const boss = await start("boss");
   expect((await boss.ask("GET", path)).status).toBe(401);
   const { status, text } = await boss.ask("GET", path, "boss");
-  expect([status, JSON.parse(text)]).toEqual([200, { kept: 7, requests: [] }]);
+  expect([status, JSON.parse(text)]).toEqual([200, { object: "list", data: [], kept: 7 }]);
   expect((await boss.ask("GET", "/watch/requests?limit=0", "boss")).text).toContain("limit: expected an integer");
   server?.close();
   const open = await start(undefined);

@@ -8,6 +8,7 @@ import { z } from "zod";
 import { givenKeys, noValidKey } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import { listBody } from "../core/list-body.js";
 import type { ModelLibrary } from "../core/model-library.js";
 import type { Who } from "../core/sign-in/roles.js";
 import { createSessionApp, incomingOf, type KeyOwners } from "../core/sign-in/session-app.js";
@@ -232,7 +233,7 @@ function createAdminApp(target: AdminTarget): Hono {
   });
   app.get("/admin/instances", (c) => {
     const instances = target.instances().map((each) => ({ ...each, isLoaded: target.isLoaded(each.model) }));
-    return c.json({ instances: instances.map(shown) });
+    return c.json(listBody(instances.map(shown)));
   });
   app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
     const id = known(c.req.param("id"));

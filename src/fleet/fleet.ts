@@ -1,4 +1,4 @@
-/** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
+/** A running fleet: makes its parts, tells each of the others, and starts and ends them in order. What a configuration changes in them: applied-config.ts. */
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
@@ -8,14 +8,14 @@ import { Sessions } from "../core/sign-in/sessions.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { adminHandler, type Scaled } from "./admin.js";
+import { AppliedConfig, residenceRules } from "./applied-config.js";
 import type { FleetConfig } from "./config/schema.js";
 import { operatorsOf } from "./config/sections/operators.js";
 import { needsKeys } from "./gateway/authorize.js";
-import { versionWords } from "./gateway/cache-policies.js";
 import { Canaries } from "./gateway/canaries.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
-import { LoadedModels, servedName, usesOf } from "./loaded-models.js";
+import { servedName } from "./loaded-models.js";
 import { FleetWatch } from "./observe/fleet-watch.js";
 import { Inspector } from "./observe/inspector.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
@@ -25,17 +25,16 @@ import { createRouteMetrics } from "./observe/route-metrics.js";
 import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { assertRole, operatorOf } from "./operators/admit.js";
-import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
-import { sharesProvider, warnOfPlan } from "./plan-warnings.js";
+import type { FleetMachine } from "./plan-models.js";
+import { sharesProvider } from "./plan-warnings.js";
 import { cachesPrefixes } from "./proxy/isolation.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
-import { changesOf, type Reload } from "./reload.js";
+import type { Reload } from "./reload.js";
 import type { KeySource } from "./routing/key-source.js";
 import { type LoadPromptReader, PromptKeys } from "./routing/prompt-keys.js";
 import { Keeper } from "./scaling/keeper.js";
 import { residentBytes } from "./scaling/memory.js";
-import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 import { Supervisor } from "./supervision/supervisor.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
@@ -71,25 +70,16 @@ export class Fleet {
   readonly #gateway: GatewayParts;
   readonly #inspector: Inspector;
   readonly #watch: FleetWatch;
-  readonly #loaded = new LoadedModels();
+  readonly #applied: AppliedConfig;
   readonly #canaries: Canaries;
   readonly #sessions = new Sessions();
-  /** With the models that were loaded beside the file's. */
-  #config: FleetConfig;
-  /** The file's. */
-  #fileConfig: FleetConfig;
-  #machine: FleetMachine;
-  #planned: readonly PlannedModel[] = [];
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #reloading: Promise<unknown> = Promise.resolve();
 
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
-    this.#config = config;
-    this.#fileConfig = config;
-    this.#machine = options.machine;
+    const inBackground = (what: string, task: Promise<void>): void => this.#inBackground(what, task);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#supervisor.onChange((status) => this.#watch.onStatus(status));
     this.#pool = new NamedPool(this.#supervisor);
@@ -101,8 +91,7 @@ export class Fleet {
         numWaiting: (model) => this.#numWaiting(model),
         numInFlight: (model) =>
           this.#supervisor.upstreams(model).reduce((sum, { id }) => sum + this.#inFlightOf(id), 0),
-        setInstances: (model, count) =>
-          this.#inBackground(`scaling ${model}`, this.#supervisor.setInstances(model, count)),
+        setInstances: (model, count) => inBackground(`scaling ${model}`, this.#supervisor.setInstances(model, count)),
         measure: (pid) => residentBytes(pid),
         now: () => performance.now(),
         epochMs: () => Date.now(),
@@ -111,8 +100,20 @@ export class Fleet {
           this.#watch.add("scale", `${model}: ${from} to ${to} instances: ${reason}`);
         },
       },
-      this.#residenceRules(),
+      residenceRules(config),
     );
+    const parts = {
+      // It reads the configuration when it is made, so it comes after it.
+      gateway: () => this.#gateway,
+      pool: this.#pool,
+      versions: this.#versions,
+      keeper: this.#keeper,
+      promptKeys: this.#promptKeys,
+      supervisor: this.#supervisor,
+      logger,
+      inBackground,
+    };
+    this.#applied = new AppliedConfig(parts, config, options.machine);
     this.#metrics = createFleetMetrics(this.#supervisor, {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
@@ -130,12 +131,12 @@ export class Fleet {
     this.#canaries = new Canaries({
       entryOf: (name) => {
         const model = this.#pool.modelOf(name);
-        return this.#config.models.find((entry) => entry.name === model);
+        return this.#applied.config.models.find((entry) => entry.name === model);
       },
       instances: (model) => this.#supervisor.instances().filter((instance) => instance.model === model),
-      add: (entry) => this.#addEntry(entry.name, () => this.#loaded.addEntry(entry)),
-      remove: (name) => this.#unload(name),
-      sessionHeader: () => this.#config.routing.sessionHeader,
+      add: (entry) => this.#applied.add(entry),
+      remove: (name) => this.#applied.unload(name),
+      sessionHeader: () => this.#applied.config.routing.sessionHeader,
       onEvent: (text) => this.#watch.add("canary", text),
       logger,
     });
@@ -146,15 +147,15 @@ export class Fleet {
     createSemanticMetrics(this.#metrics.registry, () => this.#gateway.semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#gateway.virtual.reports());
     this.#gateway = new GatewayParts({
-      config: () => this.#config,
+      config: () => this.#applied.config,
       pool: this.#pool,
-      engineOf: (model) => this.#planned.find(({ spec }) => spec.name === model)?.spec.engine,
+      engineOf: (model) => this.#applied.planned.find(({ spec }) => spec.name === model)?.spec.engine,
       versions: this.#versions,
       counts,
       metrics: this.#metrics,
       proxy: () => this.#running(),
-      // Anybody may see events, so they say nothing of a tenant.
       canaries: this.#canaries,
+      // Anybody may see events, so they say nothing of a tenant.
       onAlert: ({ metric, model, instance }) =>
         this.#watch.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
       logger,
@@ -194,7 +195,7 @@ export class Fleet {
     return new Promise((resolve) => {
       const look = (status?: InstanceStatus): void => {
         if (status !== undefined) onChange(status);
-        if (!this.#planned.every(({ spec }) => this.#isStarted(spec))) return;
+        if (!this.#applied.planned.every(({ spec }) => this.#isStarted(spec))) return;
         stopListening();
         resolve();
       };
@@ -204,58 +205,28 @@ export class Fleet {
   }
 
   /** Applies the differences; running requests go on. Reloads run one at a time. */
-  reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
-    return this.#inTurn(async () => {
-      const reload = await this.#apply(config, machine);
-      this.#fileConfig = config;
-      this.#machine = machine;
-      const { added, removed, replaced, needRestart } = reload;
-      const changes = Object.entries({ added, removed, replaced, "needs a restart": needRestart });
-      const words = changes.flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]));
-      this.#watch.add("reload", `Configuration read again; ${words.join("; ") || "no instance changes"}`);
-      return reload;
-    });
+  async reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    const reload = await this.#applied.reload(config, machine);
+    const { added, removed, replaced, needRestart } = reload;
+    const changes = Object.entries({ added, removed, replaced, "needs a restart": needRestart });
+    const words = changes.flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]));
+    this.#watch.add("reload", `Configuration read again; ${words.join("; ") || "no instance changes"}`);
+    return reload;
   }
 
-  /** Texts that name the files of all models. */
+  /** Texts that name the files of all models, those among them that are being stopped. */
   uses(): readonly string[] {
-    return usesOf(this.#config);
-  }
-
-  #inTurn<T>(change: () => Promise<T>): Promise<T> {
-    const done = this.#reloading.then(change);
-    this.#reloading = done.catch(() => {});
-    return done;
+    return this.#applied.uses();
   }
 
   /** Starts an instance of a model of the disk. @param name for its clients; undefined: its repository's */
   async #load(spec: string, name: string | undefined): Promise<string> {
     const { library } = this.options;
     if (library === undefined) throw new MillraceError("not_found", "expected a gateway that manages models, got none");
-    const found = await library.find(spec);
-    const chosen = name ?? servedName(found.name);
-    await this.#addEntry(chosen, () => this.#loaded.add(found, chosen, this.#config));
-    return chosen;
-  }
-
-  /** @param add the model to those that are loaded beside the file's */
-  #addEntry(name: string, add: () => void): Promise<void> {
-    return this.#inTurn(async () => {
-      add();
-      try {
-        await this.#apply(this.#fileConfig, this.#machine);
-      } catch (thrown) {
-        this.#loaded.remove(name);
-        throw thrown;
-      }
-    });
-  }
-
-  /** Lets a loaded model's requests end, then stops it. */
-  async #unload(name: string): Promise<void> {
-    await this.#inTurn(async () => {
-      this.#loaded.remove(name);
-      await this.#apply(this.#fileConfig, this.#machine);
+    return await library.hold(spec, async (found) => {
+      const chosen = name ?? servedName(found.name);
+      await this.#applied.load(found, chosen);
+      return chosen;
     });
   }
 
@@ -287,7 +258,7 @@ export class Fleet {
   }
 
   async #start(): Promise<void> {
-    const { config, machine, logger } = this.options;
+    const { config, logger } = this.options;
     await this.#startTelemetry();
     const observers = [
       this.#metrics,
@@ -300,32 +271,32 @@ export class Fleet {
     const handlePath = this.#gateway.pathHandler();
     this.#proxy = await startProxy({
       pool: this.#pool,
-      routing: () => routingOf(this.#config),
+      routing: () => routingOf(this.#applied.config),
       keySource: (name) => this.#keySource(name),
       authorize: (headers) => this.#gateway.authorize(headers),
       sessionAuthorization: (incoming) => sessionAuthorization(incoming, this.#sessions),
       pages: () => {
-        const { allowedOrigins, host } = this.#config;
-        return pagePolicy(allowedOrigins, needsKeys(this.#config), host);
+        const { allowedOrigins, host } = this.#applied.config;
+        return pagePolicy(allowedOrigins, needsKeys(this.#applied.config), host);
       },
-      limits: proxyLimits(() => this.#config),
-      timeouts: proxyTimeouts(() => this.#config),
+      limits: proxyLimits(() => this.#applied.config),
+      timeouts: proxyTimeouts(() => this.#applied.config),
       observer: observeAll(observers),
       policies,
       virtualModels: () => this.#gateway.virtual.names(),
-      schedulesByPriority: (name) => this.#plannedOf(name)?.spec.options.schedulingPolicy === "priority",
+      schedulesByPriority: (name) => this.#applied.plannedOf(name)?.spec.options.schedulingPolicy === "priority",
       modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       cachesPrefixes: (name) => {
-        const planned = this.#plannedOf(name);
+        const planned = this.#applied.plannedOf(name);
         if (planned === undefined) return true;
-        return cachesPrefixes(planned.spec) && !sharesProvider(this.#config, planned.spec);
+        return cachesPrefixes(planned.spec) && !sharesProvider(this.#applied.config, planned.spec);
       },
       library: ({ authorization, "x-api-key": apiKey }) => {
         const { library } = this.options;
         const key = typeof apiKey === "string" ? apiKey : undefined;
-        assertRole(operatorOf(operatorsOf(this.#config), authorization, key), "operator");
+        assertRole(operatorOf(operatorsOf(this.#applied.config), authorization, key), "operator");
         return library;
       },
       handleOther: (...request) => administration(...request) || handlePath(...request),
@@ -333,7 +304,7 @@ export class Fleet {
       port: config.port,
       logger,
     });
-    await this.#apply(config, machine);
+    await this.#applied.start();
     this.#gateway.startBatches();
     this.#timer = setInterval(() => {
       this.#keeper.tick();
@@ -343,7 +314,7 @@ export class Fleet {
   }
 
   async #startTelemetry(): Promise<void> {
-    const { otlpEndpoint, serviceName } = this.#config.telemetry;
+    const { otlpEndpoint, serviceName } = this.#applied.config.telemetry;
     const endpoint = otlpEndpoint ?? process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
     if (endpoint === undefined || endpoint === "") return;
     const { startTelemetry } = await import("./observe/telemetry.js");
@@ -351,64 +322,11 @@ export class Fleet {
     this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf });
   }
 
-  async #apply(fileConfig: FleetConfig, machine: FleetMachine): Promise<Reload> {
-    const config = this.#loaded.addTo(fileConfig);
-    // Throws before anything changes, if a router's file cannot be read.
-    this.#gateway.virtual.configure(config);
-    const planned = planModels(config, machine);
-    const { added, removed, replaced, turned, needRestart } = changesOf(
-      { config: this.#config, planned: this.#planned },
-      { config, planned },
-    );
-    this.#config = config;
-    this.#gateway.configureTenants(config);
-    this.#planned = planned;
-    this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
-    this.#versions.configure(
-      planned.map(({ spec }) => spec),
-      versionWords(config),
-    );
-    this.#keeper.configure(
-      planned.flatMap(({ kept }) => kept ?? []),
-      this.#residenceRules(),
-    );
-    warnOfPlan(config, planned, this.options.logger);
-    for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) this.#promptKeys.forget(name);
-    for (const { spec } of added) this.#supervisor.addModel(spec);
-    for (const { spec } of turned) {
-      const count = this.#keeper.target(spec.name) ?? 0;
-      this.#inBackground(`scaling ${spec.name}`, this.#supervisor.setInstances(spec.name, count));
-    }
-    await Promise.all([
-      ...removed.map((name) => this.#supervisor.removeModel(name)),
-      ...replaced.map(({ spec }) => this.#replace(spec.name)),
-    ]);
-    const namesOf = (all: readonly PlannedModel[]) => all.map(({ spec }) => spec.name);
-    return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
-  }
-
-  #plannedOf(name: string): PlannedModel | undefined {
-    const model = this.#pool.modelOf(name);
-    return this.#planned.find(({ spec }) => spec.name === model);
-  }
-
   /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
-    const spec = this.#plannedOf(name)?.spec;
-    if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
+    const spec = this.#applied.plannedOf(name)?.spec;
+    if (spec === undefined || this.#applied.config.routing.policy !== "prefix") return undefined;
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
-  }
-
-  /** Running requests finish on the old processes; new ones wait for the new processes. */
-  async #replace(name: string): Promise<void> {
-    await this.#supervisor.removeModel(name);
-    const spec = this.#planned.find((each) => each.spec.name === name)?.spec;
-    if (spec !== undefined)
-      this.#supervisor.addModel({ ...spec, instances: this.#keeper.target(name) ?? spec.instances });
-  }
-
-  #residenceRules() {
-    return { ...DEFAULT_RESIDENCE, budgetBytes: this.#config.memoryBudget ?? Number.POSITIVE_INFINITY };
   }
 
   #numWaiting(model: string): number {
@@ -420,7 +338,7 @@ export class Fleet {
   }
 
   #adminTarget(live: LiveFeed) {
-    const { reports } = this.#config;
+    const { reports } = this.#applied.config;
     return {
       live,
       instances: () => this.instances(),
@@ -428,16 +346,16 @@ export class Fleet {
       restart: (id: string) => this.#supervisor.restart(id),
       scale: (model: string, instances: number) => this.#scale(model, instances),
       load: (spec: string, name: string | undefined) => this.#load(spec, name),
-      unload: (name: string) => this.#unload(name),
-      isLoaded: (name: string) => this.#loaded.has(name),
+      unload: (name: string) => this.#applied.unload(name),
+      isLoaded: (name: string) => this.#applied.isLoaded(name),
       library: this.options.library,
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
-      needsKeys: () => needsKeys(this.#config),
+      needsKeys: () => needsKeys(this.#applied.config),
       clientWith: (key: string) => this.#gateway.authorize({ authorization: `Bearer ${key}` }),
       sessions: this.#sessions,
-      operators: () => operatorsOf(this.#config),
-      signIn: this.#config.signIn,
+      operators: () => operatorsOf(this.#applied.config),
+      signIn: this.#applied.config.signIn,
       reportFile: this.options.reportFile,
       reports: reports === undefined ? undefined : new ReportFolder(reports),
       parts: this.#gateway.adminParts(),
@@ -446,17 +364,16 @@ export class Fleet {
   }
 
   #scale(name: string, instances: number): Scaled {
-    const model = this.#pool.modelOf(name);
-    const kept = this.#planned.find(({ spec }) => spec.name === model)?.kept;
-    if (model === undefined || kept === undefined) {
+    const planned = this.#applied.plannedOf(name);
+    if (planned?.kept === undefined) {
       throw new MillraceError(
         "model_not_found",
         `expected a model with instances of the fleet, got ${JSON.stringify(name)}`,
       );
     }
-    const { min, max } = kept.rules;
+    const { min, max } = planned.kept.rules;
     const count = Math.min(max, Math.max(min, instances));
-    this.#keeper.scaleTo(model, count);
+    this.#keeper.scaleTo(planned.spec.name, count);
     return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
   }
 

@@ -1,8 +1,10 @@
 /** A gateway's administrator loads models of the disk beside the file's, unloads them, and pulls and removes them by Ollama's API. */
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { cannedLibrary } from "../../test/helpers/canned-library.js";
+import { scriptProgram } from "../../test/helpers/fleet.js";
 import { answerJson, startStandIn } from "../../test/helpers/stand-in.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { parseConfig } from "./config/read-config.js";
@@ -61,10 +63,10 @@ test("a model is loaded, stays over a reload of the file, and is unloaded", asyn
   expect(await ask("POST", LOAD)).toEqual({ status: 202, text: '{"model":"org/m","name":"org/m"}' });
   expect(await names()).toEqual(["e", "org/m"]);
   expect(fleet.uses()).toContain("/cache/m.gguf");
-  const { instances } = JSON.parse((await ask("GET", "/admin/instances")).text) as {
-    instances: { model: string; is_loaded: boolean }[];
+  const { data } = JSON.parse((await ask("GET", "/admin/instances")).text) as {
+    data: { model: string; is_loaded: boolean }[];
   };
-  expect(instances.map(({ model, is_loaded }) => [model, is_loaded])).toEqual([
+  expect(data.map(({ model, is_loaded }) => [model, is_loaded])).toEqual([
     ["e", false],
     ["org/m", true],
   ]);
@@ -85,8 +87,8 @@ test("a name that there is, one with spaces, a model that is not on disk and one
   expect(await ask("POST", `${LOAD}?name=a%20b`)).toMatchObject({ status: 400, text: expect.stringContaining("name") });
   expect((await ask("POST", "/admin/library/models/org/none/load")).status).toBe(404);
   expect((await ask("POST", LOAD, undefined, "client")).status).toBe(401);
-  const { find } = library;
-  library.find = async (name) => ({ ...(await find(name)), neededBytes: 3000 });
+  const { hold } = library;
+  library.hold = (name, use) => hold(name, (found) => use({ ...found, neededBytes: 3000 }));
   expect(await ask("POST", LOAD)).toMatchObject({ status: 503, text: expect.stringContaining("3000 bytes") });
   expect(await names()).toEqual(["e"]);
 });
@@ -110,8 +112,36 @@ test("Ollama's pull and delete need the administrator's key; a model that is the
     "",
   ]);
   expect(await ask("DELETE", "/api/delete", { model: "hf.co/org/m:Q8_0" })).toEqual({ status: 200, text: "" });
-  expect((await ask("GET", "/admin/library")).text).toBe('{"models":[]}');
+  expect((await ask("GET", "/admin/library")).text).toBe('{"object":"list","data":[]}');
   expect(asked).toEqual(["pull hf.co/org/m", "remove hf.co/org/m:Q8_0"]);
+});
+
+test("a model's files are in use until its processes have ended", async () => {
+  const folder = tempTree({});
+  const [up, asked, leave] = ["up", "asked", "leave"].map((name) => join(folder, name)) as [string, string, string];
+  const lingering = `
+    const { existsSync, writeFileSync } = require("node:fs");
+    process.on("SIGTERM", () => {
+      writeFileSync(${JSON.stringify(asked)}, "");
+      setInterval(() => existsSync(${JSON.stringify(leave)}) && process.exit(), 10);
+    });
+    writeFileSync(${JSON.stringify(up)}, "");
+    setInterval(() => {}, 1000);`;
+  const model = { name: "m", model: "/m.gguf", program: scriptProgram(lingering) };
+  const withModels = (models: readonly object[]) =>
+    parseConfig(JSON.stringify({ port: 0, "data-folder": folder, models }), "millrace.yaml", {});
+  const attached = { name: "e", engine: "openai", attach: [{ url: "http://127.0.0.1:1" }] };
+  const logger = pino({ level: "silent" });
+  const config = withModels([model, attached]);
+  const fleet = await Fleet.start({ config, machine, logger, logFolder: join(folder, "logs") });
+  close = () => fleet.close();
+  await vi.waitFor(() => expect(existsSync(up)).toBe(true), { timeout: 10_000 });
+  const reload = fleet.reload(withModels([attached]), machine);
+  await vi.waitFor(() => expect(existsSync(asked)).toBe(true), { timeout: 10_000 });
+  expect(fleet.uses()).toContain("/m.gguf");
+  writeFileSync(leave, "");
+  await reload;
+  expect(fleet.uses()).not.toContain("/m.gguf");
 });
 
 test("the texts that name a model's files are its path, its arguments and its options", () => {

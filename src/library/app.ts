@@ -1,6 +1,7 @@
-/** The administrator's paths under /admin/library. A role that may only look is served the GETs alone. */
+/** The administrator's paths under /admin/library. The server that takes them in says who may use which. */
 import { Hono } from "hono";
 import { z } from "zod";
+import { listBody } from "../core/list-body.js";
 import type { ModelLibrary, PullStatus } from "../core/model-library.js";
 import { readQuery } from "../core/query.js";
 import { snakeNames } from "../core/snake-names.js";
@@ -22,8 +23,6 @@ const memoryQuery = z.strictObject({
 
 const seconds = (ms: number | undefined): number | null => (ms === undefined ? null : Math.floor(ms / 1000));
 
-const listed = (data: readonly object[]): object => ({ object: "list", data });
-
 function shown({ error, startedAtMs, endedAtMs, ...status }: PullStatus): object {
   const problem = error && { code: error.code, message: error.message, ...(error.hint && { hint: error.hint }) };
   const times = { startedAt: seconds(startedAtMs), endedAt: seconds(endedAtMs) };
@@ -37,29 +36,32 @@ export function openLibrary(options: LibraryOptions): ModelLibrary {
     app: createLibraryApp(library),
     pull: (name) => library.pull(name),
     remove: (name) => library.remove(name),
-    find: (name) => library.find(name),
+    hold: (name, use) => library.hold(name, use),
   };
 }
 
 function createLibraryApp(library: Library): Hono {
   const app = new Hono();
-  app.get("/", async (c) => c.json(snakeNames(await library.list())));
+  app.get("/", async (c) => {
+    const { models, ...disk } = await library.list();
+    return c.json({ ...listBody(models.map(snakeNames)), ...snakeNames(disk) });
+  });
   app.get("/hub", async (c) => {
     const { search: query, ...rest } = readQuery(searchQuery, c.req.query());
     const found = await library.search({ query, ...rest });
     const rows = found.map(({ updatedAt, ...each }) => ({ ...each, updatedAt: seconds(updatedAt?.getTime()) }));
-    return c.json(listed(rows.map(snakeNames)));
+    return c.json(listBody(rows.map(snakeNames)));
   });
   app.get("/hub/:org/:repo", async (c) => {
     const { revision } = readQuery(revisionQuery, c.req.query());
     const name = `${c.req.param("org")}/${c.req.param("repo")}${revision === "main" ? "" : `@${revision}`}`;
-    return c.json(listed((await library.variants(name)).map(snakeNames)));
+    return c.json(listBody((await library.variants(name)).map(snakeNames)));
   });
   app.get("/memory", async (c) => {
     const { model, context } = readQuery(memoryQuery, c.req.query());
     return c.json(snakeNames(await library.need(model, context)));
   });
-  app.get("/pulls", (c) => c.json(listed(library.pulls.list().map(shown))));
+  app.get("/pulls", (c) => c.json(listBody(library.pulls.list().map(shown))));
   app.get("/pulls/:id", (c) => c.json(shown(library.pulls.get(c.req.param("id")).status())));
   app.delete("/pulls/:id", async (c) => {
     const pull = library.pulls.get(c.req.param("id"));

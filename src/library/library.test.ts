@@ -57,7 +57,7 @@ async function ask(path: string, method = "GET"): Promise<{ readonly status: num
   return { status: answer.status, body: await answer.json() };
 }
 
-const rows = async (): Promise<readonly Row[]> => ((await ask("/")).body as { models: Row[] }).models;
+const rows = async (): Promise<readonly Row[]> => ((await ask("/")).body as { data: Row[] }).data;
 const row = async (name: string): Promise<Row | undefined> => (await rows()).find((each) => each.name === name);
 
 async function pulled(name: string): Promise<void> {
@@ -225,4 +225,33 @@ test("a model is removed, but never one that a server is configured with or that
   await ask(`/pulls/${pull.status().id}`, "DELETE");
   expect((await ask("/models/org/small-GGUF:Q8_0", "DELETE")).status).toBe(200);
   expect(existsSync(file)).toBe(false);
+});
+
+test("of a removal and a load that meet, the first one wins, and the other is refused with all files there or none", async () => {
+  await start();
+  const name = "hf:org/other-GGUF:other.gguf";
+  const file = join(cacheDir, "hub/org/other-GGUF/main/other.gguf");
+  await pulled("org/other-GGUF");
+  let put = (): void => {};
+  const loading = library.hold(name, async ({ path }) => {
+    await new Promise<void>((resolve) => {
+      put = resolve;
+    });
+    uses = [path];
+  });
+  // Asked while the load still looks for the model, and while it puts it to use.
+  const early = ask(`/models/${name}`, "DELETE");
+  expect(await early).toMatchObject({ status: 409, body: { code: "model_in_use" } });
+  expect(await ask("/models/org/other-GGUF", "DELETE")).toMatchObject({ status: 409 });
+  expect((await row(name))?.is_in_use).toBe(true);
+  put();
+  await loading;
+  expect(await ask(`/models/${name}`, "DELETE")).toMatchObject({ status: 409 });
+  expect(existsSync(file)).toBe(true);
+  uses = [];
+  await expect(library.hold(name, () => Promise.reject(new Error("no memory")))).rejects.toThrow("no memory");
+  const removal = ask(`/models/${name}`, "DELETE");
+  await expect(library.hold(name, async ({ path }) => path)).rejects.toMatchObject({ code: "model_not_found" });
+  expect((await removal).status).toBe(200);
+  expect(existsSync(join(cacheDir, "hub/org/other-GGUF"))).toBe(false);
 });

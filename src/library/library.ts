@@ -5,6 +5,7 @@ import { availableMemory } from "../core/available-memory.js";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import type { FoundModel, ModelLibrary, Pull } from "../core/model-library.js";
+import { OneAtATime } from "../core/one-at-a-time.js";
 import { runningServers } from "../core/server-registry.js";
 import type { HubOptions } from "../formats/hub/access.js";
 import { withRemoteHeader } from "../formats/hub/remote-header.js";
@@ -32,6 +33,10 @@ const USUAL_CONTEXT = 8192;
 export class Library implements Omit<ModelLibrary, "app"> {
   readonly pulls: Pulls;
   readonly #cacheDir: string;
+  /** Models that are being loaded: no configuration names them yet. */
+  readonly #held = new Set<FoundModel>();
+  /** A model is found or removed, so that none is found whose files are going. */
+  readonly #turns = new OneAtATime();
 
   constructor(private readonly options: LibraryOptions) {
     this.#cacheDir = options.cacheDir ?? cacheFolder();
@@ -116,7 +121,11 @@ export class Library implements Omit<ModelLibrary, "app"> {
     return this.pulls.start(hubSpecFrom(name));
   }
 
-  async remove(name: string): Promise<void> {
+  remove(name: string): Promise<void> {
+    return this.#turns.run(() => this.#remove(name));
+  }
+
+  async #remove(name: string): Promise<void> {
     if (listBundled().some((each) => each.name === name)) {
       throw new MillraceError("model_in_use", `expected a downloaded model, got ${name}, which is bundled`);
     }
@@ -130,13 +139,26 @@ export class Library implements Omit<ModelLibrary, "app"> {
     // By a name that only the files tell, it may be any model of the repository.
     const ofRepository = stored.filter(({ name: each }) => each === repository || each.startsWith(`${repository}:`));
     if ((exact.length > 0 ? exact : ofRepository).some(isUsed))
-      throw inUse(wanted, "which a server on this machine is configured with");
+      throw inUse(wanted, "which a server on this machine is configured with or loads");
     await removeStored(wanted, this.#cacheDir, () => {
       throw inUse(wanted, "which is being downloaded");
     });
   }
 
-  async find(name: string): Promise<FoundModel> {
+  async hold<T>(name: string, use: (found: FoundModel) => Promise<T>): Promise<T> {
+    const found = await this.#turns.run(async () => {
+      const model = await this.#find(name);
+      this.#held.add(model);
+      return model;
+    });
+    try {
+      return await use(found);
+    } finally {
+      this.#held.delete(found);
+    }
+  }
+
+  async #find(name: string): Promise<FoundModel> {
     const found = await this.#onDisk(name);
     if (found === undefined) {
       throw new MillraceError(
@@ -170,10 +192,11 @@ export class Library implements Omit<ModelLibrary, "app"> {
     return undefined;
   }
 
-  /** Whether this server, or another on this machine, is configured with a model. */
+  /** Whether this server, or another on this machine, is configured with a model or loads it. */
   async #usage(): Promise<(model: StoredModel) => boolean> {
     const others = runningServers(this.#cacheDir).flatMap(({ uses = [] }) => uses);
-    const texts = [...this.options.uses(), ...others];
+    const held = [...this.#held].map(({ path }) => path);
+    const texts = [...this.options.uses(), ...held, ...others];
     const paths: string[] = texts.map((text) => resolve(text));
     for (const [spec] of texts.flatMap((text) => [...text.matchAll(/hf:[\w./@:-]+/g)])) {
       try {

@@ -6,7 +6,7 @@ import { MillraceError } from "../core/errors.js";
 
 const estimate = z.object({ mean: z.number().nullable(), low: z.number(), high: z.number() });
 const answerSchema = z.object({
-  cascades: z.array(
+  data: z.array(
     z.object({
       name: z.string(),
       small: z.string(),
@@ -22,7 +22,7 @@ const answerSchema = z.object({
   ),
 });
 
-type LiveCascade = z.infer<typeof answerSchema>["cascades"][number];
+type LiveCascade = z.infer<typeof answerSchema>["data"][number];
 
 /** Throws the fleet's own error where it refuses, and upstream_failed where no fleet answers. */
 export async function readCascades(url: string, adminKey: string | undefined): Promise<readonly LiveCascade[]> {
@@ -34,7 +34,7 @@ export async function readCascades(url: string, adminKey: string | undefined): P
     const { statusCode, body } = await request(target, { headers });
     const text = await body.text();
     const parsed = statusCode === 200 ? answerSchema.safeParse(JSON.parse(text)) : undefined;
-    if (parsed?.success === true) return parsed.data.cascades;
+    if (parsed?.success === true) return parsed.data.data;
     refusal = errorInBody(text);
     got = `${statusCode}: ${text.slice(0, 200)}`;
   } catch (thrown) {

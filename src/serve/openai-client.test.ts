@@ -196,7 +196,7 @@ describe("errors are the client's own types", () => {
 
   it("a deadline, after which the client does not try again", async () => {
     const client = (await connect({ stepsByItself: false })).withOptions({ maxRetries: 2 });
-    const params = { model: "fake", messages, timeout: 0.05 };
+    const params = { model: "fake", messages, timeout: 1 };
     const error = await client.chat.completions.create(params).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(InternalServerError);
     expect(error).toMatchObject({ status: 504, code: "deadline_exceeded" });
@@ -206,7 +206,7 @@ describe("errors are the client's own types", () => {
 
   it("a deadline in the middle of a stream", async () => {
     const client = await connect({ stepsByItself: false });
-    const params = { model: "fake", messages, stream: true as const, timeout: 0.3 };
+    const params = { model: "fake", messages, stream: true as const, timeout: 1 };
     const opened = client.chat.completions.create(params);
     await until(() => fake?.engine.numLive === 1, "the request to reach the engine");
     fake?.engine.step();

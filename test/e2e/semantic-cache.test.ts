@@ -43,10 +43,10 @@ describe.skipIf(folder === undefined)("the semantic cache (needs MILLRACE_MINILM
   };
   const status = async () => {
     const headers = { authorization: "Bearer fleet-admin" };
-    const { models } = (await (await fetch(`${fleet.url}/admin/semantic-cache`, { headers })).json()) as {
-      models: { counts: Record<string, number> & { objections: Record<string, number> } }[];
+    const { data } = (await (await fetch(`${fleet.url}/admin/semantic-cache`, { headers })).json()) as {
+      data: { counts: Record<string, number> & { objections: Record<string, number> } }[];
     };
-    return models[0]!.counts;
+    return data[0]!.counts;
   };
   const until = async (fits: (counts: Awaited<ReturnType<typeof status>>) => boolean) => {
     for (let i = 0; i < 200; i++) {

@@ -1,15 +1,16 @@
 /** The chat of the app in a browser: what it shows, and how answers that end early, break off or do not fit are no dead ends. */
+import type { ServerResponse } from "node:http";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
 import {
+  type Answer,
+  begun,
   CONTEXT,
-  cutOff,
   delta,
   endless,
   events,
   refusal,
-  reset,
   serveAnswers,
   whole,
 } from "../helpers/canned-answers.js";
@@ -148,13 +149,24 @@ test("an answer that is cut off at the limit says so and can be continued", SLOW
 });
 
 test.each([
-  ["ends without its last event", cutOff],
-  ["is cut", reset],
-])("a stream that %s is reported as broken", SLOW, async (_, broken) => {
+  ["ends without its last event", (response: ServerResponse) => response.end()],
+  ["is cut", (response: ServerResponse) => response.destroy()],
+])("a stream that %s is reported as broken", SLOW, async (_, breakOff) => {
+  let end = () => {};
+  const broken: Answer = (response) => {
+    begun(response);
+    end = () => breakOff(response);
+  };
   await using server = await serveAnswers(broken, whole(" answer."));
   await using watched = await openPage(browser, server.url);
   const { page } = watched;
-  await ask(page, "Go");
+  await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
+  await page.fill("#input", "Go");
+  await page.press("#input", "Enter");
+  // A browser drops what it has not yet shown of a connection that is cut.
+  await lastTurn(page).getByText("Half an").waitFor();
+  end();
+  await settled(page);
   expect(await facts(page)).toContain("the connection broke: the answer is not whole");
   await press(page, "Continue");
   expect(await answerText(page)).toBe("Half an answer.");

@@ -9,7 +9,7 @@ interface ChatRequest {
   readonly [field: string]: unknown;
 }
 
-type Answer = (response: ServerResponse) => void;
+export type Answer = (response: ServerResponse) => void;
 
 export const CONTEXT = 40;
 const SSE = { "content-type": "text/event-stream" };
@@ -28,10 +28,8 @@ export const events =
 export const whole = (text: string, finish = "stop", total = 9): Answer =>
   events(chunk(text), chunk("", finish), usage(total));
 
-export const cutOff: Answer = (response) => response.writeHead(200, SSE).end(chunk("Half an"));
-export const reset: Answer = (response) => {
-  response.writeHead(200, SSE).write(chunk("Half an"), () => setTimeout(() => response.destroy(), 50));
-};
+/** An answer that begins, and goes on as the caller says. */
+export const begun: Answer = (response) => void response.writeHead(200, SSE).write(chunk("Half an"));
 /** An answer that begins and never ends. */
 export const endless: Answer = (response) => void response.writeHead(200, SSE).write(chunk("On and on"));
 export const refusal =

@@ -1,6 +1,7 @@
 /** Models of a disk that tests make up: a download ends when the test says so. */
 import { Hono } from "hono";
 import { MillraceError } from "../../src/core/errors.js";
+import { listBody } from "../../src/core/list-body.js";
 import type { ModelLibrary, PullStatus } from "../../src/core/model-library.js";
 
 interface CannedLibrary {
@@ -32,7 +33,7 @@ export function cannedLibrary(): CannedLibrary {
     endedAtMs: undefined,
   };
   const library: CannedLibrary["library"] = {
-    app: new Hono().get("/", (c) => c.json({ models: [] })),
+    app: new Hono().get("/", (c) => c.json(listBody([]))),
     pull(name) {
       asked.push(`pull ${name}`);
       return { status: () => status, ended };
@@ -40,9 +41,9 @@ export function cannedLibrary(): CannedLibrary {
     async remove(name) {
       asked.push(`remove ${name}`);
     },
-    async find(name) {
+    async hold(name, use) {
       if (name !== "org/m") throw new MillraceError("model_not_found", `expected a model on disk, got ${name}`);
-      return { name: "hf:org/m:m.gguf", path: "/cache/m.gguf", neededBytes: 1000, freeBytes: 2000 };
+      return await use({ name: "hf:org/m:m.gguf", path: "/cache/m.gguf", neededBytes: 1000, freeBytes: 2000 });
     },
   };
   return {

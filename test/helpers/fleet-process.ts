@@ -72,8 +72,8 @@ export class FleetProcess implements AsyncDisposable {
   }
 
   async instances(): Promise<readonly FleetInstance[]> {
-    const { instances } = (await this.admin("GET", "/admin/instances")) as { instances: FleetInstance[] };
-    return instances;
+    const { data } = (await this.admin("GET", "/admin/instances")) as { data: FleetInstance[] };
+    return data;
   }
 
   async admin(method: string, path: string, body?: object): Promise<unknown> {

@@ -160,3 +160,13 @@ export async function startFleet(behaviours: readonly Behaviour[], options: Flee
 
 /** Waits for something that other sockets decide, without a fixed pause. */
 export const until = (holds: () => boolean): Promise<void> => waitUntil(holds, holds.toString());
+
+/** Until a count stands still over many turns of the event loop, each of which looks at the sockets: a busy machine is no quiet one. */
+export async function quiet(count: () => number): Promise<void> {
+  let last = count();
+  for (let numStill = 0; numStill < 20 || last === 0; ) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    numStill = last === count() ? numStill + 1 : 0;
+    last = count();
+  }
+}

@@ -120,7 +120,7 @@ models:
   };
   const admin = async (path: string, method = "GET"): Promise<Json> =>
     await (await fetch(`${fleet.url}/admin/${path}`, { method, headers: { authorization: "Bearer admin" } })).json();
-  const status = async () => (await admin("semantic-cache")).models[0] as Json;
+  const status = async () => (await admin("semantic-cache")).data[0] as Json;
   const until = async (fits: (now: Awaited<ReturnType<typeof status>>) => boolean) => {
     for (let i = 0; i < 400; i++) {
       const now = await status();

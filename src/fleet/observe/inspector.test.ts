@@ -115,7 +115,7 @@ it("asks of many long ids in portions, each for itself", async () => {
     asked.push(path);
     const row = { at_ms: 1, path: "/v1/completions", model: "m", tenant: "", outcome: "answered", output_tokens: 7 };
     const found = new URL(path, "http://engine").searchParams.getAll("id").map((id) => ({ ...row, id }));
-    answerJson(asked.length === 1 ? {} : { kept: 1000, requests: found })({} as never, outgoing);
+    answerJson(asked.length === 1 ? {} : { object: "list", data: found, kept: 1000 })({} as never, outgoing);
   };
   fleet.pool.change("a", upstreamOf("a", { engine: "millrace", url: standIn!.url }));
   const tokens = (await rows()).map(({ output_tokens }) => output_tokens);

@@ -168,9 +168,9 @@ async function learnFrom(target: UpstreamTarget, notes: readonly GatewayNote[]):
   for (const some of portionsOf(notes)) {
     try {
       const path = `/watch/requests?limit=200${some.map(queryOf).join("")}`;
-      const { requests } = requestRows.parse(JSON.parse(await askForText(target, path, signal)));
+      const { data } = requestRows.parse(JSON.parse(await askForText(target, path, signal)));
       // The newest is first, and stays: an instance may have got one request twice.
-      const byId = new Map(requests.toReversed().map((row) => [row.id, row]));
+      const byId = new Map(data.toReversed().map((row) => [row.id, row]));
       for (const note of some) note.learn(byId.get(note.id));
     } catch {
       // The rows then have the gateway's parts only.

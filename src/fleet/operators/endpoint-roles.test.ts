@@ -63,6 +63,16 @@ test.each(Object.entries(ENDPOINT_ROLES))("%s needs the role %s", async (endpoin
   for (const key of [undefined, "k-nobody"]) expect((await ask(method, path, key)).status).toBe(401);
 });
 
+test.each([
+  "hub?search=a",
+  "hub/org/repo",
+  "memory?model=org/repo",
+])("a viewer does not make the gateway ask the hub: %s", async (path) => {
+  expect(await ask("GET", `/admin/library/${path}`, "k-viewer")).toMatchObject({ status: 403 });
+  const { error } = await ask("GET", `/admin/library/${path}`, "k-operator");
+  expect(error.code).toBe("hub_unreachable");
+});
+
 test("HEAD needs the role of GET, and paths that are not there are the same to all", async () => {
   expect((await ask("HEAD", "/admin/audit", "k-viewer")).status).toBe(403);
   expect((await ask("HEAD", "/admin/audit", "k-admin")).status).toBe(200);

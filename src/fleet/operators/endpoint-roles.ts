@@ -4,14 +4,17 @@ import { matchedRoutes } from "hono/route";
 import { MillraceError } from "../../core/errors.js";
 import type { Role } from "../../core/sign-in/roles.js";
 
-/** Method and path as they are routed → the least role. Reading never needs more than a viewer, except the audit. */
+/**
+ * Method and path as they are routed → the least role. Reading needs no more than a viewer, except the audit, and what the gateway asks the hub with its own
+ * token: that may name private repositories, costs requests of its quota, and helps only those who may pull.
+ */
 export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
   "GET /watch/requests": "viewer",
   "GET /watch/reports": "viewer",
   "GET /admin/library": "viewer",
-  "GET /admin/library/hub": "viewer",
-  "GET /admin/library/hub/:org/:repo": "viewer",
-  "GET /admin/library/memory": "viewer",
+  "GET /admin/library/hub": "operator",
+  "GET /admin/library/hub/:org/:repo": "operator",
+  "GET /admin/library/memory": "operator",
   "GET /admin/library/pulls": "viewer",
   "GET /admin/library/pulls/:id": "viewer",
   "DELETE /admin/library/pulls/:id": "operator",

@@ -227,19 +227,19 @@ test("who has no role is refused", async () => {
 
 test("a provider that is down is not the visitor's fault, and is asked again", async () => {
   isDown = true;
-  expect(await get("/sign-in")).toMatchObject({ status: 503, code: "key_store_unavailable" });
+  expect(await get("/sign-in")).toMatchObject({ status: 503, code: "identity_provider_unavailable" });
   isDown = false;
   const { cookie, state } = await begin();
   isDown = true;
   const path = `/signed-in?code=code-1&state=${state}`;
-  expect(await get(path, cookie)).toMatchObject({ status: 503, code: "key_store_unavailable" });
+  expect(await get(path, cookie)).toMatchObject({ status: 503, code: "identity_provider_unavailable" });
   isDown = false;
   expect((await signIn()).status).toBe(302);
 });
 
 test("keys without end are not read", async () => {
   answers["/keys"] = () => JSON.stringify({ keys: [], filler: "x".repeat(2 * 1024 * 1024) });
-  expect(await signIn()).toMatchObject({ status: 503, code: "key_store_unavailable" });
+  expect(await signIn()).toMatchObject({ status: 503, code: "identity_provider_unavailable" });
 });
 
 test("without keys of operators, a visitor is asked to sign in", async () => {

@@ -142,7 +142,7 @@ function isOutage(thrown: unknown): boolean {
 }
 
 function unavailable(cause: unknown): MillraceError {
-  return new MillraceError("key_store_unavailable", "expected an answer of the identity provider, got none", {
+  return new MillraceError("identity_provider_unavailable", "expected an answer of the identity provider, got none", {
     hint: "try again, or sign in with a key",
     retryAfterSeconds: 5,
     cause,

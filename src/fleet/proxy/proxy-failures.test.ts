@@ -7,6 +7,7 @@ import {
   type Behaviour,
   beginStream,
   type FleetOptions,
+  quiet,
   sse,
   startFleet,
   type TestFleet,
@@ -130,12 +131,16 @@ test("a drain that takes too long ends with an error for waiting clients, which 
   const options = { upstream: { capacity }, timeouts: { drainMs: 0 } };
   const { post, standIns, proxy, pool } = await start([behaviour], options);
   const stream = await post(chat, { ...request, stream: true });
+  const events = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let read = "";
+  while (!read.includes('"n":2}')) read += (await events.read()).value;
   const whole = post(chat, request);
   await until(() => standIns[0]!.received.length === 2);
   const waiting = post(chat, request);
   await until(() => proxy.numWaiting("m") === 1);
   await proxy.drain();
-  expect(await stream.text()).toMatch(/"n":2\}\n\ndata: \{"error":.*"shutting_down".*\n\n$/);
+  for (let next = await events.read(); !next.done; next = await events.read()) read += next.value;
+  expect(read).toMatch(/"n":2\}\n\ndata: \{"error":.*"shutting_down".*\n\n$/);
   for (const response of [await whole, await waiting]) expect(await code(response)).toEqual([503, "shutting_down"]);
   expect(pool.failures).toEqual([]);
 });
@@ -414,14 +419,6 @@ test("a client that does not read pauses its instance; memory stays bounded, and
   expect(numWritten).toBe(numEvents);
   expect(numBytes).toBeGreaterThan(numEvents * event.length);
 });
-
-/** Until a count has stood still for a while. */
-async function quiet(count: () => number): Promise<void> {
-  for (let last = -1; last !== count() || last === 0; ) {
-    last = count();
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}
 
 test("an instance that keeps answering with errors does not attract all requests", async () => {
   const { post, watched } = await start([answerJson({}, 500), ok]);

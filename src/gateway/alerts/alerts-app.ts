@@ -2,6 +2,7 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { listBody } from "../../core/list-body.js";
 import { readQuery } from "../../core/query.js";
 import { personIn } from "../api/operator-name.js";
 import type { AlertStore } from "./alert-store.js";
@@ -42,10 +43,10 @@ export function createAlertsApp(store: AlertStore, epochMs: () => number): Hono 
       silence: each.silence,
     }));
     const next = page.length === limit ? page.at(-1)!.seq : null;
-    return c.json({ object: "list", data, has_more: next !== null, next_cursor: next });
+    return c.json({ ...listBody(data), has_more: next !== null, next_cursor: next });
   });
   app.get("/alerts/silences", (c) =>
-    c.json({ object: "list", data: store.silences.all().map((each) => shownSilence(each, epochMs())) }),
+    c.json(listBody(store.silences.all().map((each) => shownSilence(each, epochMs())))),
   );
   app.post("/alerts/silences", async (c) => {
     const nowMs = epochMs();

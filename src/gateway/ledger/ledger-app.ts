@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { listBody } from "../../core/list-body.js";
 import { readQuery } from "../../core/query.js";
 import type { Caller } from "../request.js";
 import type { Database } from "../store/database.js";
@@ -59,11 +60,11 @@ export function createLedgerApp(database: Database.Database): Hono {
   app.get("/ledger/requests", async (c) => {
     const { from: fromMs, to: toMs, cursor, limit, ...filter } = readQuery(requestsQuery, c.req.query());
     const { data, next } = await requestPage(database, { ...filter, fromMs, toMs }, cursor, limit);
-    return c.json({ object: "list", data, has_more: next !== null, next_cursor: next });
+    return c.json({ ...listBody(data), has_more: next !== null, next_cursor: next });
   });
   app.get("/ledger/spend", async (c) => {
     const { from: fromMs, to: toMs, group_by: groups, ...filter } = readQuery(spendQuery, c.req.query());
-    return c.json({ object: "list", data: await spend(database, { ...filter, fromMs, toMs }, groups) });
+    return c.json(listBody(await spend(database, { ...filter, fromMs, toMs }, groups)));
   });
   app.get("/ledger/export", (c) => {
     const { from: fromMs = 0, to: toMs = Number.MAX_SAFE_INTEGER, format } = readQuery(exportQuery, c.req.query());
@@ -89,5 +90,5 @@ export async function ownUsage(
     throw new MillraceError("invalid_parameter", message, { param: "group_by" });
   }
   const { tenant, keyId: key } = caller;
-  return { object: "list", data: await spend(database, { tenant, key, fromMs, toMs }, groups, tenant) };
+  return listBody(await spend(database, { tenant, key, fromMs, toMs }, groups, tenant));
 }

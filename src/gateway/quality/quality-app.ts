@@ -2,6 +2,7 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { listBody } from "../../core/list-body.js";
 import { readQuery } from "../../core/query.js";
 import type { Row } from "../store/side-connection.js";
 import type { KeptText } from "./check-job.js";
@@ -122,7 +123,7 @@ export function createQualityApp(quality: Quality, epochMs: () => number): Hono 
     const fromMs = epochMs() - numDays * DAY_MS;
     const rows = await quality.store.page({ ...filter, isFailing: failing === "true", fromMs }, cursor, limit);
     const next = rows.length === limit ? (rows.at(-1)!.seq as number) : null;
-    return c.json({ object: "list", data: rows.map(shownSample), has_more: next !== null, next_cursor: next });
+    return c.json({ ...listBody(rows.map(shownSample)), has_more: next !== null, next_cursor: next });
   });
   app.delete("/quality/samples", async (c) => {
     const { tenant, request_id: requestId } = readQuery(forgetQuery, c.req.query());

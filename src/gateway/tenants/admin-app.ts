@@ -2,6 +2,7 @@
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { listBody } from "../../core/list-body.js";
 import { operatorNameIn } from "../api/operator-name.js";
 import { requestIdIn } from "../api/request-id.js";
 import type { ScopeKind } from "../scope.js";
@@ -87,8 +88,7 @@ function settingsFrom(fields: Readonly<Record<string, unknown>>, name: string): 
 function page<T>(rows: readonly T[], limit: number, shown: (row: T) => object, idOf: (row: T) => string) {
   const data = rows.slice(0, limit);
   return {
-    object: "list",
-    data: data.map(shown),
+    ...listBody(data.map(shown)),
     first_id: data.length === 0 ? null : idOf(data[0]!),
     last_id: data.length === 0 ? null : idOf(data.at(-1)!),
     has_more: rows.length > limit,

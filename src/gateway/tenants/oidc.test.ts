@@ -169,17 +169,17 @@ test("a provider that is down is 503, is asked at a bounded rate, and its last k
   const checker = tokens();
   const token = await sign();
   failures.length = 0;
-  for (let i = 0; i < 20; i++) expect(await check(checker, token)).toBe("key_store_unavailable");
+  for (let i = 0; i < 20; i++) expect(await check(checker, token)).toBe("identity_provider_unavailable");
   expect(failures).toHaveLength(1);
   isDown = false;
-  expect(await check(checker, token)).toBe("key_store_unavailable");
+  expect(await check(checker, token)).toBe("identity_provider_unavailable");
   nowMs += 5000;
   expect(await check(checker, token)).toBe("valid");
   isDown = true;
   nowMs += 23 * 3_600_000;
   expect(await check(checker, await sign())).toBe("valid");
   nowMs += 3_600_000;
-  expect(await check(checker, await sign())).toBe("key_store_unavailable");
+  expect(await check(checker, await sign())).toBe("identity_provider_unavailable");
 });
 
 test.each([
@@ -189,12 +189,12 @@ test.each([
   ["that is a list", () => []],
 ])("a discovery document %s counts as a provider that is down", async (_, document) => {
   discovery = document();
-  expect(await check(tokens(), await sign())).toBe("key_store_unavailable");
+  expect(await check(tokens(), await sign())).toBe("identity_provider_unavailable");
 });
 
 test("documents that are no documents count as a provider that is down", async () => {
   published = [];
-  expect(await check(tokens({ jwksUri: `${issuer}/keys` }), await sign())).toBe("key_store_unavailable");
+  expect(await check(tokens({ jwksUri: `${issuer}/keys` }), await sign())).toBe("identity_provider_unavailable");
 });
 
 test("what cannot be a token is told apart without the provider", () => {

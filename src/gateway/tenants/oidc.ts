@@ -93,7 +93,7 @@ export class OidcTokens {
     this.#keys = new ProviderKeys(settings, dependencies);
   }
 
-  /** Throws, or rejects with, invalid_api_key, forbidden (a valid token without the claims) or key_store_unavailable. */
+  /** Throws, or rejects with, invalid_api_key, forbidden (a valid token without the claims) or identity_provider_unavailable. */
   claimsOf(token: string): TokenClaims | Promise<TokenClaims> {
     const id = createHash("sha256").update(token).digest("base64");
     const known = this.#known.get(id);
@@ -284,7 +284,7 @@ async function getJson(url: string): Promise<unknown> {
 }
 
 function providerDown(cause: unknown): MillraceError {
-  return new MillraceError("key_store_unavailable", "expected the keys of the identity provider, got none", {
+  return new MillraceError("identity_provider_unavailable", "expected the keys of the identity provider, got none", {
     hint: "the token may be valid; try again",
     retryAfterSeconds: RETRY_MS / 1000,
     cause,

@@ -1,6 +1,7 @@
 /** The last requests of a server, with the time of each of their parts: what the inspector shows. Texts of prompts and answers are never kept. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { listBody } from "../../core/list-body.js";
 
 /**
  * running: no answer is complete yet; answered: the client got a whole answer; broken: the answer broke off after its first byte; failed: the client got
@@ -46,8 +47,9 @@ export type RequestRow = z.output<typeof requestRow>;
 export type Outcome = RequestRow["outcome"];
 
 export const requestRows = z.object({
+  object: z.literal("list"),
+  data: z.array(requestRow).describe("the newest first"),
   kept: z.int().describe("the number of requests that are remembered at most"),
-  requests: z.array(requestRow).describe("the newest first"),
 });
 
 const MOST_SHOWN = 200;
@@ -127,6 +129,6 @@ export class RequestRing<N extends Note> {
 
 /** The answer of GET /watch/requests. */
 export function rowsAnswer(rows: readonly RequestRow[], kept: number): Response {
-  const body: z.output<typeof requestRows> = { kept, requests: [...rows] };
+  const body: z.output<typeof requestRows> = { ...listBody(rows), kept };
   return Response.json(body, { headers: { "Cache-Control": "no-store" } });
 }

@@ -90,6 +90,8 @@ test("files are listed with their pages, hostile ones with their error, and link
   writeFileSync(join(root, "plan.html"), html);
   writeFileSync(join(root, "huge.json"), "");
   truncateSync(join(root, "huge.json"), 20 * 2 ** 20);
+  writeFileSync(join(root, "many.json"), `{"format":"millrace-tune","trials":[${"0,".repeat(1e6)}0]}`);
+  writeFileSync(join(root, "nested.json"), `{"format":"millrace-tune","trials":${"[".repeat(1e6)}`);
   symlinkSync("/etc/hostname", join(root, "link.html"));
   const folder = new ReportFolder(root);
   const rows = await rowsOf(folder);
@@ -98,6 +100,8 @@ test("files are listed with their pages, hostile ones with their error, and link
     ["b.json", "expected JSON, got other text", false],
     ["c.json", "expected a report that millrace wrote, got other JSON", false],
     ["huge.json", "expected at most 16.0 MiB, got 20.0 MiB", false],
+    ["many.json", "expected at most 1000000 commas, colons and opening brackets, got more", false],
+    ["nested.json", "expected a report nested at most 64 deep, got more", false],
     ["plan.html", "page", true],
     ["tuning/tune.json", "tune", true],
   ]);

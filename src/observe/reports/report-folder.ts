@@ -6,10 +6,11 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypt
 import { constants } from "node:fs";
 import { lstat, open, readdir } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
-import { setImmediate as turn } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
+import { FairThread } from "../../core/fair-thread.js";
+import { listBody } from "../../core/list-body.js";
 import { formatBytes } from "../../core/quantities.js";
-import { factsOf, type ReportFacts } from "./figures.js";
+import type { ReadReport } from "./report-thread.js";
 
 const MOST_FILES = 500;
 const MOST_SEEN = 20_000;
@@ -37,13 +38,17 @@ interface Found {
 
 interface Read {
   readonly of: string;
-  readonly facts: ReportFacts | { readonly error: string };
+  readonly facts: ReadReport;
 }
 
 export class ReportFolder {
   readonly #linkKey = randomBytes(32);
   /** By path. */
   #read: ReadonlyMap<string, Read> = new Map();
+  readonly #thread = new FairThread<Uint8Array, ReadReport>({
+    script: "observe/reports/report-thread.js",
+    name: "the thread that reads reports",
+  });
   #listing: Promise<readonly object[]> | undefined;
 
   constructor(private readonly folder: string) {}
@@ -53,7 +58,7 @@ export class ReportFolder {
     this.#listing ??= this.#list().finally(() => {
       this.#listing = undefined;
     });
-    return Response.json({ object: "list", data: await this.#listing }, { headers: { "Cache-Control": "no-store" } });
+    return Response.json(listBody(await this.#listing), { headers: { "Cache-Control": "no-store" } });
   }
 
   /** @param until and @param proof are of a link of the list @throws not_found */
@@ -68,7 +73,7 @@ export class ReportFolder {
         hint,
       });
     }
-    return new Response(await textOf(page.path, MOST_PAGE_BYTES), { headers: PAGE_HEADERS });
+    return new Response(await bytesOf(page.path, MOST_PAGE_BYTES), { headers: PAGE_HEADERS });
   }
 
   async #list(): Promise<readonly object[]> {
@@ -81,9 +86,8 @@ export class ReportFolder {
     for (const file of data) {
       const of = `${file.bytes} ${file.changedMs}`;
       const before = this.#read.get(file.path);
-      const now = before?.of === of ? before : { of, facts: await factsIn(file) };
+      const now = before?.of === of ? before : { of, facts: await this.#factsIn(file) };
       read.set(file.path, now);
-      if (now !== before) await turn();
       const page = pages.find(({ path }) => belongs(path, file.path));
       if (page !== undefined) shown.add(page);
       rows.push(this.#row(file, now.facts, page));
@@ -92,6 +96,15 @@ export class ReportFolder {
     // A page whose figures are in no file.
     for (const page of pages) if (!shown.has(page)) rows.push(this.#row(page, { kind: "page", figures: [] }, page));
     return rows;
+  }
+
+  async #factsIn({ path, bytes: cost }: Found): Promise<ReadReport> {
+    try {
+      const bytes = await bytesOf(path, MOST_JSON_BYTES);
+      return await this.#thread.run(bytes, { tenant: "", cost, moved: [bytes.buffer] });
+    } catch (thrown) {
+      return { error: (thrown as Error).message };
+    }
   }
 
   #row({ path, changedMs }: Found, facts: object, page: Found | undefined): object {
@@ -150,22 +163,13 @@ async function statOf(path: string): Promise<Omit<Found, "path"> | undefined> {
   return stat?.isFile() ? { bytes: stat.size, changedMs: stat.mtimeMs } : undefined;
 }
 
-async function factsIn({ path }: Found): Promise<Read["facts"]> {
-  try {
-    const report: unknown = JSON.parse(await textOf(path, MOST_JSON_BYTES));
-    return factsOf(report) ?? { error: "expected a report that millrace wrote, got other JSON" };
-  } catch (thrown) {
-    const isJson = thrown instanceof SyntaxError;
-    return { error: isJson ? "expected JSON, got other text" : (thrown as Error).message };
-  }
-}
-
 /** @throws file_unreadable where it is too large, without reading it */
-async function textOf(path: string, mostBytes: number): Promise<string> {
+async function bytesOf(path: string, mostBytes: number): Promise<Uint8Array<ArrayBuffer>> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const { size } = await file.stat();
-    if (size <= mostBytes) return (await file.readFile("utf8")).toString();
+    // A copy of its own, which can go to a thread.
+    if (size <= mostBytes) return new Uint8Array(await file.readFile());
     throw new MillraceError("file_unreadable", `expected at most ${formatBytes(mostBytes)}, got ${formatBytes(size)}`);
   } finally {
     await file.close();

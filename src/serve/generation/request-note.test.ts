@@ -10,7 +10,7 @@ afterEach(() => fake?.server.close());
 async function rows(query = "", headers: Record<string, string> = {}): Promise<readonly RequestRow[]> {
   const answer = await fetch(`${fake!.server.url}/watch/requests?${query}`, { headers });
   expect(answer.status).toBe(200);
-  return requestRows.strict().parse(await answer.json()).requests;
+  return requestRows.strict().parse(await answer.json()).data;
 }
 
 async function post(path: string, body: object, headers: Record<string, string> = {}): Promise<string> {

@@ -48,7 +48,7 @@ test("the administrator's key opens them, beside clients' keys too", async () =>
   const { appWith, asked, end } = canned();
   end("done");
   const app = appWith({ apiKeys: ["client"] });
-  expect(await (await app.request("/admin/library", by("boss", "GET"))).json()).toEqual({ models: [] });
+  expect(await (await app.request("/admin/library", by("boss", "GET"))).json()).toEqual({ object: "list", data: [] });
   const pulled = await app.request("/api/pull", by("boss", "POST", { model: "hf.co/org/m:latest", stream: false }));
   expect(await pulled.json()).toEqual({ status: "success" });
   const removed = await app.request("/api/delete", by("boss", "DELETE", { name: "hf.co/org/m:Q4_K_M" }));

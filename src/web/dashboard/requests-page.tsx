@@ -36,7 +36,7 @@ interface Row {
 
 interface Answer {
   readonly kept: number;
-  readonly requests: readonly Row[];
+  readonly data: readonly Row[];
 }
 
 /** In the order of time. */
@@ -145,7 +145,7 @@ export function RequestsPage() {
   const isLearnt = health.value !== undefined;
   const get = async () => (isLearnt ? await getJson<Answer>(path, asker) : undefined);
   const { data, error } = useLoaded(get, { when: [path, asker, isLearnt], everyMs: EVERY_MS });
-  const rows = data?.requests ?? [];
+  const rows = data?.data ?? [];
   const longestMs = Math.max(1, ...rows.map(({ total_ms: total = 0 }) => total));
   const columns = ["Came", "Model", "Answer", "Prompt", "Output", "TTFT", "Per token", "In all", "Parts"];
   return (

@@ -140,7 +140,7 @@ function OpenDisk({ disk, reload, numRunning }: OpenProps) {
   };
   const pull = (model: string) => act(() => change("PUT", `library/models/${inPath(model)}`));
   const cancel = ({ id }: Pull) => act(() => change("DELETE", `library/pulls/${encodeURIComponent(id)}`));
-  const { folder, free_disk_bytes, free_memory_bytes, models } = disk;
+  const { folder, free_disk_bytes, free_memory_bytes, data: models } = disk;
   return (
     <>
       {problem.value !== undefined && (
@@ -164,7 +164,12 @@ function OpenDisk({ disk, reload, numRunning }: OpenProps) {
         </p>
       )}
       {pulls.data !== undefined && pulls.data.length > 0 && <Pulls pulls={pulls.data} cancel={cancel} />}
-      <HubSearch act={act} pull={pull} />
+      <section>
+        <h3>The hub</h3>
+        <Allowed least="operator">
+          <HubSearch act={act} pull={pull} />
+        </Allowed>
+      </section>
     </>
   );
 }

@@ -1,7 +1,6 @@
 /** The hub, searched by words; the models of one repository, with what each would need, and a button that pulls it. */
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
-import { Allowed } from "../parts/allowed.js";
 import { sizeText } from "../parts/size-text.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
@@ -42,11 +41,9 @@ function Variants({ list, act, pull }: HubProps & { readonly list: readonly Vari
               {is_on_disk ? (
                 "on disk"
               ) : (
-                <Allowed least="operator">
-                  <button type="button" class="plain" disabled={!is_whole} onClick={() => pull(name)}>
-                    Pull
-                  </button>
-                </Allowed>
+                <button type="button" class="plain" disabled={!is_whole} onClick={() => pull(name)}>
+                  Pull
+                </button>
               )}
             </td>
           </tr>
@@ -82,8 +79,7 @@ export function HubSearch({ act, pull }: HubProps) {
     opened.value = { name, list: data };
   };
   return (
-    <section>
-      <h3>The hub</h3>
+    <>
       <form
         class="fields"
         onSubmit={(event) => {
@@ -131,6 +127,6 @@ export function HubSearch({ act, pull }: HubProps) {
           <Variants key={opened.value.name} list={opened.value.list} act={act} pull={pull} />
         </>
       )}
-    </section>
+    </>
   );
 }

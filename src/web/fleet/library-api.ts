@@ -27,7 +27,7 @@ export interface Disk {
   readonly folder: string;
   readonly free_disk_bytes?: number;
   readonly free_memory_bytes: number;
-  readonly models: readonly StoredModel[];
+  readonly data: readonly StoredModel[];
 }
 
 export interface Pull {

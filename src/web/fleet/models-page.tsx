@@ -24,7 +24,7 @@ interface Instance {
 function Instances() {
   const load = async () => {
     await learnServer();
-    return (await getJson<{ instances: Instance[] }>("admin/instances", "operator")).instances;
+    return (await getJson<{ data: Instance[] }>("admin/instances", "operator")).data;
   };
   const { data: instances = [], error, act } = useLoaded(load, { everyMs: 2000 });
   const unload = (model: string) => {

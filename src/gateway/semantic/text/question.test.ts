@@ -159,7 +159,11 @@ test.each([
   "[@".repeat(1000),
   "please ".repeat(290),
 ])("the longest question takes no longer than its length asks for: %#", (text) => {
-  const beganMs = performance.now();
-  questionOf(text);
-  expect(performance.now() - beganMs).toBeLessThan(200);
+  // The quickest of several: a busy machine takes its time from some, a length that counts twice from all.
+  const times = Array.from({ length: 5 }, () => {
+    const beganMs = performance.now();
+    questionOf(text);
+    return performance.now() - beganMs;
+  });
+  expect(Math.min(...times)).toBeLessThan(200);
 });

@@ -1,0 +1,169 @@
+/** The configuration in effect, which is the file's with the models loaded beside it, and what a change of it does to the parts of the fleet. */
+import type { Logger } from "pino";
+import type { FoundModel } from "../core/model-library.js";
+import { OneAtATime } from "../core/one-at-a-time.js";
+import type { FleetConfig, ModelEntry } from "./config/schema.js";
+import { versionWords } from "./gateway/cache-policies.js";
+import type { GatewayParts } from "./gateway/gateway-parts.js";
+import type { ModelVersions } from "./gateway/model-versions.js";
+import { LoadedModels, usesOf } from "./loaded-models.js";
+import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
+import { warnOfPlan } from "./plan-warnings.js";
+import { changesOf, type Reload } from "./reload.js";
+import type { PromptKeys } from "./routing/prompt-keys.js";
+import type { Keeper } from "./scaling/keeper.js";
+import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
+import type { Supervisor } from "./supervision/supervisor.js";
+import type { NamedPool } from "./upstream/named-pool.js";
+
+/** What is told of a change, in this order. */
+interface ConfiguredParts {
+  readonly gateway: () => GatewayParts;
+  readonly pool: NamedPool;
+  readonly versions: ModelVersions;
+  readonly keeper: Keeper;
+  readonly promptKeys: PromptKeys;
+  readonly supervisor: Supervisor;
+  readonly logger: Logger;
+  /** Runs a task beyond the change, and logs its failure. */
+  inBackground(what: string, task: Promise<void>): void;
+}
+
+export class AppliedConfig {
+  readonly #loaded = new LoadedModels();
+  readonly #changes = new OneAtATime();
+  #config: FleetConfig;
+  #planned: readonly PlannedModel[] = [];
+  /** Texts that name the files of models whose processes may still run. */
+  #stopping: readonly string[] = [];
+
+  /** @param file the file's configuration */
+  constructor(
+    private readonly parts: ConfiguredParts,
+    private file: FleetConfig,
+    private machine: FleetMachine,
+  ) {
+    this.#config = file;
+  }
+
+  /** With the models that were loaded beside the file's. */
+  get config(): FleetConfig {
+    return this.#config;
+  }
+
+  get planned(): readonly PlannedModel[] {
+    return this.#planned;
+  }
+
+  /** @param name any that clients may send for the model */
+  plannedOf(name: string): PlannedModel | undefined {
+    const model = this.parts.pool.modelOf(name);
+    return this.#planned.find(({ spec }) => spec.name === model);
+  }
+
+  /** Texts that name the files of all models, those among them that are being stopped. */
+  uses(): readonly string[] {
+    return [...usesOf(this.#config), ...this.#stopping];
+  }
+
+  isLoaded(name: string): boolean {
+    return this.#loaded.has(name);
+  }
+
+  /** Applies the file as it was at the start. */
+  async start(): Promise<void> {
+    await this.#changes.run(() => this.#apply(this.file, this.machine));
+  }
+
+  /** Applies the differences; running requests go on. */
+  reload(file: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    return this.#changes.run(async () => {
+      const reload = await this.#apply(file, machine);
+      this.file = file;
+      this.machine = machine;
+      return reload;
+    });
+  }
+
+  /** Adds a model of the disk. @param name for its clients */
+  async load(found: FoundModel, name: string): Promise<void> {
+    await this.#add(name, () => this.#loaded.add(found, name, this.#config));
+  }
+
+  /** Adds a model beside the file's. */
+  async add(entry: ModelEntry): Promise<void> {
+    await this.#add(entry.name, () => this.#loaded.addEntry(entry));
+  }
+
+  async #add(name: string, add: () => void): Promise<void> {
+    await this.#changes.run(async () => {
+      add();
+      try {
+        await this.#apply(this.file, this.machine);
+      } catch (thrown) {
+        this.#loaded.remove(name);
+        throw thrown;
+      }
+    });
+  }
+
+  /** Lets a loaded model's requests end, then stops it. */
+  async unload(name: string): Promise<void> {
+    await this.#changes.run(async () => {
+      this.#loaded.remove(name);
+      await this.#apply(this.file, this.machine);
+    });
+  }
+
+  async #apply(file: FleetConfig, machine: FleetMachine): Promise<Reload> {
+    const gateway = this.parts.gateway();
+    const { pool, versions, keeper, promptKeys, supervisor, logger, inBackground } = this.parts;
+    const config = this.#loaded.addTo(file);
+    // Throws before anything changes, if a router's file cannot be read.
+    gateway.virtual.configure(config);
+    const planned = planModels(config, machine);
+    const { added, removed, replaced, turned, needRestart } = changesOf(
+      { config: this.#config, planned: this.#planned },
+      { config, planned },
+    );
+    this.#stopping = usesOf(this.#config);
+    this.#config = config;
+    gateway.configureTenants(config);
+    this.#planned = planned;
+    pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
+    versions.configure(
+      planned.map(({ spec }) => spec),
+      versionWords(config),
+    );
+    keeper.configure(
+      planned.flatMap(({ kept }) => kept ?? []),
+      residenceRules(config),
+    );
+    warnOfPlan(config, planned, logger);
+    for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) promptKeys.forget(name);
+    for (const { spec } of added) supervisor.addModel(spec);
+    for (const { spec } of turned) {
+      const count = keeper.target(spec.name) ?? 0;
+      inBackground(`scaling ${spec.name}`, supervisor.setInstances(spec.name, count));
+    }
+    await Promise.all([
+      ...removed.map((name) => supervisor.removeModel(name)),
+      ...replaced.map(({ spec }) => this.#replace(spec.name)),
+    ]);
+    this.#stopping = [];
+    const namesOf = (all: readonly PlannedModel[]) => all.map(({ spec }) => spec.name);
+    return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
+  }
+
+  /** Running requests finish on the old processes; new ones wait for the new processes. */
+  async #replace(name: string): Promise<void> {
+    const { supervisor, keeper } = this.parts;
+    await supervisor.removeModel(name);
+    const spec = this.#planned.find((each) => each.spec.name === name)?.spec;
+    if (spec !== undefined) supervisor.addModel({ ...spec, instances: keeper.target(name) ?? spec.instances });
+  }
+}
+
+export function residenceRules({ memoryBudget = Number.POSITIVE_INFINITY }: FleetConfig) {
+  return { ...DEFAULT_RESIDENCE, budgetBytes: memoryBudget };
+}
