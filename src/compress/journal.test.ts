@@ -1,4 +1,5 @@
 /** Runs that are stopped again and again end with the bytes of one that was not. */
+import { createHash } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
@@ -10,13 +11,16 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
-import { expect, test } from "vitest";
+import { basename, join } from "node:path";
+import { expect, test, vi } from "vitest";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import { resultOf, type TaskResult } from "../quality/run-task.js";
+import type { EvalTask } from "../quality/tasks.js";
 import type { Candidate } from "./card.js";
 import { isFolderMethod } from "./folder-formats.js";
 import { keptImportance } from "./importance.js";
@@ -24,12 +28,36 @@ import { type Journal, journaled, outputsOf } from "./journal.js";
 import { chooseTypes } from "./mixed.js";
 import { assertFree, type QuantiseSettings, quantise } from "./quantise.js";
 
+const asked = vi.hoisted(() => ({ numTimes: 0 }));
+
+/** Engines answer in threads, which have to be built: here, every answer is wrong. */
+vi.mock("../lab/eval-target.js", () => ({
+  openEvalTarget: async () => ({
+    run: async ({ name, chats }: EvalTask): Promise<TaskResult> => {
+      asked.numTimes++;
+      const items = chats.map(({ messages }) => ({
+        prompt: messages,
+        answer: "yes",
+        expected: "no",
+        score: 0,
+        exact: false,
+        numPromptTokens: 1,
+        numOutputTokens: 1,
+        end: "stop" as const,
+      }));
+      return resultOf(name, items, 1);
+    },
+    close: async () => {},
+  }),
+}));
+
 const STUDENT = join(repositoryRoot(), "models/mill-student.gguf");
 const TEXTS = [40, 50].map((length) => Array.from({ length }, (_, i) => (i * 37 + length) % 4000));
 const { signal } = new AbortController();
 
 interface Wanted extends Pick<QuantiseSettings, "methods" | "layout" | "rounding" | "scaling"> {
   readonly heldOut: QuantiseSettings["heldOut"];
+  readonly gate?: QuantiseSettings["gate"];
   readonly maxBytes?: number;
 }
 
@@ -64,6 +92,7 @@ async function run(
     const calibration = { model: STUDENT, texts: TEXTS, source: "texts", saveTo, numThreads: 1, journal };
     const importance = await keptImportance(calibration, startStage, signal);
     const settings: QuantiseSettings = {
+      gate: undefined,
       ...wanted,
       model: STUDENT,
       out,
@@ -71,7 +100,6 @@ async function run(
       texts: TEXTS,
       about: { model: "student", calibration: "texts", evals: undefined },
       numThreads: 1,
-      gate: undefined,
       journal,
       ...(wanted.maxBytes !== undefined && { types: await typesOf(wanted, importance, journal, startStage) }),
     };
@@ -95,13 +123,15 @@ async function typesOf(
   }
 }
 
-/** Content by name, of a folder and all folders in it. */
+const digestOf = (text: string): string => createHash("sha256").update(text, "latin1").digest("hex");
+
+/** Digest of the content by name, of a folder and all folders in it. */
 const contentOf = (root: string): Readonly<Record<string, string>> =>
   Object.fromEntries(
     readdirSync(root, { recursive: true, withFileTypes: true })
       .filter((each) => each.isFile())
       .map(({ parentPath, name }) => join(parentPath, name))
-      .map((path) => [path.slice(root.length), readFileSync(path).toString("base64")]),
+      .map((path) => [path.slice(root.length), digestOf(readFileSync(path, "latin1").replaceAll(root, ""))]),
   );
 
 /** Stops runs until one ends. @returns what the runs said */
@@ -168,7 +198,7 @@ test("types for a size, stopped between probes", async () => {
   const groups = told.filter((text) => /, \d+ of \d+$/.test(text));
   expect(numStopped).toBeGreaterThan(2);
   expect(groups.length).toBeLessThanOrEqual(new Set(groups).size + numStopped);
-});
+}, 180_000);
 
 /** Changes bytes before a file's end. */
 function damage(path: string, numBytes: number): void {
@@ -225,6 +255,34 @@ test("a run that was stopped when its file had its name goes on behind that; a f
   await expect(untilNamed()).rejects.toThrow(Stopped);
   rmSync(out);
   await run(root, wanted, toTheEnd());
+  expect(contentOf(root)).toEqual(content);
+});
+
+test("methods whose files did not pass are not tried again", async () => {
+  const chats = ["One", "Two"].map((content) => ({
+    family: "count",
+    messages: [
+      { role: "user" as const, content },
+      { role: "assistant" as const, content: "no" },
+    ],
+    check: { kind: "exact" as const },
+  }));
+  const engine = { ...DEFAULT_ENGINE_OPTIONS, numThreads: 1 };
+  const evaluation = { temperature: 0, maxTokens: 4, seed: 0, concurrency: 1, engine };
+  const gate = { tasks: [{ name: "count", chats }], maxDrop: 0.02, evaluation };
+  const wanted = { ...USUAL, methods: ["Q2_K", "Q4_0"], gate } as const;
+  const { content, chosen } = await wholeOf(wanted);
+  expect([chosen, asked.numTimes]).toEqual([undefined, 3]);
+  const root = tempTree({});
+  const names: string[] = [];
+  const tell = ({ path }: Candidate): void => {
+    names.push(basename(path));
+    if (names.length === 1) throw new Stopped();
+  };
+  await expect(run(root, wanted, toTheEnd(), tell)).rejects.toThrow(Stopped);
+  await run(root, wanted, toTheEnd(), tell);
+  expect(names).toEqual(["copy.Q2_K.undecided.gguf", "copy.Q2_K.undecided.gguf", "copy.Q4_0.undecided.gguf"]);
+  expect(asked.numTimes).toBe(6);
   expect(contentOf(root)).toEqual(content);
 });
 
