@@ -4,13 +4,11 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import { convertModel } from "../convert/convert.js";
-import { TEXT_FILES } from "../convert/hf/write-folder.js";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
-import { isHfFolder } from "../formats/hf/folder.js";
-import { openModel } from "../model/open-model.js";
 import { isFolderMethod } from "./folder-formats.js";
+import { ENCODERS, versionsOf } from "./identity.js";
 import { METHODS, type Method, quantisedStorage } from "./storage.js";
 
 /** Names that users of vLLM and bitsandbytes know. */
@@ -31,9 +29,6 @@ const COPY = /^[0-9a-f]{16}(\.gguf)?$/;
 
 const DAY_MS = 86_400_000;
 
-/** Counts changes of the bytes that the encoders write. */
-const ENCODERS = 3;
-
 /**
  * The path of a quantised copy in the cache. Several processes may ask at once: each writes, and the first to end is kept.
  * @param path of a model on this disk
@@ -46,14 +41,11 @@ export async function quantisedCopy(
 ): Promise<string> {
   const folder = join(cacheFolder(), "quantized");
   makeFolder(folder);
-  const { files } = openModel(path);
-  const texts = isHfFolder(path) ? TEXT_FILES.map((name) => join(path, name)).filter((file) => existsSync(file)) : [];
-  const versions = [...files, ...texts].map((file) => {
-    const { size, mtimeMs } = statSync(file);
-    return [file, size, mtimeMs];
-  });
   const prefix = `${hashOf(resolve(path))}-${method}-`;
-  const copy = join(folder, `${prefix}${hashOf([ENCODERS, ...versions])}${isFolderMethod(method) ? "" : ".gguf"}`);
+  const copy = join(
+    folder,
+    `${prefix}${hashOf([ENCODERS, ...versionsOf(path)])}${isFolderMethod(method) ? "" : ".gguf"}`,
+  );
   const stage = startStage(method);
   if (existsSync(copy)) {
     stage.done(`${copy}, of an earlier start`);

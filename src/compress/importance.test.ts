@@ -1,10 +1,13 @@
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
+import { silentStages } from "../core/stages.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { str, type WritableGguf, writeGguf } from "../formats/gguf/write.js";
-import { Importance, importanceOf, readImportance, writeImportance } from "./importance.js";
+import { Importance, importanceOf, keptImportance, readImportance, writeImportance } from "./importance.js";
+import { journaled } from "./journal.js";
 
 const MEASURED = [
   { names: ["blk.0.attn_q", "blk.0.attn_k"], sums: Float64Array.of(4, 0, 12), numRows: 4 },
@@ -33,6 +36,21 @@ test("a file has what was measured for the matrices of the model, under llama.cp
   expect(readGguf(path).tensors.get("blk.0.ffn_down.weight.in_sum2")!.shape).toEqual([2, 3]);
   expect(readGguf(path).tensors.get("blk.0.ffn_down.weight.counts")!.shape).toEqual([1, 3]);
   expect(readdirSync(dirname(path))).toEqual(["importance.gguf"]);
+});
+
+test("a file has the experts' gates and ups of a model that has both in one matrix, as its copies have them", async () => {
+  const root = tempTree({});
+  const [model, saveTo] = [join(root, "model.gguf"), join(root, "importance.gguf")];
+  writeRandomModel(model, { architecture: "qwen3moe", seed: 1, expertLayout: "fused" });
+  const texts = [Array.from({ length: 60 }, (_, i) => i)];
+  const { means } = await journaled(join(root, "copy.gguf"), {}, (journal) => {
+    const run = { model, texts, source: "texts", saveTo, numThreads: 1, journal };
+    return keptImportance(run, silentStages, new AbortController().signal);
+  });
+  const saved = readImportance(saveTo).means;
+  for (const name of ["ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"].map((each) => `blk.1.${each}`))
+    expect(saved.get(name)).toEqual(means.get(name));
+  expect(readdirSync(root).sort()).toEqual(["importance.gguf", "model.gguf"]);
 });
 
 const f32 = (...values: readonly number[]): Uint8Array => new Uint8Array(Float32Array.from(values).buffer);

@@ -3,15 +3,21 @@
  * tools read each other's files.
  */
 
-import { renameSync } from "node:fs";
+import { copyFileSync, existsSync, renameSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { tensorsOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import { ActivationMeter, type MeasuredInput } from "../engine/activation-meter.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import { contentHashOf } from "../formats/content-hash.js";
 import { openFile, readExactly } from "../formats/files/read-file.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { arr, str, u32, type WritableTensor, writeGguf } from "../formats/gguf/write.js";
+import { openModel } from "../model/open-model.js";
+import { WINDOW } from "./calibration.js";
+import type { Journal } from "./journal.js";
 
 /** Columns that no text used get this share of the mean, so that their weights are not thrown away. */
 const FLOOR = 1e-3;
@@ -80,12 +86,57 @@ export async function measureImportance(
   }
 }
 
+interface CalibrationRun {
+  /** A path. */
+  readonly model: string;
+  /** Token ids. */
+  readonly texts: readonly (readonly number[])[];
+  /** Their file, named in files of the importance. */
+  readonly source: string;
+  /** A file of its own that is wanted of it. */
+  readonly saveTo: string | undefined;
+  readonly numThreads: number;
+  readonly journal: Journal;
+}
+
+/** What the texts show of the columns, measured once, however often the journal's run is stopped. */
+export async function keptImportance(
+  { model: path, texts, source, saveTo, numThreads, journal }: CalibrationRun,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Importance> {
+  const kept = join(journal.folder, "importance.gguf");
+  const digest = (): string => contentHashOf([kept], () => {});
+  let importance: Importance;
+  if (existsSync(kept) && journal.get("importance") === digest()) {
+    importance = readImportance(kept);
+    startStage("importance").done("measured by the run that was stopped");
+  } else {
+    const measured = await measureImportance(path, texts, numThreads, startStage, signal);
+    importance = importanceOf(measured);
+    const model = openModel(path);
+    const tensors = tensorsOf(model.config, model.tensors());
+    const stacked = new Map(tensors.map(({ name, stack }) => [name, stack?.count ?? 1]));
+    writeImportance(kept, measured, (name) => stacked.get(name) ?? 0, { source, window: WINDOW });
+    // Files are refused that have others.
+    if (measured.every(({ sums }) => sums.every((sum) => Number.isFinite(Math.fround(sum)))))
+      journal.set("importance", digest());
+  }
+  if (saveTo !== undefined && !existsSync(saveTo)) {
+    journal.claim(resolve(saveTo));
+    const partial = `${saveTo}.${process.pid}.partial`;
+    copyFileSync(kept, partial);
+    renameSync(partial, saveTo);
+  }
+  return importance;
+}
+
 /** In f32, as files have the sums, so that an importance that was kept gives the same bytes. */
 export const importanceOf = (measured: readonly MeasuredInput[]): Importance =>
   new Importance(
     new Map(
       measured.flatMap(({ names, sums, numRows }) => {
-        const means = sums.map((sum) => Math.fround(sum) / numRows);
+        const means = sums.map((sum) => Math.fround(sum) / Math.fround(numRows));
         return names.map((name) => [name, means]);
       }),
     ),
@@ -103,11 +154,11 @@ export function writeImportance(
   numStacked: (name: string) => number,
   { source, window }: { readonly source: string; readonly window: number },
 ): void {
-  const repeated = (values: Float64Array, count: number): Uint8Array => {
-    const all = new Float32Array(values.length * count);
-    for (let i = 0; i < count; i++) all.set(values, i * values.length);
-    return new Uint8Array(all.buffer);
-  };
+  const repeated = (values: Float64Array, count: number) =>
+    function* (): Generator<Uint8Array> {
+      const bytes = new Uint8Array(Float32Array.from(values).buffer);
+      for (let i = 0; i < count; i++) yield bytes;
+    };
   const tensors = measured.flatMap(({ names, sums, numRows }) =>
     names.flatMap((each): WritableTensor[] => {
       const name = `${each}.weight`;

@@ -2,7 +2,8 @@
  * Types for a file of a given size. Matrices of one kind in one third of the layers are a group. Each group alone is stored in few bits, and the KL
  * divergence that this costs is measured; other types of the group cost in proportion to their squared error. Bits then go where they save most.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { convertModel } from "../convert/convert.js";
@@ -15,6 +16,7 @@ import type { TensorType } from "../formats/gguf/types.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
 import type { Rounding } from "./error-feedback.js";
 import type { Importance } from "./importance.js";
+import type { Recall } from "./journal.js";
 import { measureLoss } from "./loss.js";
 import { fileTypeNear, fitting } from "./recipes.js";
 import { encodingOf } from "./storage.js";
@@ -38,14 +40,15 @@ export interface TypeChoice {
 
 interface MixedSettings {
   readonly model: string;
-  /** Probes are written beside it, one at a time. */
-  readonly out: string;
+  /** Probes are written into it, one at a time. */
+  readonly folder: string;
   /** Of the file. */
   readonly maxBytes: number;
   readonly importance: Importance | undefined;
   readonly numThreads: number;
   /** Token ids. */
   readonly heldOut: readonly (readonly number[])[];
+  readonly recall: Recall;
 }
 
 interface Group {
@@ -87,7 +90,7 @@ export async function chooseTypes(
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<readonly TypeChoice[]> {
-  const { model: path, out, maxBytes, heldOut, numThreads } = settings;
+  const { model: path, maxBytes, heldOut, numThreads, recall } = settings;
   const model = openModel(path);
   const groups = groupsOf(model);
   const plain = plainTypeOf(model.summary.weightType as WeightType | undefined);
@@ -99,29 +102,37 @@ export async function chooseTypes(
       `expected --max-size of at least ${formatBytes(fixedBytes + leastBytes)} for this model, got ${formatBytes(maxBytes)}`,
       { hint: "the smallest type of this choice is Q2_K: take a smaller model for less" },
     );
-  const folder = mkdtempSync(`${out}.probes-`);
+  const folder = join(settings.folder, "probes");
   const stage = startStage("sensitivity");
+  const probe = async (group: Group): Promise<Probe> => {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder);
+    const out = join(folder, "probe.gguf");
+    const type = (opened: OpenModel) =>
+      mixedStorage("probe", new Map([[group.name, PROBE]]), plain, opened, {
+        encoder,
+        importance: settings.importance,
+      });
+    const { numBytes } = await convertModel({ model: path, out, type }, undefined, undefined, signal);
+    const others = groups.filter((each) => each !== group);
+    const plainBytes = others.reduce((sum, each) => sum + numValues(each) * (plain === "F32" ? 4 : 2), 0);
+    const fixedBytes = numBytes - plainBytes - bytesAs(group, PROBE);
+    // Told with the first probe, which shows the bytes of the file beside its matrices.
+    if (maxBytes < fixedBytes + leastBytes) throw tooSmall(fixedBytes);
+    const loss = await measureLoss(path, out, windows, numThreads, silent, signal);
+    return { fixedBytes, probeKl: loss.meanKl, errors: errorsOf(model, group, settings.importance, encoder) };
+  };
   try {
     const measured: Measured[] = [];
     let fixedBytes = 0;
     for (const [index, group] of groups.entries()) {
-      signal.throwIfAborted();
-      stage.update(`${group.name}, ${index + 1} of ${groups.length}`);
-      const probe = `${folder}/probe.gguf`;
-      const type = (opened: OpenModel) =>
-        mixedStorage("probe", new Map([[group.name, PROBE]]), plain, opened, {
-          encoder,
-          importance: settings.importance,
-        });
-      const { numBytes } = await convertModel({ model: path, out: probe, type }, undefined, undefined, signal);
-      const others = groups.filter((each) => each !== group);
-      const plainBytes = others.reduce((sum, each) => sum + numValues(each) * (plain === "F32" ? 4 : 2), 0);
-      fixedBytes = Math.max(fixedBytes, numBytes - plainBytes - bytesAs(group, PROBE));
-      // Told with the first probe, which shows the bytes of the file beside its matrices.
-      if (maxBytes < fixedBytes + leastBytes) throw tooSmall(fixedBytes);
-      const loss = await measureLoss(path, probe, windows, numThreads, silent, signal);
-      rmSync(probe);
-      measured.push({ group, probeKl: loss.meanKl, errors: errorsOf(model, group, settings.importance, encoder) });
+      const found = await recall(`probe of ${group.name}`, () => {
+        signal.throwIfAborted();
+        stage.update(`${group.name}, ${index + 1} of ${groups.length}`);
+        return probe(group);
+      });
+      fixedBytes = Math.max(fixedBytes, found.fixedBytes);
+      measured.push({ group, probeKl: found.probeKl, errors: found.errors });
     }
     const choices = allocate(measured, maxBytes - fixedBytes);
     if (choices === undefined) throw tooSmall(fixedBytes);
@@ -142,6 +153,11 @@ interface Measured {
   readonly probeKl: number;
   /** Squared error by type, in the order of LADDER. */
   readonly errors: readonly number[];
+}
+
+/** What a group's probe shows; `fixedBytes`: of the file beside the groups' matrices. */
+interface Probe extends Omit<Measured, "group"> {
+  readonly fixedBytes: number;
 }
 
 /** Of rows from the middle of one matrix, weighted by the importance of its columns. */

@@ -1,17 +1,17 @@
 /**
  * Quantises a model into GGUF files, method by method, until one passes: each candidate is written, its predictions are compared with the original's,
- * and its answers to the user's questions are judged in pairs. A candidate that fails is kept aside with its figures.
+ * and its answers to the user's questions are judged in pairs. It gets a name of its own then; one that fails is kept aside with its figures.
  */
-import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { RowEncoder } from "../backend/backend.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { BlockType } from "../backend/ops.js";
-import { convertModel } from "../convert/convert.js";
+import { bytesIn, publishCopy, writeWholeCopy } from "../convert/convert.js";
 import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { assertNewFile } from "../core/new-file.js";
-import type { StartStage } from "../core/stages.js";
+import type { Stage, StartStage } from "../core/stages.js";
 import type { WeightType } from "../formats/dequantize.js";
 import { type EvalSettings, openEvalTarget } from "../lab/eval-target.js";
 import { evaluate } from "../lab/evaluate.js";
@@ -23,6 +23,7 @@ import { type Candidate, type CardFacts, cardOf } from "./card.js";
 import { ErrorFeedback, type Rounding } from "./error-feedback.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
+import type { Journal, Recall } from "./journal.js";
 import { measureLoss } from "./loss.js";
 import { mixedStorage } from "./mixed.js";
 import { ScaleMover } from "./scale-mover.js";
@@ -50,6 +51,8 @@ export interface QuantiseSettings {
   /** Token ids of texts to measure the loss on; empty: it is not measured. */
   readonly heldOut: readonly (readonly number[])[];
   readonly gate: QuantiseGate | undefined;
+  /** Of `out`. */
+  readonly journal: Journal;
 }
 
 interface QuantiseGate {
@@ -77,54 +80,70 @@ export async function quantise(
   onCandidate: (candidate: Candidate) => void,
   signal: AbortSignal,
 ): Promise<Quantised> {
-  const { model, out, methods, gate } = settings;
+  const { model, methods } = settings;
   const { summary } = openModel(model);
   const original = { weightBytes: summary.weightBytes, weightType: summary.weightType };
   const candidates: Candidate[] = [];
-  let reference: readonly TaskResult[] | undefined;
-  const referenceFor = async (): Promise<readonly TaskResult[] | undefined> => {
-    if (gate !== undefined) reference ??= await answersOf(model, gate, startStage, signal);
-    return reference;
-  };
   for (const method of methods) {
     signal.throwIfAborted();
-    const written = await write(settings, method, startStage, signal);
-    let judged: Pick<Candidate, "loss" | "quality">;
-    try {
-      judged = await judge(settings, await referenceFor(), startStage, signal);
-    } catch (thrown) {
-      // Nobody knows how good it is.
-      rmSync(out, { recursive: true, force: true });
-      throw thrown;
-    }
-    const { quality } = judged;
-    const verdict = quality?.verdict ?? "passes";
-    const path = verdict === "passes" ? out : asideOf(out, method, verdict);
-    const candidate = { method, path, ...written, ...judged };
-    if (isFolderMethod(method)) {
-      const { about, layout, rounding } = settings;
-      writeFileSync(join(out, "README.md"), cardOf(candidate, { ...about, layout, rounding }));
-    }
+    const candidate = await candidateOf(settings, method, startStage, signal);
+    const isChosen = candidate.path === settings.out;
     candidates.push(candidate);
     onCandidate(candidate);
-    if (verdict === "passes") return { candidates, chosen: candidate, original };
-    renameSync(out, path);
-    writeFileSync(`${path}.json`, `${JSON.stringify(candidate)}\n`);
+    if (isChosen) return { candidates, chosen: candidate, original };
+    writeFileSync(reportOf(candidate.path), `${JSON.stringify(candidate)}\n`);
   }
   return { candidates, chosen: undefined, original };
 }
 
-/** @param reference the original's answers; undefined: nothing is asked */
+/** Writes a copy, judges it, and gives it a name of its own; a stopped run may have done so. */
+async function candidateOf(
+  settings: QuantiseSettings,
+  method: Method | typeof MIXED,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Candidate> {
+  const { out, about, layout, rounding, journal } = settings;
+  const id = `candidate ${method}`;
+  const copy = join(journal.folder, isFolderMethod(method) ? method : `${method}.gguf`);
+  const known = journal.get(id) as Candidate | undefined;
+  if (known !== undefined && !existsSync(copy) && existsSync(known.path)) return known;
+  const written = await write(settings, method, copy, startStage, signal);
+  const judged = await judge(settings, method, copy, startStage, signal);
+  const verdict = judged.quality?.verdict ?? "passes";
+  const path = verdict === "passes" ? out : asideOf(out, method, verdict);
+  const candidate = { method, path, ...written, ...judged };
+  if (isFolderMethod(method)) {
+    writeFileSync(join(copy, "README.md"), cardOf(candidate, { ...about, layout, rounding }));
+  }
+  journal.set(id, candidate);
+  for (const each of [path, reportOf(path)]) journal.claim(resolve(each));
+  publish(copy, path);
+  return candidate;
+}
+
+const reportOf = (path: string): string => `${path}.json`;
+
 async function judge(
-  { model, out, heldOut, numThreads, gate }: QuantiseSettings,
-  reference: readonly TaskResult[] | undefined,
+  { model, heldOut, numThreads, gate, journal }: QuantiseSettings,
+  method: string,
+  copy: string,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "loss" | "quality">> {
-  const loss =
-    heldOut.length === 0 ? undefined : await measureLoss(model, out, heldOut, numThreads, startStage, signal);
-  if (gate === undefined || reference === undefined) return { loss };
-  return { loss, quality: compare(reference, await answersOf(out, gate, startStage, signal), gate.maxDrop) };
+  const measure = () => measureLoss(model, copy, heldOut, numThreads, startStage, signal);
+  const loss = heldOut.length === 0 ? undefined : await journal.recall(`loss of ${method}`, measure);
+  if (gate === undefined) return { loss };
+  const answers = (id: string, path: string): Promise<readonly TaskResult[]> =>
+    journal.recall(`answers of ${id}`, () => answersOf(path, gate, startStage, signal));
+  return { loss, quality: compare(await answers("the model", model), await answers(method, copy), gate.maxDrop) };
+}
+
+function publish(copy: string, path: string): void {
+  const [own, there] = [statSync(copy), lstatSync(path, { throwIfNoEntry: false })];
+  // A file has both names for a moment, in which the run may have been stopped.
+  if (there === undefined || there.ino !== own.ino || there.dev !== own.dev) publishCopy(copy, path);
+  rmSync(copy, { force: true });
 }
 
 /** Ends of the names of candidates that do not pass. */
@@ -139,10 +158,11 @@ const asideOf = (out: string, method: string, verdict: keyof typeof ASIDE): stri
 async function write(
   settings: QuantiseSettings,
   method: Method | typeof MIXED,
+  copy: string,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight" | "scaled">> {
-  const { model, out, importance, texts, rounding, numThreads } = settings;
+  const { model, importance, texts, rounding, numThreads } = settings;
   const encoder = createRowEncoder(numThreads);
   let feedback: ErrorFeedback | undefined;
   try {
@@ -153,18 +173,19 @@ async function write(
       feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, mover, numThreads }, startStage, signal);
     }
     const stage = startStage(method);
-    const { numBytes } = await convertModel(
+    await writeWholeCopy(
       {
         model,
-        out,
+        out: copy,
         type: (opened) => storageFor(settings, method, opened, { encoder, importance, feedback, mover }),
         ...(mover && { change: (opened: OpenModel) => mover.moved.applyTo(opened) }),
       },
-      (done, total) => stage.update(`${Math.floor((100 * done) / total)} % written`),
-      (text) => stage.note(text),
+      progressOf(settings, method, stage),
       signal,
     );
-    const { weightBytes, numParameters } = openModel(out).summary;
+    await mover?.moveInAll();
+    const numBytes = bytesIn(copy);
+    const { weightBytes, numParameters } = openModel(copy).summary;
     const bitsPerWeight = (8 * weightBytes) / numParameters;
     stage.done(`${bitsPerWeight.toFixed(2)} bits a weight`);
     return { numBytes, weightBytes, bitsPerWeight, scaled: mover?.inputs };
@@ -172,6 +193,17 @@ async function write(
     feedback?.close();
     encoder.close();
   }
+}
+
+function progressOf({ journal }: QuantiseSettings, method: string, stage: Stage) {
+  const onFound = (numThere: number, numTensors: number): void => {
+    if (journal.isResumed) stage.note(`resumed: ${numThere} of ${numTensors} tensors were there`);
+  };
+  return {
+    onWritten: (done: number, total: number) => stage.update(`${Math.floor((100 * done) / total)} % written`),
+    onNote: (text: string) => stage.note(text),
+    log: journal.tensorLog(method, onFound),
+  };
 }
 
 function storageFor(
@@ -198,7 +230,7 @@ function moverFor(
   encoder: RowEncoder,
   signal: AbortSignal,
 ): ScaleMover | undefined {
-  const { importance, layout } = settings;
+  const { importance, layout, journal } = settings;
   const scaling = settings.scaling ?? usualScaling(method);
   if (scaling === "none" || importance === undefined) return undefined;
   const model = openModel(settings.model);
@@ -206,7 +238,8 @@ function moverFor(
     method === MIXED
       ? rowsInTypes(storageFor(settings, method, model, { encoder, importance }) as Storage, encoder)
       : rowsAfter(method, model, encoder, layout);
-  return new ScaleMover({ model, scaling, importance, rowsAfter: after }, signal);
+  const recall: Recall = (id, make) => journal.recall(`${method}: ${id}`, make);
+  return new ScaleMover({ model, scaling, importance, rowsAfter: after, recall }, signal);
 }
 
 async function answersOf(
@@ -223,16 +256,22 @@ async function answersOf(
   }
 }
 
-/** Throws invalid_option where `out`, a file of a failed candidate, or another file to be written cannot be a new one. */
+/**
+ * Throws invalid_option where `out`, a file of a failed candidate, or another file to be written cannot be a new one.
+ * @param own paths that may be there, since a stopped run has written them
+ */
 export function assertFree(
   { out, methods }: Pick<QuantiseSettings, "out" | "methods">,
   others: readonly string[],
+  own: ReadonlySet<string>,
 ): void {
   const aside = methods.flatMap((method) =>
     (["fails", "undecided"] as const).map((each) => asideOf(out, method, each)),
   );
-  const reports = aside.map((path) => `${path}.json`);
-  for (const path of [out, ...others, ...aside, ...reports]) assertNewFile(path);
+  const reports = aside.map(reportOf);
+  for (const path of [out, ...others, ...aside, ...reports]) {
+    if (!own.has(resolve(path)) || !existsSync(path)) assertNewFile(path);
+  }
   if (!others.some((path) => resolve(path) === resolve(out))) return;
   throw new MillraceError("invalid_option", `expected two files, got ${out} twice`);
 }

@@ -10,6 +10,7 @@ import { convertModel } from "../convert/convert.js";
 import { silentStages } from "../core/stages.js";
 import type { OpenModel } from "../model/open-model.js";
 import { importanceOf, measureImportance } from "./importance.js";
+import { journaled } from "./journal.js";
 import { measureLoss } from "./loss.js";
 import { type QuantiseSettings, quantise } from "./quantise.js";
 
@@ -25,7 +26,7 @@ interface Wanted extends Pick<QuantiseSettings, "model" | "rounding" | "scaling"
 /** The copy's path, and what is said of it. */
 async function copyOf({ model, method, layout = "compressed-tensors", rounding, scaling }: Wanted) {
   const out = join(tempTree({}), method.startsWith("Q") ? "copy.gguf" : "copy");
-  const settings: QuantiseSettings = {
+  const settings: Omit<QuantiseSettings, "journal"> = {
     model,
     out,
     methods: [method],
@@ -39,7 +40,9 @@ async function copyOf({ model, method, layout = "compressed-tensors", rounding, 
     heldOut: [],
     gate: undefined,
   };
-  const { chosen } = await quantise(settings, silentStages, () => {}, signal);
+  const { chosen } = await journaled(out, {}, (journal) =>
+    quantise({ ...settings, journal }, silentStages, () => {}, signal),
+  );
   return { out, chosen: chosen! };
 }
 

@@ -4,6 +4,7 @@ import { type ModelTensor, type Preparation, tensorsOf } from "../convert/weight
 import type { OpenModel } from "../model/open-model.js";
 import { type Channels, channelsOf, MovedScales } from "./channels.js";
 import type { Importance } from "./importance.js";
+import type { Recall } from "./journal.js";
 import { type RowsAfter, type Scaling, searchScales } from "./scale-search.js";
 
 interface MoverSettings {
@@ -12,6 +13,7 @@ interface MoverSettings {
   readonly scaling: Scaling;
   readonly importance: Importance;
   readonly rowsAfter: RowsAfter;
+  readonly recall: Recall;
 }
 
 /** Of the inputs of layers' matrices. */
@@ -48,19 +50,40 @@ export class ScaleMover implements Preparation {
   async moveIn(layer: number): Promise<void> {
     if (this.#isDone[layer] === true) return;
     this.#isDone[layer] = true;
-    const { model } = this.settings;
-    const source = model.tensors();
-    this.#tensors ??= new Map(tensorsOf(model.config, source).map((tensor) => [tensor.name, tensor]));
+    const { model, scaling, recall } = this.settings;
+    const all = channelsOf(model, layer);
+    const chosen = await recall(`${scaling} scales of layer ${layer}`, () => this.#search(all));
+    for (const [index, channels] of all.entries()) {
+      const text = chosen[index];
+      if (text === null || text === undefined) continue;
+      this.moved.move(channels, scalesIn(text));
+      this.#numMoved++;
+    }
+  }
+
+  /** Moves the scales of the layers that a stopped run has written. */
+  async moveInAll(): Promise<void> {
+    for (const layer of this.settings.model.config.layers.keys()) await this.moveIn(layer);
+  }
+
+  /** Scales as text by channels; null: they stay. */
+  async #search(all: readonly Channels[]): Promise<readonly (string | null)[]> {
+    const source = this.settings.model.tensors();
+    this.#tensors ??= new Map(tensorsOf(this.settings.model.config, source).map((tensor) => [tensor.name, tensor]));
     const search = { ...this.settings, source, tensors: this.#tensors };
-    for (const channels of channelsOf(model, layer)) {
+    const chosen: (string | null)[] = [];
+    for (const channels of all) {
       await setImmediate();
       this.signal.throwIfAborted();
       const squares = this.#squaresOf(channels);
       const scales = squares && searchScales(channels, squares, search);
-      if (scales === undefined) continue;
-      this.moved.move(channels, scales);
-      this.#numMoved++;
+      chosen.push(
+        scales === undefined
+          ? null
+          : Buffer.from(scales.buffer, scales.byteOffset, scales.byteLength).toString("base64"),
+      );
     }
+    return chosen;
   }
 
   /** So far. Those of routed experts count as two of a layer, the input and the one of the down projections. */
@@ -80,3 +103,8 @@ export class ScaleMover implements Preparation {
     return known.find((each) => each?.length === cols);
   }
 }
+
+const scalesIn = (text: string): Float32Array => {
+  const bytes = Buffer.from(text, "base64");
+  return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
+};

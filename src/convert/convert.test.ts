@@ -28,8 +28,8 @@ import { createTokenizer } from "../text/tokenizer/create-tokenizer.js";
 import { PROBE } from "../text/tokenizer/probes.js";
 import { convertModel, writeCopy } from "./convert.js";
 import { tokenizerMetadata } from "./gguf/tokenizer.js";
-import type { CopyNote } from "./gguf/write-file.js";
 import { tokenizerFiles } from "./hf/tokenizer.js";
+import type { CopyNote } from "./weights/tensors.js";
 import { plainStorage } from "./weights/tensors.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-convert-"));

@@ -10,9 +10,17 @@ import { type ServableModel, unservedVariant } from "../model/description/servab
 import { type OpenModel, openModel } from "../model/open-model.js";
 import { loadTextSide, type TextSide } from "../text/text-side.js";
 import { PROBE } from "../text/tokenizer/probes.js";
-import { type CopyNote, writeFile } from "./gguf/write-file.js";
+import { writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
-import { type CopySource, type FolderStorage, plainStorage, plainTypeOf, type Storage } from "./weights/tensors.js";
+import {
+  type CopyNote,
+  type CopyProgress,
+  type CopySource,
+  type FolderStorage,
+  plainStorage,
+  plainTypeOf,
+  type Storage,
+} from "./weights/tensors.js";
 
 /** Time after which signals are heard, between two pieces. */
 const WORK_MS = 50;
@@ -60,45 +68,66 @@ const NO_PLACE: readonly (string | undefined)[] = [
  * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
  */
 export async function convertModel(
-  { model: path, out: wantedOut, type: wanted, change }: ConvertOptions,
+  { out: wantedOut, ...options }: ConvertOptions,
   onWritten: (numBytes: number, total: number) => void = () => {},
   onNote: (text: string) => void = () => {},
   signal?: AbortSignal,
 ): Promise<Converted> {
   const out = resolve(wantedOut);
   const isFile = out.endsWith(".gguf");
-  return withPlace(out, isFile, async (place) => {
-    const opened = openModel(path);
-    refuseEncoder(opened.config);
-    const model = change?.(opened) ?? opened;
-    const text = await loadTextSide(path);
-    try {
-      const storage =
-        typeof wanted === "function"
-          ? wanted(model)
-          : plainStorage(wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined));
+  return writingTo(out, "nothing was left there", () =>
+    withPlace(out, isFile, async (place) => {
       const copy = join(place, isFile ? "copy.gguf" : "copy");
-      let hasOtherTokens = false;
-      const note = (each: CopyNote) => {
-        hasOtherTokens ||= each.isAboutTokens;
-        onNote(each.text);
-      };
-      let heardMs = performance.now();
-      for (const _ of writeCopy(copy, isFile, { path, model, text }, storage, { onWritten, onNote: note })) {
-        await storage.preparation?.prepare();
-        if (performance.now() - heardMs < WORK_MS) continue;
-        await setImmediate();
-        signal?.throwIfAborted();
-        heardMs = performance.now();
-      }
-      await expectSameText(text, copy, hasOtherTokens);
+      const type = await writeWholeCopy({ ...options, out: copy }, { onWritten, onNote }, signal);
+      publishCopy(copy, out);
+      return { path: out, format: isFile ? "gguf" : "hf", type, numBytes: bytesIn(out) };
+    }),
+  );
+}
+
+interface WholeCopyProgress extends Pick<CopyProgress, "onWritten" | "log"> {
+  onNote(text: string): void;
+}
+
+/**
+ * Writes a copy that reads text as its model does, under a name that nobody looks for yet.
+ * @param progress with a log, a copy that was stopped goes on
+ * @returns the type's name @throws what `convertModel` throws
+ */
+export async function writeWholeCopy(
+  { model: path, out, type: wanted, change }: ConvertOptions,
+  { onWritten, onNote, log }: WholeCopyProgress,
+  signal?: AbortSignal,
+): Promise<string> {
+  const opened = openModel(path);
+  refuseEncoder(opened.config);
+  const model = change?.(opened) ?? opened;
+  const text = await loadTextSide(path);
+  try {
+    const storage =
+      typeof wanted === "function"
+        ? wanted(model)
+        : plainStorage(wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined));
+    let hasOtherTokens = false;
+    const note = (each: CopyNote) => {
+      hasOtherTokens ||= each.isAboutTokens;
+      onNote(each.text);
+    };
+    const progress = { onWritten, onNote: note, log };
+    let heardMs = performance.now();
+    for (const _ of writeCopy(out, out.endsWith(".gguf"), { path, model, text }, storage, progress)) {
+      await storage.preparation?.prepare();
+      if (performance.now() - heardMs < WORK_MS) continue;
+      await setImmediate();
       signal?.throwIfAborted();
-      publish(copy, out, isFile);
-      return { path: out, format: isFile ? "gguf" : "hf", type: storage.name, numBytes: bytesIn(out) };
-    } finally {
-      text.asyncTokenizer.end();
+      heardMs = performance.now();
     }
-  });
+    await expectSameText(text, out, hasOtherTokens);
+    signal?.throwIfAborted();
+    return storage.name;
+  } finally {
+    text.asyncTokenizer.end();
+  }
 }
 
 /** @throws architecture_unsupported for a model that is not written in the other format */
@@ -111,38 +140,40 @@ function refuseEncoder({ isCausal, architecture, head }: ServableModel): void {
   }
 }
 
-/**
- * Runs `work` with a new folder beside `out`, which is gone afterwards.
- * @throws invalid_option where `out` exists, or where it cannot be written or has no room
- */
+/** Runs `work` with a new folder beside `out`, which is gone afterwards. @throws invalid_option where `out` exists */
 async function withPlace<T>(out: string, isFile: boolean, work: (folder: string) => Promise<T>): Promise<T> {
+  refuseExisting(out, isFile);
+  const folder = mkdtempSync(`${out}.partial-`);
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  // A second signal ends the process at once.
+  process.once("exit", remove);
   try {
-    refuseExisting(out, isFile);
-    const folder = mkdtempSync(`${out}.partial-`);
-    const remove = () => rmSync(folder, { recursive: true, force: true });
-    // A second signal ends the process at once.
-    process.once("exit", remove);
-    try {
-      return await work(folder);
-    } finally {
-      remove();
-      process.off("exit", remove);
-    }
+    return await work(folder);
+  } finally {
+    remove();
+    process.off("exit", remove);
+  }
+}
+
+/** @param left what an error leaves behind @throws invalid_option where `out` cannot be written or has no room */
+export async function writingTo<T>(out: string, left: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
   } catch (thrown) {
     const { code, message } = thrown as NodeJS.ErrnoException;
     if (thrown instanceof MillraceError || !NO_PLACE.includes(code)) throw thrown;
     throw new MillraceError("invalid_option", `expected to write to --out ${out}, got ${message}`, {
-      hint: "Name a place that can be written and has room for the copy; nothing was left there.",
+      hint: `Name a place that can be written and has room for the copy; ${left}.`,
       cause: thrown,
     });
   }
 }
 
-/** Gives the copy its name, and never replaces what has come to lie there meanwhile. */
-function publish(copy: string, out: string, isFile: boolean): void {
+/** Gives the copy, a file or a folder, its name, and never replaces what has come to lie there meanwhile. */
+export function publishCopy(copy: string, out: string): void {
   try {
     // Renaming would replace a file; it replaces an empty folder only.
-    if (isFile) linkOrRename(copy, out);
+    if (statSync(copy).isFile()) linkOrRename(copy, out);
     else renameSync(copy, out);
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException;
@@ -187,18 +218,13 @@ function firstDifference<Facts extends object>(wanted: Facts, got: Facts): strin
   return key === undefined ? undefined : `${key} ${shown(wanted[key])}, got ${shown(got[key])}`;
 }
 
-interface CopyProgress {
-  onWritten(numBytes: number, total: number): void;
-  onNote(note: CopyNote): void;
-}
-
 /** Writes the copy and reads it again. @yields after each piece of a tensor */
 export function* writeCopy(
   out: string,
   isFile: boolean,
   source: CopySource,
   storage: Storage | FolderStorage,
-  { onWritten, onNote }: CopyProgress,
+  progress: CopyProgress,
 ): Generator<void> {
   const { name } = storage;
   const refuse = (expected: string, got: string): never => {
@@ -206,11 +232,11 @@ export function* writeCopy(
   };
   if (isFile) {
     if (!("typeOf" in storage)) return refuse("name a folder", "a .gguf file");
-    yield* writeFile(out, source, storage, onWritten, onNote);
+    yield* writeFile(out, source, storage, progress);
   } else {
     const { plain } = storage;
     if (plain === undefined) return refuse("end in .gguf", "a folder");
-    yield* writeFolder(out, source, { ...storage, plain }, onWritten);
+    yield* writeFolder(out, source, { ...storage, plain }, progress);
   }
   expectSame(source.model, openModel(out));
 }
@@ -276,7 +302,7 @@ const inTheWay = (out: string): MillraceError =>
     hint: "Remove it first, or choose another name.",
   });
 
-function bytesIn(path: string): number {
+export function bytesIn(path: string): number {
   if (!existsSync(path)) return 0;
   const found = statSync(path);
   return found.isDirectory() ? readdirSync(path).reduce((sum, name) => sum + bytesIn(join(path, name)), 0) : found.size;

@@ -7,11 +7,7 @@ import { MillraceError } from "./errors.js";
 export function assertNewFile(path: string): void {
   assertFolderOf(path);
   assertNothingAt(path);
-  // Permissions say less: a file system may be read-only or full, and a name too long.
-  writing(path, () => {
-    writeFileSync(path, "", { flag: "wx" });
-    rmSync(path);
-  });
+  probe(path);
 }
 
 /** Throws invalid_option where {@link replaceFile} cannot write: no folder, something that is no file, or a place that cannot be written. */
@@ -22,6 +18,11 @@ export function assertReplaceable(path: string): void {
       hint: "give another name",
     });
   }
+  probe(path);
+}
+
+/** Permissions say less: a file system may be read-only or full, and a name too long. A process that is killed here leaves nothing at `path`. */
+function probe(path: string): void {
   const partial = partialOf(path);
   writing(path, () => {
     writeFileSync(partial, "", { flag: "wx" });

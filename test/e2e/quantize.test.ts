@@ -234,15 +234,68 @@ test("a server makes its own quantised copy, under the name of the model, and fi
   expect({ exitCode, stderr }).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("int8, int4, q8_0") });
 });
 
-test("Ctrl-C while the file is judged leaves no file", { timeout: 300_000 }, async () => {
-  const root = tempTree({ "questions.jsonl": chats(3, 300, ["story"]) });
+/** Starts a run, ends it by a signal once its journal has so many records, and waits for its end. */
+async function stoppedAt(record: string, count: number, signal: NodeJS.Signals, args: readonly string[], out: string) {
+  const child = spawn(process.execPath, [
+    join(repositoryRoot(), "bin/millrace.js"),
+    "quantize",
+    "--model",
+    BASE,
+    ...args,
+    "--out",
+    out,
+  ]);
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+  const journal = join(`${out}.partial`, "journal");
+  const numRecords = () => (existsSync(journal) ? readFileSync(journal, "utf8").split(record).length - 1 : 0);
+  const isThere = () => child.exitCode !== null || numRecords() >= count;
+  await expect.poll(isThere, { timeout: 50_000, interval: 2 }).toBe(true);
+  child.kill(signal);
+  return { exitCode: await ended, stderr };
+}
+
+test.each([
+  ["file.gguf", ["--method", "q4_k_m"], 9],
+  ["folder", ["--method", "int4_64", "--layout", "awq"], 30],
+] as const)(
+  "a %s goes on after kill -9 between its tensors, with the same bytes",
+  async (name, method, numTensors) => {
+    const root = tempTree({ "mine.jsonl": chats(7, 3) });
+    const args = [...method, "--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "4096"];
+    const [out, whole] = [join(root, name), join(root, `whole-${name}`)];
+    expect(await quantize(...args, "--out", whole)).toMatchObject({ exitCode: 0 });
+    expect((await stoppedAt("tensor of", numTensors, "SIGKILL", args, out)).exitCode).toBe(null);
+    expect(existsSync(out)).toBe(false);
+    const other = await quantize(...args, "--calibration-tokens", "5000", "--out", out);
+    expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("another --calibration-tokens") });
+    const ended = await quantize(...args, "--threads", "1", "--out", out);
+    expect(ended).toMatchObject({ exitCode: 0 });
+    expect(ended.stderr).toMatch(/importance +measured by the run that was stopped/);
+    expect(ended.stderr).toMatch(/resumed: ([1-9]|[1-9]\d+) of \d+ tensors were there/);
+    for (const each of statSync(out).isDirectory() ? readdirSync(out) : [""])
+      expect(readFileSync(join(out, each)).equals(readFileSync(join(whole, each))), each).toBe(true);
+    expect(readdirSync(root).sort()).toEqual([name, "mine.jsonl", `whole-${name}`].sort());
+  },
+  180_000,
+);
+
+test("Ctrl-C while the file is judged leaves no file under its name, and the same command goes on", {
+  timeout: 180_000,
+}, async () => {
+  const root = tempTree({ "questions.jsonl": chats(3, 100, ["story"]) });
   const out = join(root, "judged.gguf");
-  const questions = join(root, "questions.jsonl");
-  const launcher = join(repositoryRoot(), "bin/millrace.js");
-  const child = spawn(process.execPath, [launcher, "quantize", "--model", BASE, "--evals", questions, "--out", out]);
-  const ended = new Promise((resolve) => child.once("close", resolve));
-  while (!existsSync(out) && child.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 5));
-  child.kill("SIGINT");
-  expect(await ended).toBe(130);
-  expect(readdirSync(root)).toEqual(["questions.jsonl"]);
+  const args = ["--evals", join(root, "questions.jsonl"), "--max-drop", "100", "--max-tokens", "16"];
+  const { exitCode, stderr } = await stoppedAt("answers of the model", 1, "SIGINT", args, out);
+  expect({ exitCode, stderr }).toMatchObject({
+    exitCode: 130,
+    stderr: expect.stringContaining("the same command resumes"),
+  });
+  expect(readdirSync(root).sort()).toEqual(["judged.gguf.partial", "questions.jsonl"]);
+  const ended = await quantize(...args, "--out", out);
+  expect(ended.stderr).toMatch(/resumed: (\d+) of \1 tensors were there/);
+  expect(readdirSync(root).filter((name) => name.includes("partial"))).toEqual([]);
 });

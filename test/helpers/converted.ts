@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { writeCopy } from "../../src/convert/convert.js";
-import type { CopyNote } from "../../src/convert/gguf/write-file.js";
+import type { CopyNote } from "../../src/convert/weights/tensors.js";
 import { plainStorage } from "../../src/convert/weights/tensors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { NO_SPECULATION } from "../../src/engine/api/speculative-config.js";

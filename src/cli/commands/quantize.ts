@@ -1,4 +1,5 @@
 /** `millrace quantize`: writes a model as a smaller GGUF file, and tells what it lost. */
+import { resolve } from "node:path";
 import { Command, Option } from "commander";
 import { LEAST_TOKENS } from "../../compress/calibration.js";
 import type { Candidate } from "../../compress/card.js";
@@ -97,16 +98,18 @@ export function quantizeCommand(): Command {
     .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
     .option("--json", "print one JSON object instead of a table")
-    .action((flags: QuantizeFlags, command: Command) =>
-      untilStopped((signal) => runQuantize(flags, command, signal), "the unfinished file is removed"),
-    );
+    .action((flags: QuantizeFlags, command: Command) => untilStopped((signal) => runQuantize(flags, command, signal)));
 }
 
 async function runQuantize(flags: QuantizeFlags, command: Command, signal: AbortSignal): Promise<void> {
-  const [{ METHODS }, { assertFree, MIXED, quantise }] = await Promise.all([
-    import("../../compress/storage.js"),
-    import("../../compress/quantise.js"),
-  ]);
+  const [{ METHODS }, { assertFree, MIXED, quantise }, { journaled, outputsOf }, { identityOf }, { keptImportance }] =
+    await Promise.all([
+      import("../../compress/storage.js"),
+      import("../../compress/quantise.js"),
+      import("../../compress/journal.js"),
+      import("../../compress/identity.js"),
+      import("../../compress/importance.js"),
+    ]);
   const { maxSize } = flags;
   if (maxSize !== undefined && flags.method !== undefined)
     throw optionError("--method", "absent beside --max-size", flags.method.join(","));
@@ -148,36 +151,52 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
   }
   if (methods.length > 1 && flags.evals === undefined)
     throw optionError("--method", "one type where no --evals chooses between several", methods.join(","));
-  assertFree({ out, methods }, saveImatrix === undefined ? [] : [saveImatrix]);
+  assertFree({ out, methods }, saveImatrix === undefined ? [] : [saveImatrix], outputsOf(out));
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
   const numThreads = flags.threads ?? defaultNumThreads();
   const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);
-  const { importance, texts, heldOut } = await calibrationFrom(flags, path, numThreads, startStage, signal);
-  const types =
-    maxSize === undefined
-      ? undefined
-      : await typesFor({ model: path, out, maxBytes: maxSize, importance, heldOut, numThreads }, startStage, signal);
-  const about = { model: name, calibration: calibrate ?? imatrix, evals: flags.evals };
-  const settings = {
-    model: path,
-    out,
-    methods,
-    ...(types && { types }),
-    layout,
-    about,
-    importance,
-    texts,
-    rounding: calibrate === undefined ? ("nearest" as const) : (rounding ?? "gptq"),
-    scaling,
-    numThreads,
-    heldOut,
-    gate,
-  };
-  const tell = (candidate: Candidate): void => {
-    if (candidate.quality !== undefined && !json) process.stderr.write(`${comparisonText(candidate.quality)}\n`);
-  };
-  const quantised = await quantise(settings, startStage, tell, signal);
+  const { texts, heldOut } = await textsFrom(flags, path);
+  const given = imatrix === undefined ? undefined : await importanceFrom(imatrix, path);
+  const identity = identityOf(
+    path,
+    { "--model": name, ...optionsOf(command) },
+    {
+      "--calibrate": calibrate,
+      "--imatrix": imatrix,
+      "--evals": flags.evals,
+    },
+  );
+  const quantised = await journaled(resolve(out), identity, async (journal) => {
+    if (journal.isResumed) startStage("resume").done(`goes on with ${journal.folder}`);
+    const calibration = { model: path, texts, source: calibrate ?? "", saveTo: saveImatrix, numThreads, journal };
+    const importance =
+      given ?? (calibrate === undefined ? undefined : await keptImportance(calibration, startStage, signal));
+    const { folder, recall } = journal;
+    const sizes = { model: path, folder, maxBytes: maxSize ?? 0, importance, heldOut, numThreads, recall };
+    const types = maxSize === undefined ? undefined : await typesFor(sizes, startStage, signal);
+    const about = { model: name, calibration: calibrate ?? imatrix, evals: flags.evals };
+    const settings = {
+      model: path,
+      out,
+      methods,
+      ...(types && { types }),
+      layout,
+      about,
+      importance,
+      texts,
+      rounding: calibrate === undefined ? ("nearest" as const) : (rounding ?? "gptq"),
+      scaling,
+      numThreads,
+      heldOut,
+      gate,
+      journal,
+    };
+    const tell = (candidate: Candidate): void => {
+      if (candidate.quality !== undefined && !json) process.stderr.write(`${comparisonText(candidate.quality)}\n`);
+    };
+    return await quantise(settings, startStage, tell, signal);
+  });
   if (quantised.chosen === undefined) process.exitCode = 1;
   process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${textOf(quantised)}\n`);
 }
@@ -216,48 +235,37 @@ async function gateFrom({ evals, count, maxDrop, maxTokens }: QuantizeFlags, num
   return { tasks, maxDrop: maxDrop / 100, evaluation };
 }
 
-async function calibrationFrom(
-  { calibrate, calibrationTokens: maxTokens, imatrix, saveImatrix }: QuantizeFlags,
-  path: string,
-  numThreads: number,
-  startStage: StartStage,
-  signal: AbortSignal,
-) {
-  const lab = await import("../../compress/importance.js");
-  const given = imatrix === undefined ? undefined : lab.readImportance(imatrix);
-  if (given !== undefined) await expectImportanceOf(path, given);
-  if (calibrate === undefined) return { importance: given, texts: [], heldOut: [] };
-  const [{ readCalibration, WINDOW }, { loadTextSide }, { openModel }] = await Promise.all([
+/** Options by which bytes or figures differ. */
+function optionsOf(command: Command): Readonly<Record<string, unknown>> {
+  const counted = command.options.filter(({ long }) => !["--model", "--out", "--threads", "--json"].includes(long!));
+  return Object.fromEntries(counted.map((each) => [each.long, command.getOptionValue(each.attributeName())]));
+}
+
+async function textsFrom({ calibrate, calibrationTokens: maxTokens }: QuantizeFlags, path: string) {
+  if (calibrate === undefined) return { texts: [], heldOut: [] };
+  const [{ readCalibration }, { loadTextSide }, { openModel }] = await Promise.all([
     import("../../compress/calibration.js"),
     import("../../text/text-side.js"),
     import("../../model/open-model.js"),
   ]);
   const { tokenizer, chatTemplate, asyncTokenizer } = await loadTextSide(path);
   asyncTokenizer.end();
-  const model = openModel(path);
-  const { contextLength } = model.config;
+  const { contextLength } = openModel(path).config;
   const { windows, heldOut } = readCalibration(calibrate, tokenizer, chatTemplate, { contextLength, maxTokens });
-  if (given !== undefined) return { importance: given, texts: windows, heldOut };
-  const measured = await lab.measureImportance(path, windows, numThreads, startStage, signal);
-  const source = model.tensors();
-  if (saveImatrix !== undefined) {
-    const numExperts = Math.max(
-      ...model.config.layers.map(({ feedForward }) => (feedForward.kind === "experts" ? feedForward.count : 1)),
-    );
-    const numStacked = (name: string): number =>
-      !source.has(name) ? 0 : name.endsWith("_exps.weight") ? numExperts : 1;
-    lab.writeImportance(saveImatrix, measured, numStacked, { source: calibrate, window: WINDOW });
-  }
-  return { importance: lab.importanceOf(measured), texts: windows, heldOut };
+  return { texts: windows, heldOut };
 }
 
-/** @throws invalid_option where no matrix of the model is in it */
-async function expectImportanceOf(path: string, { means }: Importance): Promise<void> {
-  const { openModel } = await import("../../model/open-model.js");
+/** @throws invalid_option where no matrix of the model is in the file */
+async function importanceFrom(imatrix: string, path: string): Promise<Importance> {
+  const [{ readImportance }, { openModel }] = await Promise.all([
+    import("../../compress/importance.js"),
+    import("../../model/open-model.js"),
+  ]);
+  const importance = readImportance(imatrix);
   const source = openModel(path).tensors();
-  if ([...means.keys()].some((name) => source.has(`${name}.weight`))) return;
-  const [first = "nothing"] = means.keys();
-  throw optionError("--imatrix", "an importance matrix of this model", `one with ${first}`);
+  const names = [...importance.means.keys()];
+  if (names.some((name) => source.has(`${name}.weight`))) return importance;
+  throw optionError("--imatrix", "an importance matrix of this model", `one with ${names[0] ?? "nothing"}`);
 }
 
 /** With fewer, a perplexity below the original's is chance. */

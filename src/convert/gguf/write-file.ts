@@ -1,7 +1,6 @@
 /** Writes a model as a GGUF file with llama.cpp's names. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { tensorBytes } from "../../formats/gguf/tensor-types.js";
 import type { GgufMetadata, GgufValue } from "../../formats/gguf/types.js";
 import {
   arr,
@@ -30,6 +29,8 @@ import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
 import {
   bytesOf,
+  type CopyNote,
+  type CopyProgress,
   type CopySource,
   denseWidthOf,
   interleaved,
@@ -56,13 +57,6 @@ const LIST_TYPES = new Map<unknown, Parameters<typeof arr>[0]>([
   [Float64Array, "f64"],
 ]);
 
-/** What the copy does otherwise than the model. */
-export interface CopyNote {
-  readonly text: string;
-  /** Some texts have other tokens. */
-  readonly isAboutTokens: boolean;
-}
-
 /**
  * @yields after each piece of a tensor
  * @throws architecture_unsupported and tokenizer_unsupported, where GGUF has no words for the model
@@ -71,33 +65,19 @@ export function* writeFile(
   file: string,
   { path, model, text }: CopySource,
   storage: Storage,
-  onWritten: (numBytes: number, total: number) => void,
-  onNote: (note: CopyNote) => void,
+  { onWritten, onNote, log }: CopyProgress,
 ): Generator<void> {
   const { config } = model;
   const source = model.tensors();
   const architecture = architectureOf(config);
   for (const note of notesOf(architecture, config)) onNote({ text: note, isAboutTokens: false });
   const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, storage));
-  const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
-  let numWritten = 0;
-  yield* writePieces(file, {
-    metadata: {
-      ...modelMetadata(config, architecture, source),
-      "general.file_type": u32(storage.fileType),
-      ...(text === undefined ? {} : textMetadata(path, text, config, onNote)),
-    },
-    tensors: tensors.map(({ tensor, pieces }) => ({
-      ...tensor,
-      *data() {
-        for (const piece of pieces()) {
-          yield piece;
-          numWritten += piece.length;
-          onWritten(numWritten, total);
-        }
-      },
-    })),
-  });
+  const metadata = {
+    ...modelMetadata(config, architecture, source),
+    "general.file_type": u32(storage.fileType),
+    ...(text === undefined ? {} : textMetadata(path, text, config, onNote)),
+  };
+  yield* writePieces(file, { metadata, tensors }, onWritten, log);
 }
 
 /** llama.cpp knows Mistral's models as llamas; a window needs a name of its own. */
@@ -145,7 +125,7 @@ function writable(
   architecture: Architecture,
   source: TensorSource,
   storage: Storage,
-) {
+): WritableTensor {
   const [rows, cols] = tensor.shape;
   const { headDim } = config.layers[0]!.mixer;
   const movesPairs = config.isNeoxRope && !factsOf(architecture).isNeoxInFiles && isRotated(tensor.name);
@@ -166,10 +146,8 @@ function writable(
         ? [cols, rows]
         : [cols, rows / stack.count, stack.count];
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
-  const written: WritableTensor = { name, type: storedType, shape };
-  const numBytes = tensorBytes(storedType, count * rows * (cols ?? 1));
-  const pieces = () => prepared(storage.preparation, tensor.name, () => bytesOf(source, stored, storedType, storage));
-  return { tensor: written, numBytes, pieces };
+  const data = () => prepared(storage.preparation, tensor.name, () => bytesOf(source, stored, storedType, storage));
+  return { name, type: storedType, shape, data };
 }
 
 function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {

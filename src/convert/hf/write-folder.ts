@@ -16,6 +16,7 @@ import { MAX_TOKENIZER_BYTES } from "../../text/hf/create-tokenizer.js";
 import type { TextSide } from "../../text/text-side.js";
 import {
   bytesOf,
+  type CopyProgress,
   type CopySource,
   type FolderStorage,
   halved,
@@ -55,7 +56,7 @@ export function* writeFolder(
   folder: string,
   { path, model, text }: CopySource,
   storage: FolderStorage,
-  onWritten: (numBytes: number, total: number) => void,
+  { onWritten, log }: Pick<CopyProgress, "onWritten" | "log">,
 ): Generator<void> {
   const source = model.tensors();
   const plainConfig = hfConfigOf(model.config, source, storage.plain, text?.tokenizer);
@@ -67,7 +68,7 @@ export function* writeFolder(
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, CONFIG_NAME), configJson(config));
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
-  yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten);
+  yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten, log);
 }
 
 /** Name and content of each file of the model's text side. */
@@ -142,7 +143,7 @@ function storedTensors(
   return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
 }
 
-/** The parts of one matrix. The matrix is read and encoded when the first part is written, and dropped after the last part. */
+/** The parts of one matrix. The matrix is read and encoded for the first part that is written, and dropped after the last part. */
 function layerTensors(
   layer: string,
   source: TensorSource,
@@ -154,7 +155,7 @@ function layerTensors(
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
-    if (index === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
+    if (encoded.length === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];
   };

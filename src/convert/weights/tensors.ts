@@ -4,6 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, PLAIN_TYPES, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
+import type { TensorLog } from "../../formats/files/write-tensors.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
@@ -24,6 +25,20 @@ export interface CopySource {
   readonly model: OpenModel;
   /** Undefined: the copy has sizes and weights alone. */
   readonly text: Pick<TextSide, "tokenizer" | "readSampling"> | undefined;
+}
+
+/** What the copy does otherwise than the model. */
+export interface CopyNote {
+  readonly text: string;
+  /** Some texts have other tokens. */
+  readonly isAboutTokens: boolean;
+}
+
+export interface CopyProgress {
+  onWritten(numBytes: number, total: number): void;
+  onNote(note: CopyNote): void;
+  /** Of a copy that may be there, stopped; absent: it is written anew. */
+  readonly log?: TensorLog | undefined;
 }
 
 export interface ModelTensor {

@@ -1,7 +1,10 @@
 /** Writes all bytes of a piece: one call may write a part of them. */
 import { writeSync } from "node:fs";
 
-export function writeAll(fd: number, piece: Uint8Array): void {
+/** @param position in the file */
+export function writeAll(fd: number, piece: Uint8Array, position: number): void {
   let numWritten = 0;
-  while (numWritten < piece.length) numWritten += writeSync(fd, piece, numWritten);
+  while (numWritten < piece.length) {
+    numWritten += writeSync(fd, piece, numWritten, piece.length - numWritten, position + numWritten);
+  }
 }

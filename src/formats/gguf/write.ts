@@ -1,6 +1,5 @@
 /** Writes GGUF files: metadata with explicit types, tensors from bytes. */
-import { closeSync, openSync } from "node:fs";
-import { writeAll } from "../files/write-all.js";
+import { type TensorBytes, type TensorLog, writeTensors } from "../files/write-tensors.js";
 import { TENSOR_TYPES, tensorBytes } from "./tensor-types.js";
 import type { TensorType } from "./types.js";
 
@@ -67,22 +66,29 @@ export const nested = (values: readonly WritableValue[]): WritableValue => ({ ty
 
 /** The whole file in memory: for small ones. */
 export function encodeGguf(gguf: WritableGguf): Buffer {
-  return Buffer.concat([...pieces(gguf)]);
+  const alignment = alignmentOf(gguf);
+  const parts: Uint8Array[] = [headerOf(gguf)];
+  for (const { numBytes, pieces } of tensorsOf(gguf)) parts.push(...pieces(), padding(numBytes, alignment));
+  return Buffer.concat(parts);
 }
 
 export function writeGguf(path: string, gguf: WritableGguf): void {
   for (const _ of writePieces(path, gguf));
 }
 
-/** Writes the file piece by piece. @yields after each piece, so that the caller can end the work there */
-export function* writePieces(path: string, gguf: WritableGguf): Generator<void> {
-  const fd = openSync(path, "w");
-  try {
-    for (const piece of pieces(gguf)) yield writeAll(fd, piece);
-  } finally {
-    closeSync(fd);
-  }
-}
+/**
+ * Writes the file piece by piece.
+ * @param onWritten called with the bytes of tensors so far, and those of all
+ * @param log of a file that may be there, stopped
+ * @yields after each piece, so that the caller can end the work there
+ */
+export const writePieces = (
+  path: string,
+  gguf: WritableGguf,
+  onWritten: (numBytes: number, total: number) => void = () => {},
+  log?: TensorLog,
+): Generator<void> =>
+  writeTensors(path, headerOf(gguf), tensorsOf(gguf), { alignment: alignmentOf(gguf), onWritten, log });
 
 /** Parts of the format, for tests that assemble broken files by hand. */
 export function encodeString(text: string): Buffer {
@@ -102,25 +108,21 @@ export function encodeU64(value: number | bigint): Buffer {
   return bytes;
 }
 
-function* pieces(gguf: WritableGguf): Generator<Uint8Array> {
-  const alignment = gguf.alignment ?? 32;
-  const tensors = gguf.tensors ?? [];
+const alignmentOf = ({ alignment }: WritableGguf): number => alignment ?? 32;
+
+/** With the padding before the first tensor. */
+function headerOf(gguf: WritableGguf): Buffer {
+  const alignment = alignmentOf(gguf);
   const header = encodeHeader(gguf, alignment);
-  yield header;
-  if (tensors.length > 0) yield padding(header.length, alignment);
-  for (const tensor of tensors) {
-    const numBytes = byteLengthOf(tensor);
-    let numWritten = 0;
-    for (const piece of dataPieces(tensor, numBytes)) {
-      numWritten += piece.length;
-      yield piece;
-    }
-    if (numWritten !== numBytes) {
-      throw new RangeError(`expected ${numBytes} bytes for tensor ${tensor.name}, got ${numWritten}`);
-    }
-    yield padding(numBytes, alignment);
-  }
+  const hasTensors = gguf.tensors !== undefined && gguf.tensors.length > 0;
+  return hasTensors ? Buffer.concat([header, padding(header.length, alignment)]) : header;
 }
+
+const tensorsOf = ({ tensors = [] }: WritableGguf): readonly TensorBytes[] =>
+  tensors.map((tensor) => {
+    const numBytes = byteLengthOf(tensor);
+    return { name: tensor.name, numBytes, pieces: () => dataPieces(tensor, numBytes) };
+  });
 
 function encodeHeader(gguf: WritableGguf, alignment: number): Buffer {
   const metadata: Record<string, WritableValue> = { ...gguf.metadata };

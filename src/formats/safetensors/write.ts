@@ -1,6 +1,5 @@
-/** Writes a safetensors file tensor by tensor, so that a large model never lies in memory. */
-import { closeSync, openSync } from "node:fs";
-import { writeAll } from "../files/write-all.js";
+/** Writes safetensors files. */
+import { type TensorLog, writeTensors } from "../files/write-tensors.js";
 import { DTYPE_BITS, type Dtype } from "./types.js";
 
 export interface WritableTensor {
@@ -13,42 +12,29 @@ export interface WritableTensor {
 }
 
 /**
- * @param onWritten called with the bytes written so far, and those of all tensors
+ * @param onWritten called with the bytes of tensors so far, and those of all
+ * @param log of a file that may be there, stopped
  * @yields after each piece, so that the caller can end the work there
  */
 export function* writeSafetensors(
   path: string,
   tensors: readonly WritableTensor[],
   onWritten: (numBytes: number, total: number) => void = () => {},
+  log?: TensorLog,
 ): Generator<void> {
   let total = 0;
   const table: Record<string, unknown> = { __metadata__: { format: "pt" } };
-  for (const { name, type, shape } of tensors) {
+  const stored = tensors.map(({ name, type, shape, bytes }) => {
     const begin = total;
-    total += shape.reduce((product, size) => product * size, DTYPE_BITS[type] / 8);
+    const numBytes = shape.reduce((product, size) => product * size, DTYPE_BITS[type] / 8);
+    total += numBytes;
     table[name] = { dtype: type, shape, data_offsets: [begin, total] };
-  }
+    return { name, numBytes, pieces: bytes };
+  });
   const text = JSON.stringify(table);
   // Readers map the file: data that begins at a multiple of eight is aligned for them.
   const header = Buffer.from(text.padEnd(Math.ceil(Buffer.byteLength(text) / 8) * 8));
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(header.length));
-  const fd = openSync(path, "w");
-  try {
-    writeAll(fd, length);
-    writeAll(fd, header);
-    let numWritten = 0;
-    for (const tensor of tensors) {
-      const end = (table[tensor.name] as { readonly data_offsets: readonly number[] }).data_offsets[1]!;
-      for (const piece of tensor.bytes()) {
-        writeAll(fd, piece);
-        numWritten += piece.length;
-        onWritten(numWritten, total);
-        yield;
-      }
-      if (numWritten !== end) throw new RangeError(`expected ${tensor.name} to end at byte ${end}, got ${numWritten}`);
-    }
-  } finally {
-    closeSync(fd);
-  }
+  yield* writeTensors(path, Buffer.concat([length, header]), stored, { onWritten, log });
 }
