@@ -40,10 +40,11 @@ export function once<T>(compute: () => T): () => T {
 /** Standard normal f32 values (Box–Muller). */
 export function normals(count: number, seed: number): Float32Array {
   const random = uniform(seed);
-  return Float32Array.from(
-    { length: count },
-    () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random()),
-  );
+  const values = new Float32Array(count);
+  for (let i = 0; i < count; i++) {
+    values[i] = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  }
+  return values;
 }
 
 /** Normal values salted with zeros of both signs, denormals and magnitudes up to `largest`. */
