@@ -94,7 +94,7 @@ describe("streamed and whole answers", () => {
           expect(whole.offsets).toEqual([...whole.offsets].sort((a, b) => a - b));
         },
       ),
-      { numRuns: cases(40, 120), seed: 20261121 },
+      { numRuns: cases(60, 120), seed: 20261121 },
     );
     expect(fake.engine.numLive).toBe(0);
   });
@@ -210,7 +210,7 @@ describe("streamed and whole chat answers", () => {
           }
         },
       ),
-      { numRuns: cases(50, 150), seed: 20261121 },
+      { numRuns: cases(75, 150), seed: 20261121 },
     );
     expect(fake.engine.numLive).toBe(0);
   });
