@@ -2,13 +2,14 @@
  * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with one line of totals after the list of skipped tests.
  *
  *   node scripts/test.js                 everything that fits into ten minutes
- *   node scripts/test.js long            the rest: *.long.test.ts, test/exact for ten minutes, the native tests under sanitizers
+ *   node scripts/test.js long            the rest: *.long.test.ts, all cases of test/helpers/long.ts, test/exact for ten minutes, the native
+ *                                        tests under sanitizers
  *   node scripts/test.js src/text -t bpe arguments go to vitest; with file names only those run, without the native binary
  *   node scripts/test.js exact           test/exact for MILLRACE_EXACT_MINUTES (10)
  *   node scripts/test.js boot            test/boot: a bare Debian, as root
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ensureReady } from "./build.js";
@@ -23,6 +24,17 @@ const LONG_TESTS = {
   exact: { paths: ["test/exact"], env: { MILLRACE_EXACT_MINUTES: "10" } },
   boot: { paths: ["test/boot"], env: { MILLRACE_BOOT: "1" } },
 };
+
+/** Files with tests of which `npm test` takes a part of the cases. */
+function filesWithMoreCases() {
+  return ["src", "test"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true })
+      .map((name) => join(folder, name))
+      .filter(
+        (path) => path.endsWith(".test.ts") && readFileSync(join(root, path), "utf8").includes("helpers/long.js"),
+      ),
+  );
+}
 
 /** Runs a command with its output shown, and gives its exit code (1 for a signal) and its stdout. */
 function run(command, args, { env = {}, capture = false } = {}) {
@@ -101,8 +113,9 @@ async function main(args) {
   mkdirSync(join(root, "build"), { recursive: true });
   if (!(await ensureReady({ root }))) return 1;
   const long = LONG_TESTS[args[0]];
-  const vitestArgs = long === undefined ? args : [...long.paths, ...args.slice(1)];
   const areSanitized = args[0] === "long";
+  const vitestArgs =
+    long === undefined ? args : [...long.paths, ...(areSanitized ? filesWithMoreCases() : []), ...args.slice(1)];
   const runsNative = areSanitized || (long === undefined && !args.some(isTestPath));
   const native = runsNative ? await runNativeTests({ areSanitized }) : { numPassed: 0, numFailed: 0 };
   const vitest = await runVitest(vitestArgs, { ...long?.env, ...process.env });

@@ -18,6 +18,7 @@ import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/conv
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
 import { type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
+import { cases } from "../../test/helpers/long.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { arr, bool, encodeGguf, f32, f64, i32, i64, nested, str, u64 } from "../formats/gguf/write.js";
@@ -82,7 +83,7 @@ describe("a GGUF file", () => {
           text!.tokenizer.encode(words.join(""), { addSpecial: true, parseSpecial: true });
         expect([ids(folderText), ids(fileText)]).toEqual([ids(original), ids(original)]);
       }),
-      { numRuns: 500 },
+      { numRuns: cases(150, 500) },
     );
   });
 

@@ -91,13 +91,13 @@ function promptSteps(
   base: StepWork,
   { inputTokens, prefixHit }: InstanceTraffic,
   { maxNumBatchedTokens }: Limits,
-  arrivalsPerStep: number,
+  arrivals: number,
 ): { readonly seconds: number; readonly stepsEach: number } {
   const cached = Math.min(inputTokens - 1, Math.floor(inputTokens * prefixHit));
   const numNew = inputTokens - cached;
   const chunk = Math.max(1, maxNumBatchedTokens - Math.ceil(base.numDecoding));
   if (numNew <= chunk) {
-    const together = Math.min(Math.max(1, arrivalsPerStep), chunk / numNew);
+    const together = Math.min(Math.max(1, arrivals), chunk / numNew);
     const work = { ...base, numPromptTokens: together * numNew, promptOffset: cached, numPrompts: together };
     return { seconds: stepTime(instance, work).totalSeconds, stepsEach: 1 / together };
   }
@@ -109,6 +109,24 @@ function promptSteps(
   return { seconds, stepsEach: Math.ceil(numNew / chunk) };
 }
 
+/** Work of a step without prompts. */
+function decodeWork(
+  { inputTokens, outputTokens }: InstanceTraffic,
+  drafting: Drafting | undefined,
+  numDecoding: number,
+): StepWork {
+  const context = inputTokens + outputTokens / 2;
+  const { numPromptTokens, numPrompts, promptOffset } = DECODE;
+  // Field by field: plans ask a hundred thousand times, and spreading takes longer than the arithmetic.
+  return { numDecoding, context, rowsEach: 1 + (drafting?.depth ?? 0), numPromptTokens, numPrompts, promptOffset };
+}
+
+/** In each step so many sequences end, and as many prompts come. */
+function arrivalsPerStep({ outputTokens }: InstanceTraffic, drafting: Drafting | undefined, numDecoding: number) {
+  const tokensPerStep = drafting === undefined ? 1 : expectedTokens(drafting);
+  return (numDecoding * tokensPerStep) / Math.max(1, outputTokens - 1);
+}
+
 function timesAt(
   instance: PlannedInstance,
   traffic: InstanceTraffic,
@@ -116,17 +134,13 @@ function timesAt(
   drafting: Drafting | undefined,
   numDecoding: number,
 ): Times {
-  const { inputTokens, outputTokens } = traffic;
-  const context = inputTokens + outputTokens / 2;
-  const base = { ...DECODE, numDecoding, context, rowsEach: 1 + (drafting?.depth ?? 0) };
+  const base = decodeWork(traffic, drafting, numDecoding);
   // Alone at the least: a sequence that decodes does so in whole steps.
   const step = stepTime(instance, { ...base, numDecoding: Math.max(1, numDecoding) });
   const drafts = draftSeconds(step, drafting);
   const decode = step.totalSeconds + drafts.bandwidth + drafts.host;
-  const idle = numDecoding === 0 ? 0 : stepTime(instance, base).totalSeconds;
-  // In each step so many sequences end, and as many prompts come.
-  const tokensPerStep = drafting === undefined ? 1 : expectedTokens(drafting);
-  const arrivals = (numDecoding * tokensPerStep) / Math.max(1, outputTokens - 1);
+  const idle = numDecoding === 0 ? 0 : numDecoding >= 1 ? step.totalSeconds : stepTime(instance, base).totalSeconds;
+  const arrivals = arrivalsPerStep(traffic, drafting, numDecoding);
   const { seconds, stepsEach } = promptSteps(instance, base, traffic, limits, arrivals);
   // Steps with prompts are decoding steps too, though there may be more of them than tokens to decode.
   const shared = Math.min(stepsEach, arrivals === 0 ? stepsEach : 1 / arrivals);
@@ -154,7 +168,9 @@ function stateAt(
 ): State {
   const others = 1 - 1 / population;
   const times = timesAt(instance, traffic, limits, drafting, numDecoding);
-  const ownPrefill = timesAt(instance, traffic, limits, drafting, numDecoding * others).prefill;
+  const beside = decodeWork(traffic, drafting, numDecoding * others);
+  const arrivals = arrivalsPerStep(traffic, drafting, numDecoding * others);
+  const ownPrefill = promptSteps(instance, beside, traffic, limits, arrivals).seconds;
   const perToken = times.decode / (drafting === undefined ? 1 : expectedTokens(drafting));
   // The first token comes with the prompt.
   const numTokens = Math.max(1, traffic.outputTokens - 1);
@@ -167,7 +183,9 @@ function stateAt(
   const lateQueue = busy <= 0.05 ? queue : (queue / busy) * Math.log(busy / 0.05);
   const ttftP95 = 2 * residual + Math.max(queue, lateQueue) + ownPrefill;
   const inside = numDecoding + requestsPerS * ttft;
-  return { ...times, requestsPerS, decodeSeconds: numDecoding / requestsPerS, ttft, ttftP95, inside };
+  const { decode, prefillExtra, prefill, bound } = times;
+  const decodeSeconds = numDecoding / requestsPerS;
+  return { decode, prefillExtra, prefill, bound, requestsPerS, decodeSeconds, ttft, ttftP95, inside };
 }
 
 /** The largest number in (0, limit] for which `isBelow` holds. */

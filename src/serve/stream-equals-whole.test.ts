@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
 import { type FakeServer, startFakeServer } from "../../test/helpers/fake-server.js";
 import { EOS_ID, fakeTokenizer, IM_END_ID } from "../../test/helpers/fake-tokenizer.js";
+import { cases } from "../../test/helpers/long.js";
 
 interface Outcome {
   readonly text: string;
@@ -93,7 +94,7 @@ describe("streamed and whole answers", () => {
           expect(whole.offsets).toEqual([...whole.offsets].sort((a, b) => a - b));
         },
       ),
-      { numRuns: 120, seed: 20261121 },
+      { numRuns: cases(60, 120), seed: 20261121 },
     );
     expect(fake.engine.numLive).toBe(0);
   });
@@ -209,7 +210,7 @@ describe("streamed and whole chat answers", () => {
           }
         },
       ),
-      { numRuns: 150, seed: 20261121 },
+      { numRuns: cases(75, 150), seed: 20261121 },
     );
     expect(fake.engine.numLive).toBe(0);
   });

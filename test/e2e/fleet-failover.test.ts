@@ -11,6 +11,7 @@ import { DEAF_REQUEST, type ProxyObserver } from "../../src/gateway/observer.js"
 import { recordingLogger } from "../helpers/fake-server.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { TestPool, upstreamOf } from "../helpers/fleet-pool.js";
+import { cases } from "../helpers/long.js";
 import { startTestServer } from "../helpers/server.js";
 
 const NUM_CLIENTS = 18;
@@ -26,7 +27,7 @@ interface StreamEvent {
 const kinds = Array.from({ length: NUM_KINDS }, (_, i) => ({
   model: "mill-base",
   prompt: `Story ${i}: a miller and his ${["cat", "dog", "fox"][i % 3]} went to the river.`,
-  max_tokens: 500,
+  max_tokens: cases(200, 500),
   ignore_eos: true,
   temperature: i % 2,
   seed: i,

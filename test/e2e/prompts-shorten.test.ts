@@ -1,10 +1,11 @@
 /** `millrace prompts shorten`, as a process on the bundled model: chats with planted redundancy, in this process and behind a server. */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { redundantChats } from "../../models/corpus/redundant.js";
 import { parseChats } from "../../src/quality/check.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -14,6 +15,10 @@ import { tempTree } from "../scripts/temp-tree.js";
 
 const lines = (values: readonly object[]): string => values.map((value) => JSON.stringify(value)).join("\n");
 const chats = redundantChats(1_000_001, 60, "extract");
+/** Of the first test: the model is asked once, whatever is done with its answers then. */
+const answered = mkdtempSync(join(tmpdir(), "millrace-answers-"));
+const journal = join(answered, "journal.jsonl");
+afterAll(() => rmSync(answered, { recursive: true, force: true }));
 
 function folder() {
   const root = tempTree({ "chats.jsonl": lines(chats) });
@@ -45,7 +50,7 @@ async function startWriter(
 test("saves more than a fifth of the tokens at no more than the drop, and goes on from its journal", async () => {
   const { root, shorten } = folder();
   const out = join(root, "short.jsonl");
-  const args = ["--methods", "rules", "--journal", join(root, "journal.jsonl"), "--json", "--out", out];
+  const args = ["--methods", "rules", "--journal", journal, "--json", "--out", out];
   const { stdout, stderr, exitCode } = await shorten(...args);
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
   const report = JSON.parse(stdout);
@@ -120,7 +125,7 @@ test("the report is there, too, where the file can no longer be written", async 
     () => "no",
     () => rmSync(place, { recursive: true }),
   );
-  const args = ["--methods", "rules,rewriting", "--rewrite-url", url, "--json", "--force"];
+  const args = ["--methods", "rules,rewriting", "--rewrite-url", url, "--journal", journal, "--json", "--force"];
   const { stdout, stderr, exitCode } = await shorten(...args, "--out", join(place, "short.jsonl"));
   expect(JSON.parse(stdout)).toMatchObject({ confirmation: { comparison: { verdict: "passes" } }, written: null });
   expect(stderr).toMatch(/expected to write .*short\.jsonl/);
@@ -130,7 +135,8 @@ test("the report is there, too, where the file can no longer be written", async 
 test("few items confirm nothing: no file is written, and the exit code is 1", async () => {
   const { root, shorten } = folder();
   const out = join(root, "none.jsonl");
-  const { stdout, exitCode } = await shorten("--methods", "rules", "--count", "4", "--max-drop", "2", "--out", out);
+  const few = ["--methods", "rules", "--count", "4", "--journal", journal];
+  const { stdout, exitCode } = await shorten(...few, "--max-drop", "2", "--out", out);
   expect(exitCode).toBe(1);
   expect(stdout).toMatch(/refused: (open|needs \d+ more items)/);
   expect(existsSync(out)).toBe(false);

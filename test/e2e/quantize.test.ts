@@ -7,12 +7,20 @@ import { chatAt, families, readMixture } from "../../models/corpus/families.js";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { writeGguf } from "../../src/formats/gguf/write.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
+import { cases } from "../helpers/long.js";
 import { type Ended, runCli } from "../helpers/run-cli.js";
+import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 const BASE = join(repositoryRoot(), "models/mill-base.gguf");
 const quantize = (...args: readonly string[]): Promise<Ended> => runCli("quantize", "--model", BASE, ...args);
+
+/** For refusals before any work: in this process, without a start of Node for each. */
+const refusal = (...args: readonly string[]): Promise<Ended> => runMain("quantize", "--model", BASE, ...args);
+
+/** In `npm test` the least that the flag takes. */
+const CALIBRATION_TOKENS = ["--calibration-tokens", `${cases(4096, 65_536)}`];
 
 /** Chats of the corpus, so many of each family, as lines. */
 const chats = (seed: number, count: number, wanted = families.map(({ name }) => name)): string =>
@@ -26,15 +34,8 @@ const chats = (seed: number, count: number, wanted = families.map(({ name }) => 
 test("a third of the size with nearly the same predictions, and the matrix of importance is kept for the next time", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
   const [out, imatrix] = [join(root, "q4.gguf"), join(root, "importance.gguf")];
-  const ended = await quantize(
-    "--calibrate",
-    join(root, "mine.jsonl"),
-    "--save-imatrix",
-    imatrix,
-    "--out",
-    out,
-    "--json",
-  );
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS, "--json"];
+  const ended = await quantize(...calibrate, "--save-imatrix", imatrix, "--out", out);
   expect(ended).toMatchObject({ exitCode: 0 });
   const { chosen, original } = JSON.parse(ended.stdout);
   expect(chosen).toMatchObject({ method: "Q4_K_M", path: out, numBytes: statSync(out).size });
@@ -45,8 +46,7 @@ test("a third of the size with nearly the same predictions, and the matrix of im
   expect(metadata.get("general.file_type")).toBe(15);
   expect(tensors.get("blk.0.attn_q.weight")!.type).toBe("Q4_K");
   const [nearest, again] = [join(root, "nearest.gguf"), join(root, "again.gguf")];
-  const args = ["--calibrate", join(root, "mine.jsonl"), "--rounding", "nearest", "--json"];
-  const plain = JSON.parse((await quantize(...args, "--out", nearest)).stdout).chosen;
+  const plain = JSON.parse((await quantize(...calibrate, "--rounding", "nearest", "--out", nearest)).stdout).chosen;
   // The default, GPTQ's, loses a third less.
   expect(chosen.loss.meanKl).toBeLessThan(0.67 * plain.loss.meanKl);
   expect(plain.numBytes).toBe(chosen.numBytes);
@@ -55,7 +55,7 @@ test("a third of the size with nearly the same predictions, and the matrix of im
 });
 
 test("a file that answers worse is kept aside with its figures, and the next method is tried", async () => {
-  const root = tempTree({ "questions.jsonl": chats(1_000_001, 100, ["extract", "sort"]) });
+  const root = tempTree({ "questions.jsonl": chats(1_000_001, cases(60, 100), ["extract", "sort"]) });
   const out = join(root, "small.gguf");
   const args = ["--evals", join(root, "questions.jsonl"), "--max-drop", "4", "--max-tokens", "64"];
   const ended = await quantize("--method", "q2_k,q8_0", ...args, "--out", out, "--json");
@@ -69,7 +69,7 @@ test("a file that answers worse is kept aside with its figures, and the next met
   expect([existsSync(aside), JSON.parse(readFileSync(`${aside}.json`, "utf8")).method]).toEqual([true, "Q2_K"]);
   // A second run would replace it.
   rmSync(out);
-  const again = await quantize("--method", "q2_k", ...args, "--out", join(root, "small.gguf"));
+  const again = await refusal("--method", "q2_k", ...args, "--out", join(root, "small.gguf"));
   expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`small.Q2_K.${end}.gguf`) });
 });
 
@@ -77,16 +77,16 @@ test("unknown types, folders, present files and foreign matrices are refused", a
   const root = tempTree({ "there.gguf": "", "short.txt": "One line." });
   writeGguf(join(root, "foreign.gguf"), { metadata: {}, tensors: [] });
   const out = join(root, "new.gguf");
-  const [type, folder, present, foreign, short, gptq, gate, endless] = await Promise.all([
-    quantize("--method", "Q9", "--out", out),
-    quantize("--out", join(root, "folder")),
-    quantize("--out", join(root, "there.gguf")),
+  const [foreign, short, endless] = await Promise.all([
     quantize("--imatrix", join(root, "foreign.gguf"), "--out", out),
     quantize("--calibrate", join(root, "short.txt"), "--out", out),
-    quantize("--rounding", "gptq", "--out", out),
-    quantize("--max-drop", "5", "--out", out),
     quantize("--calibrate", "/dev/zero", "--out", out),
   ]);
+  const type = await refusal("--method", "Q9", "--out", out);
+  const folder = await refusal("--out", join(root, "folder"));
+  const present = await refusal("--out", join(root, "there.gguf"));
+  const gptq = await refusal("--rounding", "gptq", "--out", out);
+  const gate = await refusal("--max-drop", "5", "--out", out);
   const refused = (message: RegExp) => ({ exitCode: 2, stderr: expect.stringMatching(message) });
   expect(type).toMatchObject(refused(/--method to be one of Q8_0, .*INT4_128, got "Q9"/));
   expect(folder).toMatchObject(refused(/--out to be a name that ends in \.gguf/));
@@ -155,7 +155,7 @@ test("types for a given size are chosen by what their errors cost, and beat one 
 test("four bits in groups go into a folder, whose loss is measured; a server makes one of FP8 itself", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
   const out = join(root, "int4");
-  const calibrate = ["--calibrate", join(root, "mine.jsonl")];
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS];
   const ended = await quantize("--method", "int4_64", ...calibrate, "--out", out, "--layout", "gptq", "--json");
   expect(ended).toMatchObject({ exitCode: 0 });
   const { chosen } = JSON.parse(ended.stdout);
@@ -172,7 +172,7 @@ test("four bits in groups go into a folder, whose loss is measured; a server mak
     ],
     [["--method", "q8_0,q4_0", "--out", join(root, "x.gguf")], "one type where no --evals"],
   ] as const) {
-    expect(await quantize(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
+    expect(await refusal(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
   }
   const student = join(repositoryRoot(), "models/mill-student.gguf");
   const cache = { MILLRACE_CACHE: join(root, "cache") };
@@ -199,7 +199,7 @@ test("scales move where the type gains by it: the card says so, and flags that c
     [["--method", "fp8", "--scaling", "smoothquant", ...calibrate, "--out", at("x")], "awq or none for FP8"],
     [["--scaling", "smooth", ...calibrate, "--out", at("x.gguf")], "awq, smoothquant, none"],
   ] as const) {
-    expect(await quantize(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
+    expect(await refusal(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
   }
 });
 
@@ -213,7 +213,7 @@ test("a file in the way, a missing folder and too few tokens are told before any
     [["--out", at("new.gguf"), ...calibrate, "--save-imatrix", at("old.gguf")], "expected nothing at"],
     [["--out", at("new.gguf"), ...calibrate, "--calibration-tokens", "64"], "integer in [4096"],
   ] as const) {
-    expect(await quantize(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
+    expect(await refusal(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
   }
 });
 

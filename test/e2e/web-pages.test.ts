@@ -43,6 +43,8 @@ beforeAll(async () => {
         name: "mill-base",
         model: join(repositoryRoot(), "models/mill-base.gguf"),
         price: { input: 1, output: 2 },
+        // The other core is the browser's.
+        options: { threads: 1 },
       },
     ],
   });

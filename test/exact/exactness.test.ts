@@ -42,7 +42,7 @@ const ISAS_HERE = ISAS.filter(({ isMissing }) => !isMissing).map(({ isa }) => is
 const MAX_MODEL_LEN = 320;
 const KV_BYTES_AMPLE = 64 * 1024 * 1024;
 
-const minutes = Number(process.env.MILLRACE_EXACT_MINUTES ?? "0.4");
+const minutes = Number(process.env.MILLRACE_EXACT_MINUTES ?? "0.2");
 const onlySeed = process.env.MILLRACE_EXACT_SEED;
 
 let folder = "";

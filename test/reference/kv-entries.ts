@@ -26,13 +26,14 @@ function minifloat(code: number, fractionBits: number, bias: number): number {
   return exponent === 0 ? fraction * 2 ** (1 - bias) : (1 + fraction) * 2 ** (exponent - bias);
 }
 
-/** The code of the nearest value; of two, the even one. */
+/** The code of the nearest of rising values; of two, the even one. */
 function nearest(values: readonly number[], magnitude: number): number {
   let best = 0;
-  values.forEach((value, code) => {
-    const difference = Math.abs(value - magnitude) - Math.abs(values[best]! - magnitude);
+  for (let code = 1; code < values.length; code++) {
+    const difference = Math.abs(values[code]! - magnitude) - Math.abs(values[best]! - magnitude);
+    if (difference > 0) break;
     if (difference < 0 || (difference === 0 && code % 2 === 0)) best = code;
-  });
+  }
   return best;
 }
 
@@ -61,8 +62,11 @@ const scalesOf = ({ shape }: Place): number => KV_OCTET * kvValueBytes(shape.kvT
 const numGroupsOf = ({ shape }: Place): number => Math.ceil(shape.headDim / FP4_GROUP);
 const exponentOffset = (place: Place): number =>
   place.octet + KV_OCTET * (kvEntryBytes(place.shape.kvType, place.shape.headDim) - 1) + place.lane;
-const largestOf = (values: ArrayLike<number>): number =>
-  Array.from(values).reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : Infinity), 0);
+function largestOf(values: Float32Array): number {
+  let most = 0;
+  for (const value of values) most = Number.isFinite(value) ? Math.max(most, Math.abs(value)) : Infinity;
+  return most;
+}
 
 /** Stores one head's vector at `slot`. */
 export function storeEntry(cache: KvCacheView, side: Side, slot: number, head: number, values: Float32Array): void {
@@ -103,10 +107,11 @@ export function storeEntry(cache: KvCacheView, side: Side, slot: number, head: n
   }
 }
 
+const signBytes = new DataView(new ArrayBuffer(4));
+/** Of zeros, too. */
 const isNegative = (value: number): boolean => {
-  const view = new DataView(new ArrayBuffer(4));
-  view.setFloat32(0, value);
-  return view.getUint8(0) >> 7 === 1;
+  signBytes.setFloat32(0, value);
+  return signBytes.getUint8(0) >> 7 === 1;
 };
 
 function storeInt8(place: Place, values: Float32Array): void {

@@ -1,5 +1,6 @@
 /** Everything at once, at random from a seed: whatever instances and clients do, answers are whole or say that they are not, and nothing is left behind. */
 import { afterEach, expect, test } from "vitest";
+import { cases } from "../../../test/helpers/long.js";
 import { TestRng } from "../../../test/helpers/rng.js";
 import { type Behaviour, beginStream, sse, startFleet, type TestFleet, until } from "../../../test/helpers/stand-in.js";
 import { DEFAULT_ROUTING } from "../routing/router.js";
@@ -70,7 +71,7 @@ async function ask(rng: TestRng): Promise<Seen> {
   }
 }
 
-test.each([1, 2, 3])("seed %i", async (seed) => {
+test.each([1, 2, 3].slice(0, cases(1, 3)))("seed %i", async (seed) => {
   const rng = new TestRng(seed);
   const capacity = { seats: 4, kvTokens: 20_000, blockSize: 16 };
   fleet = await startFleet([moody(rng), moody(rng), moody(rng)], {

@@ -5,6 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { answerLine, type BatchServiceTest, startBatchService, userOf } from "../../../test/helpers/batch-service.js";
+import { cases } from "../../../test/helpers/long.js";
 import type { SubmitLine } from "./run-line.js";
 
 const bodyOf = (id: string) => ({ model: `m${id.length % 2}`, messages: [], max_tokens: 1, user: id });
@@ -93,7 +94,7 @@ async function killed(first: BatchServiceTest, submit: SubmitLine, kills: readon
 }
 
 const kill = fc.record({ ms: fc.integer({ min: 0, max: 60 }), torn: fc.nat(300) });
-const cases = {
+const life = {
   kills: fc.array(kill, { maxLength: 4 }),
   numLines: fc.integer({ min: 1, max: 60 }),
   numFailing: fc.nat(4),
@@ -101,7 +102,7 @@ const cases = {
 
 test("OpenAI's: every custom_id once in output and errors together, whatever the moments of the kills", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.record(cases), async ({ kills, numLines, numFailing }) => {
+    fc.asyncProperty(fc.record(life), async ({ kills, numLines, numFailing }) => {
       const submit = submitter(numFailing);
       const ids = Array.from({ length: numLines }, (_, i) => `i${i}`);
       const first = await startBatchService({ submit });
@@ -116,13 +117,13 @@ test("OpenAI's: every custom_id once in output and errors together, whatever the
       // The log, its index and the second name of the input are gone.
       await until(async () => (readdirSync(join(last.folder, "batches/runs")).length === 0 ? true : undefined));
     }),
-    { numRuns: 25 },
+    { numRuns: cases(8, 25) },
   );
 }, 120_000);
 
 test("Anthropic's: every request has one result", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.record(cases), async ({ kills, numLines, numFailing }) => {
+    fc.asyncProperty(fc.record(life), async ({ kills, numLines, numFailing }) => {
       const submit = submitter(numFailing);
       const ids = Array.from({ length: numLines }, (_, i) => `i${i}`);
       const first = await startBatchService({ submit });
@@ -133,7 +134,7 @@ test("Anthropic's: every request has one result", async () => {
       const results = await linesOf(`${at}/results`);
       expect(results.map((line) => line.custom_id).sort()).toEqual([...ids].sort());
     }),
-    { numRuns: 10 },
+    { numRuns: cases(4, 10) },
   );
 }, 120_000);
 
@@ -167,7 +168,7 @@ test("a batch that is cancelled, then killed, ends as cancelled with every line 
         if (all.length > 0) expect(all.sort()).toEqual([...ids].sort());
       },
     ),
-    { numRuns: 8 },
+    { numRuns: cases(3, 8) },
   );
 }, 120_000);
 

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
+import { cases } from "../../../test/helpers/long.js";
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import { callOpening, type ToolCallFormat } from "./call-format.js";
 import { toolCallFormat } from "./call-formats.js";
@@ -207,7 +208,7 @@ describe("however the text is cut", () => {
           for (const text of texts) expect(remove(whole, /\s/g)).toContain(remove(text, /\s/g));
         },
       ),
-      { numRuns: 3000, seed: 20261121 },
+      { numRuns: cases(1000, 3000), seed: 20261121 },
     );
   });
 

@@ -159,11 +159,12 @@ test.each([
   "[@".repeat(1000),
   "please ".repeat(290),
 ])("the longest question takes no longer than its length asks for: %#", (text) => {
-  // The quickest of several: a busy machine takes its time from some, a length that counts twice from all.
+  // Of this process, and the quickest of several: a busy machine takes its time from some, a length that counts twice from all.
   const times = Array.from({ length: 5 }, () => {
-    const beganMs = performance.now();
+    const began = process.cpuUsage();
     questionOf(text);
-    return performance.now() - beganMs;
+    const { user, system } = process.cpuUsage(began);
+    return user + system;
   });
-  expect(Math.min(...times)).toBeLessThan(200);
+  expect(Math.min(...times)).toBeLessThan(200_000);
 });
