@@ -132,7 +132,8 @@ describe("a turn", () => {
   const output = [
     { type: "message", id: "msg_1", role: "assistant", content: [{ type: "output_text", text: "hello" }] },
   ];
-  const state = (limits: Partial<StoreLimits> = {}) => new ResponseState(new ResponseStore({ ...LIMITS, ...limits }, () => 0));
+  const state = (limits: Partial<StoreLimits> = {}) =>
+    new ResponseState(new ResponseStore({ ...LIMITS, ...limits }, () => 0));
 
   it("goes on from another's answer, which the engine sees as input", () => {
     const kept = state();
