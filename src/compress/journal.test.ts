@@ -343,6 +343,9 @@ test("nothing is left where the same command would be refused again, or where no
   expect(readdirSync(root)).toEqual([]);
   const full = failing(Object.assign(new Error("ENOSPC: no space"), { code: "ENOSPC" }));
   await expect(full).rejects.toMatchObject({ code: "invalid_option", hint: expect.stringContaining("is kept") });
+  const cause = Object.assign(new Error("write"), { code: "ENOSPC", syscall: "write" });
+  await expect(failing(new MillraceError("invalid_option", "no room", { cause }))).rejects.toThrow("no room");
+  expect(readdirSync(root)).toEqual(["copy.partial"]);
   const [negative, none] = [{ kl: Number.NaN, most: [Number.NEGATIVE_INFINITY] }, undefined];
   const kept = await journaled(out, {}, async (journal) => {
     await journal.recall("figures", () => negative);

@@ -53,7 +53,7 @@ export function journaled<T>(out: string, identity: Identity, work: (journal: Jo
       journal.remove();
       return result;
     } catch (thrown) {
-      if (journal.isEmpty || isRefusal(thrown)) journal.remove();
+      if (journal.isEmpty || (isRefusal(thrown) && !journal.hasCandidate)) journal.remove();
       throw thrown;
     } finally {
       journal.close();
@@ -61,9 +61,15 @@ export function journaled<T>(out: string, identity: Identity, work: (journal: Jo
   });
 }
 
-/** The same command would end there again. */
+/** The same command would end there again. A disk that is full has room another time. */
 const isRefusal = (thrown: unknown): boolean =>
-  thrown instanceof MillraceError && thrown.status === 400 && thrown.code !== "file_unreadable";
+  thrown instanceof MillraceError &&
+  thrown.status === 400 &&
+  thrown.code !== "file_unreadable" &&
+  (thrown.cause as NodeJS.ErrnoException | undefined)?.syscall === undefined;
+
+/** Begins the ids of finished copies. */
+export const CANDIDATE = "candidate ";
 
 export class Journal {
   /** A stopped run has left something. */
@@ -100,6 +106,11 @@ export class Journal {
 
   get isEmpty(): boolean {
     return this.#records.size <= 1;
+  }
+
+  /** A copy is finished and judged, and only its place may be refused. */
+  get hasCandidate(): boolean {
+    return [...this.#records.keys()].some((id) => id.startsWith(CANDIDATE));
   }
 
   get(id: string): unknown {

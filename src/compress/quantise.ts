@@ -23,7 +23,7 @@ import { type Candidate, type CardFacts, cardOf } from "./card.js";
 import { ErrorFeedback, type Rounding } from "./error-feedback.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
-import type { Journal, Recall } from "./journal.js";
+import { CANDIDATE, type Journal, type Recall } from "./journal.js";
 import { measureLoss } from "./loss.js";
 import { mixedStorage } from "./mixed.js";
 import { ScaleMover } from "./scale-mover.js";
@@ -104,14 +104,17 @@ async function candidateOf(
   signal: AbortSignal,
 ): Promise<Candidate> {
   const { out, about, layout, rounding, journal } = settings;
-  const id = `candidate ${method}`;
+  const id = `${CANDIDATE}${method}`;
+  const placeFor = (verdict: "passes" | keyof typeof ASIDE = "passes"): string =>
+    verdict === "passes" ? out : asideOf(out, method, verdict);
   const copy = join(journal.folder, isFolderMethod(method) ? method : `${method}.gguf`);
   const known = journal.get(id) as Candidate | undefined;
-  if (known !== undefined && !existsSync(copy) && existsSync(known.path)) return known;
+  const isPublished = known !== undefined && !existsSync(copy) && existsSync(known.path);
+  // A journal that somebody else has written could name any file.
+  if (isPublished && known.path === placeFor(known.quality?.verdict)) return known;
   const written = await write(settings, method, copy, startStage, signal);
   const judged = await judge(settings, method, copy, startStage, signal);
-  const verdict = judged.quality?.verdict ?? "passes";
-  const path = verdict === "passes" ? out : asideOf(out, method, verdict);
+  const path = placeFor(judged.quality?.verdict);
   const candidate = { method, path, ...written, ...judged };
   if (isFolderMethod(method)) {
     writeFileSync(join(copy, "README.md"), cardOf(candidate, { ...about, layout, rounding }));

@@ -58,7 +58,7 @@ export interface AdminTarget {
   requests(query: ReturnType<typeof readQuery>): Promise<Inspected>;
   /** Whether clients need keys. */
   needsKeys(): boolean;
-  /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable */
+  /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable, identity_provider_unavailable */
   clientWith(key: string): Caller | Promise<Caller>;
   /** Of the browsers of operators and of clients. */
   readonly sessions: Sessions;

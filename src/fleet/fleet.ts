@@ -284,6 +284,7 @@ export class Fleet {
       observer: observeAll(observers),
       policies,
       virtualModels: () => this.#gateway.virtual.names(),
+      canaries: () => this.#canaries.names(),
       schedulesByPriority: (name) => this.#applied.plannedOf(name)?.spec.options.schedulingPolicy === "priority",
       modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),

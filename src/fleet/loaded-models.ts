@@ -1,6 +1,7 @@
 /** Models of the disk that an administrator has loaded beside those of the file. They stay over reloads of the file, and go with the process. */
 import { MillraceError } from "../core/errors.js";
 import type { FoundModel } from "../core/model-library.js";
+import { isCanaryName } from "../gateway/canary/canary-name.js";
 import { configSchema, type FleetConfig, type ModelEntry } from "./config/schema.js";
 
 export class LoadedModels {
@@ -12,8 +13,9 @@ export class LoadedModels {
     return { ...config, models: [...config.models, ...this.#entries.filter(({ name }) => !names.includes(name))] };
   }
 
+  /** Whether an administrator has loaded the model. A canary ends by itself. */
   has(name: string): boolean {
-    return this.#entries.some((entry) => entry.name === name);
+    return !isCanaryName(name) && this.#entries.some((entry) => entry.name === name);
   }
 
   /** Throws already_exists, memory_budget and invalid_parameter. @param config with the models that there are */
@@ -30,6 +32,10 @@ export class LoadedModels {
         `expected ${Math.ceil(neededBytes)} bytes of free memory for ${found.name}, got ${freeBytes}`,
         { hint: "unload another model first, or load a smaller quantisation" },
       );
+    }
+    if (isCanaryName(name)) {
+      const message = `name: expected one that is no canary's, got ${JSON.stringify(name.slice(0, 80))}`;
+      throw new MillraceError("invalid_parameter", message, { param: "name" });
     }
     const parsed = configSchema({}).safeParse({ models: [{ name, model: found.path }] });
     if (!parsed.success) {

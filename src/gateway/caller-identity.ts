@@ -11,7 +11,7 @@ export interface CallerIdentity {
   readonly tokenModels?: readonly string[] | undefined;
 }
 
-/** Finds the caller as it is now. Throws or rejects: invalid_api_key where the key or its owner is gone, key_store_unavailable */
+/** Finds the caller as it is now. Throws or rejects: invalid_api_key where the key or its owner is gone, key_store_unavailable, identity_provider_unavailable */
 export type CallerOf = (identity: CallerIdentity) => Caller | Promise<Caller>;
 
 export function identityOf({ tenant, keyId, scopes, tokenModels }: Caller): CallerIdentity {

@@ -63,16 +63,17 @@ async function openServerJudge(
   signal: AbortSignal,
 ): Promise<Judge> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature: 0, maxTokens: MAX_TOKENS, seed: 0 }, signal);
-  let taken = 0;
+  /** Index of the fields that the server has taken once: what it refuses later is a pair, such as one that is too long. */
+  let taken: number | undefined;
   let refusal: string | undefined;
   async function ask(message: Message, stop: AbortSignal): Promise<string | undefined> {
     const body = { model: remote.name, messages: [message] };
     let reply: Reply | undefined;
-    for (let index = taken; index < FIELDS.length; index++) {
-      reply = await remote.post("/v1/chat/completions", { ...body, ...FIELDS[index] }, stop);
-      if (REFUSED_STATUSES.includes(reply.status)) continue;
-      if (reply.status === 200) taken = Math.max(taken, index);
-      break;
+    for (const [index, fields] of FIELDS.entries()) {
+      if (taken !== undefined && index !== taken) continue;
+      reply = await remote.post("/v1/chat/completions", { ...body, ...fields }, stop);
+      if (reply.status === 200) taken ??= index;
+      if (!REFUSED_STATUSES.includes(reply.status)) break;
     }
     const { status, text } = reply!;
     if (status === 200) return textOf(text);

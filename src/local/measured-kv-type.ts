@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { cacheFolder } from "../core/cache-folder.js";
 import { acquireFileLock } from "../core/file-lock.js";
 import { packageRoot, packageVersion } from "../core/package-root.js";
@@ -53,7 +53,11 @@ export async function measuredKvType(
     const ofAnother = readKept(file);
     if (ofAnother !== undefined) return choose(ofAnother, "measured by another process", stage);
     const losses = await measure();
-    keep(file, losses);
+    try {
+      keep(file, losses);
+    } catch (cause) {
+      stage.note(`the choice cannot be kept, so each start measures: ${(cause as Error).message}`);
+    }
     return choose(losses, "measured now", stage);
   } finally {
     release();
@@ -104,7 +108,7 @@ function keyOf(
 ): string {
   const weights = files.map((file) => {
     const { size, mtimeMs } = statSync(file);
-    return [basename(file), size, mtimeMs];
+    return [resolve(file), size, mtimeMs];
   });
   const facts = [weights, ids, maxModelLen, activationDtype, cpus()[0]?.model, packageVersion()];
   return createHash("sha256").update(JSON.stringify(facts)).digest("hex").slice(0, 32);

@@ -60,7 +60,7 @@ test("a session sees the requests of its own key alone", async () => {
   await other.signIn("k-two");
   await page.ask("POST", CHAT, BODY);
   const numSeen = async (each: BrowserSession) =>
-    ((await each.ask("GET", "/watch/requests")).json.requests as unknown[]).length;
+    ((await each.ask("GET", "/watch/requests")).json.data as unknown[]).length;
   expect([await numSeen(page), await numSeen(other)]).toEqual([1, 0]);
 });
 

@@ -283,7 +283,7 @@ test("a URL as target, a job that breaks a query, and a collector that sends to 
   for (const [args, message] of [
     [["--targets", "http://127.0.0.1:8000/"], "host:port each"],
     [["--job", 'a"b'], "letters, digits"],
-    [["--ttft-ms", "700"], "one of 1, 5, 10"],
+    [["--ttft-ms", "700"], "one of 1, 1.25, 1.6"],
     [["--otlp-endpoint", "http://127.0.0.1:4318"], "another place"],
   ] as const) {
     const ended = await runCli("observe", "render", "--out", join(tempTree({}), "watch"), ...args);

@@ -178,7 +178,7 @@ test("another page of the same host can neither chat nor read by the cookie", SL
     200,
   );
   const answer = await fetch(`${own}watch/requests`, { headers: { authorization: "Bearer k-client" } });
-  expect(((await answer.json()) as { requests: unknown[] }).requests).toHaveLength(1);
+  expect(((await answer.json()) as { data: unknown[] }).data).toHaveLength(1);
   await page.bringToFront();
   await chat(page);
 });

@@ -1,6 +1,7 @@
 /** `millrace canary`: tries changed flags or weights on a share of a running gateway's requests, and takes them back where they are worse. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
 import { parseDurationMs } from "../../core/quantities.js";
 import { silentStages } from "../../core/stages.js";
@@ -94,17 +95,29 @@ async function runStart(model: string, { json, serverArgs, ...flags }: StartFlag
   try {
     while (report.state === "starting" || report.state === "running") {
       await sleep(LOOK_MS, undefined, { signal });
-      report = await client.ask("GET", path);
+      const next = await client.ask("GET", path);
+      if (next.started !== report.started) throw isAnothers(model);
+      report = next;
       stage.update(progressOf(report));
     }
   } catch (thrown) {
-    // Whoever loses sight of a canary does not leave it running.
-    await client.ask("DELETE", path).catch(() => {});
+    await stopOwn(client, path, report.started);
     throw thrown;
   }
   stage.done(String(report.state));
   process.stdout.write(`${json ? jsonText(report) : textOf(report)}\n`);
   if (report.state !== "passed") process.exitCode = 1;
+}
+
+const isAnothers = (model: string): MillraceError =>
+  new MillraceError("not_found", `expected the canary of ${model} that was started here, got a later one`, {
+    hint: "somebody stopped it and started another: millrace canary list",
+  });
+
+/** Whoever loses sight of a canary does not leave it running. */
+async function stopOwn(client: AdminClient, path: string, started: Json[string]): Promise<void> {
+  const now = await client.ask("GET", path).catch(() => undefined);
+  if (now?.started === started) await client.ask("DELETE", path).catch(() => {});
 }
 
 async function runList(flags: AdminFlags): Promise<void> {
@@ -116,7 +129,7 @@ async function runList(flags: AdminFlags): Promise<void> {
     `${armOf(report, "canary").requests}, ${armOf(report, "others").requests}`,
     String(report.because),
   ]);
-  const head = ["model", "state", "since (UTC)", "requests of it, of the others", ""];
+  const head = ["model", "state", "since (UTC)", "requests of the canary, of the others", ""];
   process.stdout.write(
     `${flags.json ? jsonText(answer) : rows.length === 0 ? "no canaries" : formatTable([head, ...rows])}\n`,
   );
@@ -133,7 +146,7 @@ const armOf = (report: Json, side: "canary" | "others") => report[side] as Reado
 
 function progressOf(report: Json): string {
   if (report.state !== "running") return String(report.state);
-  const counts = `${armOf(report, "canary").requests} requests of it, ${armOf(report, "others").requests} of the others`;
+  const counts = `${armOf(report, "canary").requests} requests of the canary, ${armOf(report, "others").requests} of the others`;
   return `${counts}, ${report.seconds_left} s left`;
 }
 

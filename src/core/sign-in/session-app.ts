@@ -18,7 +18,7 @@ const signInBody = z.strictObject({ key: z.string().trim().regex(/^\S+$/).max(MA
 /** Other texts cannot be in a header, and so are no client's key. */
 const IN_HEADERS = /^[\x21-\x7e]+$/;
 
-/** Whose the keys of a server are. */
+/** Tells to whom the keys of a server belong. */
 export interface KeyOwners {
   /** @returns somebody who runs the server, asked for with each request; undefined: the key is no operator's */
   operator(key: string): (() => Who | undefined) | undefined;
@@ -62,7 +62,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     if (session === undefined) return c.json({ signed_in: false, ...signIns() });
     const { clientKey, who } = session;
     const client = clientKey === undefined ? undefined : await clientOf(clientKey.reveal());
-    if (client instanceof MillraceError && client.code === "key_store_unavailable") throw client;
+    if (client instanceof MillraceError && client.status === 503) throw client;
     const isClient = typeof client === "string";
     if (isClient || who !== undefined) {
       return c.json(shown(isClient ? session : { ...session, clientKey: undefined }, who));

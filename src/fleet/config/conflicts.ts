@@ -1,5 +1,6 @@
 /** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
 import { ADMIN_NAME } from "../../core/sign-in/roles.js";
+import { isCanaryName } from "../../gateway/canary/canary-name.js";
 import type { Finding } from "./problems.js";
 import { attachmentConflicts } from "./provider-conflicts.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
@@ -19,6 +20,10 @@ function duplicateNames({ models, routes, cascades }: FleetConfig): Finding[] {
   const owners = new Map<string, string>();
   const findings: Finding[] = [];
   const claim = (name: string, owner: string, path: Path): void => {
+    if (isCanaryName(name)) {
+      const message = `expected a name that is no canary's, got ${JSON.stringify(name)}`;
+      findings.push(conflict(path, message, "let it end otherwise than in ~canary"));
+    }
     const first = owners.get(name);
     if (first === undefined) owners.set(name, owner);
     else

@@ -141,6 +141,10 @@ test("a session stays on its side, and the cache keeps the two sides' answers ap
   expect(new Set(first)).toEqual(new Set(["3", "64"]));
   expect(await seatsOf("one")).toEqual(first);
   expect(await seatsOf("two")).toEqual(first);
+  // A model-wide guardrail or limit would not know this name.
+  expect(await chat("cached~canary")).toMatchObject({ status: 404, body: { error: { code: "model_not_found" } } });
+  const { data } = (await ask("GET", "/v1/models")).body;
+  expect(data.map(({ id }: { id: string }) => id)).not.toContain("cached~canary");
   expect(await ask("DELETE", "/admin/canaries/cached")).toMatchObject({ body: { state: "stopped" } });
   expect(new Set(await seatsOf("one"))).toEqual(new Set(["64"]));
 });

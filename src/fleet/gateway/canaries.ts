@@ -3,8 +3,10 @@
  * surely worse than the instances beside it, and removed at its end in any case: who runs the gateway then changes the file, or does not.
  */
 import { freemem } from "node:os";
+import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import { MillraceError } from "../../core/errors.js";
+import { canaryName, isCanaryName } from "../../gateway/canary/canary-name.js";
 import { Arm, breachOf, type CanaryLimits, figuresOf, verdictOf } from "../../gateway/canary/comparison.js";
 import type { ProxyObserver } from "../../gateway/observer.js";
 import type { Policy } from "../../gateway/pipeline.js";
@@ -44,13 +46,11 @@ interface CanaryOptions {
 
 const MS_PER_MINUTE = 60_000;
 
-/** Of the instance's model; clients may send it, to try the canary. */
-const canaryName = (model: string): string => `${model}~canary`;
-
 class Canary {
   readonly stable = new Arm();
   readonly canary = new Arm();
   readonly startedMs = Date.now();
+  readonly model: string;
   readonly name: string;
   state: CanaryState = "starting";
   because = "";
@@ -59,11 +59,13 @@ class Canary {
   /** On the clock of `performance.now`. */
   #endMs = Number.POSITIVE_INFINITY;
 
+  /** @param entry of the model, as the configuration had it at the start */
   constructor(
-    readonly model: string,
+    readonly entry: ModelEntry,
     readonly wish: CanaryWish,
   ) {
-    this.name = canaryName(model);
+    this.model = entry.name;
+    this.name = canaryName(entry.name);
   }
 
   get isOver(): boolean {
@@ -125,8 +127,10 @@ export class Canaries {
       name: "canary",
       routes: () => this.#routes,
       sessionHeader: options.sessionHeader,
-      onFallback: (model, from) => {
-        if (from === canaryName(model)) this.#all.get(model)?.canary.add(FAILED);
+      onFallback: (model, from, errorClass) => {
+        // A prompt that is too long for one side is too long for the other, and is its client's fault.
+        const isOwn = errorClass === "unavailable" || errorClass === "timeout";
+        if (isOwn && from === canaryName(model)) this.#all.get(model)?.canary.add(FAILED);
       },
     });
     this.policy = {
@@ -139,8 +143,7 @@ export class Canaries {
   /** Throws model_not_found, already_exists, and the errors of adding the instance. */
   async start(name: string, wish: CanaryWish): Promise<CanaryReport> {
     const entry = this.options.entryOf(name);
-    const isCanary = [...this.#all.values()].some((canary) => canary.name === entry?.name);
-    if (entry?.model === undefined || isCanary) {
+    if (entry?.model === undefined || isCanaryName(entry.name)) {
       const message = `expected a model with instances of the gateway, got ${JSON.stringify(name.slice(0, 80))}`;
       throw new MillraceError("model_not_found", message, { param: "model" });
     }
@@ -150,10 +153,10 @@ export class Canaries {
       const hint = `DELETE /admin/canaries/${model} stops it`;
       throw new MillraceError("already_exists", `expected no canary of ${model}, got one that runs`, { hint });
     }
-    const canary = new Canary(model, wish);
+    const canary = new Canary(entry, wish);
     this.#all.set(model, canary);
     try {
-      await this.options.add(entryOf(canary, entry));
+      await this.options.add(entryOf(canary));
     } catch (thrown) {
       this.#all.delete(model);
       throw thrown;
@@ -176,6 +179,11 @@ export class Canaries {
   /** Throws not_found. */
   report(model: string): CanaryReport {
     return this.#known(model).report();
+  }
+
+  /** Names of the canaries' models, also of those that are over: requests may still be on their way to them. */
+  names(): readonly string[] {
+    return [...this.#all.values()].map(({ name }) => name);
   }
 
   hasCanary(model: string): boolean {
@@ -204,7 +212,8 @@ export class Canaries {
   /** @returns how the canary ends now, and why; undefined: it goes on */
   #judged(canary: Canary): readonly [CanaryState, string] | undefined {
     const { model, name, wish, stable } = canary;
-    if (this.options.entryOf(model) === undefined) return ["stopped", "the model has left the configuration"];
+    if (!isDeepStrictEqual(this.options.entryOf(model), canary.entry))
+      return ["stopped", "the model's configuration has changed"];
     const givenUp = this.options.instances(name).find(({ isGivenUp }) => isGivenUp);
     if (givenUp !== undefined) return ["failing", givenUp.reason ?? "its instance does not start"];
     const breach = breachOf(canary.canary, stable, wish.limits);
@@ -222,9 +231,8 @@ export class Canaries {
     const share = isReady && numReady > 0 ? (canary.wish.share ?? 1 / (numReady + 1)) : 0;
     if (share === canary.share) return;
     canary.share = share;
-    const { aliases } = this.options.entryOf(canary.model)!;
     // A new rule begins new turns, so it is made only where the share has changed.
-    canary.route = share === 0 ? undefined : routeOf(canary, aliases);
+    canary.route = share === 0 ? undefined : routeOf(canary);
   }
 
   #numReady(model: string): number {
@@ -251,7 +259,8 @@ export class Canaries {
   #end(canary: Canary, state: CanaryState, because: string): void {
     canary.end(state, because);
     this.#direct();
-    this.options.onEvent(`The canary of ${canary.model} ends: ${state}: ${because}`);
+    // Anybody may see events, and a reason may hold lines of an engine's output.
+    this.options.onEvent(`The canary of ${canary.model} ends: ${state}`);
     this.options
       .remove(canary.name)
       .catch((err: unknown) => this.options.logger.error({ err }, `removing ${canary.name} failed`));
@@ -270,7 +279,7 @@ function assertRoom({ gpus, options }: ModelEntry, weights: string | undefined):
 /** A request that the canary did not answer; another instance did. */
 const FAILED = { hasFailed: true, ttftMs: undefined, tpotMs: undefined, durationMs: 0 };
 
-const entryOf = ({ name, wish }: Canary, { args, model, ...entry }: ModelEntry): ModelEntry => ({
+const entryOf = ({ name, wish, entry: { args, model, ...entry } }: Canary): ModelEntry => ({
   ...entry,
   name,
   aliases: [],
@@ -283,7 +292,7 @@ const entryOf = ({ name, wish }: Canary, { args, model, ...entry }: ModelEntry):
 });
 
 /** Requests that the canary cannot answer go to the model's other instances. */
-function routeOf({ model, name, share }: Canary, aliases: readonly string[]): ModelRoute {
+function routeOf({ model, name, share, entry: { aliases } }: Canary): ModelRoute {
   const to = [
     { model, weight: 1 - share },
     { model: name, weight: share },

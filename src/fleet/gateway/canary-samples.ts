@@ -13,8 +13,9 @@ type Sides = ReadonlyMap<string, Side>;
 class Measured implements RequestObserver {
   readonly #startMs = performance.now();
   #side: Side | undefined;
-  /** The request went to instances of both sides, so its time belongs to neither. */
+  /** The request went to both sides, or waited for both, so its time belongs to neither. */
   #isMixed = false;
+  #hasPassed = false;
   #firstByteMs: number | undefined;
   #outputTokens: number | undefined;
 
@@ -22,6 +23,12 @@ class Measured implements RequestObserver {
     private readonly isStream: boolean,
     private readonly sides: () => Sides,
   ) {}
+
+  /** Called again for another model: the first one had no instance for the request. */
+  passed(): void {
+    this.#isMixed ||= this.#hasPassed;
+    this.#hasPassed = true;
+  }
 
   routed(instanceId: string): void {
     const side = this.sides().get(instanceId);

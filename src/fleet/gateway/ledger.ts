@@ -8,6 +8,7 @@ import type { Alert } from "../../gateway/alerts/alert-store.js";
 import { AlertWatch } from "../../gateway/alerts/alert-watch.js";
 import { createAlertsApp } from "../../gateway/alerts/alerts-app.js";
 import { OPENAI } from "../../gateway/api/dialect.js";
+import { canaryName } from "../../gateway/canary/canary-name.js";
 import { createLedgerApp, ownUsage } from "../../gateway/ledger/ledger-app.js";
 import { LedgerPolicy } from "../../gateway/ledger/ledger-policy.js";
 import { DAY_MS, LedgerStore, type LostCharge } from "../../gateway/ledger/ledger-store.js";
@@ -203,7 +204,10 @@ function alertRules({
 function bookOf({ models, prices, hardwarePrice, batchPriceShare }: FleetConfig): BookSettings {
   return {
     models: new Map(models.map((model) => [model.name, pricingOf(model, hardwarePrice)])),
-    prices: new Map(prices.map(({ model, ...amounts }) => [model, ownPrice(amounts)])),
+    // A canary's requests cost the same as its model's.
+    prices: new Map(
+      prices.flatMap(({ model, ...amounts }) => [model, canaryName(model)].map((name) => [name, ownPrice(amounts)])),
+    ),
     batchThousandths: BigInt(Math.round(batchPriceShare * 1000)),
   };
 }

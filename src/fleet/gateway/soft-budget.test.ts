@@ -55,19 +55,20 @@ const ask = async (): Promise<void> => {
   });
   expect(answer.status).toBe(200);
 };
+const SOON = { timeout: 20_000 };
 const budgets = (): string[] => received["/own"].map(({ budget }) => String(budget)).sort();
 
 test("each passed budget is one alert for each webhook, and the organisation's only when its own limit is passed", async () => {
   await ask();
   const narrow = ["key/shop/hour", "team/acme/search/day"];
-  await vi.waitFor(() => expect([budgets(), received["/slack"].length]).toEqual([narrow, 2]));
+  await vi.waitFor(() => expect([budgets(), received["/slack"].length]).toEqual([narrow, 2]), SOON);
   const ofKey = received["/own"].find(({ budget }) => budget === narrow[0]);
   expect(ofKey).toMatchObject({ metric: "soft_budget", tenant: "shop", key: "", expected: 1e-9, resolved: null });
   expect(received["/slack"].map(({ text }) => text).join()).toMatch(
     /key shop: \$0\.\d+ spent or reserved this hour, above the soft budget of \$0\.0000000010/,
   );
   for (let i = 0; i < 3; i++) await ask();
-  await vi.waitFor(() => expect(budgets()).toEqual([narrow[0], "org/acme/month", narrow[1]]));
+  await vi.waitFor(() => expect(budgets()).toEqual([narrow[0], "org/acme/month", narrow[1]]), SOON);
   const list = await fetch(`${fleet.url}/admin/alerts`, { headers: { authorization: "Bearer boss" } });
   const { data } = (await list.json()) as { data: Json[] };
   expect(data.map(({ budget }) => budget).sort()).toEqual(budgets());

@@ -81,6 +81,8 @@ export interface ProxyOptions {
   readonly modelOf?: ((name: string) => string) | undefined;
   /** Names without instances, which policies resolve; listed after the models. Absent: none. Called for every request. */
   readonly virtualModels?: () => readonly string[];
+  /** Names that policies may send a request on to, and no client. */
+  readonly canaries?: () => readonly string[];
   /** Whether a model's engines order their queue by priority, and so take one. Absent: none does. */
   readonly schedulesByPriority?: (model: string) => boolean;
   /** Starts or wakes an instance of a model without a ready one, while the request waits. Absent: such requests fail with no_instance_ready. */

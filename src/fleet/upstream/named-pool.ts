@@ -1,4 +1,5 @@
 /** The supervisor's instances under every name that clients may send: a model's aliases name the same instances. */
+import { isCanaryName } from "../../gateway/canary/canary-name.js";
 import type { Upstream, UpstreamPool } from "./upstream.js";
 
 export class NamedPool implements UpstreamPool {
@@ -12,7 +13,7 @@ export class NamedPool implements UpstreamPool {
 
   /** @param names all names of each model, the model's own name first */
   configure(names: ReadonlyMap<string, readonly string[]>): void {
-    this.#names = [...names.values()].flat();
+    this.#names = [...names.values()].flat().filter((name) => !isCanaryName(name));
     for (const [model, all] of names) {
       const known = this.#namesOf.get(model) ?? new Set();
       this.#namesOf.set(model, known);

@@ -39,7 +39,11 @@ export function* writeTensors(
 ): Generator<void> {
   const total = tensors.reduce((sum, { numBytes }) => sum + numBytes, 0);
   const aligned = (numBytes: number): number => Math.ceil(numBytes / alignment) * alignment;
-  const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | (log === undefined ? constants.O_TRUNC : 0), 0o666);
+  const fd = openSync(
+    path,
+    constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | (log === undefined ? constants.O_TRUNC : 0),
+    0o666,
+  );
   try {
     const numThere = log === undefined ? 0 : yield* wholeTensors(fd, header, tensors, aligned, log);
     if (numThere === 0) writeAll(fd, header, 0);

@@ -106,6 +106,11 @@ export class AlertStore {
    * @returns whether it is new
    */
   add(alert: Alert, coolDownMs: number, numReceivers: number): boolean {
+    // Whole or not at all: an alert that is known and planned for nobody is never sent.
+    return this.database.transaction(() => this.#add(alert, coolDownMs, numReceivers))();
+  }
+
+  #add(alert: Alert, coolDownMs: number, numReceivers: number): boolean {
     const { id, foundMs, hourMs, tenant, key, model, instance = "", metric, value, expected, text } = alert;
     const { budget = "", endsMs = null } = alert;
     const last = this.#last.get([tenant, key, metric, model, instance, budget, foundMs - CALM_MS]) as {
@@ -133,7 +138,11 @@ export class AlertStore {
   }
 
   /** Ends an alert, and the repetitions of an instance's before it: each webhook gets that once, unless a silence kept the alert from it. */
-  resolve({ seq, alert: { metric, instance = "" }, silence }: StoredAlert, nowMs: number, numReceivers: number): void {
+  resolve(alert: StoredAlert, nowMs: number, numReceivers: number): void {
+    this.database.transaction(() => this.#resolve(alert, nowMs, numReceivers))();
+  }
+
+  #resolve({ seq, alert: { metric, instance = "" }, silence }: StoredAlert, nowMs: number, numReceivers: number): void {
     const all = this.database
       .prepare(
         "SELECT seq FROM alerts WHERE (seq = ? OR (instance != '' AND metric = ? AND instance = ?)) AND resolved_ms IS NULL",
@@ -181,9 +190,13 @@ export class AlertStore {
     for (const [column, type] of LATER_COLUMNS)
       if (!has(column)) database.exec(`ALTER TABLE alerts ADD COLUMN ${column} ${type}`);
     if (!has("due_ms")) return;
-    this.deliveries.migrate();
-    database.exec("DROP INDEX IF EXISTS alerts_due");
-    for (const column of ["tries", "due_ms", "delivered_ms"]) database.exec(`ALTER TABLE alerts DROP COLUMN ${column}`);
+    // A stop in the midst of it leaves the table as it was.
+    database.transaction(() => {
+      this.deliveries.migrate();
+      database.exec("DROP INDEX IF EXISTS alerts_due");
+      for (const column of ["tries", "due_ms", "delivered_ms"])
+        database.exec(`ALTER TABLE alerts DROP COLUMN ${column}`);
+    })();
   }
 }
 

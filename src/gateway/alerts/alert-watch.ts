@@ -57,7 +57,8 @@ export class AlertWatch {
         const what = isLast ? "an alert could not be sent" : "an alert could not be sent yet";
         logger.warn({ alert: alert.id, webhook: receiver + 1, err }, what);
       };
-      return new Webhook({ store: this.store, ...target, receiver, epochMs, onFailure });
+      const onProblem = (err: unknown): void => logger.error({ webhook: receiver + 1, err }, "sending alerts failed");
+      return new Webhook({ store: this.store, ...target, receiver, epochMs, onProblem, onFailure });
     });
   }
 

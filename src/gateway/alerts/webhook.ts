@@ -27,11 +27,14 @@ interface WebhookOptions extends WebhookTarget {
   readonly receiver: number;
   readonly store: AlertStore;
   readonly epochMs: () => number;
+  readonly onProblem: (thrown: unknown) => void;
   readonly onFailure: (alert: Alert, reason: string, isLast: boolean) => void;
 }
 
 export class Webhook {
   #sending: Promise<void> | undefined;
+  /** Since the last look at what is due. */
+  #isAsked = false;
   readonly #closing = new AbortController();
 
   constructor(private readonly options: WebhookOptions) {}
@@ -42,19 +45,26 @@ export class Webhook {
     await this.#sending;
   }
 
-  /** Sends what is due; while that runs, further calls wait for it. Never rejects. */
+  /** Sends what is due, also what becomes due meanwhile and is asked for. Never rejects. */
   sendDue(): Promise<void> {
-    this.#sending ??= this.#sendAll().finally(() => {
-      this.#sending = undefined;
-    });
+    this.#isAsked = true;
+    this.#sending ??= this.#sendAll()
+      // A database that fails: what is due stays due.
+      .catch((thrown: unknown) => this.options.onProblem(thrown))
+      .finally(() => {
+        this.#sending = undefined;
+      });
     return this.#sending;
   }
 
   async #sendAll(): Promise<void> {
     const { store, receiver, epochMs } = this.options;
-    for (const due of store.due(receiver, epochMs(), AT_ONCE)) {
-      if (this.#closing.signal.aborted) return;
-      await this.#send(due);
+    while (this.#isAsked) {
+      this.#isAsked = false;
+      for (const due of store.due(receiver, epochMs(), AT_ONCE)) {
+        if (this.#closing.signal.aborted) return;
+        await this.#send(due);
+      }
     }
   }
 

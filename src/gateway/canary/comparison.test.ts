@@ -40,16 +40,30 @@ test("a canary that takes one and a half times as long is stopped within some hu
 test("failures stop a canary, unless the others fail as often", () => {
   const [canary, stable] = [new Arm(), new Arm()];
   const [good, bad] = [samplesOf(1, 1), (): Sample => ({ ...samplesOf(2, 1)(), hasFailed: true })];
-  for (let i = 0; i < 20; i++) {
-    canary.add(i < 6 ? bad() : good());
+  for (let i = 0; i < 80; i++) {
+    if (i < 40) canary.add(i < 12 ? bad() : good());
     stable.add(good());
   }
-  expect(breachOf(canary, stable, LIMITS)).toEqual({
-    kind: "failing",
-    because: "6 of 20 requests failed, 0.0 % of the others",
-  });
-  for (let i = 0; i < 10; i++) stable.add(bad());
+  const because = "12 of 40 requests failed, 0.0 % of the others";
+  expect(breachOf(canary, stable, LIMITS)).toEqual({ kind: "failing", because });
+  for (let i = 0; i < 20; i++) stable.add(bad());
   expect(breachOf(canary, stable, LIMITS)).toBeUndefined();
+  // Of others without a request nothing is known.
+  expect(breachOf(canary, new Arm(), LIMITS)).toBeUndefined();
+});
+
+test("failures within the bounds of chance are no breach, and do not pass", () => {
+  const [canary, stable] = [new Arm(), new Arm()];
+  const [ofCanary, ofStable] = [samplesOf(7, 0.8), samplesOf(8, 1)];
+  for (let i = 0; i < 400; i++) {
+    canary.add({ ...ofCanary(), hasFailed: i % 50 === 0 });
+    stable.add(ofStable());
+  }
+  expect(breachOf(canary, stable, LIMITS)).toBeUndefined();
+  expect(verdictOf(canary, stable, LIMITS)).toEqual({
+    hasPassed: false,
+    because: "2.0 % of the requests failed, 0.0 % of the others",
+  });
 });
 
 test("two failures are no breach, whatever share they are", () => {

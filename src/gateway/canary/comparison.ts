@@ -53,12 +53,18 @@ const MIN_FAILED = 3;
 /** One look in two thousand is wrong. Failures are counted at each of them, so few looks see a new one. */
 const Z_FAILED = 3.29;
 
-/** Wilson's lower bound of a share. */
-function leastShare(count: number, of: number): number {
-  const square = Z_FAILED ** 2 / of;
-  const share = count / of;
-  const half = Z_FAILED * Math.sqrt((share * (1 - share)) / of + square / (4 * of));
-  return Math.max(0, (share + square / 2 - half) / (1 + square));
+/** Wilson's bounds of the share of failed requests. */
+function failures({ numFailed, numRequests }: Arm): {
+  readonly share: number;
+  readonly low: number;
+  readonly high: number;
+} {
+  if (numRequests === 0) return { share: 0, low: 0, high: 1 };
+  const square = Z_FAILED ** 2 / numRequests;
+  const share = numFailed / numRequests;
+  const half = Z_FAILED * Math.sqrt((share * (1 - share)) / numRequests + square / (4 * numRequests));
+  const middle = share + square / 2;
+  return { share, low: (middle - half) / (1 + square), high: (middle + half) / (1 + square) };
 }
 
 const NAMES: Readonly<Record<Time, string>> = {
@@ -72,9 +78,11 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 /** @returns the limit that is surely exceeded; undefined where none is */
 export function breachOf(canary: Arm, stable: Arm, limits: CanaryLimits): Breach | undefined {
   const { numFailed, numRequests } = canary;
-  const usual = stable.numRequests === 0 ? 0 : stable.numFailed / stable.numRequests;
-  if (numFailed >= MIN_FAILED && leastShare(numFailed, numRequests) > usual + limits.maxFailures) {
-    const because = `${numFailed} of ${numRequests} requests failed, ${percent(usual)} of the others`;
+  const [failed, usual] = [failures(canary), failures(stable)];
+  // Newcombe's lower bound of the difference of two shares (Statistics in Medicine 17, 1998, method 10).
+  const least = failed.share - usual.share - Math.hypot(failed.share - failed.low, usual.high - usual.share);
+  if (numFailed >= MIN_FAILED && least > limits.maxFailures) {
+    const because = `${numFailed} of ${numRequests} requests failed, ${percent(usual.share)} of the others`;
     return { kind: "failing", because };
   }
   for (const time of TIMES) {
@@ -82,28 +90,45 @@ export function breachOf(canary: Arm, stable: Arm, limits: CanaryLimits): Breach
     if (ratio === undefined || ratio.low <= limits.maxSlowdown) continue;
     return { kind: "slower", because: `${NAMES[time]} is ${ratioText(ratio)} that of the others` };
   }
-  const limited = { ttftMs: limits.maxTtftMs, tpotMs: limits.maxTpotMs };
-  for (const time of ["ttftMs", "tpotMs"] as const) {
-    const [limit, bounds] = [limited[time], canary.times[time].bounds()];
-    if (limit === undefined || bounds === undefined || bounds.low <= limit) continue;
-    return { kind: "slower", because: `${NAMES[time]} is ${bounds.value.toFixed(1)} ms, above ${limit} ms` };
+  for (const [time, limit] of limitedTimes(limits)) {
+    const bounds = canary.times[time].bounds();
+    if (bounds !== undefined && bounds.low > limit)
+      return { kind: "slower", because: aboveText(time, bounds.value, limit) };
   }
   return undefined;
 }
 
+const limitedTimes = ({ maxTtftMs, maxTpotMs }: CanaryLimits): readonly (readonly [Time, number])[] => [
+  ["ttftMs", maxTtftMs ?? Number.POSITIVE_INFINITY],
+  ["tpotMs", maxTpotMs ?? Number.POSITIVE_INFINITY],
+];
+
+const aboveText = (time: Time, ms: number, limit: number): string =>
+  `${NAMES[time]} is ${ms.toFixed(1)} ms, above ${limit} ms`;
+
 const ratioText = ({ value, low, high }: Bounds): string =>
   `${value.toFixed(2)} × (${low.toFixed(2)} to ${high.toFixed(2)})`;
 
-/** @returns whether every time is surely within the limit, and why; to call when there was no breach until the end */
+/** @returns whether every limit is kept, the times relative to the others' surely, and why; to call when there was no breach until the end */
 export function verdictOf(
   canary: Arm,
   stable: Arm,
-  { maxSlowdown }: CanaryLimits,
+  limits: CanaryLimits,
 ): { readonly hasPassed: boolean; readonly because: string } {
+  const { maxSlowdown, maxFailures } = limits;
   const ratio = canary.times.durationMs.ratioTo(stable.times.durationMs);
   if (ratio === undefined) {
-    const counts = `${canary.numRequests} of the canary and ${stable.numRequests} of the others`;
+    const counts = `${canary.times.durationMs.count} of the canary and ${stable.times.durationMs.count} of the others`;
     return { hasPassed: false, because: `expected 30 answered requests on each side, got ${counts}` };
+  }
+  const [failed, usual] = [failures(canary), failures(stable)];
+  if (failed.share > usual.share + maxFailures) {
+    const because = `${percent(failed.share)} of the requests failed, ${percent(usual.share)} of the others`;
+    return { hasPassed: false, because };
+  }
+  for (const [time, limit] of limitedTimes(limits)) {
+    const { value = 0 } = canary.times[time];
+    if (value > limit) return { hasPassed: false, because: aboveText(time, value, limit) };
   }
   for (const time of TIMES) {
     const each = canary.times[time].ratioTo(stable.times[time]);

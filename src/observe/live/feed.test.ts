@@ -182,7 +182,8 @@ test("a model and an instance have live figures and a history of their own", asy
   await vi.advanceTimersByTimeAsync(60_000);
   const parts = (await feed.parts().json()) as object;
   expect(parts).toEqual({
-    series: [
+    object: "list",
+    data: [
       { kind: "model", name: "m", is_current: true },
       { kind: "instance", name: "m-0", is_current: true },
       { kind: "instance", name: "m-1", is_current: false },

@@ -1,5 +1,7 @@
 /** Sends the dashboard its figures: one event a second to each watcher, and the history of the last hour, day and week. */
+
 import { MillraceError } from "../../core/errors.js";
+import { listBody } from "../../core/list-body.js";
 import { snakeNames } from "../../core/snake-names.js";
 import { EventLog } from "./event-log.js";
 import { EVERY_MS, type History, WINDOW_NAMES, type WindowName } from "./history.js";
@@ -117,7 +119,7 @@ export class LiveFeed {
       return part === undefined ? [] : [{ ...part, isCurrent: this.#parts.has(key) }];
     });
     series.sort((a, b) => b.kind.localeCompare(a.kind) || a.name.localeCompare(b.name));
-    return uncached(snakeNames({ series }));
+    return uncached(snakeNames(listBody(series)));
   }
 
   #past(window: WindowName, key: string): object {

@@ -44,7 +44,9 @@ export class SeriesStore {
 
   /** @param readings by the parts' keys: where there are too many, the first ones count */
   add(readings: ReadonlyMap<string, Reading>): void {
-    for (const [key, reading] of readings) {
+    // The known ones first, so that none of them looks unused to a new one.
+    const isNew = ([key]: readonly [string, Reading]): number => (this.#series.has(key) ? 0 : 1);
+    for (const [key, reading] of [...readings].sort((a, b) => isNew(a) - isNew(b))) {
       const history = this.#series.get(key)?.history ?? this.#begin(key, reading.atMs);
       history?.add(reading);
       if (history !== undefined) this.#series.set(key, { history, latestMs: reading.atMs });

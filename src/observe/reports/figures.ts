@@ -76,6 +76,9 @@ export function factsOf(report: unknown): ReportFacts | undefined {
 
 const cut = (text: string): string => text.slice(0, MOST_NAME);
 
+/** A part of a long text keeps all of it in memory, and a copy does not. */
+const copied = (name: string): string => (name.length <= MOST_NAME ? name : Buffer.from(cut(name)).toString());
+
 const distribution = z.looseObject({
   percentiles: z.looseObject({ p50: z.number().optional(), p95: z.number().optional() }),
 });
@@ -146,7 +149,7 @@ function numbersIn(value: unknown, path: readonly string[] = []): Figure[] {
     const bounds = boundsIn(all[`${name}Interval`] ?? (name === "drop" ? all.interval : undefined));
     return isNumber(each)
       ? [{ name: cut([...path, name].join(" ")), value: each, ...bounds }]
-      : numbersIn(each, [...path, name]);
+      : numbersIn(each, [...path, copied(name)]);
   });
 }
 

@@ -82,7 +82,7 @@ interface Past {
 
 async function readParts(): Promise<void> {
   const answer = document.hidden ? undefined : await getJson("watch/series").catch(() => undefined);
-  if (answer !== undefined) parts.value = (camelNames(answer) as { readonly series: readonly Part[] }).series;
+  if (answer !== undefined) parts.value = (camelNames(answer) as { readonly data: readonly Part[] }).data;
 }
 
 /** Reads the history of a span and a part, again whenever it has grown. @returns ends it */

@@ -1,0 +1,8 @@
+/** Names of canaries, which no client may send and no other model may have. */
+
+const END = "~canary";
+
+/** Of the canary of a model. @example canaryName("chat") // "chat~canary" */
+export const canaryName = (model: string): string => `${model}${END}`;
+
+export const isCanaryName = (name: string): boolean => name.endsWith(END);
