@@ -1,6 +1,7 @@
 /** Shows stages on a stream: a live line on a terminal; elsewhere a line every ten seconds and one for each finished stage. */
 import { formatDuration } from "../../core/quantities.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
+import { visible } from "../../core/visible-text.js";
 
 const LABEL_WIDTH = 13;
 const LINE_EVERY_MS = 10_000;
@@ -12,7 +13,7 @@ export function stagesTo(stream: Pick<NodeJS.WriteStream, "isTTY" | "write">): S
   return (name) => {
     const startMs = performance.now();
     let toldMs = startMs;
-    const label = name.padEnd(LABEL_WIDTH);
+    const label = visible(name).padEnd(LABEL_WIDTH);
     const rewrite = stream.isTTY ? "\r\u001b[2K" : "";
     return {
       update: (text) => {

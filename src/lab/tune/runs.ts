@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
 import { type Drift, driftBetween, type Facts, type Figures, figuresOf } from "./drift.js";
 import { Journal } from "./journal.js";
 import type { Tuning } from "./loop.js";
@@ -131,6 +132,11 @@ export function endRun(out: string, { name, folder }: OpenRun, tuning: Tuning, m
   const previous = runs.filter((run) => run.figures !== undefined && numberOf(run.name) < numberOf(name)).at(-1);
   const ended = { startedAt: own.startedAt, facts: own.facts, figures: figuresOf(tuning) };
   write(folder, ended);
+  if (!keptRuns(out).some((run) => run.name === name && run.figures !== undefined)) {
+    throw new MillraceError("not_a_number", `expected figures of ${name}, got ${JSON.stringify(ended.figures)}`, {
+      hint: "the load generator measured nothing: look at the report in this folder",
+    });
+  }
   if (previous?.figures === undefined) return { name, previous: undefined, drift: undefined };
   const drift = driftBetween({ figures: previous.figures, facts: previous.facts }, ended, maxDrift);
   return { name, previous: previous.name, drift };

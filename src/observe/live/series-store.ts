@@ -72,7 +72,9 @@ export class SeriesStore {
     for (const key of keys) {
       this.#files.add(key);
       const history = this.#open(key);
-      this.#series.set(key, { history, latestMs: history.newestMs() });
+      const newestMs = history.newestMs();
+      // A time to come is that of a clock which was wrong: it keeps no place.
+      this.#series.set(key, { history, latestMs: newestMs > Date.now() ? 0 : newestMs });
       if (this.#series.size > MOST_SERIES) this.#forget(this.#oldest()[0]);
     }
   }
