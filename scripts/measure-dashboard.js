@@ -1,8 +1,8 @@
 /**
- * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway, and measures what a watcher costs: in
- * every other five seconds a client reads the live figures and the history of a week. Prints Markdown tables.
+ * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway. Then it measures what a watcher costs,
+ * under a load of equal requests: in every other window a client reads the live figures and the history of a week. Prints Markdown tables.
  *
- *   node scripts/measure-dashboard.js [--minutes 10] [--json FILE]
+ *   node scripts/measure-dashboard.js [--minutes 10] [--pairs 48] [--json FILE]
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,11 +15,15 @@ import { machineInfo } from "../dist/src/bench/results/machine.js";
 import { freePort, startAt } from "./engine-process.js";
 
 const { values: args } = parseArgs({
-  options: { minutes: { type: "string", default: "10" }, json: { type: "string" } },
+  options: {
+    minutes: { type: "string", default: "10" },
+    pairs: { type: "string", default: "48" },
+    json: { type: "string" },
+  },
 });
 /** Rows of the dashboard's day. */
 const ROW_MS = 120_000;
-const WINDOW_MS = 5000;
+const WINDOW_MS = 2500;
 const NUM_CLIENTS = 9;
 const SHAPES = [
   { words: 4, tokens: 64 },
@@ -50,11 +54,12 @@ while ((await (await fetch(`${url}/health`)).text()).includes("starting")) await
 
 const requests = [];
 let isOver = false;
+let isMixed = true;
 let numSent = 0;
 
 async function ask() {
   const number = numSent++;
-  const { words, tokens } = SHAPES[number % SHAPES.length];
+  const { words, tokens } = isMixed ? SHAPES[number % SHAPES.length] : SHAPES[0];
   const prompt = [number, ...Array.from({ length: words }, (_, i) => WORDS[(i * 7 + number) % WORDS.length])].join(" ");
   const body = { model: "mill-base", prompt, max_tokens: tokens, ignore_eos: true, temperature: 1, seed: number };
   const startMs = Date.now();
@@ -99,16 +104,19 @@ async function watch() {
 
 await sleep(2000);
 const beganMs = Date.now();
-const endMs = beganMs + Number(args.minutes) * 60_000;
+await sleep(Number(args.minutes) * 60_000);
+const endMs = Date.now();
+const loads = { day: (await history("day")).loads, hour: (await history("hour")).loads };
+
+isMixed = false;
+await sleep(2000);
 const windows = [];
-while (Date.now() < endMs) {
+while (windows.length < 2 * Number(args.pairs)) {
   const isWatched = windows.length % 2 === Math.floor(windows.length / 2) % 2;
   const [fromMs, cpu] = [Date.now(), cpuSeconds(child.pid)];
   await (isWatched ? watch() : sleep(WINDOW_MS));
   windows.push({ isWatched, fromMs, toMs: Date.now(), cpuS: cpuSeconds(child.pid) - cpu });
-  if (windows.length % 12 === 0) process.stderr.write(`${Math.round((Date.now() - beganMs) / 60_000)} min\n`);
 }
-const { loads } = await history("day");
 isOver = true;
 await Promise.all(clients);
 
@@ -124,32 +132,44 @@ const quantile = (values, share) =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))];
 const within = (list, key, fromMs, toMs) => list.filter((one) => one[key] > fromMs && one[key] <= toMs);
 
-/** A row stands at its end. */
-const rows = loads
-  .filter(({ at_ms }) => at_ms - ROW_MS >= beganMs && at_ms <= endMs)
-  .map((load) => {
-    const [fromMs, toMs] = [load.at_ms - ROW_MS, load.at_ms];
-    const ttfts = within(requests, "firstMs", fromMs, toMs).map((each) => each.firstMs - each.startMs);
-    const tpots = within(requests, "endMs", fromMs, toMs).map(
-      (each) => (each.endMs - each.firstMs) / (each.numTokens - 1),
-    );
-    const clients = { tokens_out_per_s: (1000 * tokensBetween(fromMs, toMs)) / ROW_MS };
-    const pairs = [["tokens_out_per_s", load.tokens_out_per_s, clients.tokens_out_per_s]];
-    for (const [name, values] of Object.entries({ ttft: ttfts, tpot: tpots })) {
-      for (const [key, share] of Object.entries({ p50: 0.5, p95: 0.95, p99: 0.99 })) {
-        pairs.push([`${name} ${key}`, load[name][key], quantile(values, share)]);
-      }
-    }
-    return { at_ms: load.at_ms, numRequests: ttfts.length, pairs };
-  });
+const isWithin =
+  (lengthMs) =>
+  ({ at_ms }) =>
+    at_ms - lengthMs >= beganMs && at_ms <= endMs;
 
-process.stdout.write(`| row | figure | dashboard | clients | ratio |\n| --- | --- | --- | --- | --- |\n`);
-for (const [i, { pairs }] of rows.entries()) {
-  for (const [name, shown, measured] of pairs) {
-    process.stdout.write(
-      `| ${i + 1} | ${name} | ${shown?.toFixed(2)} | ${measured.toFixed(2)} | ${(shown / measured).toFixed(3)} |\n`,
-    );
-  }
+/** A row is that of the time before it. */
+const rows = loads.day.filter(isWithin(ROW_MS)).map((load) => {
+  const [fromMs, toMs] = [load.at_ms - ROW_MS, load.at_ms];
+  const ttfts = within(requests, "firstMs", fromMs, toMs).map((each) => each.firstMs - each.startMs);
+  const tpots = within(requests, "endMs", fromMs, toMs).map(
+    (each) => (each.endMs - each.firstMs) / (each.numTokens - 1),
+  );
+  const pairs = Object.entries({ ttft: ttfts, tpot: tpots }).flatMap(([name, values]) =>
+    Object.entries({ p50: 0.5, p95: 0.95, p99: 0.99 }).map(([key, share]) => {
+      return [`${name} ${key}, ms`, load[name][key], quantile(values, share)];
+    }),
+  );
+  return { at_ms: load.at_ms, numRequests: ttfts.length, pairs };
+});
+
+/** Of all rows together, between the readings that they end with. */
+const ticks = loads.hour.filter(isWithin(10_000));
+const [first, last] = [ticks[0].at_ms, ticks.at(-1).at_ms];
+const shownTokens = ticks
+  .slice(1)
+  .reduce((sum, { tokens_out_per_s, at_ms }, i) => sum + (tokens_out_per_s * (at_ms - ticks[i].at_ms)) / 1000, 0);
+const spanS = (last - first) / 1000;
+const throughput = ["tokens/s", shownTokens / spanS, tokensBetween(first, last) / spanS];
+
+process.stdout.write(
+  "| row of two minutes | figure | dashboard | clients | ratio | difference |\n| --- | --- | --- | --- | --- | --- |\n",
+);
+for (const [row, name, shown, measured] of [
+  [`all, ${Math.round(spanS)} s`, ...throughput],
+  ...rows.flatMap(({ pairs }, i) => pairs.map((pair) => [i + 1, ...pair])),
+]) {
+  const figures = [shown.toFixed(2), measured.toFixed(2), (shown / measured).toFixed(3), (measured - shown).toFixed(2)];
+  process.stdout.write(`| ${[row, name, ...figures].join(" | ")} |\n`);
 }
 
 const rateOf = ({ fromMs, toMs }) => (1000 * tokensBetween(fromMs, toMs)) / (toMs - fromMs);
@@ -170,6 +190,7 @@ if (args.json !== undefined) {
     date: new Date().toISOString(),
     machine: machineInfo(),
     minutes: Number(args.minutes),
+    throughput,
     rows,
     ratio,
     windows,
