@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { BrowserSession } from "../../test/helpers/browser-session.js";
+import { BrowserSession, FORGED } from "../../test/helpers/browser-session.js";
 import { answerJson, startFleet, startStandIn } from "../../test/helpers/stand-in.js";
 import { startWholeGateway } from "../../test/helpers/whole-gateway.js";
 import type { Fleet } from "./fleet.js";
@@ -109,14 +109,7 @@ test("sign-ins at the same time each get a session, and none the other's rights"
   }
 });
 
-test.each([
-  ["without the token", { "x-csrf-token": "" }],
-  ["with another token", { "x-csrf-token": "guess" }],
-  ["of a page of another origin", { origin: "http://evil.example" }],
-  ["of no page", { origin: "" }],
-  ["of a page of another site", { "sec-fetch-site": "cross-site" }],
-  ["of another port of the host", { "sec-fetch-site": "same-site" }],
-] as const)("a chat by cookie %s is refused", async (_, headers) => {
+test.each(FORGED)("a chat by cookie %s is refused", async (_, headers) => {
   await page.signIn("sk-search");
   const numChats = () => engine.received.filter(({ path }) => path === CHAT).length;
   const numBefore = numChats();

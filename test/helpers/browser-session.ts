@@ -46,3 +46,13 @@ export class BrowserSession {
     return this.ask("DELETE", "/session");
   }
 }
+
+/** Headers of requests that another page could send with the cookie, each of which must be refused. */
+export const FORGED = [
+  ["without the token", { "x-csrf-token": "" }],
+  ["with another token", { "x-csrf-token": "guess" }],
+  ["of a page of another origin", { origin: "http://evil.example" }],
+  ["of no page", { origin: "" }],
+  ["of a page of another site", { "sec-fetch-site": "cross-site" }],
+  ["of another port of the host", { "sec-fetch-site": "same-site" }],
+] as const;

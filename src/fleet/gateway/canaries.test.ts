@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { scriptProgram } from "../../../test/helpers/fleet.js";
+import type { Json } from "../../../test/helpers/json.js";
 import { parseConfig } from "../config/read-config.js";
 import { Fleet } from "../fleet.js";
 
@@ -52,8 +53,7 @@ afterAll(async () => {
 });
 
 const SLOW = { timeout: 60_000 };
-// biome-ignore lint/suspicious/noExplicitAny: answers are compared field by field
-type Answer = { readonly status: number; readonly body: any };
+type Answer = { readonly status: number; readonly body: Json };
 
 async function ask(
   method: string,

@@ -1,4 +1,4 @@
-import { connect, createServer, type Socket } from "node:net";
+import { connect, createServer } from "node:net";
 import { Agent, request as undiciRequest } from "undici";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { holdBodies, largeBody } from "../../../test/helpers/held-bodies.js";
@@ -381,114 +381,11 @@ describe("timeouts", () => {
   });
 });
 
-test("a client that does not read pauses its instance; memory stays bounded, and no data is lost", async () => {
-  const event = sse("x".repeat(16_000));
-  const numEvents = 4000;
-  let numWritten = 0;
-  const { proxy } = await start([
-    (_, outgoing) => {
-      beginStream(outgoing);
-      const write = () => {
-        while (numWritten < numEvents) {
-          numWritten++;
-          if (!outgoing.write(event)) {
-            outgoing.once("drain", write);
-            return;
-          }
-        }
-        outgoing.end();
-      };
-      write();
-    },
-  ]);
-  const socket = connect(proxy.port, "127.0.0.1");
-  const body = JSON.stringify(request);
-  socket.pause();
-  socket.write(
-    `POST ${chat} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-  );
-  await quiet(() => numWritten);
-  // What fits into the buffers of two connections: far from all.
-  expect(numWritten).toBeLessThan(numEvents / 2);
-  let numBytes = 0;
-  socket.on("data", (chunk) => {
-    numBytes += chunk.length;
-  });
-  socket.resume();
-  await new Promise((resolve) => socket.once("close", resolve));
-  expect(numWritten).toBe(numEvents);
-  expect(numBytes).toBeGreaterThan(numEvents * event.length);
-});
-
 test("an instance that keeps answering with errors does not attract all requests", async () => {
   const { post, watched } = await start([answerJson({}, 500), ok]);
   for (let i = 0; i < 20; i++) await post(chat, request);
   // Three, and one more for each second that this takes.
   expect(watched.ended.filter(({ status }) => status === 500).length).toBeLessThan(8);
-});
-
-test("a body that never ends is refused, and its connection is closed if the client does not stop", async () => {
-  const { proxy } = await start([ok], { limits: { maxBodyBytes: 1000 } });
-  const socket: Socket = connect(proxy.port, "127.0.0.1");
-  let answer = "";
-  socket.on("data", (bytes) => {
-    answer += bytes.toString();
-  });
-  socket.on("error", () => {});
-  socket.write(`POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n`);
-  const sending = setInterval(() => socket.write("x".repeat(10_000)), 10);
-  await new Promise((resolve) => socket.once("close", resolve));
-  clearInterval(sending);
-  expect(answer).toMatch(/^HTTP\/1.1 413 .*"body_too_large"}}$/s);
-});
-
-test("an idle connection ends, unless its answer is in progress", async () => {
-  let answer = () => {};
-  const slow: Behaviour = (received, outgoing) => {
-    answer = () => ok(received, outgoing);
-  };
-  const { post, proxy, standIns } = await start([slow], { timeouts: { stalledClientMs: 50 } });
-  const response = post(chat, request);
-  await until(() => standIns[0]!.received.length === 1);
-  const idle = connect(proxy.port, "127.0.0.1").resume();
-  await new Promise((resolve) => idle.once("close", resolve));
-  answer();
-  expect(await (await response).json()).toEqual({ ok: true });
-});
-
-test("requests before invalid data are answered, and so are those of a half-closed connection", async () => {
-  const { proxy } = await start([ok]);
-  const body = JSON.stringify(request);
-  const one = `POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-  const get = "GET /health HTTP/1.1\r\nHost: h\r\n\r\n";
-  for (const [sent, statuses] of [
-    [`${get}${one}nonsense\r\n\r\n`, ["200", "200", "400"]],
-    [`${get}${one}`, ["200", "200"]],
-  ] as const) {
-    const isEnding = statuses.length === 2;
-    const socket = connect({ port: proxy.port, host: "127.0.0.1", allowHalfOpen: true });
-    let answer = "";
-    socket.on("data", (bytes) => {
-      answer += bytes.toString();
-    });
-    socket.once("end", () => socket.end());
-    if (isEnding) socket.end(sent);
-    else socket.write(sent);
-    await new Promise((resolve) => socket.once("close", resolve));
-    const seen = [...answer.matchAll(/HTTP\/1.1 (\d+)/g)].map((match) => match[1]);
-    expect(seen.filter((status) => status !== "100")).toEqual(statuses);
-  }
-});
-
-test("pipelined requests are answered in order, and cancelled together", async () => {
-  const { proxy, standIns } = await start([never]);
-  const socket: Socket = connect(proxy.port, "127.0.0.1");
-  const body = JSON.stringify(request);
-  const one = `POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-  socket.write(one + one);
-  await until(() => standIns[0]!.received.length === 2);
-  socket.destroy();
-  await until(() => standIns[0]!.numCut === 2);
 });
 
 test("a port without HTTP", async () => {

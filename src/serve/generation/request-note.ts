@@ -15,7 +15,8 @@ interface NoteStart {
 type Figures = Partial<RequestRow>;
 
 export class RequestNote {
-  readonly #atMs = Date.now();
+  /** Unix milliseconds of the start, which is before the note was made. */
+  readonly #atMs: number;
   readonly #start: NoteStart;
   /** While the request runs. */
   #timers: readonly RequestTimer[] = [];
@@ -27,6 +28,7 @@ export class RequestNote {
 
   constructor(start: NoteStart) {
     this.#start = start;
+    this.#atMs = Math.floor(Date.now() - (performance.now() - start.startMs));
   }
 
   get id(): string {
