@@ -28,7 +28,7 @@ export class RequestNote {
 
   constructor(start: NoteStart) {
     this.#start = start;
-    this.#atMs = Math.floor(Date.now() - (performance.now() - start.startMs));
+    this.#atMs = Math.ceil(Date.now() - (performance.now() - start.startMs));
   }
 
   get id(): string {
