@@ -114,7 +114,7 @@ const isAnothers = (model: string): MillraceError =>
     hint: "somebody stopped it and started another: millrace canary list",
   });
 
-/** Whoever loses sight of a canary does not leave it running. */
+/** A command that ends early stops its own canary, and no later one. */
 async function stopOwn(client: AdminClient, path: string, started: Json[string]): Promise<void> {
   const now = await client.ask("GET", path).catch(() => undefined);
   if (now?.started === started) await client.ask("DELETE", path).catch(() => {});

@@ -4,7 +4,7 @@
 export const ROLES = ["viewer", "operator", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** What is known of somebody who runs a server. */
+/** An operator's name and role. */
 export interface Who {
   readonly name: string;
   readonly role: Role;

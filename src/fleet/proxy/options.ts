@@ -81,7 +81,7 @@ export interface ProxyOptions {
   readonly modelOf?: ((name: string) => string) | undefined;
   /** Names without instances, which policies resolve; listed after the models. Absent: none. Called for every request. */
   readonly virtualModels?: () => readonly string[];
-  /** Names that policies may send a request on to, and no client. */
+  /** Names of models that policies may choose and clients may not send. */
   readonly canaries?: () => readonly string[];
   /** Whether a model's engines order their queue by priority, and so take one. Absent: none does. */
   readonly schedulesByPriority?: (model: string) => boolean;
