@@ -31,7 +31,7 @@ const ALLOWED = {
   distill: ["core", "formats", "text", "engine", "bench", "local", "quality"],
   gateway: ["core", "text"],
   fleet: ["core", "text", "gateway", "observe"],
-  routers: ["core", "gateway", "quality", "distill"],
+  routers: ["core", "text", "gateway", "quality", "distill"],
   observe: ["core"],
   image: ["core", "fleet", "observe"],
   boot: ["core", "formats", "gateway", "fleet", "image"],

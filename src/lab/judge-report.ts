@@ -11,7 +11,7 @@ import {
 } from "../quality/judge/calibration.js";
 import { biasOf, type JudgeBias, type JudgedPair, type WinRate, winRateOf } from "../quality/judge/judged-pair.js";
 import type { Label } from "../quality/judge/labels.js";
-import type { Judgement, Preference } from "../quality/judge/preference.js";
+import type { Judgement, Preference } from "../text/judge/preference.js";
 import type { PairedResults } from "./evaluate.js";
 import { type Judge, judgeInStage, judgeLabels } from "./judge.js";
 

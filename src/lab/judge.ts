@@ -8,8 +8,8 @@ import { isRefusal, type Message, runAll } from "../quality/ask.js";
 import type { LabelledPair } from "../quality/judge/calibration.js";
 import type { JudgedPair } from "../quality/judge/judged-pair.js";
 import type { Label } from "../quality/judge/labels.js";
-import { judgeMessage, judgementOf, preferenceOf, REPLIES, REPLY_SCHEMA } from "../quality/judge/preference.js";
 import { completionSchema, openRemoteModel, REFUSED_STATUSES, type Reply } from "../quality/remote-model.js";
+import { judgeMessage, judgementOf, preferenceOf, REPLIES, REPLY_FORMAT } from "../text/judge/preference.js";
 import type { EvalSource } from "./eval-target.js";
 
 export interface Judge {
@@ -51,9 +51,7 @@ const MAX_TOKENS = 1024;
 const LONGEST_REPLY_MS = 300_000;
 
 const SAMPLING = { temperature: 0, max_tokens: MAX_TOKENS };
-const FORM = {
-  response_format: { type: "json_schema", json_schema: { name: "verdict", strict: true, schema: REPLY_SCHEMA } },
-};
+const FORM = { response_format: REPLY_FORMAT };
 /** Some servers have no forms, and models that reason have no temperature: the first fields that are taken are sent from then on. */
 const FIELDS: readonly object[] = [{ ...SAMPLING, ...FORM }, SAMPLING, FORM, {}];
 

@@ -1,11 +1,12 @@
 /** Says how good both answers of a pair are: by the prompts' checks, by equality, or by a judge. */
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
-import { isSame, judgePrompt, preferenceOf } from "../gateway/cascade/compare.js";
+import { isSame } from "../gateway/cascade/compare.js";
 import { lastText } from "../gateway/routes/request-facts.js";
 import { runAll } from "../quality/ask.js";
 import { requireConfinementFor } from "../quality/code-score.js";
 import { scoreAnswer } from "../quality/score-answer.js";
+import { judgeMessage, judgementOf, type Preference, preferenceOf, REPLY_FORMAT } from "../text/judge/preference.js";
 import type { ModelClient } from "./ask-model.js";
 import type { Pair } from "./pairs.js";
 
@@ -17,7 +18,12 @@ export interface Qualities {
   readonly large: number;
 }
 
-const MAX_JUDGE_TOKENS = 16;
+/** Room for reasoning before the verdict. */
+const MAX_JUDGE_TOKENS = 1024;
+/** More of an answer is not shown to a judge. */
+const MAX_JUDGED_LENGTH = 12_000;
+/** A judge that gives fewer verdicts than this share is no judge of these pairs. */
+const MIN_VERDICTS = 0.75;
 
 /** The default: checks where every prompt has one, else equality. */
 export function labelFor(pairs: readonly Pair[]): Label {
@@ -48,7 +54,7 @@ export function byEquality(pairs: readonly Pair[]): Qualities[] {
   return pairs.map(({ small, large }) => ({ small: Number(isSame(small.text, large.text)), large: 1 }));
 }
 
-/** A model compares both answers in both orders; only what it prefers in both counts. */
+/** A model compares both answers in both orders. Both count as good unless it prefers one of them in both orders. Throws invalid_option for a judge that seldom gives a verdict. */
 export async function byJudge(
   pairs: readonly Pair[],
   client: ModelClient,
@@ -59,24 +65,38 @@ export async function byJudge(
   const stage = startStage(`judgements of ${model}`);
   const qualities: Qualities[] = new Array(pairs.length);
   let numDone = 0;
+  let numWithout = 0;
   await runAll(pairs, 4, async ({ prompt, small, large }, index) => {
     qualities[index] = isSame(small.text, large.text)
       ? { small: 1, large: 1 }
       : await judged(lastText({ messages: prompt.messages }), small.text, large.text);
     stage.update(`${++numDone} of ${pairs.length}`);
   });
-  stage.done(`${pairs.length}`);
+  stage.done(`${pairs.length}, ${numWithout} without a verdict`);
+  if (numWithout > (1 - MIN_VERDICTS) * pairs.length) {
+    const message = `expected verdicts of ${model}, got none on ${numWithout} of ${pairs.length} pairs`;
+    throw new MillraceError("invalid_option", message, { hint: "choose another --judge-model, or another --label" });
+  }
   return qualities;
 
   async function judged(question: string, small: string, large: string): Promise<Qualities> {
-    const ask = async (first: string, second: string) => {
-      const messages = [{ role: "user" as const, content: judgePrompt(question, first, second) }];
-      const { signals } = await client.ask(model, messages, { temperature: 0, max_tokens: MAX_JUDGE_TOKENS }, signal);
-      return preferenceOf(signals.text);
-    };
-    const [there, back] = [await ask(small, large), await ask(large, small)];
-    if (there === "second" && back === "first") return { small: 0, large: 1 };
-    if (there === "first" && back === "second") return { small: 1, large: 0 };
-    return { small: 1, large: 1 };
+    const judgement = judgementOf(await preference(question, small, large), await preference(question, large, small));
+    if (judgement === "none") numWithout++;
+    return { small: Number(judgement !== "lost"), large: Number(judgement !== "won") };
+  }
+
+  async function preference(question: string, first: string, second: string): Promise<Preference | undefined> {
+    const cut = (text: string): string => text.slice(0, MAX_JUDGED_LENGTH);
+    const messages = [judgeMessage([{ role: "user", content: question }], cut(first), cut(second))];
+    const fields = { temperature: 0, max_tokens: MAX_JUDGE_TOKENS };
+    const ask = async (form: object) =>
+      preferenceOf((await client.ask(model, messages, { ...fields, ...form }, signal)).signals.text);
+    try {
+      return await ask({ response_format: REPLY_FORMAT });
+    } catch (thrown) {
+      // Some servers refuse a response format; the question alone asks for the same reply.
+      if (!(thrown instanceof MillraceError && thrown.code === "invalid_request")) throw thrown;
+      return ask({});
+    }
   }
 }

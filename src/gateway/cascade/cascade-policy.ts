@@ -3,6 +3,7 @@
  * share of requests goes to both models, which tells what the cascade loses.
  */
 import { MillraceError } from "../../core/errors.js";
+import { judgeMessage, judgementOf, type Preference, preferenceOf, REPLY_FORMAT } from "../../text/judge/preference.js";
 import { type AnswerSink, HeaderSink, type WholeAnswer } from "../answer.js";
 import { routeOf } from "../api/routes.js";
 import { Cancellation } from "../cancellation.js";
@@ -13,7 +14,7 @@ import { type GatewayRequest, withBody, withModel } from "../request.js";
 import { lastText } from "../routes/request-facts.js";
 import { MODEL_HEADER, withoutFirstByte } from "../routes/route-policy.js";
 import { type AnswerSignals, signalsOf } from "./answer-signals.js";
-import { isSame, judgePrompt, type Preference, preferenceOf } from "./compare.js";
+import { isSame } from "./compare.js";
 import type { Guard } from "./guard.js";
 import { type JudgeTerms, judge, needsLogprobs, type Verdict } from "./judges.js";
 import { logprobFields, withoutExtraLogprobs } from "./logprob-fields.js";
@@ -61,7 +62,10 @@ interface CascadeOptions {
 const CASCADE_HEADER = "x-millrace-cascade";
 /** A small model's answer is held up to this size. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
-const MAX_JUDGE_TOKENS = 16;
+/** Room for reasoning before the verdict. */
+const MAX_JUDGE_TOKENS = 1024;
+/** More of a text is not shown to a judge. */
+const MAX_JUDGED_LENGTH = 12_000;
 /** Paths whose answers can be read. */
 const JUDGED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 
@@ -173,7 +177,7 @@ export class CascadePolicy implements Policy {
     if (cascade.guard.add(sample)) this.options.onClosed?.(cascade);
   }
 
-  /** @returns undefined if the judge's model does not answer */
+  /** @returns undefined if the judge's model gives no verdict */
   async #isWorse(
     { audit: { judgeModel } }: Cascade,
     request: GatewayRequest,
@@ -186,11 +190,9 @@ export class CascadePolicy implements Policy {
     if (judgeModel === undefined) return true;
     const question = lastText(request.body);
     const ask = (first: string, second: string): Promise<Preference | undefined> =>
-      askJudge(request, judgeModel, judgePrompt(question, first, second), next);
-    const [there, back] = await Promise.all([ask(small.text, large.text), ask(large.text, small.text)]);
-    if (there === undefined || back === undefined) return undefined;
-    // A judge that changes its mind with the order has none.
-    return there === "second" && back === "first";
+      askJudge(request, judgeModel, [question, first, second], next);
+    const judgement = judgementOf(...(await Promise.all([ask(small.text, large.text), ask(large.text, small.text)])));
+    return judgement === "none" ? undefined : judgement === "lost";
   }
 }
 
@@ -243,13 +245,16 @@ function hidden({ observer }: GatewayRequest): GatewayRequest["observer"] {
   return rest;
 }
 
+/** @param texts the request, and the answers in the order in which the judge sees them */
 async function askJudge(
   request: GatewayRequest,
   model: string,
-  prompt: string,
+  texts: readonly [question: string, first: string, second: string],
   next: Handler,
 ): Promise<Preference | undefined> {
-  const body = { model, messages: [{ role: "user", content: prompt }], temperature: 0, max_tokens: MAX_JUDGE_TOKENS };
+  const [question, first, second] = texts.map((text) => text.slice(0, MAX_JUDGED_LENGTH)) as [string, string, string];
+  const messages = [judgeMessage([{ role: "user", content: question }], first, second)];
+  const body = { model, messages, temperature: 0, max_tokens: MAX_JUDGE_TOKENS };
   const path = "/v1/chat/completions";
   const route = routeOf(path)!;
   const plain = {
@@ -262,9 +267,11 @@ async function askJudge(
     isStream: false,
     observer: DEAF_REQUEST,
   };
-  const answer = await askHidden(withBody(plain, body), next);
-  const signals = answer === undefined ? undefined : signalsOf(answer);
-  return signals === undefined ? undefined : preferenceOf(signals.text);
+  // Some servers refuse a response format; the question alone asks for the same reply.
+  const answer =
+    (await askHidden(withBody(plain, { ...body, response_format: REPLY_FORMAT }), next)) ??
+    (await askHidden(withBody(plain, body), next));
+  return preferenceOf(answer && signalsOf(answer)?.text);
 }
 
 function markedSink(sink: AnswerSink, model: string, decision: Decision): AnswerSink {

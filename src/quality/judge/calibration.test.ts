@@ -1,6 +1,7 @@
 /** Judges whose errors are known: their calibration, the corrected win rate, and what a gate makes of it. */
 import { expect, test } from "vitest";
 import { uniform } from "../../core/random.js";
+import type { Judgement } from "../../text/judge/preference.js";
 import {
   calibrate,
   correctedRate,
@@ -10,7 +11,6 @@ import {
   ratioWithin,
 } from "./calibration.js";
 import { biasOf, type JudgedPair, winRateOf } from "./judged-pair.js";
-import type { Judgement } from "./preference.js";
 
 const pair = (judgement: Judgement): JudgedPair => ({ judgement, replies: [], lengths: [1, 1] });
 const label = (human: HumanVerdict, judgement: Judgement): LabelledPair => ({ ...pair(judgement), human });

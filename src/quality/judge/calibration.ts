@@ -1,4 +1,6 @@
 /** A judge against people who judged the same pairs: whether it can be believed, and by how much its errors change a win rate. */
+
+import type { Judgement } from "../../text/judge/preference.js";
 import { dropBounds, dropInterval, type Flips, type Verdict } from "../paired.js";
 import { wilsonInterval } from "../wilson.js";
 import {
@@ -12,7 +14,6 @@ import {
   rateOfDrop,
   type WinRate,
 } from "./judged-pair.js";
-import type { Judgement } from "./preference.js";
 
 type Interval = readonly [low: number, high: number];
 

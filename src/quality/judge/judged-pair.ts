@@ -1,7 +1,8 @@
 /** Pairs of answers after the judge's verdicts: how many were won, and what the judge prefers beside the better answer. */
+
+import type { Judgement, Preference } from "../../text/judge/preference.js";
 import { dropInterval, type Flips } from "../paired.js";
 import { wilsonInterval } from "../wilson.js";
-import type { Judgement, Preference } from "./preference.js";
 
 type Interval = readonly [low: number, high: number];
 

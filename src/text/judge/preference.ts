@@ -1,21 +1,30 @@
-/** The question to a judging model about two answers, and what its replies say. */
-import type { Message } from "../ask.js";
+/** The question to a judging model about two answers, and the preference in its reply. */
 
 export type Preference = "first" | "second" | "tie";
 
-/** The JSON schema of a reply, for servers that hold answers to one. */
-export const REPLY_SCHEMA = {
+/** The JSON schema of a reply. */
+const REPLY_SCHEMA = {
   type: "object",
   properties: { verdict: { type: "string", enum: ["A", "B", "tie"] } },
   required: ["verdict"],
   additionalProperties: false,
 };
 
+/** The same for OpenAI's `response_format`. */
+export const REPLY_FORMAT = {
+  type: "json_schema",
+  json_schema: { name: "verdict", strict: true, schema: REPLY_SCHEMA },
+};
+
 /** All replies, for engines that hold answers to a choice. */
 export const REPLIES = ["A", "B", "tie"].map((verdict) => JSON.stringify({ verdict }));
 
 /** Request and answers are quoted as JSON: no text in them can pass for the end of an answer, or for the instruction. */
-export function judgeMessage(prompt: readonly Message[], first: string, second: string): Message {
+export function judgeMessage(
+  prompt: readonly { readonly role: string; readonly content: string }[],
+  first: string,
+  second: string,
+): { readonly role: "user"; readonly content: string } {
   const request = prompt.map(({ role, content }) => ({ role, content }));
   const content = [
     "Two assistants answered the same request. Decide which answer is better: right, complete, clear, and in the form that was asked for. A longer answer is not better for its length, nor the first one for its place.",
