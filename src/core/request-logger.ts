@@ -1,5 +1,7 @@
 /** The part of pino's logger that servers and the gateway use. Prompt text and keys are never logged. */
 export interface RequestLogger {
+  /** Absent: unknown, so the caller makes nothing for that level that costs time. */
+  isLevelEnabled?(level: "debug"): boolean;
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;

@@ -6,6 +6,7 @@ import type { ModelLibrary } from "../core/model-library.js";
 import { sessionAuthorization } from "../core/sign-in/session-cookie.js";
 import { Sessions } from "../core/sign-in/sessions.js";
 import type { LiveFeed } from "../observe/live/feed.js";
+import { requestLogOf } from "../observe/live/request-log.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { AppliedConfig, residenceRules } from "./applied-config.js";
@@ -141,8 +142,9 @@ export class Fleet {
       logger,
     });
     createQualityMetrics(this.#metrics.registry, () => this.#gateway.quality.counts());
-    this.#inspector = new Inspector(() =>
-      this.#supervisor.models().flatMap((name) => this.#supervisor.upstreams(name)),
+    this.#inspector = new Inspector(
+      () => this.#supervisor.models().flatMap((name) => this.#supervisor.upstreams(name)),
+      requestLogOf(logger),
     );
     createSemanticMetrics(this.#metrics.registry, () => this.#gateway.semanticCache()?.status() ?? []);
     const counts = createRouteMetrics(this.#metrics.registry, () => this.#gateway.virtual.reports());

@@ -13,6 +13,7 @@ import { Sessions } from "../core/sign-in/sessions.js";
 import { wrongTask } from "../engine/admission.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
+import { requestLogOf } from "../observe/live/request-log.js";
 import { RequestRing } from "../observe/live/request-rows.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { readChatFormat } from "./generation/chat-format.js";
@@ -70,7 +71,7 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
     const tenant = tenantOf(c, context.apiKeys.length, keyTenant);
     c.set("tenant", tenant);
     const facts = { id: c.get("requestId"), path: route.path, model: context.modelNames[0], tenant };
-    const note = new RequestNote({ ...facts, startMs: c.get("startMs") });
+    const note = new RequestNote({ ...facts, startMs: c.get("startMs") }, context.requestLog);
     c.set("note", note);
     if (route.task !== undefined) note.keepIn(context.requests);
     const { info: engineInfo } = context.engine;
@@ -119,6 +120,7 @@ export function createAppWithLifecycle(options: AppOptions): {
     metrics,
     live,
     requests: new RequestRing(),
+    requestLog: requestLogOf(options.logger),
     version: packageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),
     lifecycle,

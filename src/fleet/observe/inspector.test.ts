@@ -1,8 +1,9 @@
 /** The gateway's last requests before a real engine's server and a stand-in for another engine. */
 import { afterEach, expect, it } from "vitest";
-import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
+import { type FakeServer, recordingLogger, startFakeServer, until } from "../../../test/helpers/fake-server.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { requestLogOf } from "../../observe/live/request-log.js";
 import { type RequestRow, readQuery } from "../../observe/live/request-rows.js";
 import { Inspector } from "./inspector.js";
 
@@ -18,9 +19,9 @@ afterEach(async () => {
 const failing = answerJson({ error: { message: "out of memory" } }, 500);
 
 /** Instance `a` is our own engine's server; `b`, where it is wanted, fails every request. */
-async function start(withFailing = false): Promise<void> {
-  fake = await startFakeServer();
-  inspector = new Inspector(() => fleet.pool.upstreams("m"));
+async function start(withFailing = false, logger = recordingLogger().logger): Promise<void> {
+  fake = await startFakeServer({}, { logger });
+  inspector = new Inspector(() => fleet.pool.upstreams("m"), requestLogOf(logger));
   fleet = await startFleet(withFailing ? [answerJson({}), failing] : [answerJson({})], {
     proxy: { observer: inspector },
   });
@@ -132,4 +133,23 @@ it("leaves out the parts of an instance that answers with nonsense or not at all
   const [row] = await rows();
   expect(row).toMatchObject({ id: "one", outcome: "answered" });
   expect(row!.output_tokens).toBeUndefined();
+});
+
+it("leaves a line with the request's id in the log of the gateway and of the engine, at level debug only", async () => {
+  const { logger, lines } = recordingLogger();
+  await start(false, { ...logger, isLevelEnabled: () => true });
+  await complete("one", { stream: true });
+  const ended = () => lines.filter(({ message }) => message === "request answered");
+  await until(() => ended().length === 2, "a line of the gateway and one of the engine");
+  const of = (model: string) => ended().find(({ fields }) => fields.model === model);
+  expect(of("m")).toMatchObject({ level: "debug", fields: { requestId: "one", instance: "a", status: 200 } });
+  expect(of("fake")).toMatchObject({ level: "debug", fields: { requestId: "one", output_tokens: 4, status: 200 } });
+  expect(JSON.stringify(lines)).not.toContain("abc");
+  await fleet.stop();
+  await fake.server.close();
+
+  const quiet = recordingLogger();
+  await start(false, { ...quiet.logger, isLevelEnabled: () => false });
+  await complete("two");
+  expect(quiet.lines).toEqual([]);
 });

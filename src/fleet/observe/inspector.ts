@@ -4,6 +4,7 @@
  */
 import type { ErrorCode } from "../../core/errors.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
+import type { RequestLog } from "../../observe/live/request-log.js";
 import { RequestRing, type RequestRow, type readQuery, requestRows } from "../../observe/live/request-rows.js";
 import { askForText } from "../adapters/engine-http.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
@@ -34,7 +35,10 @@ class GatewayNote implements RequestObserver {
 
   readonly #isStream: boolean;
 
-  constructor({ requestId, path, model, tenant, isStream }: RequestStart) {
+  constructor(
+    { requestId, path, model, tenant, isStream }: RequestStart,
+    private readonly log: RequestLog | undefined,
+  ) {
     this.#isStream = isStream;
     this.#start = { id: requestId, path: path.slice(0, PATH_LENGTH), model, tenant };
   }
@@ -77,6 +81,7 @@ class GatewayNote implements RequestObserver {
   ended(outcome: Outcome, status: number, code: ErrorCode | undefined): void {
     this.#endMs = performance.now();
     this.#end = { outcome, status, error_code: code };
+    this.log?.(this.row());
   }
 
   /** @param told the instance's row; undefined: it has none */
@@ -129,11 +134,14 @@ export interface Inspected {
 export class Inspector implements ProxyObserver {
   readonly #ring = new RequestRing<GatewayNote>();
 
-  /** @param upstreams all instances */
-  constructor(private readonly upstreams: () => readonly Upstream[]) {}
+  /** @param upstreams all instances @param log gets the gateway's own part of each request when it ends */
+  constructor(
+    private readonly upstreams: () => readonly Upstream[],
+    private readonly log?: RequestLog,
+  ) {}
 
   started(start: RequestStart): RequestObserver {
-    const note = new GatewayNote(start);
+    const note = new GatewayNote(start, this.log);
     this.#ring.keep(note);
     return note;
   }

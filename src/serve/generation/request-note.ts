@@ -1,5 +1,6 @@
 /** What an engine's server remembers of one request: where its time went, and its end. Numbers only, so that no text outlives its request. */
 import type { MillraceError } from "../../core/errors.js";
+import type { RequestLog } from "../../observe/live/request-log.js";
 import type { Outcome, RequestRow } from "../../observe/live/request-rows.js";
 import type { RequestTimer } from "./metrics.js";
 
@@ -26,7 +27,11 @@ export class RequestNote {
   #end: Figures = {};
   #isKept = false;
 
-  constructor(start: NoteStart) {
+  /** @param log gets the row of the request when it ends, if it is kept */
+  constructor(
+    start: NoteStart,
+    private readonly log?: RequestLog,
+  ) {
     this.#start = start;
     this.#atMs = Math.ceil(Date.now() - (performance.now() - start.startMs));
   }
@@ -79,6 +84,7 @@ export class RequestNote {
     this.#outcome = outcome;
     this.#timers = [];
     this.#prompts = [];
+    if (this.#isKept) this.log?.(this.row());
   }
 
   #figures(): Figures {

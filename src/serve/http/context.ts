@@ -16,6 +16,7 @@ import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import type { EventLog } from "../../observe/live/event-log.js";
 import type { LiveFeed } from "../../observe/live/feed.js";
 import type { History } from "../../observe/live/history.js";
+import type { RequestLog } from "../../observe/live/request-log.js";
 import type { RequestRing } from "../../observe/live/request-rows.js";
 import type { ToolCallParserName } from "../../text/answer/call-formats.js";
 import type { ReasoningParserName } from "../../text/answer/reasoning.js";
@@ -127,6 +128,7 @@ export interface ServeContext extends AppOptions {
   readonly live: LiveFeed;
   /** The last requests. */
   readonly requests: RequestRing<RequestNote>;
+  readonly requestLog?: RequestLog | undefined;
   readonly version: string;
   /** Unix seconds at which this server was created; shown as the model's `created`. */
   readonly createdAtSeconds: number;
