@@ -1,4 +1,5 @@
 /** A Grafana dashboard of what is watched, in the classic JSON model (schema version 39: Grafana 10.4 and later). */
+import type { Dashboard, Panel, RowPanel, ThresholdsMode, VariableModel } from "@grafana/schema";
 import { firstTokenMetric, modelLabel, type Watched } from "./watched.js";
 
 interface Query {
@@ -274,11 +275,11 @@ function fleetRows(watched: Watched): readonly RowSpec[] {
 const WIDTH = 24;
 const HEIGHT = 8;
 
-/** @returns the dashboard's JSON, for Grafana's import or its provisioning */
-export function dashboardOf(watched: Watched): object {
+/** @returns the dashboard's JSON, for Grafana's import or its provisioning, in the shape that Grafana 11.6 publishes as types */
+export function dashboardOf(watched: Watched): Dashboard {
   const label = modelLabel(watched);
   const metric = watched.kind === "server" ? "millrace:num_requests_running" : "millrace_fleet:in_flight";
-  const panels: object[] = [];
+  const panels: (Panel | RowPanel)[] = [];
   let y = 0;
   for (const { title, panels: specs } of rowsOf(watched)) {
     panels.push({
@@ -320,9 +321,15 @@ export function dashboardOf(watched: Watched): object {
   };
 }
 
-const place = (x: number, y: number, w: number, h: number): object => ({ x, y, w, h });
+const place = (x: number, y: number, w: number, h: number): NonNullable<Panel["gridPos"]> => ({ x, y, w, h });
 
-function variable(name: string, label: string, query: string, value: string | undefined, isMany: boolean): object {
+function variable(
+  name: string,
+  label: string,
+  query: string,
+  value: string | undefined,
+  isMany: boolean,
+): VariableModel {
   return {
     name,
     label,
@@ -337,7 +344,7 @@ function variable(name: string, label: string, query: string, value: string | un
   };
 }
 
-function panelOf({ title, about, unit, queries, limit, isStacked = false }: PanelSpec): object {
+function panelOf({ title, about, unit, queries, limit, isStacked = false }: PanelSpec): Panel {
   return {
     type: "timeseries",
     title,
@@ -363,7 +370,7 @@ function panelOf({ title, about, unit, queries, limit, isStacked = false }: Pane
           thresholdsStyle: { mode: limit === undefined ? "off" : "line" },
         },
         thresholds: {
-          mode: "absolute",
+          mode: "absolute" satisfies `${ThresholdsMode}` as ThresholdsMode,
           steps: [{ color: "green", value: null }, ...(limit === undefined ? [] : [{ color: "red", value: limit }])],
         },
       },

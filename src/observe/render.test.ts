@@ -1,0 +1,48 @@
+/** The files for other programs: Grafana's board in its grid, and a collector whose pipelines have all their parts. */
+import type { Panel } from "@grafana/schema";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { dashboardOf } from "./dashboard.js";
+import { renderObserve } from "./render.js";
+import { KINDS, type Watched } from "./watched.js";
+
+const watched = (kind: Watched["kind"]): Watched => ({
+  kind,
+  job: "millrace",
+  targets: ["127.0.0.1:8000"],
+  ttftSeconds: 0.5,
+});
+
+it.each(KINDS)("a %s's board has panels of distinct ids that fill the grid without overlap", (kind) => {
+  const panels = dashboardOf(watched(kind)).panels!;
+  expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  const taken = new Set<string>();
+  for (const { gridPos } of panels as Panel[]) {
+    const { x, y, w, h } = gridPos!;
+    for (let column = x; column < x + w; column++) {
+      for (let row = y; row < y + h; row++) {
+        expect(column).toBeLessThan(24);
+        expect(taken.has(`${column},${row}`)).toBe(false);
+        taken.add(`${column},${row}`);
+      }
+    }
+  }
+  expect(taken.size % 24).toBe(0);
+});
+
+type Named = Readonly<Record<string, unknown>>;
+
+it.each(KINDS)("a %s's collector defines each part that a pipeline names, and scrapes as Prometheus does", (kind) => {
+  const files = renderObserve(watched(kind), "https://otlp.example:4318");
+  const read = (name: string) => parse(files.find(({ path }) => path === name)!.text);
+  const { service, ...parts } = read("otel-collector.yml") as Record<string, Named> & {
+    service: { pipelines: Record<string, Record<"receivers" | "processors" | "exporters", string[]>> };
+  };
+  expect(Object.keys(service.pipelines)).toEqual(["traces", "metrics"]);
+  for (const pipeline of Object.values(service.pipelines)) {
+    for (const [part, names] of Object.entries(pipeline))
+      expect(Object.keys(parts[part]!)).toEqual(expect.arrayContaining(names));
+  }
+  const { config } = parts.receivers!.prometheus as { config: Named };
+  expect(config).toEqual({ scrape_configs: read("prometheus.yml").scrape_configs });
+});
