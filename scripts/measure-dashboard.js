@@ -2,7 +2,9 @@
  * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway. Then it measures what a watcher costs,
  * under a load of equal requests: in every other window a client reads the live figures and the history of a week. Prints Markdown tables.
  *
- *   node scripts/measure-dashboard.js [--minutes 10] [--pairs 48] [--json FILE]
+ *   node scripts/measure-dashboard.js [--minutes 10] [--pairs 48] [--window-ms 2500] [--json FILE]
+ *
+ * --minutes 0 measures the watcher alone.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,12 +20,13 @@ const { values: args } = parseArgs({
   options: {
     minutes: { type: "string", default: "10" },
     pairs: { type: "string", default: "48" },
+    "window-ms": { type: "string", default: "2500" },
     json: { type: "string" },
   },
 });
 /** Rows of the dashboard's day. */
 const ROW_MS = 120_000;
-const WINDOW_MS = 2500;
+const WINDOW_MS = Number(args["window-ms"]);
 const NUM_CLIENTS = 9;
 const SHAPES = [
   { words: 4, tokens: 64 },
@@ -137,41 +140,51 @@ const isWithin =
   ({ at_ms }) =>
     at_ms - lengthMs >= beganMs && at_ms <= endMs;
 
-/** A row is that of the time before it. */
-const rows = loads.day.filter(isWithin(ROW_MS)).map((load) => {
-  const [fromMs, toMs] = [load.at_ms - ROW_MS, load.at_ms];
-  const ttfts = within(requests, "firstMs", fromMs, toMs).map((each) => each.firstMs - each.startMs);
-  const tpots = within(requests, "endMs", fromMs, toMs).map(
-    (each) => (each.endMs - each.firstMs) / (each.numTokens - 1),
-  );
-  const pairs = Object.entries({ ttft: ttfts, tpot: tpots }).flatMap(([name, values]) =>
-    Object.entries({ p50: 0.5, p95: 0.95, p99: 0.99 }).map(([key, share]) => {
-      return [`${name} ${key}, ms`, load[name][key], quantile(values, share)];
-    }),
-  );
-  return { at_ms: load.at_ms, numRequests: ttfts.length, pairs };
-});
+/** The figures of the dashboard beside those of the clients, printed as a table. */
+function compareFigures() {
+  /** A row is that of the time before it. */
+  const rows = loads.day.filter(isWithin(ROW_MS)).map((load) => {
+    const [fromMs, toMs] = [load.at_ms - ROW_MS, load.at_ms];
+    const ttfts = within(requests, "firstMs", fromMs, toMs).map((each) => each.firstMs - each.startMs);
+    const tpots = within(requests, "endMs", fromMs, toMs).map(
+      (each) => (each.endMs - each.firstMs) / (each.numTokens - 1),
+    );
+    const pairs = Object.entries({ ttft: ttfts, tpot: tpots }).flatMap(([name, values]) =>
+      Object.entries({ p50: 0.5, p95: 0.95, p99: 0.99 }).map(([key, share]) => {
+        return [`${name} ${key}, ms`, load[name][key], quantile(values, share)];
+      }),
+    );
+    return { at_ms: load.at_ms, numRequests: ttfts.length, pairs };
+  });
 
-/** Of all rows together, between the readings that they end with. */
-const ticks = loads.hour.filter(isWithin(10_000));
-const [first, last] = [ticks[0].at_ms, ticks.at(-1).at_ms];
-const shownTokens = ticks
-  .slice(1)
-  .reduce((sum, { tokens_out_per_s, at_ms }, i) => sum + (tokens_out_per_s * (at_ms - ticks[i].at_ms)) / 1000, 0);
-const spanS = (last - first) / 1000;
-const throughput = ["tokens/s", shownTokens / spanS, tokensBetween(first, last) / spanS];
+  /** Of all rows together, between the readings that they end with. */
+  const ticks = loads.hour.filter(isWithin(10_000));
+  const [first, last] = [ticks[0].at_ms, ticks.at(-1).at_ms];
+  const shownTokens = ticks
+    .slice(1)
+    .reduce((sum, { tokens_out_per_s, at_ms }, i) => sum + (tokens_out_per_s * (at_ms - ticks[i].at_ms)) / 1000, 0);
+  const spanS = (last - first) / 1000;
+  const throughput = ["tokens/s", shownTokens / spanS, tokensBetween(first, last) / spanS];
 
-process.stdout.write(
-  "| row of two minutes | figure | dashboard | clients | ratio | difference |\n| --- | --- | --- | --- | --- | --- |\n",
-);
-for (const [row, name, shown, measured] of [
-  [`all, ${Math.round(spanS)} s`, ...throughput],
-  ...rows.flatMap(({ pairs }, i) => pairs.map((pair) => [i + 1, ...pair])),
-]) {
-  const figures = [shown.toFixed(2), measured.toFixed(2), (shown / measured).toFixed(3), (measured - shown).toFixed(2)];
-  process.stdout.write(`| ${[row, name, ...figures].join(" | ")} |\n`);
+  process.stdout.write(
+    "| row of two minutes | figure | dashboard | clients | ratio | difference |\n| --- | --- | --- | --- | --- | --- |\n",
+  );
+  for (const [row, name, shown, measured] of [
+    [`all, ${Math.round(spanS)} s`, ...throughput],
+    ...rows.flatMap(({ pairs }, i) => pairs.map((pair) => [i + 1, ...pair])),
+  ]) {
+    const figures = [
+      shown.toFixed(2),
+      measured.toFixed(2),
+      (shown / measured).toFixed(3),
+      (measured - shown).toFixed(2),
+    ];
+    process.stdout.write(`| ${[row, name, ...figures].join(" | ")} |\n`);
+  }
+  return { throughput, rows };
 }
 
+const figures = Number(args.minutes) > 0 ? compareFigures() : {};
 const rateOf = ({ fromMs, toMs }) => (1000 * tokensBetween(fromMs, toMs)) / (toMs - fromMs);
 const watched = windows.filter(({ isWatched }) => isWatched);
 const unwatched = windows.filter(({ isWatched }) => !isWatched);
@@ -190,8 +203,8 @@ if (args.json !== undefined) {
     date: new Date().toISOString(),
     machine: machineInfo(),
     minutes: Number(args.minutes),
-    throughput,
-    rows,
+    windowMs: WINDOW_MS,
+    ...figures,
     ratio,
     windows,
   };
