@@ -87,22 +87,56 @@ const chat = (key: string, maxTokens = 16): Promise<Response> =>
     body: JSON.stringify({ messages: [{ role: "user", content: "Tell me a story." }], max_tokens: maxTokens }),
   });
 
-test("a key is made, works, and is refused once it is revoked", SLOW, async () => {
+test("a key is made, works, shows its use, and is refused once it is revoked", SLOW, async () => {
   await using watched = await openPage(browser, `${fleet.url}/#/keys`);
   const { page, faults } = watched;
   await useAdminKey(page);
   await page.getByLabel("Name", { exact: true }).fill("laptop");
-  await page.getByLabel("Requests a minute").fill("60");
-  await page.getByLabel("Budget, dollars").fill("5");
+  await page.fill("#key-requests_per_minute", "60");
+  await page.fill("#key-budget", "5");
+  await page.fill("#key-soft", "4");
   await page.getByRole("button", { name: "Make a key" }).click();
   const key = await page.locator("#new-key").innerText();
   const row = page.locator("tbody tr", { hasText: "laptop" });
   await row.waitFor();
-  expect((await row.locator("td").allInnerTexts()).slice(3, 6)).toEqual(["all", "60", "5 a day"]);
+  const cells = async () => (await row.locator("td").allInnerTexts()).slice(3, 8);
+  expect(await cells()).toEqual(["all", "0 of 60", "–", "–", "0.0000 of 5 (alert at 4) a day"]);
   expect((await chat(key)).status).toBe(200);
+  await page.reload();
+  await row.waitFor();
+  // Sixty requests a minute are one a second, so the first may count no more.
+  const [, requests, , , budget] = await cells();
+  expect(requests).toMatch(/^[01] of 60$/);
+  expect(budget).toMatch(/^0\.\d{4} of 5 \(alert at 4\) a day$/);
   await row.getByRole("button", { name: "Revoke" }).click();
   await row.waitFor({ state: "detached" });
   expect((await chat(key)).status).toBe(401);
+  expect(faults).toEqual([]);
+});
+
+test("an organisation and its team are made with limits, and deleted", SLOW, async () => {
+  await using watched = await openPage(browser, `${fleet.url}/#/keys`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  const make = async (id: string, tokens: string) => {
+    await page.fill("#owner-id", id);
+    await page.fill("#owner-tokens_per_minute", tokens);
+    await page.getByRole("button", { name: "Make it" }).click();
+    await page.getByRole("cell", { name: id, exact: true }).waitFor();
+  };
+  await make("acme", "5000");
+  await make("acme/search", "700");
+  const row = page.locator("tbody tr", { has: page.getByRole("cell", { name: "acme/search", exact: true }) });
+  expect((await row.locator("td").allInnerTexts()).slice(0, 6)).toEqual([
+    "acme/search",
+    "all",
+    "–",
+    "0 of 700",
+    "–",
+    "–",
+  ]);
+  await row.getByRole("button", { name: "Delete" }).click();
+  await row.waitFor({ state: "detached" });
   expect(faults).toEqual([]);
 });
 

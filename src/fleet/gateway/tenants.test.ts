@@ -159,6 +159,24 @@ test("a rotated key's old text is valid for the grace period only", async () => 
   expect(codes.map(([status]) => status)).toEqual([401, 401, 200]);
 });
 
+test("the administrator sees the use of keys, teams and organisations if asked for", async () => {
+  const { admin } = await start();
+  const budgets = { day: { hard: "1" } };
+  await admin("POST", "/orgs", { id: "acme", budgets, requests_per_minute: 60 });
+  await admin("POST", "/teams", { org: "acme", id: "search" });
+  const limited = {
+    requests_this_minute: 3,
+    tokens_this_minute: null,
+    concurrent_requests: null,
+    budgets: { day: { spent: "0.25", reserved: "0.000000001", ends_at: 86_400 } },
+  };
+  const orgs = (await admin("GET", "/orgs?usage=true")).body.data as Json[];
+  expect(orgs.find(({ id }) => id === "acme")).toMatchObject({ used: limited });
+  expect((await admin("GET", "/teams/acme/search?usage=true")).body.used).toMatchObject({ requests_this_minute: null });
+  expect((await admin("GET", "/orgs")).body.data[0]).not.toHaveProperty("used");
+  expect((await admin("GET", "/orgs/acme?usage=maybe")).status).toBe(400);
+});
+
 test("GET /v1/key shows a key its own limits and what it has used", async () => {
   const { admin, fleet } = await start();
   const budgets = { day: { hard: "5", soft: 4.25 } };

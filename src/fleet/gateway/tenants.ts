@@ -91,7 +91,9 @@ export class Tenants {
   /** Organisations, teams, keys and the audit for the administrator; undefined without managed keys. */
   adminApp(): Hono | undefined {
     const store = this.#store;
-    return store === undefined || !this.options.config.managedKeys ? undefined : createTenantsApp(() => store);
+    return store === undefined || !this.options.config.managedKeys
+      ? undefined
+      : createTenantsApp(() => store, this.options.usageOf);
   }
 
   /** Answers GET /v1/key. @returns whether the request is that */

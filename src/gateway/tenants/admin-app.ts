@@ -6,8 +6,9 @@ import { listBody } from "../../core/list-body.js";
 import { operatorNameIn } from "../api/operator-name.js";
 import { requestIdIn } from "../api/request-id.js";
 import type { ScopeKind } from "../scope.js";
+import { scopeUse, type UsageOf } from "./own-key.js";
 import { type ScopeRecord, shownScope } from "./records.js";
-import { creationSchema, parseFields, type Settings } from "./settings.js";
+import { creationSchema, limitsOf, parseFields, type Settings } from "./settings.js";
 import { type Actor, DEFAULT_ORG, type NewKey, type TenantStore } from "./tenant-store.js";
 
 const MAX_BODY_BYTES = 64 * 1024;
@@ -36,6 +37,8 @@ const keyBody = creationSchema({
 const rotateBody = z.strictObject({
   grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(DEFAULT_GRACE_SECONDS),
 });
+const yes = z.enum(["true", "false"]).default("false");
+const oneQuery = z.strictObject({ usage: yes });
 const pageQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(100).default(20),
   after: z.string().max(200).optional(),
@@ -44,7 +47,9 @@ const listQuery = pageQuery.extend({
   org: z.string().max(200).optional(),
   team: z.string().max(200).optional(),
   /** Also what has been deleted or revoked. */
-  ended: z.enum(["true", "false"]).default("false"),
+  ended: yes,
+  /** Also what each has used. */
+  usage: yes,
 });
 
 async function bodyOf(c: Context): Promise<Readonly<Record<string, unknown>>> {
@@ -101,8 +106,12 @@ function answerKey(c: Context, { record, key }: NewKey, status: 200 | 201): Resp
   return c.json({ ...shownScope(record), key }, status);
 }
 
-/** @param store called for each request @example app.route("/admin", createTenantsApp(() => store)) */
-export function createTenantsApp(store: () => TenantStore): Hono {
+/**
+ * @param store called for each request
+ * @param usageOf undefined: nothing is counted, and the use of each is null
+ * @example app.route("/admin", createTenantsApp(() => store, usageOf))
+ */
+export function createTenantsApp(store: () => TenantStore, usageOf?: UsageOf): Hono {
   const app = new Hono();
   app.post("/orgs", async (c) => {
     const fields = parseFields(orgBody, await bodyOf(c));
@@ -125,9 +134,10 @@ export function createTenantsApp(store: () => TenantStore): Hono {
     const { grace_seconds: graceSeconds } = parseFields(rotateBody, await bodyOf(c));
     return answerKey(c, await store().rotate(c.req.param("id"), graceSeconds * 1000, actorOf(c)), 200);
   });
-  addCommon(app, store, "org", "/orgs", "/orgs/:id");
-  addCommon(app, store, "team", "/teams", "/teams/:id{.+}");
-  addCommon(app, store, "key", "/keys", "/keys/:id");
+  const context = { app, store, usageOf };
+  addCommon(context, "org", "/orgs", "/orgs/:id");
+  addCommon(context, "team", "/teams", "/teams/:id{.+}");
+  addCommon(context, "key", "/keys", "/keys/:id");
   app.get("/audit", (c) => {
     const { limit, after } = parseFields(pageQuery, c.req.query());
     const from = after === undefined ? undefined : parseFields(z.coerce.number().int().min(0), after);
@@ -143,14 +153,31 @@ export function createTenantsApp(store: () => TenantStore): Hono {
   return app;
 }
 
-function addCommon(app: Hono, store: () => TenantStore, kind: ScopeKind, all: string, one: string): void {
+interface Common {
+  readonly app: Hono;
+  readonly store: () => TenantStore;
+  readonly usageOf: UsageOf | undefined;
+}
+
+function addCommon({ app, store, usageOf }: Common, kind: ScopeKind, all: string, one: string): void {
   const idOf = (c: Context): string => c.req.param("id") ?? "";
-  app.get(all, (c) => {
-    const { limit, ended, ...query } = parseFields(listQuery, c.req.query());
+  const withUse = async (record: ScopeRecord): Promise<object> => {
+    const limits = limitsOf(record.settings);
+    const used = await usageOf?.({ kind, id: record.id, limits });
+    return { ...shownScope(record), used: used === undefined ? null : scopeUse(limits, used) };
+  };
+  app.get(all, async (c) => {
+    const { limit, ended, usage, ...query } = parseFields(listQuery, c.req.query());
     const rows = store().list({ ...query, kind, withEnded: ended === "true", limit: limit + 1 });
-    return c.json(page(rows, limit, shownScope, ({ id }: ScopeRecord) => id));
+    const shown = page(rows, limit, shownScope, ({ id }: ScopeRecord) => id);
+    if (usage === "false") return c.json(shown);
+    return c.json({ ...shown, data: await Promise.all(rows.slice(0, limit).map(withUse)) });
   });
-  app.get(one, (c) => c.json(shownScope(store().find(kind, idOf(c)))));
+  app.get(one, async (c) => {
+    const { usage } = parseFields(oneQuery, c.req.query());
+    const record = store().find(kind, idOf(c));
+    return c.json(usage === "true" ? await withUse(record) : shownScope(record));
+  });
   app.patch(one, async (c) => {
     const { expires_at: expiresAt, ...patch } = await bodyOf(c);
     if (expiresAt !== undefined && kind !== "key") {

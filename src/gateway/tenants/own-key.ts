@@ -1,7 +1,7 @@
 /** What a caller may know of its own key: GET /v1/key. */
 import { formatDollars } from "../money.js";
 import type { Caller } from "../request.js";
-import type { BudgetWindow, Scope } from "../scope.js";
+import type { BudgetWindow, Scope, ScopeLimits } from "../scope.js";
 import { shownScope } from "./records.js";
 import type { TenantStore } from "./tenant-store.js";
 
@@ -52,20 +52,29 @@ function shownWithUse({ kind, id, limits }: Scope, used: ScopeUsage | undefined)
       tokens_per_minute: limits.tokensPerMinute ?? null,
       concurrent_requests: limits.concurrentRequests ?? null,
     },
-    used:
-      used === undefined
-        ? null
-        : {
-            requests_this_minute: limits.requestsPerMinute === undefined ? null : used.requestsThisMinute,
-            tokens_this_minute: limits.tokensPerMinute === undefined ? null : used.tokensThisMinute,
-            concurrent_requests: limits.concurrentRequests === undefined ? null : used.concurrentRequests,
-          },
+    used: used === undefined ? null : usedRates(limits, used),
     budgets: Object.fromEntries(
       limits.budgets.map(({ window, hard, soft }) => [
         window,
         { hard: amount(hard), soft: amount(soft), ...shownUse(useOf.get(window)) },
       ]),
     ),
+  };
+}
+
+function usedRates(limits: ScopeLimits, used: ScopeUsage): object {
+  return {
+    requests_this_minute: limits.requestsPerMinute === undefined ? null : used.requestsThisMinute,
+    tokens_this_minute: limits.tokensPerMinute === undefined ? null : used.tokensThisMinute,
+    concurrent_requests: limits.concurrentRequests === undefined ? null : used.concurrentRequests,
+  };
+}
+
+/** A scope's use for the administrator: a figure for each limit, null where there is no limit, and the money of each budget. */
+export function scopeUse(limits: ScopeLimits, used: ScopeUsage): object {
+  return {
+    ...usedRates(limits, used),
+    budgets: Object.fromEntries(used.budgets.map((use) => [use.window, shownUse(use)])),
   };
 }
 

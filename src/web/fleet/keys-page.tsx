@@ -1,50 +1,35 @@
-/** API keys: made, rotated and revoked, with their limits and budgets. */
+/** API keys: made, rotated and revoked, with their limits, budgets and use; below them their organisations and teams. */
 import { useSignal } from "@preact/signals";
 import { change, getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
+import { OwnersSection } from "./owners.js";
+import { fieldOf, LIMIT_COLUMNS, LimitCells, LimitFields, limitsOf, type Scope, type ScopePage } from "./scopes.js";
 
-interface Key {
-  readonly id: string;
-  readonly name: string;
+interface Key extends Scope {
   readonly org: string;
   readonly team: string | null;
   readonly hint: string;
-  readonly models: readonly string[] | null;
-  readonly requests_per_minute: number | null;
-  readonly budgets: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly expires_at: number | null;
   readonly last_used_at: number | null;
   readonly revoked_at: number | null;
 }
 
-interface KeyPage {
-  readonly data: readonly Key[];
-  readonly has_more: boolean;
-  readonly last_id: string | null;
-}
-
 const PAGE = 50;
-
-function budgetText(budgets: Key["budgets"]): string {
-  const texts = Object.entries(budgets).map(([window, budget]) => `${Object.values(budget).join(" / ")} a ${window}`);
-  return texts.join(", ") || "–";
-}
 
 function NewKey({ make }: { make(body: Record<string, unknown>): void }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
-    const text = (name: string) => String(new FormData(form).get(name)).trim();
-    const body: Record<string, unknown> = { name: text("name") };
-    if (text("team") !== "") body.team = text("team");
-    if (text("models") !== "") body.models = text("models").split(/[\s,]+/);
-    if (text("requests") !== "") body.requests_per_minute = Number(text("requests"));
-    if (text("budget") !== "") body.budgets = { [text("window")]: { hard: text("budget") } };
-    if (text("expires") !== "") body.expires_at = Math.floor(new Date(text("expires")).getTime() / 1000);
-    make(body);
+    const expires = fieldOf(form, "expires");
+    make({
+      ...limitsOf(form),
+      name: fieldOf(form, "name"),
+      team: fieldOf(form, "team"),
+      expires_at: expires === undefined ? undefined : Math.floor(new Date(expires).getTime() / 1000),
+    });
     form.reset();
   };
   return (
@@ -57,26 +42,7 @@ function NewKey({ make }: { make(body: Record<string, unknown>): void }) {
         <label for="key-team">Team (org/team)</label>
         <input id="key-team" name="team" />
       </div>
-      <div class="field">
-        <label for="key-models">Models (patterns)</label>
-        <input id="key-models" name="models" placeholder="all" />
-      </div>
-      <div class="field">
-        <label for="key-requests">Requests a minute</label>
-        <input id="key-requests" name="requests" type="number" min={1} placeholder="no limit" />
-      </div>
-      <div class="field">
-        <label for="key-budget">Budget, dollars</label>
-        <input id="key-budget" name="budget" inputMode="decimal" placeholder="none" />
-      </div>
-      <div class="field">
-        <label for="key-window">… for each</label>
-        <select id="key-window" name="window">
-          <option value="day">day</option>
-          <option value="month">month</option>
-          <option value="hour">hour</option>
-        </select>
-      </div>
+      <LimitFields of="key" />
       <div class="field">
         <label for="key-expires">Expires</label>
         <input id="key-expires" name="expires" type="date" />
@@ -91,8 +57,8 @@ export function KeysPage() {
   const shown = useSignal<string | undefined>(undefined);
   const timeText = useTimeText();
   const last = after.value.at(-1);
-  const path = `admin/keys?limit=${PAGE}${last === undefined ? "" : `&after=${encodeURIComponent(last)}`}`;
-  const { data, error, act } = useLoaded(() => getJson<KeyPage>(path, "operator"), { when: [path] });
+  const path = `admin/keys?usage=true&limit=${PAGE}${last === undefined ? "" : `&after=${encodeURIComponent(last)}`}`;
+  const { data, error, act } = useLoaded(() => getJson<ScopePage<Key>>(path, "operator"), { when: [path] });
   const showText = async (answer: Promise<Response>) => {
     shown.value = ((await (await answer).json()) as { key: string }).key;
   };
@@ -111,19 +77,7 @@ export function KeysPage() {
       <Allowed least="admin">
         <NewKey make={(body) => void act(() => showText(change("POST", "keys", body)))} />
       </Allowed>
-      <Table
-        columns={[
-          "Name",
-          "Key",
-          "Owner",
-          "Models",
-          "Requests a minute",
-          "Budget, dollars",
-          "Expires",
-          "Last used",
-          "Do",
-        ]}
-      >
+      <Table columns={["Name", "Key", "Owner", ...LIMIT_COLUMNS, "Expires", "Last used", "Do"]}>
         {data?.data.map((key) => (
           <tr key={key.id}>
             <td>{key.name}</td>
@@ -131,9 +85,7 @@ export function KeysPage() {
               <code>{key.hint}</code>
             </td>
             <td>{key.team ?? key.org}</td>
-            <td>{key.models?.join(", ") ?? "all"}</td>
-            <td>{key.requests_per_minute ?? "–"}</td>
-            <td>{budgetText(key.budgets)}</td>
+            <LimitCells scope={key} />
             <td>{timeText(key.expires_at)}</td>
             <td>{timeText(key.last_used_at)}</td>
             <td class="row">
@@ -182,6 +134,7 @@ export function KeysPage() {
           Older
         </button>
       </p>
+      <OwnersSection />
     </div>
   );
 }

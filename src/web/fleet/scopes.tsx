@@ -1,0 +1,132 @@
+/** What keys, teams and organisations have in common on their page: limits and budgets, how much of each is used, and the fields of a form that sets them. */
+
+/** Use of a scope, a figure for each limit. */
+interface Use {
+  readonly requests_this_minute: number | null;
+  readonly tokens_this_minute: number | null;
+  readonly concurrent_requests: number | null;
+  readonly budgets: Readonly<Record<string, { readonly spent?: string; readonly reserved?: string }>>;
+}
+
+export interface Scope {
+  readonly id: string;
+  readonly name: string;
+  readonly models: readonly string[] | null;
+  readonly requests_per_minute: number | null;
+  readonly tokens_per_minute: number | null;
+  readonly concurrent_requests: number | null;
+  readonly budgets: Readonly<Record<string, { readonly hard?: string; readonly soft?: string }>>;
+  /** null: nothing is counted. */
+  readonly used: Use | null;
+}
+
+export interface ScopePage<T extends Scope> {
+  readonly data: readonly T[];
+  readonly has_more: boolean;
+  readonly last_id: string | null;
+}
+
+/** Of the limits' cells. */
+export const LIMIT_COLUMNS = ["Models", "Requests a minute", "Tokens a minute", "At once", "Budget, dollars"] as const;
+
+const number = (value: number): string => value.toLocaleString("en");
+
+function rateText(limit: number | null, used: number | null | undefined): string {
+  if (limit === null) return "–";
+  return used == null ? number(limit) : `${number(used)} of ${number(limit)}`;
+}
+
+function BudgetText({ budgets, used }: Pick<Scope, "budgets" | "used">) {
+  const windows = Object.entries(budgets);
+  if (windows.length === 0) return <>–</>;
+  return (
+    <>
+      {windows.map(([window, { hard, soft }]) => {
+        const spent = used?.budgets[window]?.spent;
+        const [limit, isSoft] = hard === undefined ? [soft, true] : [hard, false];
+        const share = Number(spent) / Number(limit);
+        return (
+          <div key={window} class={spent !== undefined && share >= 1 ? "error" : ""}>
+            {spent !== undefined && `${Number(spent).toFixed(4)} of `}
+            {limit}
+            {isSoft ? " (alert only)" : soft !== undefined && ` (alert at ${soft})`} a {window}
+          </div>
+        );
+      })}
+    </>
+  );
+}
+
+/** The cells under LIMIT_COLUMNS. */
+export function LimitCells({ scope }: { readonly scope: Scope }) {
+  const { models, used, budgets } = scope;
+  return (
+    <>
+      <td>{models?.join(", ") ?? "all"}</td>
+      <td>{rateText(scope.requests_per_minute, used?.requests_this_minute)}</td>
+      <td>{rateText(scope.tokens_per_minute, used?.tokens_this_minute)}</td>
+      <td>{rateText(scope.concurrent_requests, used?.concurrent_requests)}</td>
+      <td>
+        <BudgetText budgets={budgets} used={used} />
+      </td>
+    </>
+  );
+}
+
+const NUMBERS = [
+  { field: "requests_per_minute", label: "Requests a minute" },
+  { field: "tokens_per_minute", label: "Tokens a minute" },
+  { field: "concurrent_requests", label: "Requests at once" },
+] as const;
+
+/** @param of begins the ids of the fields, of which a page may have several */
+export function LimitFields({ of }: { readonly of: string }) {
+  return (
+    <>
+      <div class="field">
+        <label for={`${of}-models`}>Models (patterns)</label>
+        <input id={`${of}-models`} name="models" placeholder="all" />
+      </div>
+      {NUMBERS.map(({ field, label }) => (
+        <div class="field" key={field}>
+          <label for={`${of}-${field}`}>{label}</label>
+          <input id={`${of}-${field}`} name={field} type="number" min={1} placeholder="no limit" />
+        </div>
+      ))}
+      <div class="field">
+        <label for={`${of}-budget`}>Budget, dollars</label>
+        <input id={`${of}-budget`} name="budget" inputMode="decimal" placeholder="none" />
+      </div>
+      <div class="field">
+        <label for={`${of}-soft`}>Alert at, dollars</label>
+        <input id={`${of}-soft`} name="soft" inputMode="decimal" placeholder="none" />
+      </div>
+      <div class="field">
+        <label for={`${of}-window`}>… for each</label>
+        <select id={`${of}-window`} name="window">
+          <option value="day">day</option>
+          <option value="month">month</option>
+          <option value="hour">hour</option>
+        </select>
+      </div>
+    </>
+  );
+}
+
+/** The trimmed text of a form's field; undefined: it is empty. */
+export const fieldOf = (form: HTMLFormElement, name: string): string | undefined =>
+  String(new FormData(form).get(name)).trim() || undefined;
+
+/** The limits that a form with LimitFields asks for, as the admin API takes them. */
+export function limitsOf(form: HTMLFormElement): Record<string, unknown> {
+  const limits: Record<string, unknown> = {};
+  const models = fieldOf(form, "models");
+  if (models !== undefined) limits.models = models.split(/[\s,]+/);
+  for (const { field } of NUMBERS) {
+    const text = fieldOf(form, field);
+    if (text !== undefined) limits[field] = Number(text);
+  }
+  const [hard, soft] = [fieldOf(form, "budget"), fieldOf(form, "soft")];
+  if (hard !== undefined || soft !== undefined) limits.budgets = { [fieldOf(form, "window")!]: { hard, soft } };
+  return limits;
+}
