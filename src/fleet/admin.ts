@@ -25,6 +25,7 @@ import type { ReportFolder } from "../observe/reports/report-folder.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
+import type { MetricsText } from "./observe/open-metrics.js";
 import { assertRole, operatorOf, operatorWith } from "./operators/admit.js";
 import { assertRolesStated, roleFor } from "./operators/endpoint-roles.js";
 import { createProviderApp } from "./operators/provider-app.js";
@@ -51,7 +52,8 @@ export interface AdminTarget {
   isLoaded(name: string): boolean;
   /** The models on this machine's disk; undefined: nobody manages them. */
   readonly library: ModelLibrary | undefined;
-  metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
+  /** @param accept of the scraper */
+  metrics(accept: string | undefined): Promise<MetricsText>;
   /** The dashboard's figures. */
   readonly live: LiveFeed;
   /** The last requests. */
@@ -161,7 +163,7 @@ function createAdminApp(target: AdminTarget): Hono {
     app.get(path, (c) => webAnswer(c.req.path, c.req.header("Accept-Encoding")) ?? c.notFound());
   }
   app.get("/metrics", async (c) => {
-    const { text, contentType } = await target.metrics();
+    const { text, contentType } = await target.metrics(c.req.header("Accept"));
     return c.body(text, 200, { "Content-Type": contentType });
   });
   app.get("/watch/live", (c) => target.live.live(c.req.query()));

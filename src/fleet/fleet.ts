@@ -263,10 +263,10 @@ export class Fleet {
     const { config, logger } = this.options;
     await this.#startTelemetry();
     const observers = [
+      ...(this.#telemetry === undefined ? [] : [this.#telemetry]),
       this.#metrics,
       this.#inspector,
       this.#canaries.observer,
-      ...(this.#telemetry === undefined ? [] : [this.#telemetry]),
     ];
     const policies = await this.#gateway.start();
     const administration = adminHandler(this.#adminTarget(this.#watch.start(config.dataFolder)));
@@ -352,7 +352,7 @@ export class Fleet {
       unload: (name: string) => this.#applied.unload(name),
       isLoaded: (name: string) => this.#applied.isLoaded(name),
       library: this.options.library,
-      metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      metrics: (accept: string | undefined) => this.#metrics.answer(accept),
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#applied.config),
       clientWith: (key: string) => this.#gateway.authorize({ authorization: `Bearer ${key}` }),

@@ -38,7 +38,8 @@ export interface RequestObserver {
 }
 
 export interface ProxyObserver {
-  started(start: RequestStart): RequestObserver;
+  /** @param traceparent that an observer before this one gives the request */
+  started(start: RequestStart, traceparent?: string): RequestObserver;
   /** The request was refused before its model was known. */
   refused(path: string, code: ErrorCode): void;
 }

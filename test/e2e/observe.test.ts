@@ -10,6 +10,7 @@ import type { Watched } from "../../src/observe/watched.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { freePort } from "../helpers/free-port.js";
+import { startCollector } from "../helpers/otlp-collector.js";
 import { runCli } from "../helpers/run-cli.js";
 import { post, startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
@@ -305,7 +306,8 @@ async function startPrometheus(folder: string): Promise<string> {
   writeFileSync(path, readFileSync(path, "utf8").replaceAll(/: (15|30)s/g, ": 500ms"));
   const port = await freePort();
   mkdirSync(join(folder, "data"));
-  const args = [`--config.file=${path}`, `--storage.tsdb.path=${join(folder, "data")}`];
+  const features = "--enable-feature=exemplar-storage";
+  const args = [features, `--config.file=${path}`, `--storage.tsdb.path=${join(folder, "data")}`];
   const child = spawn(PROMETHEUS!, [...args, `--web.listen-address=127.0.0.1:${port}`], { stdio: "ignore" });
   ENDED.push(() => child.kill("SIGKILL"));
   const url = `http://127.0.0.1:${port}`;
@@ -374,4 +376,29 @@ test.skipIf(PROMETHEUS === undefined)("a fleet of two instances: a Prometheus an
   await scraped(url);
   await load(fleet.url);
   await expectWatched(url, { kind: "fleet", job: "millrace", targets, ttftSeconds: 0.5 });
+});
+
+test.skipIf(PROMETHEUS === undefined)("a fleet with traces: a bucket's exemplar leads to a span", async () => {
+  await using collector = await startCollector();
+  const telemetry = { "otlp-endpoint": collector.url };
+  await using fleet = await FleetProcess.start({ models: [{ name: "m", model: MODEL, instances: 1 }], telemetry });
+  const targets = [new URL(fleet.url).host];
+  const url = await startPrometheus(await rendered("fleet", "--targets", targets.join()));
+  await load(fleet.url);
+  const query = new URLSearchParams({
+    query: "millrace_fleet:time_to_first_byte_seconds_bucket",
+    start: String(Date.now() / 1000 - 600),
+    end: String(Date.now() / 1000 + 600),
+  });
+  const traces = async (): Promise<readonly string[]> => {
+    const answer = await (await fetch(`${url}/api/v1/query_exemplars?${query}`)).json();
+    const { data } = answer as { data: { exemplars: { labels: { trace_id: string } }[] }[] };
+    return data.flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels.trace_id));
+  };
+  await expect.poll(traces, { timeout: 20_000 }).not.toEqual([]);
+  const found = await traces();
+  // Counters keep their names in that format.
+  await scraped(url);
+  expect(await fleet.stop()).toBe(0);
+  expect(collector.spans().map(({ traceId }) => traceId)).toEqual(expect.arrayContaining([...found]));
 });

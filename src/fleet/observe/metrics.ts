@@ -13,6 +13,7 @@ import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
 import { timesText } from "./engine-times.js";
+import { acceptsOpenMetrics, Exemplars, type MetricsText, OPEN_METRICS_TYPE, toOpenMetrics } from "./open-metrics.js";
 
 const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 /** Label of requests that were refused or cancelled before an instance was chosen. */
@@ -65,7 +66,8 @@ interface CacheCounts {
 
 export interface FleetMetrics extends ProxyObserver, CacheCounts, LengthCounts {
   render(): Promise<string>;
-  readonly contentType: string;
+  /** The metrics for a scraper: with exemplars where it accepts them and requests have traces. */
+  answer(accept: string | undefined): Promise<MetricsText>;
   /** For metrics of further parts. */
   readonly registry: Registry;
 }
@@ -134,6 +136,9 @@ function registerStates(registry: Registry, pool: UpstreamPool, proxy: ProxyGaug
   });
 }
 
+const FIRST_BYTE = "millrace_fleet:time_to_first_byte_seconds";
+const DURATION = "millrace_fleet:request_duration_seconds";
+
 function createRequestMetrics(registry: Registry) {
   const registers = [registry];
   const prefix = "millrace_fleet:";
@@ -181,14 +186,14 @@ function createRequestMetrics(registry: Registry) {
       registers,
     }),
     firstByte: new Histogram({
-      name: `${prefix}time_to_first_byte_seconds`,
+      name: FIRST_BYTE,
       help: "Arrival to the first byte of the answer",
       labelNames: ["model", "instance"],
       buckets: LATENCY_BUCKETS_S,
       registers,
     }),
     duration: new Histogram({
-      name: `${prefix}request_duration_seconds`,
+      name: DURATION,
       help: "Arrival to the last byte of the answer",
       labelNames: ["model"],
       buckets: LATENCY_BUCKETS_S,
@@ -239,6 +244,11 @@ function createCacheMetrics(registry: Registry, { cacheStats }: ProxyGauges) {
   };
 }
 
+interface RequestExemplars {
+  readonly firstByte: Exemplars;
+  readonly duration: Exemplars;
+}
+
 type RequestMetrics = ReturnType<typeof createRequestMetrics>;
 
 class CountedRequest implements RequestObserver {
@@ -248,7 +258,9 @@ class CountedRequest implements RequestObserver {
 
   constructor(
     private readonly metrics: RequestMetrics,
+    private readonly exemplars: RequestExemplars,
     private readonly model: string,
+    private readonly traceId: string | undefined,
   ) {}
 
   routed(instanceId: string, matchedFraction: number): void {
@@ -266,7 +278,10 @@ class CountedRequest implements RequestObserver {
   }
 
   firstByte(): void {
-    this.metrics.firstByte.observe({ model: this.model, instance: this.#instance }, this.#seconds());
+    const labels = { model: this.model, instance: this.#instance };
+    const seconds = this.#seconds();
+    this.metrics.firstByte.observe(labels, seconds);
+    if (this.traceId !== undefined) this.exemplars.firstByte.add(labels, seconds, this.traceId);
   }
 
   ended(outcome: Outcome): void {
@@ -274,7 +289,9 @@ class CountedRequest implements RequestObserver {
       this.metrics.hedgesWon.inc({ model: this.model, instance: this.#hedge });
     }
     this.metrics.requests.inc({ model: this.model, instance: this.#instance, outcome });
-    this.metrics.duration.observe({ model: this.model }, this.#seconds());
+    const seconds = this.#seconds();
+    this.metrics.duration.observe({ model: this.model }, seconds);
+    if (this.traceId !== undefined) this.exemplars.duration.add({ model: this.model }, seconds, this.traceId);
   }
 
   #seconds(): number {
@@ -288,9 +305,20 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
   const cache = createCacheMetrics(registry, proxy);
   registerStates(registry, pool, proxy);
   registerFigures(registry, pool);
+  const exemplars = {
+    firstByte: new Exemplars(FIRST_BYTE, LATENCY_BUCKETS_S),
+    duration: new Exemplars(DURATION, LATENCY_BUCKETS_S),
+  };
+  let hasTraces = false;
+  const render = async () => `${await registry.metrics()}\n${timesText(eachUpstream(pool))}`;
   return {
     // Unknown names never become labels, or any client could fill the memory with them.
-    started: ({ model }: RequestStart) => new CountedRequest(metrics, proxy.modelOf(model) ?? "unknown"),
+    started: ({ model }: RequestStart, traceparent) => {
+      hasTraces ||= traceparent !== undefined;
+      // 00-<32 digits of the trace>-…
+      const traceId = traceparent?.slice(3, 35);
+      return new CountedRequest(metrics, exemplars, proxy.modelOf(model) ?? "unknown", traceId);
+    },
     refused: (_, code) => metrics.refused.inc({ code }),
     cacheAnswered: (model, result, saved) => {
       cache.results.inc({ model, result });
@@ -302,8 +330,11 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
       metrics.limitedAnswers.inc({ model, limit });
       if (isTruncated) metrics.truncatedAnswers.inc({ model, limit });
     },
-    render: async () => `${await registry.metrics()}\n${timesText(eachUpstream(pool))}`,
-    contentType: registry.contentType,
+    render,
+    answer: async (accept) =>
+      hasTraces && acceptsOpenMetrics(accept)
+        ? { text: toOpenMetrics(await render(), Object.values(exemplars)), contentType: OPEN_METRICS_TYPE }
+        : { text: await render(), contentType: registry.contentType },
     registry,
   };
 }

@@ -1,4 +1,4 @@
-/** Combines several observers into one. */
+/** Combines several observers into one. The one that makes traces stands first, so that the others know the trace. */
 
 import type { ErrorCode } from "../../core/errors.js";
 import type { TokenUsage } from "../../gateway/api/usage.js";
@@ -7,7 +7,13 @@ import type { Outcome, ProxyObserver, RequestObserver } from "../../gateway/obse
 export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
   return {
     started(start): RequestObserver {
-      return new Observers(observers.map((observer) => observer.started(start)));
+      let traceparent: string | undefined;
+      const started = observers.map((observer) => {
+        const request = observer.started(start, traceparent);
+        traceparent ??= request.traceparent;
+        return request;
+      });
+      return new Observers(started, traceparent);
     },
     refused: (path, code) => {
       for (const observer of observers) observer.refused(path, code);
@@ -17,11 +23,12 @@ export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
 
 /** A class, since a closure for each event would be made for each request. */
 class Observers implements RequestObserver {
-  readonly traceparent: string | undefined;
   readonly used: ((usage: TokenUsage) => void) | undefined;
 
-  constructor(private readonly each: readonly RequestObserver[]) {
-    this.traceparent = each.find(({ traceparent }) => traceparent !== undefined)?.traceparent;
+  constructor(
+    private readonly each: readonly RequestObserver[],
+    readonly traceparent: string | undefined,
+  ) {
     const isUsed = each.some(({ used }) => used !== undefined);
     this.used = isUsed ? (usage) => each.forEach((request) => void request.used?.(usage)) : undefined;
   }
