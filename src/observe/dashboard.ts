@@ -1,6 +1,6 @@
 /** A Grafana dashboard of what is watched, in the classic JSON model (schema version 39: Grafana 10.4 and later). */
 import type { Dashboard, Panel, RowPanel, ThresholdsMode, VariableModel } from "@grafana/schema";
-import { firstTokenMetric, modelLabel, type Watched } from "./watched.js";
+import { firstTokenMetric, modelLabel, tenantsJob, type Watched } from "./watched.js";
 
 interface Query {
   readonly expr: string;
@@ -24,14 +24,15 @@ interface RowSpec {
 }
 
 /** Grafana's names of units. */
-type Unit = "short" | "s" | "percentunit" | "reqps" | "bytes" | "tokens/s";
+type Unit = "short" | "s" | "percentunit" | "reqps" | "bytes" | "tokens/s" | "currencyUSD";
 
 const WINDOW = "$__rate_interval";
 const SOURCE = { type: "prometheus", uid: "$datasource" };
 
 /** Rows of panels; `test/e2e/observe.test.ts` asks a real Prometheus each query. */
 export function rowsOf(watched: Watched): readonly RowSpec[] {
-  return watched.kind === "server" ? serverRows(watched) : fleetRows(watched);
+  if (watched.kind === "server") return serverRows(watched);
+  return watched.tenantsKeyFile === undefined ? fleetRows(watched) : [...fleetRows(watched), tenantsRow(watched)];
 }
 
 const percentiles = (metric: string, of: string, by: string): Query[] =>
@@ -270,6 +271,51 @@ function fleetRows(watched: Watched): readonly RowSpec[] {
       ],
     },
   ];
+}
+
+/** From a path that only operators may read. A request counts when it ends. */
+function tenantsRow({ ttftSeconds }: Watched): RowSpec {
+  const of = `job="${tenantsJob("$job")}"`;
+  const rate = (name: string): string => `sum by (tenant) (rate(millrace_tenant:${name}{${of}}[${WINDOW}]))`;
+  const one = (expr: string, legend = ""): Query => ({ expr, legend: `${legend} {{tenant}}` });
+  return {
+    title: "Tenants",
+    panels: [
+      {
+        title: "Requests a second",
+        about: "Ended requests by tenant, those that were refused among them.",
+        unit: "reqps",
+        queries: [one(rate("requests_total"))],
+        isStacked: true,
+      },
+      {
+        title: "Tokens a second",
+        about: "Of prompts, those of caches included, and of answers.",
+        unit: "tokens/s",
+        queries: [one(rate("prompt_tokens_total"), "prompt"), one(rate("generation_tokens_total"), "generated")],
+      },
+      {
+        title: "Time to first token, p95",
+        about: "Arrival at the gateway to the first byte of a stream. The line is the limit of the alerts.",
+        unit: "s",
+        queries: [
+          one(
+            `histogram_quantile(0.95, sum by (le, tenant) (rate(millrace_tenant:time_to_first_token_seconds_bucket{${of}}[${WINDOW}])))`,
+          ),
+        ],
+        limit: ttftSeconds,
+      },
+      {
+        title: "Dollars an hour",
+        about: "What requests cost, and what caches and cascades saved.",
+        unit: "currencyUSD",
+        queries: [
+          one(`3600 * ${rate("cost_dollars_total")}`, "cost"),
+          one(`3600 * ${rate("saved_dollars_total")}`, "saved"),
+        ],
+      },
+    ],
+  };
 }
 
 const WIDTH = 24;
