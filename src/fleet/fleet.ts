@@ -129,7 +129,7 @@ export class Fleet {
       instances: () => this.#supervisor.instances(),
       breakerState: (id) => this.#proxy?.breakerState(id) ?? "closed",
       alerts: () => this.#gateway.alerts,
-      tenants: this.#tenantFigures,
+      tenants: () => (this.#gateway.hasLedger ? this.#tenantFigures : undefined),
       logger,
     });
     this.#canaries = new Canaries({

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
-import { rowsOf } from "../../src/observe/dashboard.js";
+import { rowsOf } from "../../src/observe/board-rows.js";
 import { ruleGroups } from "../../src/observe/rules.js";
 import type { Watched } from "../../src/observe/watched.js";
 import { repositoryRoot } from "../helpers/fixtures.js";

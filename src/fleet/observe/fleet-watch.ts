@@ -18,7 +18,8 @@ interface FleetWatchOptions {
   readonly breakerState: (instanceId: string) => BreakerState;
   /** Undefined: the configuration has no alerts. */
   readonly alerts: () => AlertWatch | undefined;
-  readonly tenants: TenantSource;
+  /** Asked at the start. Undefined: nobody counts tenants' requests. */
+  readonly tenants: () => TenantSource | undefined;
   readonly logger: Logger;
 }
 
@@ -37,13 +38,14 @@ export class FleetWatch {
 
   /** @param dataFolder of a gateway that keeps history and events beyond its end */
   start(dataFolder: string | undefined): LiveFeed {
-    const { metrics, tenants: source, logger } = this.options;
+    const { metrics, logger } = this.options;
+    const source = this.options.tenants();
     const warn = (text: string): void => logger.warn(text);
     const history = openHistory(dataFolder, warn);
     const inFolder = (name: string) =>
       history.isKept && dataFolder !== undefined ? join(dataFolder, name) : undefined;
     const series = new SeriesStore(inFolder("history-parts"), warn);
-    const tenants = new TenantWatch(source, new SeriesStore(inFolder("history-tenants"), warn, TENANTS));
+    const tenants = source && new TenantWatch(source, new SeriesStore(inFolder("history-tenants"), warn, TENANTS));
     this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series, tenants);
     this.#live.start();
     return this.#live;
