@@ -6,6 +6,8 @@ import { Secret } from "../core/config-values.js";
 import { Sessions } from "../core/sign-in/sessions.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
+import { readingOf } from "../observe/live/load.js";
+import { TenantWatch } from "../observe/live/tenant-watch.js";
 import { ReportFolder } from "../observe/reports/report-folder.js";
 import { type AdminTarget, adminHandler } from "./admin.js";
 import { operatorsOf } from "./config/sections/operators.js";
@@ -36,6 +38,10 @@ const instance: ReturnType<AdminTarget["instances"]>[number] = {
 
 async function start(adminKey: string | undefined, needsKeys = false, reports?: ReportFolder) {
   const done: string[] = [];
+  const readings = (atMs: number) => new Map([["tenant=acme", readingOf([], atMs)]]);
+  const tenants = new TenantWatch({ readings });
+  tenants.take(Date.now());
+  const live = new LiveFeed(async () => "up 1\n", new History(), undefined, undefined, tenants);
   const target: AdminTarget = {
     instances: () => [instance],
     drain: async (id) => void done.push(`drain ${id}`),
@@ -49,7 +55,8 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
     isLoaded: () => false,
     library: undefined,
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
-    live: new LiveFeed(async () => "up 1\n", new History()),
+    tenantMetrics: () => "by_tenant 1\n",
+    live,
     parts: [],
     reports,
     requests: async ({ limit }) => ({ rows: [], kept: limit }),
@@ -69,7 +76,9 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
   const ask = async (method: string, path: string, key?: string, body?: string) => {
     const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
     const answer = await fetch(url + path, { method, headers, ...(body === undefined ? {} : { body }) });
-    return { status: answer.status, text: await answer.text() };
+    const isEndless = answer.headers.get("content-type") === "text/event-stream";
+    if (isEndless) await answer.body?.cancel();
+    return { status: answer.status, text: isEndless ? "" : await answer.text() };
   };
   return { ask, done };
 }
@@ -100,6 +109,26 @@ test("the last requests are for the administrator, and for everybody where nobod
   server?.close();
   const keyed = await start(undefined, true);
   expect((await keyed.ask("GET", path)).status).toBe(404);
+});
+
+test("figures by tenant are for operators, and for everybody where nobody has a key", async () => {
+  const paths = ["/metrics/tenants", "/watch/tenants", "/watch/live?tenant=acme", "/watch/history?tenant=acme"];
+  const statuses = async ({ ask }: Awaited<ReturnType<typeof start>>, key?: string) =>
+    await Promise.all(paths.map(async (path) => (await ask("GET", path, key)).status));
+  const boss = await start("boss");
+  expect(await statuses(boss)).toEqual([401, 401, 401, 401]);
+  expect(await statuses(boss, "sk-client")).toEqual([401, 401, 401, 401]);
+  expect(await statuses(boss, "boss")).toEqual([200, 200, 200, 200]);
+  expect((await boss.ask("GET", "/watch/history?tenant=shop", "boss")).status).toBe(404);
+  expect((await boss.ask("GET", "/metrics/tenants", "boss")).text).toBe("by_tenant 1\n");
+  for (const key of [undefined, "sk-client", "boss"]) {
+    const { status, text } = await boss.ask("GET", "/metrics", key);
+    expect([status, text]).toEqual([200, "up 1\n"]);
+    const series = JSON.parse((await boss.ask("GET", "/watch/series", key)).text) as { data: object[] };
+    expect(series.data).toEqual(key === "boss" ? [{ kind: "tenant", name: "acme", is_current: true }] : []);
+  }
+  server?.close();
+  expect(await statuses(await start(undefined))).toEqual([200, 200, 200, 200]);
 });
 
 test("reports are listed for those who see requests, and a page opens by its link alone", async () => {

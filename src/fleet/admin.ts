@@ -54,6 +54,8 @@ export interface AdminTarget {
   readonly library: ModelLibrary | undefined;
   /** @param accept of the scraper */
   metrics(accept: string | undefined): Promise<MetricsText>;
+  /** Figures by tenant, in Prometheus' text format; absent: nobody counts them. */
+  readonly tenantMetrics?: (() => string) | undefined;
   /** The dashboard's figures. */
   readonly live: LiveFeed;
   /** The last requests. */
@@ -77,6 +79,9 @@ export interface AdminTarget {
   /** Runs a task beyond the answer, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
 }
+
+/** Of Prometheus' text format. */
+const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** No path under /admin takes more. */
 const MAX_BODY_BYTES = 64 * 1024;
@@ -166,14 +171,44 @@ function createAdminApp(target: AdminTarget): Hono {
     const { text, contentType } = await target.metrics(c.req.header("Accept"));
     return c.body(text, 200, { "Content-Type": contentType });
   });
-  app.get("/watch/live", (c) => target.live.live(c.req.query()));
-  app.get("/watch/history", (c) => target.live.past(c.req.query()));
-  app.get("/watch/series", () => target.live.parts());
   // A gateway without keys has no secrets among those who reach it.
   const checkReader = (c: Context): void => {
     const isOpen = target.operators().length === 0 && target.signIn === undefined && !target.needsKeys();
     if (!isOpen) checkOperator(c);
   };
+  const isReader = (c: Context): boolean => {
+    try {
+      checkReader(c);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  app.get("/metrics/tenants", (c) => {
+    checkReader(c);
+    const text = target.tenantMetrics?.();
+    if (text !== undefined) return c.body(text, 200, { "Content-Type": METRICS_TYPE });
+    const hint = "add ledger: {} to the gateway's file, and start it again";
+    throw new MillraceError("not_found", "expected a gateway with a ledger, got one without", { hint });
+  });
+  // What names a tenant is for operators; the other figures are everybody's.
+  const checkQuery = (c: Context): void => {
+    if (c.req.query("tenant") !== undefined) checkReader(c);
+  };
+  app.get("/watch/live", (c) => {
+    checkQuery(c);
+    const isOpen = c.req.query("tenant") === undefined;
+    return target.live.live(c.req.query(), () => isOpen || isReader(c));
+  });
+  app.get("/watch/history", (c) => {
+    checkQuery(c);
+    return target.live.past(c.req.query());
+  });
+  app.get("/watch/series", (c) => target.live.parts(isReader(c)));
+  app.get("/watch/tenants", (c) => {
+    checkReader(c);
+    return target.live.tenantsNow();
+  });
   app.get("/watch/requests", async (c) => {
     // They tell of all tenants.
     checkReader(c);
@@ -263,7 +298,7 @@ function createAdminApp(target: AdminTarget): Hono {
 
 type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
 
-const OUR_PATHS = ["/metrics", "/session", "/sign-in", "/signed-in"];
+const OUR_PATHS = ["/metrics", "/metrics/tenants", "/session", "/sign-in", "/signed-in"];
 const OUR_PREFIXES = ["/admin/", "/watch/"];
 
 /** Handles paths that the proxy on the same port does not serve. */

@@ -25,6 +25,7 @@ import { createQualityMetrics } from "./observe/quality-metrics.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
 import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
+import { TenantFigures } from "./observe/tenant-figures.js";
 import { assertRole, operatorOf } from "./operators/admit.js";
 import type { FleetMachine } from "./plan-models.js";
 import { sharesProvider } from "./plan-warnings.js";
@@ -71,6 +72,7 @@ export class Fleet {
   readonly #gateway: GatewayParts;
   readonly #inspector: Inspector;
   readonly #watch: FleetWatch;
+  readonly #tenantFigures = new TenantFigures();
   readonly #applied: AppliedConfig;
   readonly #canaries: Canaries;
   readonly #sessions = new Sessions();
@@ -127,6 +129,7 @@ export class Fleet {
       instances: () => this.#supervisor.instances(),
       breakerState: (id) => this.#proxy?.breakerState(id) ?? "closed",
       alerts: () => this.#gateway.alerts,
+      tenants: () => (this.#gateway.hasLedger ? this.#tenantFigures : undefined),
       logger,
     });
     this.#canaries = new Canaries({
@@ -160,6 +163,7 @@ export class Fleet {
       // Anybody may see events, so they say nothing of a tenant.
       onAlert: ({ metric, model, instance }) =>
         this.#watch.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
+      onRow: (row) => this.#tenantFigures.count(row),
       logger,
     });
   }
@@ -313,6 +317,7 @@ export class Fleet {
       this.#keeper.tick();
       this.#canaries.look();
       this.#watch.look();
+      this.#tenantFigures.look(Date.now(), (tenant) => this.#gateway.hasTenant(tenant));
     }, TICK_MS);
   }
 
@@ -322,7 +327,8 @@ export class Fleet {
     if (endpoint === undefined || endpoint === "") return;
     const { startTelemetry } = await import("./observe/telemetry.js");
     const engineOf = (id: string) => this.#supervisor.instances().find((instance) => instance.id === id)?.engine;
-    this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf });
+    const tenantOf = (tenant: string) => this.#tenantFigures.nameOf(tenant, Date.now());
+    this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf, tenantOf });
   }
 
   /** Only the policy `prefix` needs keys. */
@@ -353,6 +359,7 @@ export class Fleet {
       isLoaded: (name: string) => this.#applied.isLoaded(name),
       library: this.options.library,
       metrics: (accept: string | undefined) => this.#metrics.answer(accept),
+      tenantMetrics: this.#gateway.hasLedger ? () => this.#tenantFigures.text() : undefined,
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#applied.config),
       clientWith: (key: string) => this.#gateway.authorize({ authorization: `Bearer ${key}` }),

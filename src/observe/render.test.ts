@@ -6,8 +6,10 @@ import { dashboardOf } from "./dashboard.js";
 import { renderObserve } from "./render.js";
 import { KINDS, type Watched } from "./watched.js";
 
+/** A gateway's figures by tenant, too. */
 const watched = (kind: Watched["kind"]): Watched => ({
   kind,
+  tenantsKeyFile: kind === "fleet" ? "/etc/millrace.key" : undefined,
   job: "millrace",
   targets: ["127.0.0.1:8000"],
   ttftSeconds: 0.5,
@@ -45,4 +47,26 @@ it.each(KINDS)("a %s's collector defines each part that a pipeline names, and sc
   }
   const { config } = parts.receivers!.prometheus as { config: Named };
   expect(config).toEqual({ scrape_configs: read("prometheus.yml").scrape_configs });
+});
+
+it("figures by tenant are scraped by a job of their own with the key, and without a key not at all", () => {
+  const scrapes = (tenantsKeyFile: string | undefined) => {
+    const [prometheus] = renderObserve({ ...watched("fleet"), tenantsKeyFile }, undefined);
+    expect(prometheus!.text).not.toMatch(/[&*]\w/);
+    return (parse(prometheus!.text) as { scrape_configs: Named[] }).scrape_configs;
+  };
+  const [all, byTenant, ...more] = scrapes("/etc/millrace.key");
+  expect(byTenant).toEqual({
+    ...all,
+    job_name: "millrace-tenants",
+    metrics_path: "/metrics/tenants",
+    authorization: { credentials_file: "/etc/millrace.key" },
+  });
+  expect([more, scrapes(undefined)]).toEqual([[], [all]]);
+  const titles = (tenantsKeyFile: string | undefined) =>
+    dashboardOf({ ...watched("fleet"), tenantsKeyFile }).panels!.map(({ title }) => title);
+  expect([titles("/etc/millrace.key").includes("Tenants"), titles(undefined).includes("Tenants")]).toEqual([
+    true,
+    false,
+  ]);
 });

@@ -2,7 +2,7 @@
 import { stringify } from "yaml";
 import { dashboardOf } from "./dashboard.js";
 import { ruleGroups } from "./rules.js";
-import { COLLECTOR_PORT, type Watched } from "./watched.js";
+import { COLLECTOR_PORT, tenantsJob, type Watched } from "./watched.js";
 
 export interface ObserveFile {
   readonly path: string;
@@ -13,7 +13,7 @@ export interface ObserveFile {
 
 /** @param otlpEndpoint where a collector sends on what it gets; undefined: no file for a collector */
 export function renderObserve(watched: Watched, otlpEndpoint: string | undefined): ObserveFile[] {
-  const yaml = (value: object): string => stringify(value, { lineWidth: 0 });
+  const yaml = (value: object): string => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
   const scrape = {
     job_name: watched.job,
     scrape_interval: "15s",
@@ -24,10 +24,19 @@ export function renderObserve(watched: Watched, otlpEndpoint: string | undefined
       watched.kind === "fleet" ? { targets: [target], labels: { gateway: target } } : { targets: [target] },
     ),
   };
+  const { tenantsKeyFile } = watched;
+  // What names tenants is for operators.
+  const byTenant = {
+    ...scrape,
+    job_name: tenantsJob(watched.job),
+    metrics_path: "/metrics/tenants",
+    authorization: { credentials_file: tenantsKeyFile },
+  };
+  const scrapes = tenantsKeyFile === undefined ? [scrape] : [scrape, byTenant];
   const prometheus = {
     global: { scrape_interval: "15s", evaluation_interval: "30s" },
     rule_files: ["rules.yml"],
-    scrape_configs: [scrape],
+    scrape_configs: scrapes,
   };
   return [
     { path: "prometheus.yml", text: yaml(prometheus), use: "prometheus --config.file=prometheus.yml" },
@@ -42,19 +51,19 @@ export function renderObserve(watched: Watched, otlpEndpoint: string | undefined
       : [
           {
             path: "otel-collector.yml",
-            text: yaml(collectorOf(scrape, otlpEndpoint)),
+            text: yaml(collectorOf(scrapes, otlpEndpoint)),
             use: "otelcol --config otel-collector.yml",
           },
         ]),
   ];
 }
 
-function collectorOf(scrape: object, endpoint: string): object {
+function collectorOf(scrapes: readonly object[], endpoint: string): object {
   const pipeline = { processors: ["memory_limiter", "batch"], exporters: ["otlphttp"] };
   return {
     receivers: {
       otlp: { protocols: { http: { endpoint: `0.0.0.0:${COLLECTOR_PORT}` } } },
-      prometheus: { config: { scrape_configs: [scrape] } },
+      prometheus: { config: { scrape_configs: scrapes } },
     },
     processors: {
       memory_limiter: { check_interval: "1s", limit_percentage: 75, spike_limit_percentage: 20 },

@@ -15,7 +15,12 @@ export interface Watched {
   readonly targets: readonly string[];
   /** 95 of 100 requests are to have their first token within this time: one of LATENCY_BUCKETS_S. */
   readonly ttftSeconds: number;
+  /** File with an operator's key, by which Prometheus reads a gateway's figures by tenant; undefined: it does not. */
+  readonly tenantsKeyFile?: string | undefined;
 }
+
+/** Prometheus' `job` label of figures by tenant, which have a path of their own. @param job that of the other figures */
+export const tenantsJob = (job: string): string => `${job}-tenants`;
 
 /** Histograms count at the ends of buckets only. @throws invalid_option for a time between them */
 export function bucketOf(seconds: number): number {

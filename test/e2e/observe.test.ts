@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
-import { rowsOf } from "../../src/observe/dashboard.js";
+import { rowsOf } from "../../src/observe/board-rows.js";
 import { ruleGroups } from "../../src/observe/rules.js";
 import type { Watched } from "../../src/observe/watched.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -12,7 +12,7 @@ import { FleetProcess } from "../helpers/fleet-process.js";
 import { freePort } from "../helpers/free-port.js";
 import { startCollector } from "../helpers/otlp-collector.js";
 import { runCli } from "../helpers/run-cli.js";
-import { post, startTestServer } from "../helpers/server.js";
+import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 const find = (program: string): string | undefined =>
@@ -286,6 +286,8 @@ test("a URL as target, a job that breaks a query, and a collector that sends to 
     [["--job", 'a"b'], "letters, digits"],
     [["--ttft-ms", "700"], "one of 1, 1.25, 1.6"],
     [["--otlp-endpoint", "http://127.0.0.1:4318"], "another place"],
+    [["--kind", "fleet", "--tenants-key-file", "key"], "an absolute path"],
+    [["--tenants-key-file", "/etc/key"], "with --kind fleet"],
   ] as const) {
     const ended = await runCli("observe", "render", "--out", join(tempTree({}), "watch"), ...args);
     expect(ended).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
@@ -318,7 +320,12 @@ async function startPrometheus(folder: string): Promise<string> {
 
 interface Answer {
   readonly status: string;
-  readonly data: { readonly result: readonly { readonly value: readonly [number, string] }[] };
+  readonly data: {
+    readonly result: readonly {
+      readonly metric?: { readonly tenant?: string };
+      readonly value: readonly [number, string];
+    }[];
+  };
 }
 
 /** Every rule is evaluated, and every query of a panel has a number. */
@@ -347,10 +354,14 @@ async function expectWatched(url: string, watched: Watched): Promise<void> {
 const MODEL = join(repositoryRoot(), "models/mill-base.gguf");
 const again = "Repeat this sentence: the grey fox sleeps under the old bridge near the river. ";
 
-async function load(url: string): Promise<void> {
+async function load(url: string, headers: Readonly<Record<string, string>> = {}): Promise<void> {
   for (let i = 0; i < 6; i++) {
     // Repeated text has drafts, and a shared beginning is found in the prefix cache.
-    await post(`${url}/v1/completions`, { prompt: again.repeat(4) + i, max_tokens: 48, temperature: 0 });
+    // Of three, one is a stream, whose first token is told apart from the last.
+    const body = { prompt: again.repeat(4) + i, max_tokens: 48, temperature: 0, stream: i % 3 === 0 };
+    const answer = await fetch(`${url}/v1/completions`, { method: "POST", headers, body: JSON.stringify(body) });
+    await answer.arrayBuffer();
+    expect(answer.status).toBe(200);
   }
 }
 
@@ -368,14 +379,32 @@ test.skipIf(PROMETHEUS === undefined)("a server: a Prometheus answers every pane
 
 test.skipIf(PROMETHEUS === undefined)("a fleet of two instances: a Prometheus answers every panel", async () => {
   const options = { threads: 1, "max-num-seqs": 4 };
-  await using fleet = await FleetProcess.start({ models: [{ name: "m", model: MODEL, instances: 2, options }] });
+  await using fleet = await FleetProcess.start({
+    ledger: {},
+    "data-folder": tempTree({}),
+    "api-keys": [
+      { tenant: "search", key: "sk-search" },
+      { tenant: "ads", key: "sk-ads" },
+    ],
+    models: [{ name: "m", model: MODEL, instances: 2, price: { input: 1, output: 4 }, options }],
+  });
   const targets = [new URL(fleet.url).host];
-  const folder = await rendered("fleet", "--targets", targets.join());
+  const tenantsKeyFile = join(tempTree({ key: "fleet-admin\n" }), "key");
+  const folder = await rendered("fleet", "--targets", targets.join(), "--tenants-key-file", tenantsKeyFile);
+  expect(execFileSync(PROMTOOL!, ["check", "config", join(folder, "prometheus.yml")], { encoding: "utf8" })).toMatch(
+    /SUCCESS/,
+  );
   const url = await startPrometheus(folder);
-  await load(fleet.url);
+  const loadAll = async () => {
+    for (const key of ["sk-search", "sk-ads"]) await load(fleet.url, { authorization: `Bearer ${key}` });
+  };
+  await loadAll();
   await scraped(url);
-  await load(fleet.url);
-  await expectWatched(url, { kind: "fleet", job: "millrace", targets, ttftSeconds: 0.5 });
+  await loadAll();
+  await expectWatched(url, { kind: "fleet", job: "millrace", targets, ttftSeconds: 0.5, tenantsKeyFile });
+  const query = 'sum by (tenant) (millrace_tenant:cost_dollars_total{job="millrace-tenants"}) > 0';
+  const answer = (await (await fetch(`${url}/api/v1/query?${new URLSearchParams({ query })}`)).json()) as Answer;
+  expect(answer.data.result.map(({ metric }) => metric?.tenant).sort()).toEqual(["ads", "search"]);
 });
 
 test.skipIf(PROMETHEUS === undefined)("a fleet with traces: a bucket's exemplar leads to a span", async () => {

@@ -1,4 +1,5 @@
 /** `millrace observe render`: the files for those who watch with Prometheus, Grafana and OpenTelemetry. */
+import { isAbsolute } from "node:path";
 import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
 import { COLLECTOR_PORT, KINDS } from "../../observe/watched.js";
@@ -10,6 +11,7 @@ interface RenderFlags {
   readonly job: string;
   readonly ttftMs: number;
   readonly otlpEndpoint?: string;
+  readonly tenantsKeyFile?: string;
   readonly out: string;
   readonly force?: boolean;
   readonly json?: boolean;
@@ -34,6 +36,11 @@ export function observeCommand(): Command {
       `also write a collector's file, which sends traces and metrics there; the collector itself listens on port ${COLLECTOR_PORT}`,
       endpointFrom,
     )
+    .option(
+      "--tenants-key-file <path>",
+      "with --kind fleet, also by tenant: file with an operator's key, as Prometheus finds it",
+      keyFileFrom,
+    )
     .requiredOption("--out <folder>", "folder to write to")
     .option("--force", "write into a folder that is not empty")
     .option("--json", "print one JSON object")
@@ -56,6 +63,12 @@ function jobFrom(text: string): string {
   throw optionError("--job", "of letters, digits and ._/-", text);
 }
 
+/** Absolute, since Prometheus would look beside its configuration, which is moved. */
+function keyFileFrom(text: string): string {
+  if (isAbsolute(text) && !text.includes("$")) return text;
+  throw optionError("--tenants-key-file", "an absolute path without $", text);
+}
+
 function endpointFrom(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) throw optionError("--otlp-endpoint", "an http URL", text);
@@ -71,6 +84,9 @@ async function runRender({ ttftMs, otlpEndpoint, out, force, json, ...watched }:
     import("../../image/write-files.js"),
     import("../output/format.js"),
   ]);
+  if (watched.tenantsKeyFile !== undefined && watched.kind !== "fleet") {
+    throw optionError("--tenants-key-file", "file of a gateway, with --kind fleet", "--kind server");
+  }
   const files = renderObserve({ ...watched, ttftSeconds: bucketOf(ttftMs / 1000) }, otlpEndpoint);
   const written = writeFiles(
     out,

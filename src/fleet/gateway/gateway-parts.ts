@@ -10,6 +10,7 @@ import type { BatchService } from "../../gateway/batches/service.js";
 import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
 import { ExactCache } from "../../gateway/cache/exact-cache.js";
 import type { RouteCounts } from "../../gateway/cascade/cascade-report.js";
+import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
 import { createSemanticApp } from "../../gateway/semantic/admin-app.js";
@@ -47,6 +48,8 @@ interface GatewayOptions {
   readonly metrics: PolicyContext["metrics"];
   readonly proxy: () => RunningProxy;
   readonly onAlert: (alert: Alert) => void;
+  /** Told of each row of the ledger. */
+  readonly onRow: (row: RequestRow) => void;
   readonly canaries: Canaries;
   readonly logger: Logger;
 }
@@ -67,7 +70,7 @@ export class GatewayParts {
   #cacheDatabase: Database.Database | undefined;
 
   constructor(private readonly options: GatewayOptions) {
-    const { config, pool, versions, counts, proxy, onAlert, canaries, logger } = options;
+    const { config, pool, versions, counts, proxy, onAlert, onRow, canaries, logger } = options;
     const atStart = config();
     const database = () => this.#openDatabase();
     const modelOf = (name: string) => pool.modelOf(name) ?? name;
@@ -87,7 +90,7 @@ export class GatewayParts {
       usageOf: async (scope) => await this.#limits().usageOf(scope),
     });
     const lostCharge = lostCharges(atStart, database);
-    this.#ledger = new Ledger({ config, database, logger, modelOf, authorize, lostCharge, onAlert });
+    this.#ledger = new Ledger({ config, database, logger, modelOf, authorize, lostCharge, onAlert, onRow });
     this.quality = new QualityPart({
       config: atStart,
       database,
@@ -147,6 +150,16 @@ export class GatewayParts {
   /** Takes over the keys of a configuration that was read again. */
   configureTenants(config: FleetConfig): void {
     this.#tenants.configure(config);
+  }
+
+  /** Whether a tenant is still one of this gateway's. */
+  hasTenant(tenant: string): boolean {
+    return this.#tenants.has(tenant);
+  }
+
+  /** Whether rows are kept of requests, which figures by tenant are counted from. */
+  get hasLedger(): boolean {
+    return this.#ledger.isKept;
   }
 
   get alerts(): AlertWatch | undefined {

@@ -11,6 +11,7 @@ import { OPENAI } from "../../gateway/api/dialect.js";
 import { canaryName } from "../../gateway/canary/canary-name.js";
 import { createLedgerApp, ownUsage } from "../../gateway/ledger/ledger-app.js";
 import { LedgerPolicy } from "../../gateway/ledger/ledger-policy.js";
+import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import { DAY_MS, LedgerStore, type LostCharge } from "../../gateway/ledger/ledger-store.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import { HardwareMeter } from "../../gateway/prices/hardware-meter.js";
@@ -42,6 +43,8 @@ interface LedgerContext {
   /** What the budgets charged for a request that an earlier process lost. */
   readonly lostCharge?: LostCharge | undefined;
   readonly onAlert?: (alert: Alert) => void;
+  /** Told of each request's row. */
+  readonly onRow?: (row: RequestRow) => void;
 }
 
 interface Started {
@@ -86,6 +89,7 @@ export class Ledger {
       epochMs,
       hasCostHeader: () => ledger.costHeader,
       now: () => performance.now(),
+      onRow: context.onRow,
     });
     const alerts =
       rules && new AlertWatch({ ...alertRules(rules), database, logger, epochMs, onAlert: context.onAlert });
@@ -95,6 +99,11 @@ export class Ledger {
       void alerts?.look();
     }, SWEEP_MS);
     this.#timer.unref();
+  }
+
+  /** Whether the configuration asks for it. */
+  get isKept(): boolean {
+    return this.#started !== undefined;
   }
 
   /** Undefined where the configuration asks for none. */

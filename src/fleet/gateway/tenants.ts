@@ -16,7 +16,15 @@ import { OWN_KEY_PATH, ownKey, type UsageOf } from "../../gateway/tenants/own-ke
 import { TenantStore } from "../../gateway/tenants/tenant-store.js";
 import type { FleetConfig } from "../config/schema.js";
 import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
-import { authorizeWith, type CallerSources, fileCallers, hasTenants, shared, tenantsApart } from "./authorize.js";
+import {
+  authorizeWith,
+  type CallerSources,
+  fileCallers,
+  hasTenants,
+  needsKeys,
+  shared,
+  tenantsApart,
+} from "./authorize.js";
 
 interface TenantsOptions {
   /** As of the start: `managed-keys` and `oidc` do not change. */
@@ -40,6 +48,8 @@ export class Tenants {
   #authorize: ReturnType<typeof authorizeWith>;
   #fileCaller: ReturnType<typeof fileCallers>;
   #isApart: boolean;
+  /** Tenants of the file's keys. */
+  #ofFile: ReadonlySet<string>;
 
   constructor(private readonly options: TenantsOptions) {
     const { config, database, logger } = options;
@@ -62,6 +72,7 @@ export class Tenants {
     this.#authorize = authorizeWith(config, this.#sources);
     this.#fileCaller = fileCallers(config);
     this.#isApart = tenantsApart(config);
+    this.#ofFile = tenantsOfFile(config);
   }
 
   /** Takes over the keys of a file that was read again. */
@@ -70,6 +81,14 @@ export class Tenants {
     this.#authorize = authorizeWith(config, this.#sources);
     this.#fileCaller = fileCallers(config);
     this.#isApart = tenantsApart(config);
+    this.#ofFile = tenantsOfFile(config);
+  }
+
+  /** Whether a tenant is in the file, a known organisation, or one that only tokens name. */
+  has(tenant: string): boolean {
+    if (tenant.startsWith(ORG_TENANT_PREFIX))
+      return this.#store?.index.hasOrg(tenant.slice(ORG_TENANT_PREFIX.length)) === true;
+    return this.#ofFile.has(tenant) || (this.#tokens !== undefined && tenant.startsWith(TOKEN_TENANT_PREFIX));
   }
 
   /** Throws, or rejects with, a MillraceError if the caller is not known. */
@@ -164,6 +183,10 @@ export class Tenants {
     return withTokenModels({ tenant: `${TOKEN_TENANT_PREFIX}${tenant}`, cacheScope, isKeyHidden: true }, models);
   }
 }
+
+/** The tenant without a name has all requests of a gateway without keys. */
+const tenantsOfFile = (config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): ReadonlySet<string> =>
+  new Set(needsKeys(config) ? config.apiKeys.map(({ tenant }) => tenant) : [""]);
 
 /** @param models patterns that the caller's token allows; undefined: all */
 function withTokenModels<T extends Caller | undefined>(caller: T, models: readonly string[] | undefined): T {

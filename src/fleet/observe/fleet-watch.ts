@@ -5,7 +5,8 @@ import type { AlertWatch } from "../../gateway/alerts/alert-watch.js";
 import { type EventKind, EventLog } from "../../observe/live/event-log.js";
 import { LiveFeed } from "../../observe/live/feed.js";
 import { History } from "../../observe/live/history.js";
-import { SeriesStore } from "../../observe/live/series-store.js";
+import { SeriesStore, TENANTS } from "../../observe/live/series-store.js";
+import { type TenantSource, TenantWatch } from "../../observe/live/tenant-watch.js";
 import type { BreakerState } from "../routing/breaker.js";
 import type { InstanceStatus } from "../supervision/instance-status.js";
 import { FleetEvents } from "./fleet-events.js";
@@ -17,6 +18,8 @@ interface FleetWatchOptions {
   readonly breakerState: (instanceId: string) => BreakerState;
   /** Undefined: the configuration has no alerts. */
   readonly alerts: () => AlertWatch | undefined;
+  /** Asked at the start. Undefined: nobody counts tenants' requests. */
+  readonly tenants: () => TenantSource | undefined;
   readonly logger: Logger;
 }
 
@@ -36,12 +39,14 @@ export class FleetWatch {
   /** @param dataFolder of a gateway that keeps history and events beyond its end */
   start(dataFolder: string | undefined): LiveFeed {
     const { metrics, logger } = this.options;
+    const source = this.options.tenants();
     const warn = (text: string): void => logger.warn(text);
     const history = openHistory(dataFolder, warn);
     const inFolder = (name: string) =>
       history.isKept && dataFolder !== undefined ? join(dataFolder, name) : undefined;
     const series = new SeriesStore(inFolder("history-parts"), warn);
-    this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series);
+    const tenants = source && new TenantWatch(source, new SeriesStore(inFolder("history-tenants"), warn, TENANTS));
+    this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series, tenants);
     this.#live.start();
     return this.#live;
   }

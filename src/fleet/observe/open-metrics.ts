@@ -2,6 +2,7 @@
  * Exemplars: the trace of the last request in each bucket of a histogram, so that a click on a slow bucket finds a slow trace. Prometheus' own text format has
  * none, so scrapers that accept OpenMetrics get that.
  */
+import { labelsText } from "./metric-text.js";
 
 export const OPEN_METRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -31,17 +32,14 @@ export class Exemplars {
   add(labels: Readonly<Record<string, string>>, value: number, traceId: string): void {
     const end = this.buckets.find((bucket) => value <= bucket);
     const le = end === undefined ? "+Inf" : String(end);
-    const pairs = Object.entries({ le, ...labels }).map(([name, text]) => `${name}="${escaped(text)}"`);
-    this.#bySeries.set(`${this.metric}_bucket{${pairs.join(",")}}`, { traceId, value, atMs: Date.now() });
+    const series = `${this.metric}_bucket{${labelsText({ le, ...labels })}}`;
+    this.#bySeries.set(series, { traceId, value, atMs: Date.now() });
   }
 
   of(series: string): Exemplar | undefined {
     return this.#bySeries.get(series);
   }
 }
-
-const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", '"': '\\"', "\\": "\\\\" };
-const escaped = (text: string): string => text.replace(/[\n"\\]/g, (each) => ESCAPES[each]!);
 
 const COUNTER = /^# TYPE (\S+)_total counter$/gm;
 

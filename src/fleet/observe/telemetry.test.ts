@@ -21,6 +21,7 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
     endpoint: `${collector.url}/`,
     serviceName: "fleet",
     engineOf: () => "vllm",
+    tenantOf: (tenant) => `${tenant}, bounded`,
   });
   const good = telemetry.started(start);
   expect(good.traceparent).toMatch(new RegExp(`^00-${TRACE}-(?!${PARENT})[0-9a-f]{16}-01$`));
@@ -55,6 +56,8 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
     collector.metrics().flatMap((metric) => (metric.name === name ? metric.histogram.dataPoints : []));
   expect(points("gen_ai.server.time_to_first_token")).toHaveLength(1);
   const tokens = points("gen_ai.client.token.usage");
+  for (const { attributes } of [...tokens, ...points("gen_ai.server.request.duration")])
+    expect(attributesOf(attributes)["millrace.tenant"]).toBe("t, bounded");
   expect(tokens.map(({ attributes }) => attributesOf(attributes)["gen_ai.token.type"])).toEqual(["input", "output"]);
   expect(tokens).toMatchObject([
     { count: 1, sum: 40 },
@@ -70,6 +73,7 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
     "gen_ai.operation.name": "chat",
     "gen_ai.request.model": "m",
     "gen_ai.provider.name": "vllm",
+    "millrace.tenant": "t, bounded",
   });
   expect(durations).toContainEqual(expect.objectContaining({ "error.type": "no_instance_ready" }));
 });
@@ -79,6 +83,7 @@ test("a missing collector does not affect requests", async () => {
     endpoint: "http://127.0.0.1:9",
     serviceName: "fleet",
     engineOf: () => undefined,
+    tenantOf: (tenant: string) => tenant,
     closeTimeoutMs: 20,
   };
   const telemetry = await startTelemetry(options);

@@ -16,6 +16,8 @@ export interface TelemetryOptions {
   readonly serviceName: string;
   /** The engine of an instance, which becomes the provider in spans. */
   readonly engineOf: (instanceId: string) => string | undefined;
+  /** The name of a tenant in metrics, of which there are boundedly many. */
+  readonly tenantOf: (tenant: string) => string;
   readonly metricsIntervalMs?: number;
   /** Longest time that an unreachable collector may delay the shutdown. */
   readonly closeTimeoutMs?: number;
@@ -25,6 +27,9 @@ export interface Telemetry extends ProxyObserver {
   /** Sends the remaining data; gives up after the close timeout. */
   close(): Promise<void>;
 }
+
+/** Attribute of spans and metrics that the conventions have no name for. */
+const TENANT = "millrace.tenant";
 
 /** Buckets that the conventions advise for durations of model calls. */
 const DURATION_BUCKETS_S = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
@@ -63,6 +68,7 @@ interface Instruments {
   readonly firstToken: { record(seconds: number, attributes: Attributes): void };
   readonly tokens: { record(tokens: number, attributes: Attributes): void };
   readonly engineOf: TelemetryOptions["engineOf"];
+  readonly tenantOf: TelemetryOptions["tenantOf"];
 }
 
 class ObservedRequest implements RequestObserver {
@@ -70,13 +76,16 @@ class ObservedRequest implements RequestObserver {
   readonly #beganMs = performance.now();
   readonly #span: Span;
   #attributes: Attributes;
+  /** Of metrics alone: the span has the tenant's own name. */
+  readonly #tenant: Attributes;
 
   constructor(
     private readonly instruments: Instruments,
     { path, model, tenant, isStream, headers, requestId }: RequestStart,
   ) {
     this.#attributes = { "gen_ai.operation.name": operationOf(path), "gen_ai.request.model": model };
-    const own = { "millrace.tenant": tenant, "millrace.request.id": requestId, "gen_ai.request.stream": isStream };
+    const own = { [TENANT]: tenant, "millrace.request.id": requestId, "gen_ai.request.stream": isStream };
+    this.#tenant = { [TENANT]: instruments.tenantOf(tenant) };
     const name = `${operationOf(path)} ${model}`;
     const parent = parseTraceparent(headers.traceparent);
     this.#span = instruments.startSpan(name, { ...this.#attributes, ...own, "url.path": path }, parent);
@@ -99,14 +108,14 @@ class ObservedRequest implements RequestObserver {
 
   firstByte(): void {
     this.#span.addEvent("first byte");
-    this.instruments.firstToken.record(this.#seconds(), this.#attributes);
+    this.instruments.firstToken.record(this.#seconds(), { ...this.#attributes, ...this.#tenant });
   }
 
   /** An arrow function, since it is called without its object. */
   readonly used = ({ inputTokens, outputTokens }: TokenUsage): void => {
     for (const [type, count] of Object.entries({ input: inputTokens, output: outputTokens })) {
       if (count === undefined) continue;
-      this.instruments.tokens.record(count, { ...this.#attributes, "gen_ai.token.type": type });
+      this.instruments.tokens.record(count, { ...this.#attributes, ...this.#tenant, "gen_ai.token.type": type });
       this.#span.setAttribute(`gen_ai.usage.${type}_tokens`, count);
     }
   };
@@ -118,7 +127,7 @@ class ObservedRequest implements RequestObserver {
     // 2 is SpanStatusCode.ERROR of the API, which is not loaded here. Errors below 500 are the client's, so the span itself succeeded.
     if (errorType !== undefined && status >= 500) this.#span.setStatus({ code: 2 });
     this.#span.end();
-    this.instruments.duration.record(this.#seconds(), attributes);
+    this.instruments.duration.record(this.#seconds(), { ...attributes, ...this.#tenant });
   }
 
   #seconds(): number {
@@ -162,6 +171,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     parent === undefined ? api.ROOT_CONTEXT : api.trace.setSpanContext(api.ROOT_CONTEXT, parent);
   const instruments: Instruments = {
     engineOf: options.engineOf,
+    tenantOf: options.tenantOf,
     tokens: meter.createHistogram("gen_ai.client.token.usage", {
       description: "Tokens of a request, as reported in its answer",
       unit: "{token}",

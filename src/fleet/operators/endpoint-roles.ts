@@ -9,6 +9,8 @@ import type { Role } from "../../core/sign-in/roles.js";
  * token: that may name private repositories, costs requests of its quota, and helps only those who may pull.
  */
 export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
+  "GET /metrics/tenants": "viewer",
+  "GET /watch/tenants": "viewer",
   "GET /watch/requests": "viewer",
   "GET /watch/reports": "viewer",
   "GET /admin/library": "viewer",

@@ -10,7 +10,7 @@ import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
 import { CostHeaderSink } from "./cost-header.js";
-import type { AttemptRow, OpenRequest, RowOutcome } from "./ledger-rows.js";
+import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";
 
 interface LedgerPrices {
@@ -30,6 +30,8 @@ interface LedgerOptions {
   /** Milliseconds since 1970, and `performance.now()`. */
   readonly epochMs: () => number;
   readonly now: () => number;
+  /** Told of each request's row when it has ended. Must be fast and must not throw. */
+  readonly onRow?: ((row: RequestRow) => void) | undefined;
 }
 
 /** Notes beyond this are cut: no policy's note needs more. */
@@ -103,7 +105,7 @@ export class LedgerPolicy implements Policy {
   }
 
   #close(open: OpenRequest, request: GatewayRequest, seen: SeenAnswer, startMs: number, result: Result): void {
-    const { store, now, prices, modelOf } = this.options;
+    const { store, now, prices, modelOf, onRow } = this.options;
     const { record } = request;
     const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
     const last = record.attempts.at(-1);
@@ -112,7 +114,7 @@ export class LedgerPolicy implements Policy {
     const { maxTokens, numAnswers } = sizeOf(path, body, bytes.length, route.isGeneration, 0);
     const { saved, savedBy } = savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch)));
     // Field by field, which is several times as fast as spreading objects of changing shapes.
-    store.close({
+    const row: RequestRow = {
       seq: open.seq,
       id: open.id,
       beganMs: open.beganMs,
@@ -134,7 +136,9 @@ export class LedgerPolicy implements Policy {
       maxTokens: route.isGeneration ? maxTokens : undefined,
       numAnswers,
       attempts,
-    });
+    };
+    store.close(row);
+    onRow?.(row);
   }
 }
 

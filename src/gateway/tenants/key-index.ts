@@ -118,6 +118,10 @@ export class KeyIndex {
     return entry === undefined || this.now() >= expiresMs ? undefined : this.#callerOf(entry);
   }
 
+  hasOrg(id: string): boolean {
+    return this.#orgs.has(id);
+  }
+
   /**
    * The caller that an organisation and one of its teams stand for, without a key.
    * @param team its name within the organisation

@@ -216,6 +216,9 @@ test("unknown parts, and two at once, are refused", async () => {
   await vi.advanceTimersByTimeAsync(0);
   expect(() => feed.past({ model: "x".repeat(500) })).toThrow(/name of a model of a fleet, got "x{40}"$/);
   expect(() => feed.live({ instance: "m" })).toThrow('name of an instance of a fleet, got "m"');
-  expect(() => feed.live({ model: "m", instance: "m-0" })).toThrow("expected model or instance, got both");
+  expect(() => feed.live({ model: "m", instance: "m-0" })).toThrow(/model, instance, tenant, got model and instance$/);
+  // Nobody counts tenants here.
+  expect(() => feed.past({ tenant: "m" })).toThrow('expected the name of a tenant, got "m"');
+  expect(((await feed.tenantsNow().json()) as { data: object[] }).data).toEqual([]);
   feed.stop();
 });

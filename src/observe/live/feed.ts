@@ -5,9 +5,21 @@ import { listBody } from "../../core/list-body.js";
 import { snakeNames } from "../../core/snake-names.js";
 import { EventLog } from "./event-log.js";
 import { EVERY_MS, type History, WINDOW_NAMES, type WindowName } from "./history.js";
-import { isFigure, keyOf, type Load, loadBetween, partOf, type Reading, readingOf, readingsOfParts } from "./load.js";
+import {
+  isFigure,
+  keyOf,
+  type Load,
+  loadBetween,
+  PART_KINDS,
+  type Part,
+  partOf,
+  type Reading,
+  readingOf,
+  readingsOfParts,
+} from "./load.js";
 import { parseMetrics, type Sample } from "./metrics-text.js";
 import { SeriesStore } from "./series-store.js";
+import type { TenantWatch } from "./tenant-watch.js";
 
 /** Between two figures while somebody watches. */
 const LIVE_MS = 1000;
@@ -26,6 +38,13 @@ interface Query {
   readonly window?: string | undefined;
   readonly model?: string | undefined;
   readonly instance?: string | undefined;
+  readonly tenant?: string | undefined;
+}
+
+interface Watched {
+  readonly key: string;
+  /** Whether the watcher may still see it. */
+  readonly isAllowed: () => boolean;
 }
 
 /** Key of the whole server. */
@@ -34,8 +53,7 @@ const WHOLE = "";
 const encoder = new TextEncoder();
 
 export class LiveFeed {
-  /** With the keys of what they watch. */
-  readonly #watchers = new Map<Watcher, string>();
+  readonly #watchers = new Map<Watcher, Watched>();
   /** Of the last seconds: of the whole server, and of what is watched. */
   readonly #readings = new Map<string, readonly Reading[]>();
   /** Keys of the parts that the metrics tell of. */
@@ -54,6 +72,7 @@ export class LiveFeed {
     private readonly history: History,
     readonly events = new EventLog(),
     private readonly series = new SeriesStore(),
+    private readonly tenants?: TenantWatch,
   ) {}
 
   start(): void {
@@ -69,14 +88,16 @@ export class LiveFeed {
     this.#watchers.clear();
     this.history.close();
     this.series.close();
+    this.tenants?.close();
   }
 
   /**
    * Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends.
    *
+   * @param isAllowed asked before each event: the stream of a watcher who may no longer see it ends
    * @throws invalid_parameter, not_found
    */
-  live(query: Query = {}): Response {
+  live(query: Query = {}, isAllowed: () => boolean = () => true): Response {
     const key = this.#keyIn(query);
     let own: Watcher | undefined;
     const body = new ReadableStream<Uint8Array>(
@@ -88,7 +109,7 @@ export class LiveFeed {
           if (this.#isOver) return watcher.close();
           // Bytes at once: clients and proxies then know that the stream has begun.
           watcher.enqueue(encoder.encode(": figures follow\n\n"));
-          this.#join(watcher, key);
+          this.#join(watcher, { key, isAllowed });
         },
         cancel: () => {
           if (own !== undefined) this.#watchers.delete(own);
@@ -111,15 +132,23 @@ export class LiveFeed {
     return uncached(this.#past(name, this.#keyIn(query)));
   }
 
-  /** The models and instances whose figures can be asked for. */
-  parts(): Response {
-    const keys = new Set([...this.#parts, ...this.series.keys()]);
+  /** The models and instances whose figures can be asked for, and for operators the tenants. */
+  parts(withTenants = false): Response {
+    const tenants = withTenants ? this.tenants : undefined;
+    const current = new Set([...this.#parts, ...(tenants?.current() ?? [])]);
+    const keys = new Set([...current, ...this.series.keys(), ...(tenants?.keys() ?? [])]);
     const series = [...keys].flatMap((key) => {
       const part = partOf(key);
-      return part === undefined ? [] : [{ ...part, isCurrent: this.#parts.has(key) }];
+      return part === undefined ? [] : [{ ...part, isCurrent: current.has(key) }];
     });
-    series.sort((a, b) => b.kind.localeCompare(a.kind) || a.name.localeCompare(b.name));
+    const rank = ({ kind }: Part): number => PART_KINDS.indexOf(kind);
+    series.sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
     return uncached(snakeNames(listBody(series)));
+  }
+
+  /** What each tenant does now; none where nobody counts them. */
+  tenantsNow(): Response {
+    return uncached(snakeNames(listBody(this.tenants?.now() ?? [])));
   }
 
   #past(window: WindowName, key: string): object {
@@ -128,31 +157,32 @@ export class LiveFeed {
     return snakeNames({
       window,
       everyMs: history.everyMs(window),
-      loads: (key === WHOLE ? history : series.find(key))?.read(window, now) ?? [],
+      loads: (key === WHOLE ? history : (series.find(key) ?? this.tenants?.find(key)))?.read(window, now) ?? [],
       events: events.since(now - history.lengthMs(window), now).slice(-MOST_EVENTS),
     });
   }
 
-  #keyIn({ model, instance }: Query): string {
-    if (model === undefined && instance === undefined) return WHOLE;
-    if (model !== undefined && instance !== undefined) {
-      const message = "expected model or instance, got both";
-      throw new MillraceError("invalid_parameter", message, { param: "instance" });
+  #keyIn(query: Query): string {
+    const [part, another] = PART_KINDS.flatMap((kind) => {
+      const name = query[kind];
+      return name === undefined ? [] : [{ kind, name }];
+    });
+    if (part === undefined) return WHOLE;
+    if (another !== undefined) {
+      const message = `expected one of ${PART_KINDS.join(", ")}, got ${part.kind} and ${another.kind}`;
+      throw new MillraceError("invalid_parameter", message, { param: another.kind });
     }
-    const part = { kind: model === undefined ? "instance" : "model", name: (model ?? instance)! } as const;
     const key = keyOf(part);
     if (this.#parts.has(key) || this.series.find(key) !== undefined) return key;
-    throw new MillraceError(
-      "not_found",
-      `expected the name of ${model === undefined ? "an instance" : "a model"} of a fleet, got ${shown(part.name)}`,
-      {
-        hint: "GET /watch/series lists them",
-      },
-    );
+    if (this.tenants?.current().has(key) === true || this.tenants?.find(key) !== undefined) return key;
+    const expected = { model: "a model of a fleet", instance: "an instance of a fleet", tenant: "a tenant" }[part.kind];
+    throw new MillraceError("not_found", `expected the name of ${expected}, got ${shown(part.name)}`, {
+      hint: "GET /watch/series lists them",
+    });
   }
 
-  #join(watcher: Watcher, key: string): void {
-    this.#watchers.set(watcher, key);
+  #join(watcher: Watcher, watched: Watched): void {
+    this.#watchers.set(watcher, watched);
     const [oldest] = this.#watchers.keys();
     if (this.#watchers.size > MOST_WATCHERS) {
       this.#watchers.delete(oldest!);
@@ -202,16 +232,21 @@ export class LiveFeed {
     const slot = Math.floor(atMs / EVERY_MS);
     const isDue = slot !== this.#slot;
     this.#slot = slot;
-    const watched = new Set(this.#watchers.values());
+    const watched = new Set([...this.#watchers.values()].map(({ key }) => key));
     watched.delete(WHOLE);
     for (const key of this.#readings.keys()) if (key !== WHOLE && !watched.has(key)) this.#readings.delete(key);
     if (isDue) {
       const all = readingsOfParts(samples, atMs);
       this.#parts = new Set(all.keys());
       this.series.add(all);
+      this.tenants?.take(atMs);
     }
     if (watched.size === 0) return [];
-    return [...readingsOfParts(samples, atMs, watched)].map(([key, now]) => [key, this.#next(key, now)] as const);
+    const isTenant = (key: string): boolean => partOf(key)?.kind === "tenant";
+    const ofTenants = this.tenants?.readings(atMs, [...watched].filter(isTenant)) ?? [];
+    const others = new Set([...watched].filter((key) => !isTenant(key)));
+    const ofParts = others.size === 0 ? [] : readingsOfParts(samples, atMs, others);
+    return [...ofParts, ...ofTenants].map(([key, now]) => [key, this.#next(key, now)] as const);
   }
 
   /** @returns undefined after the first reading */
@@ -227,7 +262,12 @@ export class LiveFeed {
   /** @param eventOf by the key of what is watched */
   #send(eventOf: (key: string) => object | undefined): void {
     const sent = new Map<string, Uint8Array | undefined>();
-    for (const [watcher, key] of this.#watchers) {
+    for (const [watcher, { key, isAllowed }] of this.#watchers) {
+      if (!isAllowed()) {
+        this.#watchers.delete(watcher);
+        watcher.close();
+        continue;
+      }
       if (!sent.has(key)) {
         const event = eventOf(key);
         sent.set(key, event && encoder.encode(`data: ${JSON.stringify(event)}\n\n`));

@@ -6,6 +6,7 @@ import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, re
 import { dirname } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { tryFileLock } from "../../core/file-lock.js";
+import { type HistoryLayout, loadOf, rowLength, SERVER_LAYOUT, valuesOf } from "./history-layout.js";
 import { type Load, loadBetween, type Reading } from "./load.js";
 
 interface Window {
@@ -25,30 +26,8 @@ export const WINDOW_NAMES = Object.keys(WINDOWS) as readonly WindowName[];
 /** How often a reading is needed. */
 export const EVERY_MS = WINDOWS.hour.everyMs;
 
-const NUMBERS = [
-  "atMs",
-  "tokensInPerS",
-  "tokensOutPerS",
-  "requestsPerS",
-  "refusedPerS",
-  "running",
-  "waiting",
-  "kvUse",
-  "prefixHits",
-  "acceptance",
-  "hostShare",
-  "preemptionsPerS",
-  "savedPerS",
-] as const satisfies readonly (keyof Load)[];
-const QUANTILES = ["ttft", "tpot", "queue"] as const satisfies readonly (keyof Load)[];
-const SHARES = ["p50", "p95", "p99"] as const;
-/** Of a load: its numbers, then its quantiles; NaN stands for a figure that is not known. */
-const ROW = NUMBERS.length + QUANTILES.length * SHARES.length;
-const ROW_BYTES = ROW * 8;
-
-const MAGIC = Buffer.from("millrace history, version 1\n".padEnd(32));
 const NUM_ROWS = WINDOW_NAMES.reduce((sum, name) => sum + WINDOWS[name].count, 0);
-const FILE_BYTES = MAGIC.length + NUM_ROWS * ROW_BYTES;
+const TITLE_BYTES = 32;
 
 /** Figures of a moment: an interval has the largest of its readings. */
 const GAUGES = ["running", "waiting", "kvUse"] as const satisfies readonly (keyof Reading & keyof Load)[];
@@ -64,7 +43,9 @@ interface Slots extends Window {
 }
 
 export class History {
-  readonly #rows = new Float64Array(NUM_ROWS * ROW);
+  readonly #rows: Float64Array<ArrayBuffer>;
+  /** Numbers of a row. */
+  readonly #row: number;
   readonly #slots: ReadonlyMap<WindowName, Slots>;
   #file: number | undefined;
   #unlock: (() => void) | undefined;
@@ -80,8 +61,11 @@ export class History {
     path?: string,
     private readonly onProblem: (text: string) => void = () => {},
     isOurs = false,
+    private readonly layout: HistoryLayout = SERVER_LAYOUT,
   ) {
     let start = 0;
+    this.#row = rowLength(layout);
+    this.#rows = new Float64Array(NUM_ROWS * this.#row);
     this.#slots = new Map(
       WINDOW_NAMES.map((name) => {
         const slots: Slots = { ...WINDOWS[name], start, latest: undefined, peaks: {} };
@@ -98,7 +82,7 @@ export class History {
       return;
     }
     try {
-      this.#file = openHistory(path, this.#rows);
+      this.#file = openHistory(path, this.#rows, titleOf(layout));
     } catch (thrown) {
       this.#unlock();
       throw thrown;
@@ -124,16 +108,16 @@ export class History {
   read(name: WindowName, nowMs: number): readonly Load[] {
     const { start, count, everyMs } = this.#slots.get(name)!;
     const since = nowMs - count * everyMs;
-    return Array.from({ length: count }, (_, i) => this.#rows.subarray((start + i) * ROW, (start + i + 1) * ROW))
+    return Array.from({ length: count }, (_, i) => this.#valuesOf(start + i))
       .filter(([atMs]) => atMs! > since && atMs! <= nowMs)
-      .map(loadOf)
+      .map((values) => loadOf(this.layout, values))
       .sort((a, b) => a.atMs - b.atMs);
   }
 
   /** Of the newest figure; 0: there is none. */
   newestMs(): number {
     let newest = 0;
-    for (let at = 0; at < this.#rows.length; at += ROW) newest = Math.max(newest, this.#rows[at]!);
+    for (let at = 0; at < this.#rows.length; at += this.#row) newest = Math.max(newest, this.#rows[at]!);
     return newest;
   }
 
@@ -158,13 +142,17 @@ export class History {
     this.#unlock = undefined;
   }
 
+  #valuesOf(row: number): Float64Array<ArrayBuffer> {
+    return this.#rows.subarray(row * this.#row, (row + 1) * this.#row);
+  }
+
   #put(row: number, load: Load): void {
-    const values = this.#rows.subarray(row * ROW, (row + 1) * ROW);
-    values.set(valuesOf(load));
+    const values = this.#valuesOf(row);
+    values.set(valuesOf(this.layout, load));
     if (this.#file === undefined) return;
-    const bytes = new Uint8Array(values.buffer, values.byteOffset, ROW_BYTES);
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
     try {
-      writeSync(this.#file, bytes, 0, ROW_BYTES, MAGIC.length + row * ROW_BYTES);
+      writeSync(this.#file, bytes, 0, bytes.length, TITLE_BYTES + row * bytes.length);
       this.#hasProblem = false;
     } catch (thrown) {
       // A full disk must not end the server: the figures stay in memory.
@@ -177,21 +165,6 @@ export class History {
 function higher(peaks: Peaks, reading: Reading): Peaks {
   const known = GAUGES.flatMap((name) => (reading[name] === undefined ? [] : [[name, reading[name]] as const]));
   return { ...peaks, ...Object.fromEntries(known.map(([name, value]) => [name, Math.max(value, peaks[name] ?? 0)])) };
-}
-
-const valuesOf = (load: Load): number[] => [
-  ...NUMBERS.map((name) => load[name] ?? Number.NaN),
-  ...QUANTILES.flatMap((name) => SHARES.map((share) => load[name][share] ?? Number.NaN)),
-];
-
-function loadOf(values: Float64Array): Load {
-  const known = (at: number): number | undefined => (Number.isNaN(values[at]!) ? undefined : values[at]);
-  const quantiles = QUANTILES.map((name, i) => {
-    const first = NUMBERS.length + i * SHARES.length;
-    return [name, Object.fromEntries(SHARES.map((share, j) => [share, known(first + j)]))];
-  });
-  const numbers = NUMBERS.map((name, at) => [name, known(at)]);
-  return Object.fromEntries([...numbers, ...quantiles]) as Load;
 }
 
 /** @returns what gives the file to the next server; undefined: another server has it */
@@ -211,24 +184,27 @@ function cannotBe(path: string, cause: unknown): MillraceError {
   });
 }
 
+const titleOf = ({ title }: HistoryLayout): Buffer => Buffer.from(`${title}\n`.padEnd(TITLE_BYTES));
+
 /** @param rows filled with the file's @returns the open file */
-function openHistory(path: string, rows: Float64Array): number {
+function openHistory(path: string, rows: Float64Array<ArrayBuffer>, title: Buffer): number {
+  const fileBytes = TITLE_BYTES + rows.byteLength;
   let file: number | undefined;
   try {
     mkdirSync(dirname(path), { recursive: true });
     file = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
     const stat = fstatSync(file);
-    const magic = Buffer.alloc(MAGIC.length);
-    const numRead = stat.isFile() ? readSync(file, magic, 0, MAGIC.length, 0) : 0;
-    const isOurs = stat.isFile() && magic.subarray(0, numRead).equals(MAGIC.subarray(0, numRead));
-    if (!isOurs || stat.size > FILE_BYTES || numRead < Math.min(stat.size, MAGIC.length))
+    const magic = Buffer.alloc(TITLE_BYTES);
+    const numRead = stat.isFile() ? readSync(file, magic, 0, TITLE_BYTES, 0) : 0;
+    const isOurs = stat.isFile() && magic.subarray(0, numRead).equals(title.subarray(0, numRead));
+    if (!isOurs || stat.size > fileBytes || numRead < Math.min(stat.size, TITLE_BYTES))
       throw new Error("other content");
     // New, or left short by a process that ended while it made the file: the rows that are missing become zeros, of no time.
-    if (stat.size < FILE_BYTES) {
-      writeSync(file, MAGIC, 0, MAGIC.length, 0);
-      ftruncateSync(file, FILE_BYTES);
+    if (stat.size < fileBytes) {
+      writeSync(file, title, 0, TITLE_BYTES, 0);
+      ftruncateSync(file, fileBytes);
     }
-    if (stat.size > MAGIC.length) readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, MAGIC.length);
+    if (stat.size > TITLE_BYTES) readSync(file, new Uint8Array(rows.buffer), 0, rows.byteLength, TITLE_BYTES);
     return file;
   } catch (thrown) {
     if (file !== undefined) closeSync(file);

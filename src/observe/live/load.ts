@@ -1,7 +1,9 @@
 /** Rates, shares and quantiles of a server or a fleet, from two readings of its metrics: the dashboard's figures. A figure is undefined where the metrics do not have it. */
 import { type Histogram, histogramOf, maxOf, quantileBetween, type Sample, sumOf } from "./metrics-text.js";
 
-type Counters = Readonly<Record<keyof typeof COUNTERS, number | undefined>>;
+/** Costs are no metrics that everybody may read: they come with a tenant's reading. Dollars. */
+type CounterName = keyof typeof COUNTERS | "cost" | "savedCost";
+type Counters = Readonly<Partial<Record<CounterName, number | undefined>>>;
 
 /** One reading. */
 export interface Reading {
@@ -73,7 +75,7 @@ export function readingOf(samples: readonly Sample[], atMs: number): Reading {
   const ofEngine = histogram(FIRST_TOKEN[0]);
   return {
     atMs,
-    counters: Object.fromEntries(counters) as Counters,
+    counters: Object.fromEntries(counters),
     running: sum(GAUGES.running) ?? sum(GAUGES.inFlight),
     waiting: queued === undefined && waiting === undefined ? undefined : (queued ?? 0) + (waiting ?? 0),
     kvUse: maxOf(byName.get(GAUGES.kvUse) ?? [], GAUGES.kvUse),
@@ -83,9 +85,11 @@ export function readingOf(samples: readonly Sample[], atMs: number): Reading {
   };
 }
 
-/** A model of a fleet, or one of its instances. */
-interface Part {
-  readonly kind: "model" | "instance";
+export const PART_KINDS = ["model", "instance", "tenant"] as const;
+
+/** A model of a fleet, one of its instances, or a tenant of its gateway. */
+export interface Part {
+  readonly kind: (typeof PART_KINDS)[number];
   readonly name: string;
 }
 
@@ -95,7 +99,7 @@ export const keyOf = ({ kind, name }: Part): string =>
 
 /** @returns undefined where the key is none */
 export function partOf(key: string): Part | undefined {
-  const [, kind, name] = /^(model|instance)=([^=]+)$/.exec(key) ?? [];
+  const [, kind, name] = /^(model|instance|tenant)=([^=]+)$/.exec(key) ?? [];
   try {
     return kind === undefined ? undefined : { kind: kind as Part["kind"], name: decodeURIComponent(name!) };
   } catch {
@@ -104,7 +108,7 @@ export function partOf(key: string): Part | undefined {
 }
 
 /**
- * Readings of the parts of a fleet, by their keys, models first. A server of one model has none.
+ * Readings of the models and instances of a fleet, by their keys, models first. A server of one model has none.
  *
  * @param wanted keys; undefined: of all parts
  */
@@ -150,6 +154,9 @@ export interface Load {
   readonly hostShare: number | undefined;
   readonly preemptionsPerS: number | undefined;
   readonly savedPerS: number | undefined;
+  /** Dollars an hour. */
+  readonly costPerH: number | undefined;
+  readonly savedCostPerH: number | undefined;
   /** Milliseconds. */
   readonly ttft: Quantiles;
   readonly tpot: Quantiles;
@@ -182,6 +189,10 @@ export function loadBetween(before: Reading, now: Reading, long: Reading = befor
     const [a, b] = [grown(long, part), grown(long, whole)];
     return a === undefined || b === undefined || b === 0 ? undefined : a / b;
   };
+  const hourly = (key: keyof Counters): number | undefined => {
+    const perS = rate(key);
+    return perS === undefined ? undefined : 3600 * perS;
+  };
   const kernels = share("kernelSeconds", "stepSeconds");
   return {
     atMs: now.atMs,
@@ -197,6 +208,8 @@ export function loadBetween(before: Reading, now: Reading, long: Reading = befor
     hostShare: kernels === undefined ? undefined : Math.max(0, 1 - kernels),
     preemptionsPerS: rate("preemptions"),
     savedPerS: rate("cacheSaved"),
+    costPerH: hourly("cost"),
+    savedCostPerH: hourly("savedCost"),
     ttft: quantiles(long.firstToken, now.firstToken),
     tpot: quantiles(long.perToken, now.perToken),
     queue: quantiles(long.queue, now.queue),

@@ -1,15 +1,25 @@
-/** The histories of a fleet's models and instances: a fixed number of them, each of a fixed size, in memory and, if asked, in a folder with a file each. */
+/** The histories of a fleet's models and instances, or of its tenants: a fixed number of them, each of a fixed size, in memory and, if asked, in a folder with a file each. */
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { History } from "./history.js";
+import { type HistoryLayout, SERVER_LAYOUT, TENANT_LAYOUT } from "./history-layout.js";
 import { partOf, type Reading } from "./load.js";
 
-/** At 308 kB each they have 20 MB together, in memory and on disk. */
+/** At 308 kB each (a tenant's: 196 kB) they have 20 MB together (tenants: 13 MB), in memory and on disk. */
 export const MOST_SERIES = 64;
 /** A part that is told of gives its place to no other. */
 const UNUSED_MS = 60_000;
 /** Most bytes of a file's name. */
 const MOST_NAME = 255;
+
+export interface SeriesKind {
+  readonly layout: HistoryLayout;
+  /** In words. */
+  readonly whose: string;
+}
+
+export const PARTS: SeriesKind = { layout: SERVER_LAYOUT, whose: "models and instances" };
+export const TENANTS: SeriesKind = { layout: TENANT_LAYOUT, whose: "tenants" };
 
 interface Series {
   readonly history: History;
@@ -30,6 +40,7 @@ export class SeriesStore {
   constructor(
     folder?: string,
     private readonly onProblem: (text: string) => void = () => {},
+    private readonly kind = PARTS,
   ) {
     if (folder === undefined) return;
     this.#folder = folder;
@@ -91,13 +102,14 @@ export class SeriesStore {
   }
 
   #open(key: string): History {
-    if (this.#folder === undefined || !this.#files.has(key)) return new History();
+    const inMemory = () => new History(undefined, undefined, true, this.kind.layout);
+    if (this.#folder === undefined || !this.#files.has(key)) return inMemory();
     try {
-      return new History(join(this.#folder, key), (text) => this.#warn(text), true);
+      return new History(join(this.#folder, key), (text) => this.#warn(text), true, this.kind.layout);
     } catch (thrown) {
       this.#files.delete(key);
       this.#warn((thrown as Error).message);
-      return new History();
+      return inMemory();
     }
   }
 
@@ -113,7 +125,7 @@ export class SeriesStore {
 
   /** One disk fails for all of them. */
   #warn(text: string): void {
-    if (!this.#hasProblem) this.onProblem(`the history of models and instances is kept in memory: ${text}`);
+    if (!this.#hasProblem) this.onProblem(`the history of ${this.kind.whose} is kept in memory: ${text}`);
     this.#hasProblem = true;
   }
 }

@@ -27,7 +27,8 @@ const colorOf = (name: string): string => getComputedStyle(document.documentElem
 export function shownNumber(value: number | undefined): string {
   if (value === undefined) return "–";
   if (Number.isInteger(value) || value >= 100) return Math.round(value).toLocaleString("en");
-  return value.toFixed(value >= 1 ? 1 : 2);
+  // Of small ones, such as dollars, two digits.
+  return value < 0.1 ? String(Number(value.toPrecision(2))) : value.toFixed(value >= 1 ? 1 : 2);
 }
 
 function dataOf(times: readonly number[], series: readonly Series[]): uPlot.AlignedData {

@@ -4,7 +4,20 @@ import { Chart, shownNumber } from "./chart.js";
 import { EventList } from "./event-list.js";
 import { bindingOf, type Load } from "./load.js";
 import { PartChoice } from "./part-choice.js";
-import { latest, SPANS, type Span, shownEvents, shownLoads, span, watch, watchError } from "./watch.js";
+import { TenantTable } from "./tenant-table.js";
+import {
+  isTenant,
+  latest,
+  part,
+  parts,
+  SPANS,
+  type Span,
+  shownEvents,
+  shownLoads,
+  span,
+  watch,
+  watchError,
+} from "./watch.js";
 
 const BINDINGS = {
   memory: "KV memory is short",
@@ -48,6 +61,21 @@ function Tiles({ load }: { readonly load: Load }) {
       <Tile name="Prompt tokens found in the prefix cache" value={percent(load.prefixHits)} unit="%" />
       <Tile name="Drafts accepted" value={percent(load.acceptance)} unit="%" />
       <Tile name="Steps outside the kernels" value={percent(load.hostShare)} unit="%" />
+    </dl>
+  );
+}
+
+function TenantTiles({ load }: { readonly load: Load }) {
+  return (
+    <dl class="tiles">
+      <Tile name="Answers" value={load.tokensOutPerS} unit="tokens/s" />
+      <Tile name="Prompts" value={load.tokensInPerS} unit="tokens/s" />
+      <Tile name="Requests" value={load.requestsPerS} unit="/s" />
+      <Tile name="TTFT p95" value={load.ttft.p95} unit="ms" />
+      <Tile name="TPOT p95" value={load.tpot.p95} unit="ms" />
+      <Tile name="Prompt tokens found in the prefix cache" value={percent(load.prefixHits)} unit="%" />
+      <Tile name="Cost" value={load.costPerH} unit="dollars/h" />
+      <Tile name="Saved" value={load.savedCostPerH} unit="dollars/h" />
     </dl>
   );
 }
@@ -98,6 +126,14 @@ const CHARTS: readonly { readonly title: string; readonly unit: string; readonly
       ["refused", (load) => load.refusedPerS],
     ],
   },
+  {
+    title: "Cost",
+    unit: "dollars/h",
+    lines: [
+      ["cost", (load) => load.costPerH],
+      ["saved", (load) => load.savedCostPerH],
+    ],
+  },
 ];
 
 function SpanChoice() {
@@ -127,7 +163,10 @@ export function Dashboard() {
   const events = shownEvents();
   const last = latest();
   const times = all.map(({ atMs }) => atMs);
-  const binding = last === undefined ? undefined : bindingOf(last);
+  const isOfTenant = isTenant(part.value);
+  // What a tenant's requests wait for is the whole server's matter.
+  const binding = last === undefined || isOfTenant ? undefined : bindingOf(last);
+  const Figures = isOfTenant ? TenantTiles : Tiles;
   return (
     <div class="dashboard">
       <h2>Dashboard</h2>
@@ -144,7 +183,8 @@ export function Dashboard() {
           </p>
         </section>
       )}
-      {last !== undefined && <Tiles load={last} />}
+      {last !== undefined && <Figures load={last} />}
+      {part.value === "" && parts.value.some(({ kind }) => kind === "tenant") && <TenantTable />}
       {last !== undefined && <SpanChoice />}
       {last !== undefined && all.length === 0 && <p class="hint">The server has no figures of that time yet.</p>}
       {last !== undefined && (

@@ -29,6 +29,9 @@ export interface Load {
   readonly hostShare?: number;
   readonly preemptionsPerS?: number;
   readonly savedPerS?: number;
+  /** Dollars an hour, of a tenant. */
+  readonly costPerH?: number;
+  readonly savedCostPerH?: number;
   /** Milliseconds. */
   readonly ttft: Quantiles;
   readonly tpot: Quantiles;

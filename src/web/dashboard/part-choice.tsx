@@ -1,7 +1,10 @@
-/** Whose figures the dashboard shows: the whole server's, or those of one model or instance of a fleet. */
-import { type Part, part, parts } from "./watch.js";
+/** Whose figures the dashboard shows: the whole server's, or those of one model, instance or tenant of a fleet. */
+import { wantedSignIn } from "../api/client.js";
+import { session } from "../api/session.js";
+import { type Part, part, parts, queryOf } from "./watch.js";
 
-const queryOf = ({ kind, name }: Part): string => `${kind}=${encodeURIComponent(name)}`;
+/** A tenant that has not asked for anything since the gateway's start may still be one. */
+const ABSENT = { model: "gone", instance: "gone", tenant: "no requests" } as const;
 
 function Choices({ kind, label }: { readonly kind: Part["kind"]; readonly label: string }) {
   const own = parts.value.filter((each) => each.kind === kind);
@@ -10,12 +13,15 @@ function Choices({ kind, label }: { readonly kind: Part["kind"]; readonly label:
     <optgroup label={label}>
       {own.map((each) => (
         <option key={each.name} value={queryOf(each)}>
-          {each.isCurrent ? each.name : `${each.name} (gone)`}
+          {each.isCurrent ? each.name : `${each.name} (${ABSENT[kind]})`}
         </option>
       ))}
     </optgroup>
   );
 }
+
+/** The server tells only operators of tenants. */
+const mustSignIn = (): boolean => session.value?.role == null && (session.value?.ways ?? []).length > 0;
 
 export function PartChoice() {
   if (parts.value.length === 0) return null;
@@ -33,8 +39,20 @@ export function PartChoice() {
         <option value="">the whole server</option>
         <Choices kind="model" label="Models" />
         <Choices kind="instance" label="Instances" />
+        <Choices kind="tenant" label="Tenants" />
         {!isListed && <option value={part.value}>{decodeURIComponent(part.value)}</option>}
       </select>
+      {mustSignIn() && (
+        <button
+          type="button"
+          class="plain"
+          onClick={() => {
+            wantedSignIn.value = "operator";
+          }}
+        >
+          Sign in for tenants
+        </button>
+      )}
     </p>
   );
 }

@@ -1,6 +1,6 @@
 /** The server's figures: each second while the dashboard is shown, and those of the time before from the server's history. */
 import { effect, signal } from "@preact/signals";
-import { call, getJson } from "../api/client.js";
+import { type Asker, call, getJson } from "../api/client.js";
 import { eventsOf } from "../api/events.js";
 import type { Load, ServerEvent } from "./load.js";
 
@@ -15,12 +15,19 @@ const PARTS_MS = 10_000;
 export const SPANS = { live: "Now", hour: "Hour", day: "Day", week: "Week" } as const;
 export type Span = keyof typeof SPANS;
 
-/** A model or an instance of a fleet. */
+/** A model, an instance or a tenant of a fleet. */
 export interface Part {
-  readonly kind: "model" | "instance";
+  readonly kind: "model" | "instance" | "tenant";
   readonly name: string;
   readonly isCurrent: boolean;
 }
+
+export const queryOf = ({ kind, name }: Pick<Part, "kind" | "name">): string => `${kind}=${encodeURIComponent(name)}`;
+
+export const isTenant = (query: string): boolean => query.startsWith("tenant=");
+
+/** Only those who run the server see a tenant's figures. */
+const askerOf = (query: string): Asker => (isTenant(query) ? "operator" : "client");
 
 /** What the charts show. */
 export const span = signal<Span>("live");
@@ -42,7 +49,7 @@ export const shownEvents = (): readonly ServerEvent[] =>
   span.value === "live" ? seen.value.flatMap(({ events = [] }) => events) : pastEvents.value;
 
 /** Names as the API has them, `tokens_in_per_s`, to the names of this code. */
-function camelNames(value: unknown): unknown {
+export function camelNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelNames);
   if (typeof value !== "object" || value === null) return value;
   const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
@@ -58,7 +65,8 @@ async function follow(signal: AbortSignal): Promise<void> {
   };
   try {
     wait();
-    const { body } = await call(`watch/live?${part.value}`, { signal: AbortSignal.any([signal, silence.signal]) });
+    const init = { signal: AbortSignal.any([signal, silence.signal]), as: askerOf(part.value) };
+    const { body } = await call(`watch/live?${part.value}`, init);
     for await (const load of eventsOf(body!)) {
       // What was read before the end of the stream.
       if (signal.aborted) break;
@@ -96,7 +104,7 @@ function readPast(wanted: Span, whose: string): () => void {
     // A failure shows in the live figures too.
     const answer = document.hidden
       ? undefined
-      : await getJson(`watch/history?window=${wanted}&${whose}`).catch(() => undefined);
+      : await getJson(`watch/history?window=${wanted}&${whose}`, askerOf(whose)).catch(() => undefined);
     if (isOver) return;
     if (answer !== undefined) {
       const { everyMs, loads, events } = camelNames(answer) as Past;

@@ -1,0 +1,84 @@
+/** The figures of a gateway's tenants over time: their histories, and what they do now. They are for operators alone. */
+import { EVERY_MS, type History } from "./history.js";
+import { type Load, loadBetween, partOf, type Reading, readingOf } from "./load.js";
+import { SeriesStore, TENANTS } from "./series-store.js";
+
+/** What counts tenants' requests. */
+export interface TenantSource {
+  /** By the tenants' keys. @param wanted keys; undefined: of all tenants */
+  readings(atMs: number, wanted?: ReadonlySet<string>): ReadonlyMap<string, Reading>;
+}
+
+/** Figures of now are those of this much time: a request counts when it ends, and most tenants have few of them. */
+const NOW_MS = 60_000;
+
+interface Taken {
+  readonly atMs: number;
+  /** By the tenants' keys. */
+  readonly readings: ReadonlyMap<string, Reading>;
+}
+
+/** Of a tenant before its first request, which would be missing from its history otherwise. */
+function nothingAt(atMs: number, reading: Reading): Reading {
+  const counters = Object.fromEntries(Object.keys(reading.counters).map((name) => [name, 0]));
+  return { ...reading, atMs, counters, firstToken: new Map(), perToken: new Map() };
+}
+
+export class TenantWatch {
+  /** Of the last minute, the oldest first. */
+  #taken: readonly Taken[] = [];
+
+  constructor(
+    private readonly source: TenantSource,
+    private readonly series = new SeriesStore(undefined, undefined, TENANTS),
+  ) {}
+
+  /** To call as often as the history needs a reading. */
+  take(atMs: number): void {
+    const readings = this.source.readings(atMs);
+    const recent = this.#taken.filter((each) => each.atMs >= atMs - NOW_MS - EVERY_MS / 2 && each.atMs < atMs);
+    const last = recent.at(-1);
+    if (last !== undefined) {
+      const added = [...readings].filter(([key]) => !last.readings.has(key));
+      const zeros = new Map(added.map(([key, reading]) => [key, nothingAt(last.atMs, reading)]));
+      if (zeros.size > 0) this.series.add(zeros);
+      recent.splice(-1, 1, { atMs: last.atMs, readings: new Map([...last.readings, ...zeros]) });
+    }
+    if (readings.size > 0) this.series.add(readings);
+    this.#taken = [...recent, { atMs, readings }];
+  }
+
+  /** @param wanted keys, also of tenants that have no figures now */
+  readings(atMs: number, wanted: readonly string[]): readonly (readonly [key: string, reading: Reading])[] {
+    const found = wanted.length === 0 ? undefined : this.source.readings(atMs, new Set(wanted));
+    return wanted.map((key) => [key, found?.get(key) ?? readingOf([], atMs)] as const);
+  }
+
+  find(key: string): History | undefined {
+    return this.series.find(key);
+  }
+
+  /** Keys of the tenants that have figures now. */
+  current(): ReadonlySet<string> {
+    return new Set(this.#taken.at(-1)?.readings.keys());
+  }
+
+  /** Keys of those that have a history. */
+  keys(): readonly string[] {
+    return this.series.keys();
+  }
+
+  /** Over the last minute, the dearest first. */
+  now(): readonly (Load & { readonly name: string })[] {
+    const loads = [...(this.#taken.at(-1)?.readings ?? [])].flatMap(([key, last]) => {
+      const first = this.#taken.find(({ readings }) => readings.has(key))!.readings.get(key)!;
+      return first === last ? [] : [{ name: partOf(key)!.name, ...loadBetween(first, last) }];
+    });
+    const rank = ({ costPerH = 0, tokensOutPerS = 0 }: Load): readonly number[] => [costPerH, tokensOutPerS];
+    return loads.sort((a, b) => rank(b)[0]! - rank(a)[0]! || rank(b)[1]! - rank(a)[1]! || a.name.localeCompare(b.name));
+  }
+
+  close(): void {
+    this.series.close();
+  }
+}
