@@ -354,8 +354,8 @@ async function expectWatched(url: string, watched: Watched): Promise<void> {
 const MODEL = join(repositoryRoot(), "models/mill-base.gguf");
 const again = "Repeat this sentence: the grey fox sleeps under the old bridge near the river. ";
 
-async function load(url: string, headers: Readonly<Record<string, string>> = {}): Promise<void> {
-  for (let i = 0; i < 6; i++) {
+async function load(url: string, count = 6, headers: Readonly<Record<string, string>> = {}): Promise<void> {
+  for (let i = 0; i < count; i++) {
     // Repeated text has drafts, and a shared beginning is found in the prefix cache.
     // Of three, one is a stream, whose first token is told apart from the last.
     const body = { prompt: again.repeat(4) + i, max_tokens: 48, temperature: 0, stream: i % 3 === 0 };
@@ -396,7 +396,7 @@ test.skipIf(PROMETHEUS === undefined)("a fleet of two instances: a Prometheus an
   );
   const url = await startPrometheus(folder);
   const loadAll = async () => {
-    for (const key of ["sk-search", "sk-ads"]) await load(fleet.url, { authorization: `Bearer ${key}` });
+    for (const key of ["sk-search", "sk-ads"]) await load(fleet.url, 3, { authorization: `Bearer ${key}` });
   };
   await loadAll();
   await scraped(url);
