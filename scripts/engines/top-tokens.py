@@ -1,0 +1,244 @@
+"""Prints the likeliest next token of vLLM or transformers at every position of given texts: a line of JSON for each model,
+{"model", "top": [[id, ...] of each text]}, or {"model", "error"} where it does not load.
+
+    python top-tokens.py vllm texts.json FOLDER ... [--dtype float32]
+    python top-tokens.py transformers texts.json FOLDER-OR-FILE.gguf ... [--activations f32|rounded]
+
+texts.json is an array of texts as token ids. transformers computes in float32 with weights that others read: gguf those of files,
+compressed-tensors those of its folders, and the functions below those of AutoAWQ's and GPTQ's folders. With --activations rounded,
+the inputs of each quantised matrix are rounded as llama.cpp's CPU kernels or the folder's config.json have it.
+"""
+import argparse
+import json
+import os
+import sys
+
+
+def vllm_tops(folder, texts, dtype):
+    # All in this process, whose imports take longer than a small model's texts.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    from vllm import LLM, SamplingParams
+    from vllm.distributed import cleanup_dist_env_and_memory
+
+    longest = max(len(ids) for ids in texts)
+    llm = LLM(
+        folder,
+        dtype=dtype,
+        max_model_len=longest + 1,
+        max_num_seqs=len(texts),
+        enforce_eager=True,
+        distributed_executor_backend="uni",
+    )
+    sampling = SamplingParams(temperature=0, max_tokens=1, logprobs=1, prompt_logprobs=1, detokenize=False)
+    outputs = llm.generate([{"prompt_token_ids": ids} for ids in texts], sampling)
+    best = lambda row: max(row, key=lambda token: row[token].logprob)
+    tops = [[best(row) for row in output.prompt_logprobs[1:] + output.outputs[0].logprobs] for output in outputs]
+    del llm
+    cleanup_dist_env_and_memory()
+    return tops
+
+
+def blocks_rounded(x, size, scale_of):
+    import torch
+
+    blocks = x.unflatten(-1, (-1, size))
+    codes_scale, scale = scale_of(blocks)
+    codes = torch.where(codes_scale == 0, 0, blocks / codes_scale).round().clamp(-127, 127)
+    return (codes * scale).flatten(-2)
+
+
+def q8_0(x):
+    """GGML's Q8_0 and Q8_1: blocks of 32, whose scale is kept in a half."""
+
+    def scale_of(blocks):
+        scale = blocks.abs().amax(-1, keepdim=True) / 127
+        return scale, scale.half().to(scale.dtype)
+
+    return blocks_rounded(x, 32, scale_of)
+
+
+def q8_k(x):
+    """GGML's Q8_K: blocks of 256; the value of the largest magnitude becomes -127."""
+
+    def scale_of(blocks):
+        at = blocks.abs().argmax(-1, keepdim=True)
+        scale = blocks.gather(-1, at) / -127
+        return scale, scale
+
+    return blocks_rounded(x, 256, scale_of)
+
+
+def int8_per_token(x):
+    scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-12) / 127
+    return (x / scale).round().clamp(-127, 127) * scale
+
+
+def e4m3_per_token(x):
+    import torch
+
+    scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-12) / 448
+    return (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn).to(x.dtype) * scale
+
+
+# What llama.cpp's CPU kernels multiply a type's weights with.
+GGML_INPUTS = {
+    "F16": lambda x: x.half().to(x.dtype),
+    **{name: q8_0 for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4")},
+    **{name: q8_k for name in ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")},
+}
+GGUF_LAYERS = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
+def file_inputs(path):
+    """How the inputs of each layer of a file are rounded, by the layer's name in transformers."""
+    from gguf import GGUFReader
+
+    types = {tensor.name: tensor.tensor_type.name for tensor in GGUFReader(path).tensors}
+    types.setdefault("output.weight", types["token_embd.weight"])
+    found = {"lm_head": types["output.weight"]}
+    for name, type_name in types.items():
+        parts = name.split(".")
+        if parts[0] == "blk" and parts[2] in GGUF_LAYERS:
+            found[f"model.layers.{parts[1]}.{GGUF_LAYERS[parts[2]]}"] = type_name
+    return {name: GGML_INPUTS[type_name] for name, type_name in found.items() if type_name != "F32"}
+
+
+def folder_inputs(model, config):
+    """As the folder's config.json states it for the layers that are quantised."""
+    inputs = config["config_groups"]["group_0"]["input_activations"]
+    if inputs["num_bits"] != 8 or inputs["strategy"] != "token":
+        raise ValueError(f"expected activations of 8 bits and a scale for each token, got {inputs}")
+    rounded = {"int": int8_per_token, "float": e4m3_per_token}[inputs["type"]]
+    return {name: rounded for name, module in model.named_modules() if hasattr(module, "quantization_scheme")}
+
+
+# Place of the k-th of eight columns in AutoAWQ's words.
+AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def nibbles(words):
+    """Codes of 4 bits [n, 8 k] of words [n, k], lowest bits first."""
+    import torch
+
+    shifts = torch.arange(0, 32, 4)
+    return ((words.unsqueeze(-1) >> shifts) & 15).flatten(1)
+
+
+def packed_weight(tensors, name, method):
+    """Weights [out, in] of a layer in AutoAWQ's or GPTQ's layout."""
+    import torch
+
+    words, zeros, scales = (tensors[f"{name}.{part}"] for part in ("qweight", "qzeros", "scales"))
+    if method == "awq":
+        back = torch.tensor(AWQ_ORDER).argsort()
+        in_order = lambda codes: codes.unflatten(1, (-1, 8))[:, :, back].flatten(1)
+        codes, zeros = in_order(nibbles(words)), in_order(nibbles(zeros))  # [in, out], [groups, out]
+        group = torch.arange(codes.shape[0]) // (codes.shape[0] // scales.shape[0])
+    else:
+        codes, zeros = nibbles(words.T.contiguous()).T, nibbles(zeros) + 1
+        group = tensors[f"{name}.g_idx"].long()
+    return ((codes - zeros[group]).float() * scales.float()[group]).T
+
+
+def unpacked_state(folder, method):
+    """All tensors of a folder in AutoAWQ's or GPTQ's layout, by transformers' names."""
+    from safetensors.torch import load_file
+
+    tensors = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".safetensors"):
+            tensors |= load_file(os.path.join(folder, name))
+    state = {}
+    for name, tensor in tensors.items():
+        layer, part = name.rsplit(".", 1)
+        if part == "qweight":
+            state[f"{layer}.weight"] = packed_weight(tensors, layer, method)
+        elif part not in ("qzeros", "scales", "g_idx"):
+            state[name] = tensor.float()
+    return state
+
+
+def plain_model(folder, state):
+    """The folder's model with these weights, and with nothing that rounds its activations."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(folder)
+    del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    missing, _ = model.load_state_dict(state, strict=False)
+    if any(name != "lm_head.weight" for name in missing):
+        raise ValueError(f"expected all of the model's tensors, got none of {missing}")
+    model.tie_weights()
+    return model
+
+
+def open_model(path, activations):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if path.endswith(".gguf"):
+        folder, file = os.path.split(os.path.abspath(path))
+        model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
+        return model, file_inputs(path) if activations == "rounded" else {}
+    with open(os.path.join(path, "config.json")) as config:
+        quantised = json.load(config)["quantization_config"]
+    method = quantised["quant_method"]
+    if method in ("awq", "gptq"):
+        return plain_model(path, unpacked_state(path, method)), {}
+    if method == "fp8":
+        from transformers import FineGrainedFP8Config as Config
+
+        own = Config(dequantize=True, weight_block_size=tuple(quantised["weight_block_size"]))
+    else:
+        from transformers import CompressedTensorsConfig as Config
+
+        own = Config(run_compressed=False)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, quantization_config=own)
+    inputs = folder_inputs(model, quantised) if activations == "rounded" else {}
+    return plain_model(path, model.state_dict()), inputs
+
+
+def transformers_tops(path, texts, dtype, activations):
+    import torch
+
+    model, inputs = open_model(path, activations)
+    modules = dict(model.to(getattr(torch, dtype)).eval().named_modules())
+    for name, rounded in inputs.items():
+        modules[name].register_forward_pre_hook(lambda _, args, rounded=rounded: (rounded(args[0]), *args[1:]))
+    with torch.inference_mode():
+        return [model(torch.tensor([ids])).logits[0].argmax(-1).tolist() for ids in texts]
+
+
+def main():
+    args = argparse.ArgumentParser()
+    args.add_argument("engine", choices=["vllm", "transformers"])
+    args.add_argument("texts")
+    args.add_argument("models", nargs="+")
+    args.add_argument("--dtype", default="float32")
+    args.add_argument("--activations", choices=["f32", "rounded"], default="f32")
+    a = args.parse_args()
+    with open(a.texts) as file:
+        texts = json.load(file)
+    # Engines print to stdout too.
+    lines = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for path in a.models:
+        try:
+            top = vllm_tops(path, texts, a.dtype) if a.engine == "vllm" else transformers_tops(path, texts, a.dtype, a.activations)
+            line = {"model": path, "top": top}
+        except Exception as error:  # one model's failure is its result
+            line = {"model": path, "error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(line), file=lines, flush=True)
+
+
+if __name__ == "__main__":
+    main()
