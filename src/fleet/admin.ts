@@ -110,8 +110,9 @@ function keyOwners(target: AdminTarget): KeyOwners {
     },
     client: async (key) => {
       if (!target.needsKeys()) return undefined;
-      const { tenant, keyId = "" } = await target.clientWith(key);
-      return `${tenant} ${keyId}`;
+      const { tenant, keyId } = await target.clientWith(key);
+      const name = keyId === undefined ? tenant : `${tenant}, ${keyId}`;
+      return { owner: name, name };
     },
     ways: () => [
       ...(target.operators().length > 0 ? (["key"] as const) : []),

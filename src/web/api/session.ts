@@ -10,6 +10,8 @@ export interface Session {
   readonly role?: OperatorRole | null;
   /** Whether a client has. */
   readonly is_client?: boolean;
+  /** Whose key it was, where the server names its keys. */
+  readonly client?: string | null;
   /** Sent with every change, which pages of others cannot read. */
   readonly csrf_token?: string;
   /** Ways of operators to sign in; none where the server has no operators. */
