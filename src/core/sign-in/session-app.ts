@@ -31,7 +31,7 @@ const IN_HEADERS = /^[\x21-\x7e]+$/;
 
 /** The client that a key belongs to. */
 interface KnownClient {
-  /** Of whom sessions are counted. */
+  /** Whose sessions are counted together; the client's own page is told, to know it from others. No secret. */
   readonly owner: string;
   /** Shown to whoever is signed in; null: keys have no names. */
   readonly name: string | null;
@@ -45,6 +45,8 @@ export interface KeyOwners {
   client(key: string): KnownClient | undefined | Promise<KnownClient | undefined>;
   /** How operators sign in. */
   ways(): readonly ("key" | "oidc")[];
+  /** Whether the server keeps the conversations of its clients. */
+  readonly keepsChats?: boolean | undefined;
   /** Name of the identity provider, if there is one. */
   readonly provider?: string | undefined;
 }
@@ -72,6 +74,8 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       role: operator?.who?.role ?? null,
       is_client: client !== undefined,
       client: client?.known.name ?? null,
+      client_id: client?.known.owner ?? null,
+      keeps_chats: client !== undefined && owners.keepsChats === true,
       csrf_token: csrfTokenOf(open),
       ends_at: Math.floor(Math.min(...open.map(({ endsMs }) => endsMs)) / 1000),
       ...signIns(),

@@ -12,6 +12,10 @@ export interface Session {
   readonly is_client?: boolean;
   /** Whose key it was, where the server names its keys. */
   readonly client?: string | null;
+  /** The same for the same client at any time. */
+  readonly client_id?: string | null;
+  /** Whether the server keeps the client's conversations. */
+  readonly keeps_chats?: boolean;
   /** Sent with every change, which pages of others cannot read. */
   readonly csrf_token?: string;
   /** Ways of operators to sign in; none where the server has no operators. */
