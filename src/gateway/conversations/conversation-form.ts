@@ -7,7 +7,7 @@ const MAX_PARTS = 256;
 const MAX_SHOWN = 80;
 
 /** A conversation's own id, which the page chooses. */
-export const CONVERSATION_ID = /^[\w-]{1,64}$/;
+const CONVERSATION_ID = /^[\w-]{1,64}$/;
 
 const name = z.string().max(512);
 /** Bounded by the size of the whole. */

@@ -7,7 +7,7 @@ import type { Database, Statement } from "../store/database.js";
 import type { GroupCommit } from "../store/group-commit.js";
 import { type KeptConversation, noSuchConversation } from "./conversation-form.js";
 
-export interface ConversationBounds {
+interface ConversationBounds {
   readonly perClient: number;
   /** Of all conversations of a client. */
   readonly bytesPerClient: number;

@@ -19,7 +19,7 @@ import {
 
 const DECLINED = "millrace-chats-not-moved";
 
-export interface ShelfEntry {
+interface ShelfEntry {
   readonly id: string;
   readonly title: string;
   readonly updatedMs: number;
