@@ -1,7 +1,7 @@
 /** The form that asks for a key, and who is signed in. */
 import { useSignal } from "@preact/signals";
 import { type Asker, call, wantedSignIn } from "./api/client.js";
-import { learnSession, type Session, session, takeSession } from "./api/session.js";
+import { clientSignOuts, learnSession, type Session, session, takeSession } from "./api/session.js";
 import { isFleet } from "./fleet/server-kind.js";
 
 const labelOf = (asker: Asker): string => {
@@ -63,6 +63,7 @@ export function SignedIn({ onDone }: { onDone(): void }) {
   const signOut = async (as: Asker) => {
     await call(`session?as=${as}`, { method: "DELETE", as: "nobody" });
     takeSession(undefined);
+    if (as === "client") clientSignOuts.value++;
     await learnSession();
     onDone();
   };

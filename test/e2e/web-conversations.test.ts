@@ -112,6 +112,14 @@ test(
     await entry(first, "What is a fox?").click();
     await questions(first).filter({ hasText: "And a river?" }).waitFor();
     expect(await titles(first).allInnerTexts()).toEqual(["What is a fox?"]);
+    // The session ended with the gateway; what is on the page does not.
+    await second.locator("#input").fill("Still there?");
+    await second.press("#input", "Enter");
+    await signIn(second, "sk-one");
+    await questions(second).filter({ hasText: "Still there?" }).waitFor();
+    await questions(second).filter({ hasText: "And a river?" }).waitFor();
+    await ask(second, "And now?");
+    await expect.poll(() => inStorage(second)).toBe("[]");
     await first.getByRole("button", { name: "Sign out as client" }).click();
     await first.locator("#place", { hasText: "Kept in this browser" }).waitFor();
     expect(await titles(first).count()).toBe(0);

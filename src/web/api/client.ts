@@ -44,7 +44,7 @@ interface CallInit extends RequestInit {
 /** Throws where another client is signed in than a call is for. */
 function assertClient(client: string | undefined): void {
   if (client === undefined || session.peek()?.client_id === client) return;
-  throw new ApiError("another client is signed in now", "forbidden", 403);
+  throw new ApiError("another client, or none, is signed in now", "forbidden", 403);
 }
 
 const tokenNow = (): string | undefined => session.peek()?.csrf_token;

@@ -25,6 +25,8 @@ export interface Session {
 }
 
 export const session = signal<Session | undefined>(undefined);
+/** How often a client has signed out here. A session that ends by itself is none of them. */
+export const clientSignOuts = signal(0);
 
 let numChanges = 0;
 

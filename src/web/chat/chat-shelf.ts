@@ -65,10 +65,14 @@ const bases = new Map<string, number>();
 /** Ids of conversations that go on as copies. */
 const copies = new Map<string, string>();
 
-/** What is kept, moved and deleted is so one after another: a write needs the revision of the one before. */
+/**
+ * What is kept, moved and deleted is so one after another: a write needs the revision of the one before. It is done for the client who is signed in when it is
+ * asked for, whoever is when its turn comes.
+ */
 let last: Promise<unknown> = Promise.resolve();
-function inTurn<T>(what: () => Promise<T>): Promise<T> {
-  const done = last.then(what);
+function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T> {
+  const client = keptClient.peek();
+  const done = last.then(() => what(client));
   last = done.catch(() => {});
   return done;
 }
@@ -89,19 +93,20 @@ export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) =
 
 async function putOnServer(chat: Conversation, revision: number, client: string): Promise<void> {
   const { row, removed } = await writeServerChat(chat, revision, client);
+  if (keptClient.peek() !== client) return;
   bases.set(row.id, row.revision);
   onServer.value = [row, ...onServer.value.filter(({ id }) => id !== row.id && !removed.includes(id))];
 }
 
 async function readList(client: string): Promise<void> {
-  onServer.value = await listServerChats(client);
+  const rows = await listServerChats(client);
+  if (keptClient.peek() === client) onServer.value = rows;
 }
 
 /** Reads the list again. @returns whether the conversation has another revision by now than the page has */
 export async function refresh(id: string): Promise<boolean> {
-  const client = keptClient.value;
-  if (client === undefined) return false;
-  return await inTurn(async () => {
+  return await inTurn(async (client) => {
+    if (client === undefined) return false;
     await readList(client).catch(() => {});
     const row = onServer.value.find((one) => one.id === id);
     const base = bases.get(id);
@@ -117,9 +122,8 @@ export function forgetServer(): void {
 }
 
 export const load = (id: string): Promise<Conversation | undefined> =>
-  inTurn(async () => {
+  inTurn(async (client) => {
     const found = inBrowser.value.find((one) => one.id === id);
-    const client = keptClient.value;
     if (found !== undefined || client === undefined) return found;
     const { chat, revision } = await readServerChat(id, client);
     bases.set(id, revision);
@@ -128,8 +132,7 @@ export const load = (id: string): Promise<Conversation | undefined> =>
   });
 
 export const keep = (chat: Conversation): Promise<Kept> =>
-  inTurn(async () => {
-    const client = keptClient.value;
+  inTurn(async (client) => {
     const id = copies.get(chat.id) ?? chat.id;
     const own = { ...chat, id };
     // One that the server has, and did not take the last time, is tried again.
@@ -170,10 +173,9 @@ async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
 
 /** @returns what the visitor should know */
 export const discard = (id: string): Promise<string | undefined> =>
-  inTurn(async () => {
+  inTurn(async (client) => {
     if (isInBrowser(id)) takeFromBrowser(id);
     const row = onServer.value.find((one) => one.id === id);
-    const client = keptClient.value;
     if (row === undefined || client === undefined) return undefined;
     try {
       await removeServerChat(row, client);
@@ -189,8 +191,7 @@ export const discard = (id: string): Promise<string | undefined> =>
 
 /** Conversations of the same id are replaced. @returns what the visitor should know */
 export const bringIn = (chats: readonly Conversation[]): Promise<string | undefined> =>
-  inTurn(async () => {
-    const client = keptClient.value;
+  inTurn(async (client) => {
     if (client === undefined) {
       putInBrowser(chats);
       return undefined;
@@ -200,8 +201,7 @@ export const bringIn = (chats: readonly Conversation[]): Promise<string | undefi
 
 /** Newer ones first: what the server has no room for stays here. @returns what the visitor should know */
 export const moveToServer = (): Promise<string | undefined> =>
-  inTurn(async () => {
-    const client = keptClient.value;
+  inTurn(async (client) => {
     return client === undefined ? undefined : await putAll(inBrowser.value, client, () => 0);
   });
 

@@ -1,6 +1,7 @@
 /** The conversation that is shown, and what the visitor does to it. */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { chatModels, contextOf, models } from "../api/models.js";
+import { clientSignOuts } from "../api/session.js";
 import { errorText } from "../parts/load.js";
 import {
   bringIn,
@@ -191,16 +192,21 @@ async function lookAgain(): Promise<void> {
   if (isStale && !isBusy.value && chat.value.id === id) await show(id);
 }
 
-/** Nothing of one client's is shown to another, or to nobody. */
+/** Nothing of one client's is shown to another, or after the sign-out. Where the session has ended by itself, what is on the page stays. */
 let shownTo: string | undefined;
+let numSignOuts = 0;
 effect(() => {
   const client = keptClient.value;
-  if (client === shownTo) return;
-  const before = shownTo;
-  shownTo = client;
+  const isOut = clientSignOuts.value !== numSignOuts;
+  numSignOuts = clientSignOuts.value;
   untracked(() => {
-    forgetServer();
-    if (before !== undefined && !isInBrowser(chat.value.id)) startOver();
+    if (shownTo !== undefined && (isOut || (client !== undefined && client !== shownTo))) {
+      forgetServer();
+      if (!isInBrowser(chat.value.id)) startOver();
+      shownTo = undefined;
+    }
+    if (client === undefined) return;
+    shownTo = client;
     void lookAgain();
   });
 });
