@@ -5,6 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { BrowserSession, FORGED } from "../../../test/helpers/browser-session.js";
+import { IdentityProvider, makeKeyPair } from "../../../test/helpers/identity-provider.js";
 import { cases } from "../../../test/helpers/long.js";
 import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
 import { startWholeGateway } from "../../../test/helpers/whole-gateway.js";
@@ -80,6 +81,7 @@ async function admin(method: string, path: string, body?: object) {
     headers: { authorization: "Bearer k-boss" },
     ...text,
   });
+  expect(answer.ok).toBe(true);
   return (await answer.json()) as { readonly id: string; readonly key: string };
 }
 
@@ -128,7 +130,8 @@ test("of two pages that write at the same time one is told, and a deleted one do
   expect((await ask("sk-one", "DELETE", `/a?revision=${winner.revision}`)).status).toBe(204);
   expect((await put("sk-one", "a", chatOf("Late"), winner.revision)).code).toBe("conversation_changed");
   await new Promise((resolve) => setTimeout(resolve, 2));
-  await put("sk-one", "a", chatOf("Again"));
+  const again = (await put("sk-one", "a", chatOf("Again"))).json;
+  await put("sk-one", "a", chatOf("Again, changed"), again.revision);
   expect((await put("sk-one", "a", chatOf("Late"), winner.revision)).code).toBe("conversation_changed");
 });
 
@@ -159,9 +162,9 @@ test("what a revoked key has kept goes with it, of a deleted team too; a rotated
   const rotated = await admin("POST", `/keys/${id}/rotate`, {});
   expect(await idsOf(rotated.key)).toEqual(["a"]);
   await admin("POST", "/orgs", { id: "acme" });
-  await admin("POST", "/teams", { org: "acme", name: "web" });
-  const ofTeam = await admin("POST", "/keys", { org: "acme", team: "web", name: "x" });
-  await put(ofTeam.key, "a", chatOf("Theirs"));
+  await admin("POST", "/teams", { org: "acme", id: "web" });
+  const ofTeam = await admin("POST", "/keys", { team: "acme/web", name: "x" });
+  expect((await put(ofTeam.key, "a", chatOf("Theirs"))).status).toBe(200);
   await put("sk-one", "a", chatOf("File's"));
   await admin("DELETE", `/keys/${id}`);
   await admin("DELETE", "/teams/acme/web");
@@ -175,6 +178,23 @@ test("what a revoked key has kept goes with it, of a deleted team too; a rotated
   expect(rows).toEqual([{ title: "File's" }]);
   expect(sum!.bytes).toBe(own!.bytes);
   await start();
+});
+
+test("of an identity provider's tokens, each person has their own, and one who is not named has none", async () => {
+  const provider = await IdentityProvider.start(await makeKeyPair());
+  await fleet.close();
+  const { issuer } = provider;
+  await start(
+    `conversations: {}\noidc: { issuer: "${issuer}", audience: millrace, tenant-claim: org, team-claim: team }`,
+  );
+  await admin("POST", "/teams", { org: "default", id: "web" });
+  const token = (claims: object) => provider.signed({ org: "default", ...claims });
+  await put(await token({ sub: "ann" }), "a", chatOf("Ann's"));
+  // A new token of the same person, who has changed teams.
+  expect(await idsOf(await token({ sub: "ann", team: "web" }))).toEqual(["a"]);
+  expect(await idsOf(await token({ sub: "bob" }))).toEqual([]);
+  expect((await ask(await token({ sub: undefined }), "GET")).code).toBe("forbidden");
+  provider.close();
 });
 
 test("by cookie a page reads and writes; nothing is changed for pages of others", async () => {
