@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
+import { chromiumPath, launchBrowser, openPage, seriousFindings, skipWithoutBrowser } from "../helpers/browser.js";
 import { whole } from "../helpers/canned-answers.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { freePort } from "../helpers/free-port.js";
@@ -172,6 +172,7 @@ test(
     await page.reload();
     await signIn(page, "sk-one");
     await entry(page, "Small (in this browser)").waitFor();
+    expect(await seriousFindings(page)).toEqual([]);
     await page.getByRole("button", { name: "Move the 2 of this browser to the server" }).click();
     await page.locator(".composer .error", { hasText: "did not keep 1 of them" }).waitFor();
     expect(await titles(page).allInnerTexts()).toEqual(expect.arrayContaining(["Small", "Large (in this browser)"]));
