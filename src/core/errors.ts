@@ -53,6 +53,7 @@ const STATUS_BY_CODE = {
   identity_provider_unavailable: 503,
   model_not_allowed: 403,
   already_exists: 409,
+  conversation_changed: 409,
   guardrail_refused: 400,
   guardrail_failed: 503,
   // files and batches

@@ -62,6 +62,8 @@ export interface AdminTarget {
   requests(query: ReturnType<typeof readQuery>): Promise<Inspected>;
   /** Whether clients need keys. */
   needsKeys(): boolean;
+  /** Whether the conversations of clients are kept here. */
+  readonly keepsChats?: boolean;
   /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable, identity_provider_unavailable */
   clientWith(key: string): Caller | Promise<Caller>;
   /** Of the browsers of operators and of clients. */
@@ -117,14 +119,15 @@ function keyOwners(target: AdminTarget): KeyOwners {
     },
     client: async (key) => {
       if (!target.needsKeys()) return undefined;
-      const { tenant, keyId = "" } = await target.clientWith(key);
-      return `${tenant} ${keyId}`;
+      const { tenant, keyId, holder = tenant } = await target.clientWith(key);
+      return { owner: holder, name: keyId === undefined ? tenant : `${tenant}, ${keyId}` };
     },
     ways: () => [
       ...(target.operators().length > 0 ? (["key"] as const) : []),
       ...(signIn === undefined ? [] : (["oidc"] as const)),
     ],
     provider: signIn?.name,
+    keepsChats: target.keepsChats,
   };
 }
 

@@ -83,20 +83,40 @@ test("a client may do nothing of an operator's, and an operator is no client", a
   expect((await other.ask("GET", "/v1/models")).status).toBe(401);
 });
 
-test("one browser is signed in as both, each with its own rights; the sign-out ends both", async () => {
-  const first = await page.signIn("k-viewer");
-  const [operators, endsAt] = [page.cookie, first.json.ends_at];
-  const { json } = await page.signIn("sk-search");
-  expect(json).toMatchObject({ name: "vera", role: "viewer", is_client: true });
-  expect(json.ends_at).toBe(endsAt);
-  expect(page.cookie).not.toBe(operators);
+test("one browser has a session of each, with its own rights and its own sign-out", async () => {
+  await page.signIn("sk-search");
+  const { json } = await page.signIn("k-viewer");
+  expect(json).toMatchObject({ name: "vera", role: "viewer", is_client: true, client: "search" });
+  expect((await page.ask("GET", "/session")).json).toEqual(json);
   expect((await page.ask("POST", CHAT, BODY)).status).toBe(200);
   expect((await page.ask("GET", "/admin/keys")).status).toBe(200);
   expect((await page.ask("POST", "/admin/orgs", { id: "mine" })).code).toBe("forbidden");
-  expect((await page.ask("GET", "/admin/keys", undefined, { cookie: operators })).status).toBe(401);
+  expect((await page.signOut("client")).status).toBe(204);
+  expect((await page.ask("POST", CHAT, BODY)).status).toBe(401);
+  expect((await page.ask("GET", "/session")).json).toMatchObject({ name: "vera", is_client: false, client: null });
+  await page.signIn("sk-search");
+  expect((await page.signOut("operator")).status).toBe(204);
+  expect((await page.ask("GET", "/admin/keys")).status).toBe(401);
+  expect((await page.ask("POST", CHAT, BODY)).status).toBe(200);
+  await page.signIn("k-viewer");
   expect((await page.signOut()).status).toBe(204);
   expect((await page.ask("POST", CHAT, BODY)).status).toBe(401);
   expect((await page.ask("GET", "/admin/keys")).status).toBe(401);
+  expect((await page.ask("DELETE", "/session?as=both")).code).toBe("invalid_parameter");
+});
+
+test("the session that an operator opens has no key of the client before, and a token of each is good for its own", async () => {
+  await page.signIn("sk-search");
+  const ofClient = { cookie: page.cookie, token: page.token };
+  await page.signIn("k-admin");
+  const [operators] = page.cookie.split("; ").filter((pair) => pair !== ofClient.cookie);
+  const [token] = page.token.split(".").filter((each) => each !== ofClient.token);
+  const alone = { cookie: operators!, "x-csrf-token": token! };
+  expect((await page.ask("POST", CHAT, BODY, alone)).status).toBe(401);
+  expect((await page.ask("POST", "/admin/orgs", {}, alone)).code).toBe("invalid_parameter");
+  expect((await page.ask("POST", "/admin/orgs", {}, { "x-csrf-token": ofClient.token })).code).toBe("forbidden");
+  expect((await page.ask("POST", CHAT, BODY, { "x-csrf-token": token! })).code).toBe("forbidden");
+  expect((await page.ask("POST", CHAT, BODY, { "x-csrf-token": ofClient.token })).status).toBe(200);
 });
 
 test("sign-ins at the same time each get a session, and none the other's rights", async () => {

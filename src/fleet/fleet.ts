@@ -363,6 +363,7 @@ export class Fleet {
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#applied.config),
       clientWith: (key: string) => this.#gateway.authorize({ authorization: `Bearer ${key}` }),
+      keepsChats: this.#applied.config.conversations !== undefined,
       sessions: this.#sessions,
       operators: () => operatorsOf(this.#applied.config),
       signIn: this.#applied.config.signIn,

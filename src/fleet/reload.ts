@@ -44,6 +44,7 @@ const FIXED_AT_START = {
   ledger: "ledger",
   alerts: "alerts",
   quality: "quality",
+  conversations: "conversations",
   hooks: "hooks",
 } as const;
 

@@ -20,6 +20,8 @@ export interface Caller {
   readonly cacheScope?: string | undefined;
   /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
   readonly keyId?: string | undefined;
+  /** Who has the key or token, for what is that person's own: the same over rotations, and no secret. Absent: nobody can be told apart. */
+  readonly holder?: string | undefined;
   /** Limits and budgets that hold for the caller, from the widest scope to the narrowest. Absent: none. */
   readonly scopes?: readonly Scope[] | undefined;
   /** The caller's key or token is the gateway's business only, and is not sent to instances. */
@@ -29,6 +31,9 @@ export interface Caller {
   /** Whether the caller may use the model of a name. Absent: any. */
   readonly allowsModel?: ((model: string) => boolean) | undefined;
 }
+
+/** The holder of a managed key. */
+export const keyHolder = (keyId: string): string => `key:${keyId}`;
 
 export interface GatewayRequest {
   readonly id: string;

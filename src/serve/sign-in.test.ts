@@ -38,7 +38,7 @@ test("a client's cookie opens the API, not /admin, until the sign-out; then noth
   const { status, json, headers } = await page.signIn("k-one");
   expect([status, json]).toEqual([201, expect.objectContaining({ name: null, is_client: true, ways: ["key"] })]);
   expect(headers.get("set-cookie")).toMatch(
-    /^millrace-session-\d+=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+    /^millrace-(?:client|operator)-session-\d+=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict$/,
   );
   expect((await page.ask("POST", CHAT, BODY)).status).toBe(200);
   expect((await page.ask("GET", "/v1/models")).status).toBe(200);

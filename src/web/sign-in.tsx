@@ -1,7 +1,7 @@
 /** The form that asks for a key, and who is signed in. */
 import { useSignal } from "@preact/signals";
 import { type Asker, call, wantedSignIn } from "./api/client.js";
-import { learnSession, type Session, session, takeSession } from "./api/session.js";
+import { clientSignOuts, learnSession, type Session, session, takeSession } from "./api/session.js";
 import { isFleet } from "./fleet/server-kind.js";
 
 const labelOf = (asker: Asker): string => {
@@ -57,25 +57,28 @@ export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): vo
   );
 }
 
-/** In the header. */
+/** In the header: each of the two that somebody can be signed in as, with a sign-out of its own, so that nobody uses another's without seeing it. */
 export function SignedIn({ onDone }: { onDone(): void }) {
-  const { signed_in, name, role, ways = [] } = session.value ?? {};
-  const signOut = async () => {
-    await call("session", { method: "DELETE", as: "nobody" });
+  const { name, role, is_client, client, ways = [] } = session.value ?? {};
+  const signOut = async (as: Asker) => {
+    await call(`session?as=${as}`, { method: "DELETE", as: "nobody" });
     takeSession(undefined);
+    if (as === "client") clientSignOuts.value++;
     await learnSession();
     onDone();
   };
+  const entry = (as: Asker, text: string) => (
+    <span class="row" id={as === "operator" ? "signed-in" : "signed-in-client"}>
+      {text}
+      <button type="button" class="plain" aria-label={`Sign out as ${as}`} onClick={() => void signOut(as)}>
+        Sign out
+      </button>
+    </span>
+  );
   return (
     <>
-      {signed_in === true && (
-        <span class="row" id="signed-in">
-          {role == null ? "with an API key" : `${name} (${role})`}
-          <button type="button" class="plain" onClick={() => void signOut()}>
-            Sign out
-          </button>
-        </span>
-      )}
+      {role != null && entry("operator", `${name} (${role})`)}
+      {is_client === true && entry("client", client == null ? "with an API key" : `API key of ${client}`)}
       {role == null && ways.length > 0 && (
         <button
           type="button"

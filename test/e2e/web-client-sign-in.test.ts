@@ -1,6 +1,6 @@
 /** Clients and administrators who sign in to the app in a browser, at a server of one model and at a gateway; and other pages in the same browser. */
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, request, type Server } from "node:http";
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { whole } from "../helpers/canned-answers.js";
 import { emptyLibrary } from "../helpers/empty-library.js";
 import { startFakeServer } from "../helpers/fake-server.js";
 import { EOS_ID } from "../helpers/fake-tokenizer.js";
+import { IdentityProvider, makeKeyPair } from "../helpers/identity-provider.js";
 import { answerJson, startStandIn } from "../helpers/stand-in.js";
 import { startWholeGateway } from "../helpers/whole-gateway.js";
 
@@ -49,20 +50,21 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-/** A proxy that publishes a server under /sub, and leaves the name that the browser asked for in Host. */
+/** Passes a request on, and leaves the name that the browser asked for in Host. */
+function forward(incoming: IncomingMessage, outgoing: ServerResponse, url: string): void {
+  const { method, headers } = incoming;
+  const target = new URL((incoming.url ?? "").replace(/^\/sub\//, "/"), url);
+  const onward = request(target, { method, headers }, (answer) => {
+    outgoing.writeHead(answer.statusCode!, answer.headers);
+    answer.pipe(outgoing);
+  });
+  onward.on("error", () => outgoing.destroy());
+  incoming.pipe(onward);
+}
+
+/** A proxy that publishes a server under /sub. */
 const underPath = (url: string): Promise<string> =>
-  listening(
-    createServer((incoming, outgoing) => {
-      const { method, headers } = incoming;
-      const target = new URL((incoming.url ?? "").replace(/^\/sub\//, "/"), url);
-      const onward = request(target, { method, headers }, (answer) => {
-        outgoing.writeHead(answer.statusCode!, answer.headers);
-        answer.pipe(outgoing);
-      });
-      onward.on("error", () => outgoing.destroy());
-      incoming.pipe(onward);
-    }),
-  );
+  listening(createServer((incoming, outgoing) => forward(incoming, outgoing, url)));
 
 async function signIn(page: Page, label: string, key: string): Promise<void> {
   await page.getByLabel(label, { exact: true }).fill(key);
@@ -89,7 +91,7 @@ test("a server of one model, under a path of a proxy: chat and /admin without a 
   await signIn(page, "API key", "k-nobody");
   await page.getByRole("alert").filter({ hasText: "expected a valid API key" }).waitFor();
   await signIn(page, "API key", "k-client");
-  await page.locator("#signed-in", { hasText: "with an API key" }).waitFor();
+  await page.locator("#signed-in-client", { hasText: "with an API key" }).waitFor();
   await chat(page);
   const [cookie] = await page.context().cookies();
   expect(cookie).toMatchObject({ path: "/sub", httpOnly: true, sameSite: "Strict" });
@@ -104,7 +106,10 @@ test("a server of one model, under a path of a proxy: chat and /admin without a 
   await page.goto(`${proxy}sub/#/requests`);
   await page.locator("tbody tr").first().waitFor();
   expect(await readable(page)).not.toContain("k-");
-  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("button", { name: "Sign out as operator" }).click();
+  await page.locator("#signed-in").waitFor({ state: "detached" });
+  await page.locator("#signed-in-client").waitFor();
+  await page.getByRole("button", { name: "Sign out as client" }).click();
   await page.getByLabel("API key", { exact: true }).waitFor();
   expect(await page.context().cookies()).toEqual([]);
   expect(faults).toEqual([]);
@@ -145,6 +150,45 @@ test("a gateway: the key's session chats beside the operator's, until the key is
   await page.getByLabel("API key", { exact: true }).waitFor();
   await page.locator("#signed-in", { hasText: "admin-key (admin)" }).waitFor();
   expect(faults).toEqual([]);
+});
+
+test("who signs in at an identity provider stays the client that was signed in, seen as such", SLOW, async () => {
+  const engine = await startStandIn((received, outgoing) =>
+    received.body.stream === true ? whole("Hi")(outgoing) : answerJson({ data: [] })(received, outgoing),
+  );
+  closing.push(() => engine.die());
+  // For the browser another site than the gateway's.
+  const provider = await IdentityProvider.start(await makeKeyPair(), "localhost");
+  closing.push(() => provider.close());
+  let gateway = "";
+  const proxy = await listening(createServer((incoming, outgoing) => forward(incoming, outgoing, gateway)));
+  const fleet = await startWholeGateway(
+    mkdtempSync(join(folder, "oidc-")),
+    engine.url,
+    `
+admin-key: k-boss
+api-keys: [{ tenant: search, key: sk-search }]
+sign-in: { issuer: "${provider.issuer}", client-id: millrace, client-secret: s3cret, public-url: "${proxy.slice(0, -1)}",
+  name: Example, role-claim: groups, roles: { admin: [llm-admins] } }`,
+  );
+  closing.push(() => fleet.close());
+  gateway = fleet.url;
+  await using watched = await openPage(browser, proxy);
+  const { page, faults } = watched;
+  await signIn(page, "API key", "sk-search");
+  await chat(page);
+  await page.goto(`${proxy}#/models`);
+  await page.getByRole("link", { name: "Sign in with Example" }).click();
+  await page.getByRole("link", { name: "Agree" }).click();
+  await page.locator("#signed-in", { hasText: "oidc:ann@example.com (admin)" }).waitFor();
+  await page.locator("#signed-in-client", { hasText: "API key of search" }).waitFor();
+  await chat(page);
+  const cookies = await page.context().cookies(proxy);
+  expect(cookies.map(({ sameSite }) => sameSite)).toEqual(["Strict", "Strict"]);
+  await page.getByRole("button", { name: "Sign out as client" }).click();
+  await page.getByLabel("API key", { exact: true }).waitFor();
+  await page.locator("#signed-in", { hasText: "oidc:ann@example.com (admin)" }).waitFor();
+  expect(faults.filter((each) => !each.startsWith(`foreign request: ${provider.issuer}/`))).toEqual([]);
 });
 
 test("another page of the same host can neither chat nor read by the cookie", SLOW, async () => {

@@ -67,7 +67,7 @@ async function useAdminKey(page: Page): Promise<void> {
 async function useClientKey(page: Page, key: string): Promise<void> {
   await page.locator("#key").fill(key);
   await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
-  await page.locator("#signed-in").waitFor();
+  await page.locator("#signed-in-client").waitFor();
 }
 
 /** A key as an administrator's program makes it. */

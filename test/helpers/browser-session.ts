@@ -1,4 +1,4 @@
-/** A browser's session without a browser: it keeps the cookie and the token as a page of the server does. */
+/** A browser's sessions without a browser: it keeps the cookies and the token as a page of the server does. */
 import type { Json } from "./json.js";
 
 interface Answer {
@@ -14,13 +14,19 @@ type GivenHeaders = Readonly<Record<string, string>>;
 const JSON_TYPE = { "content-type": "application/json" };
 
 export class BrowserSession {
-  cookie = "";
+  /** By name, each as `name=value`. */
+  readonly #jar = new Map<string, string>();
   token = "";
 
   constructor(
     private readonly url: string,
     private readonly origin = url,
   ) {}
+
+  /** As the header has them. */
+  get cookie(): string {
+    return [...this.#jar.values()].join("; ");
+  }
 
   /** A request without the cookie or with another header says so: an empty one is left out. */
   async ask(method: string, path: string, body?: object, headers: GivenHeaders = {}): Promise<Answer> {
@@ -29,6 +35,7 @@ export class BrowserSession {
     const sent = Object.entries({ ...own, "x-csrf-token": this.token, ...headers }).filter(([, value]) => value !== "");
     const text = body === undefined ? {} : { body: JSON.stringify(body) };
     const answer = await fetch(this.url + path, { method, headers: Object.fromEntries(sent), ...text });
+    this.#keep(answer.headers.getSetCookie());
     const got = await answer.text();
     const json = (got.startsWith("{") ? JSON.parse(got) : {}) as Json;
     return { status: answer.status, headers: answer.headers, json, code: json.error?.code };
@@ -36,14 +43,22 @@ export class BrowserSession {
 
   async signIn(key: string, headers: GivenHeaders = {}): Promise<Answer> {
     const answer = await this.ask("POST", "/session", { key }, headers);
-    const cookie = answer.headers.get("set-cookie");
-    if (cookie !== null) this.cookie = cookie.split(";", 1)[0]!;
     if (answer.status === 201) this.token = answer.json.csrf_token as string;
     return answer;
   }
 
-  signOut(): Promise<Answer> {
-    return this.ask("DELETE", "/session");
+  /** @param as undefined: as whatever the browser is signed in */
+  signOut(as?: "operator" | "client"): Promise<Answer> {
+    return this.ask("DELETE", as === undefined ? "/session" : `/session?as=${as}`);
+  }
+
+  #keep(setCookies: readonly string[]): void {
+    for (const each of setCookies) {
+      const pair = each.split(";", 1)[0]!;
+      const name = pair.split("=", 1)[0]!;
+      if (/; Max-Age=0;/.test(each)) this.#jar.delete(name);
+      else this.#jar.set(name, pair);
+    }
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { Command } from "commander";
 import { packageVersion } from "../../core/package-root.js";
-import { addFleetOptions, type FleetFlags, isFleet } from "../flags/fleet-flags.js";
+import { addFleetOptions, assertConversationsHaveOwners, type FleetFlags, isFleet } from "../flags/fleet-flags.js";
 import { addServerOptions } from "../flags/server-options.js";
 import { warnOfOpenDoor } from "../output/describe-access.js";
 import { readyText } from "../output/ready-text.js";
@@ -24,6 +24,7 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
     await serveFleet(flags, command, args);
     return;
   }
+  assertConversationsHaveOwners(flags);
   const instance = await startInstance(flags, stagesTo(process.stderr));
   registerInstance(instance);
   stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; repeat to stop at once\n"));

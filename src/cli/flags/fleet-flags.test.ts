@@ -3,7 +3,13 @@ import type { AddressInfo } from "node:net";
 import { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { allowedCpus } from "../../core/cpu.js";
-import { addFleetOptions, type FleetFlags, fleetConfigFrom, isFleet } from "./fleet-flags.js";
+import {
+  addFleetOptions,
+  assertConversationsHaveOwners,
+  type FleetFlags,
+  fleetConfigFrom,
+  isFleet,
+} from "./fleet-flags.js";
 import { addServerOptions } from "./server-options.js";
 
 let attached: Server;
@@ -36,6 +42,17 @@ async function configOf(...args: string[]) {
 test("without a flag of the fleet, serve is one engine", async () => {
   expect(isFleet((await parse("--port", "0", "--max-num-seqs", "3")).flags)).toBe(false);
   expect(isFleet((await parse("--instances", "2")).flags)).toBe(true);
+});
+
+test("conversations are kept by a gateway with keys alone", async () => {
+  const own = ["--instances", "1", "--model", "x.gguf", "--keep-conversations"];
+  const { conversations, models } = await configOf(...own, "--api-key", "sk-1");
+  expect(conversations?.perClient).toBe(200);
+  expect(models[0]!.args).toEqual([]);
+  expect((await configOf("--instances", "1", "--model", "x.gguf")).conversations).toBeUndefined();
+  await expect(configOf(...own)).rejects.toThrow(/expected --api-key with --keep-conversations/);
+  const { flags } = await parse("--keep-conversations", "--api-key", "sk-1");
+  expect(() => assertConversationsHaveOwners(flags)).toThrow(/expected --instances or --attach with/);
 });
 
 describe("simple fleets", () => {

@@ -11,6 +11,7 @@ export interface FleetFlags extends ServerFlags {
   readonly config?: string;
   readonly instances?: number | "auto";
   readonly attach?: readonly string[];
+  readonly keepConversations?: boolean;
 }
 
 const MAX_INSTANCES = 256;
@@ -26,6 +27,10 @@ export function addFleetOptions(command: Command): Command {
     new Option("--attach <urls>", "URLs of running servers of the model, separated by commas").argParser(
       listOf("--attach"),
     ),
+    new Option(
+      "--keep-conversations",
+      "keep the app's conversations, for each API key its own, in the gateway's folder (needs --instances or --attach)",
+    ),
   ];
   for (const option of options) command.addOption(option.helpGroup("Fleet:"));
   return command;
@@ -33,6 +38,19 @@ export function addFleetOptions(command: Command): Command {
 
 export function isFleet({ config, instances, attach }: FleetFlags): boolean {
   return config !== undefined || instances !== undefined || attach !== undefined;
+}
+
+/** Throws invalid_option where there is no gateway to keep conversations, or no key to tell clients apart. */
+export function assertConversationsHaveOwners(flags: FleetFlags): void {
+  if (flags.keepConversations !== true || flags.config !== undefined) return;
+  const message = (missing: string) => `expected ${missing} with --keep-conversations, got none`;
+  if (!isFleet(flags)) {
+    const hint = "a gateway keeps them: --instances 1 puts one in front of the model";
+    throw new MillraceError("invalid_option", message("--instances or --attach"), { hint });
+  }
+  if ((flags.apiKey ?? []).length > 0) return;
+  const hint = "without keys all clients are one, and would read each other's";
+  throw new MillraceError("invalid_option", message("--api-key"), { hint });
 }
 
 interface WrittenFlag {
@@ -60,6 +78,7 @@ const FLEET_FLAGS = [
   "--config",
   "--instances",
   "--attach",
+  "--keep-conversations",
   "--model",
   "--served-model-name",
   "--host",
@@ -133,6 +152,7 @@ export async function fleetConfigFrom(
   }
   const { configSchema } = await import("../../fleet/config/schema.js");
   assertKeysToIsolate(flags);
+  assertConversationsHaveOwners(flags);
   assertNoneOfOneServer(written);
   const { apiKey = [], attach = [], instances } = flags;
   const ofEngine = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag));
@@ -155,6 +175,7 @@ export async function fleetConfigFrom(
     "allowed-origins": flags.allowedOrigins,
     "admin-key": flags.adminKey,
     "isolate-api-keys": flags.isolateApiKeys,
+    ...(flags.keepConversations === true ? { conversations: {} } : {}),
     "api-keys": apiKey.map((key, index) => ({ tenant: `key-${index + 1}`, key })),
     models: [
       {

@@ -8,8 +8,19 @@ import { Secret } from "../config-values.js";
 import { MillraceError, toMillraceError } from "../errors.js";
 import { FailedSignIns } from "./failed-sign-ins.js";
 import type { Who } from "./roles.js";
-import { addressOf, assertOwnPage, endSessions, openSession, sessionCookie, sessionOf } from "./session-cookie.js";
-import type { Session, Sessions } from "./sessions.js";
+import {
+  addressOf,
+  assertOwnPage,
+  csrfTokenOf,
+  endSessions,
+  foundSession,
+  openSession,
+  SIDES,
+  type Side,
+  sessionCookie,
+  sessionOf,
+} from "./session-cookie.js";
+import type { FoundSession, Grant, Session, Sessions } from "./sessions.js";
 
 /** Tokens of identity providers are long. */
 const MAX_KEY_CHARACTERS = 8192;
@@ -18,57 +29,85 @@ const signInBody = z.strictObject({ key: z.string().trim().regex(/^\S+$/).max(MA
 /** Other texts cannot be in a header, and so are no client's key. */
 const IN_HEADERS = /^[\x21-\x7e]+$/;
 
+/** The client that a key belongs to. */
+interface KnownClient {
+  /** Whose sessions are counted together; the client's own page is told, to know it from others. No secret. */
+  readonly owner: string;
+  /** Shown to whoever is signed in; null: keys have no names. */
+  readonly name: string | null;
+}
+
 /** Tells to whom the keys of a server belong. */
 export interface KeyOwners {
   /** @returns somebody who runs the server, asked for with each request; undefined: the key is no operator's */
   operator(key: string): (() => Who | undefined) | undefined;
-  /** Throws or rejects where the key is not valid now. @returns the client's name; undefined: clients have no keys */
-  client(key: string): string | undefined | Promise<string | undefined>;
+  /** Throws or rejects where the key is not valid now. @returns undefined: clients have no keys */
+  client(key: string): KnownClient | undefined | Promise<KnownClient | undefined>;
   /** How operators sign in. */
   ways(): readonly ("key" | "oidc")[];
+  /** Whether the server keeps the conversations of its clients. */
+  readonly keepsChats?: boolean | undefined;
   /** Name of the identity provider, if there is one. */
   readonly provider?: string | undefined;
 }
 
 export const incomingOf = (c: Context) => (c.env as HttpBindings).incoming;
 
+/** What a browser is signed in as, of the sessions that are valid now. */
+interface SignedIn {
+  readonly operator: FoundSession | undefined;
+  readonly client: { readonly session: Session; readonly known: KnownClient } | undefined;
+}
+
+const isHttps = (origin: string | undefined): boolean => origin?.startsWith("https:") ?? false;
+
 export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
   const app = new Hono();
   const failed = new FailedSignIns();
   const signIns = () => ({ ways: owners.ways(), provider: owners.provider ?? null });
-  const shown = ({ csrfToken, clientKey, endsMs }: Session, who: Who | undefined) => ({
-    signed_in: true,
-    name: who?.name ?? null,
-    role: who?.role ?? null,
-    is_client: clientKey !== undefined,
-    csrf_token: csrfToken,
-    ends_at: Math.floor(endsMs / 1000),
-    ...signIns(),
-  });
-  /** @returns the client's name, or why the key is no client's */
-  const clientOf = async (key: string): Promise<string | MillraceError> => {
+  const shown = ({ operator, client }: SignedIn) => {
+    const open = [operator, client?.session].filter((each) => each !== undefined);
+    if (open.length === 0) return { signed_in: false, ...signIns() };
+    return {
+      signed_in: true,
+      name: operator?.who?.name ?? null,
+      role: operator?.who?.role ?? null,
+      is_client: client !== undefined,
+      client: client?.known.name ?? null,
+      client_id: client?.known.owner ?? null,
+      keeps_chats: client !== undefined && owners.keepsChats === true,
+      csrf_token: csrfTokenOf(open),
+      ends_at: Math.floor(Math.min(...open.map(({ endsMs }) => endsMs)) / 1000),
+      ...signIns(),
+    };
+  };
+  /** @returns the client, or why the key is no client's */
+  const clientOf = async (key: string): Promise<KnownClient | MillraceError> => {
     try {
       return (IN_HEADERS.test(key) ? await owners.client(key) : undefined) ?? noValidKey([key]);
     } catch (thrown) {
       return toMillraceError(thrown);
     }
   };
+  /** @returns the sessions that count now, and why a client's does not */
+  const signedIn = async (find: (side: Side) => FoundSession | undefined) => {
+    const [operator, session] = SIDES.map(find);
+    const known = session?.clientKey === undefined ? undefined : await clientOf(session.clientKey.reveal());
+    const refusal = known instanceof MillraceError ? known : undefined;
+    const isClient = session !== undefined && known !== undefined && !(known instanceof MillraceError);
+    return { now: { operator, client: isClient ? { session, known } : undefined }, refusal };
+  };
   app.use(async (c, next) => {
     c.header("Cache-Control", "no-store");
     await next();
   });
   app.get("/", async (c) => {
-    const session = sessionOf(incomingOf(c), sessions);
-    if (session === undefined) return c.json({ signed_in: false, ...signIns() });
-    const { clientKey, who } = session;
-    const client = clientKey === undefined ? undefined : await clientOf(clientKey.reveal());
-    if (client instanceof MillraceError && client.status === 503) throw client;
-    const isClient = typeof client === "string";
-    if (isClient || who !== undefined) {
-      return c.json(shown(isClient ? session : { ...session, clientKey: undefined }, who));
-    }
-    endSessions(incomingOf(c), sessions);
-    return c.json({ signed_in: false, ...signIns() });
+    const incoming = incomingOf(c);
+    const { now, refusal } = await signedIn((side) => sessionOf(incoming, sessions, side));
+    // The key may be valid.
+    if (refusal?.status === 503) throw refusal;
+    if (refusal !== undefined) endSessions(incoming, sessions, "client");
+    return c.json(shown(now));
   });
   const onError = (): never => {
     throw new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
@@ -78,26 +117,55 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     const origin = assertOwnPage(incoming);
     const key = await keyIn(c);
     const operator = owners.operator(key);
-    const client = await clientOf(key);
-    const isClient = typeof client === "string";
+    const known = await clientOf(key);
+    const isClient = !(known instanceof MillraceError);
     if (operator === undefined && !isClient) {
-      const tooMany = client.code === "invalid_api_key" ? failed.add(addressOf(incoming)) : undefined;
-      throw tooMany ?? client;
+      const tooMany = known.code === "invalid_api_key" ? failed.add(addressOf(incoming)) : undefined;
+      throw tooMany ?? known;
     }
-    const owner = operator === undefined ? `client ${client}` : `operator ${operator()?.name}`;
-    const clientKey = isClient ? new Secret(key) : undefined;
-    const { id, session } = openSession(incoming, sessions, { operator, clientKey, owner, origin });
-    c.header("Set-Cookie", sessionCookie(incoming, id, origin?.startsWith("https:") ?? false));
-    return c.json(shown(session, session.operator?.()), 201);
+    const open = (grant: Omit<Grant, "origin">): Session => {
+      const { session, cookie } = openSession(incoming, sessions, { ...grant, origin }, isHttps(origin));
+      c.header("Set-Cookie", cookie, { append: true });
+      return session;
+    };
+    // The other side's session stays, and this page is told of it where it may use it.
+    const { now: before } = await signedIn((side) => {
+      const found = foundSession(incoming, sessions, side);
+      return found?.origin === origin ? found : undefined;
+    });
+    const who = operator?.();
+    const asOperator = operator && open({ operator, clientKey: undefined, owner: `operator ${who?.name}` });
+    const asClient = isClient
+      ? { session: open({ operator: undefined, clientKey: new Secret(key), owner: `client ${known.owner}` }), known }
+      : undefined;
+    const now = {
+      operator: asOperator === undefined ? before.operator : { ...asOperator, who },
+      client: asClient ?? before.client,
+    };
+    return c.json(shown(now), 201);
   });
   app.delete("/", (c) => {
     const incoming = incomingOf(c);
-    const session = sessionOf(incoming, sessions);
-    endSessions(incoming, sessions);
-    c.header("Set-Cookie", sessionCookie(incoming, undefined, session?.origin?.startsWith("https:") ?? false));
+    const sides = sidesIn(c.req.query("as"));
+    const found = sides.map((side) => ({ side, session: sessionOf(incoming, sessions, side) }));
+    for (const { side, session } of found) {
+      endSessions(incoming, sessions, side);
+      c.header("Set-Cookie", sessionCookie(incoming, side, undefined, isHttps(session?.origin)), { append: true });
+    }
     return c.body(null, 204);
   });
   return app;
+}
+
+/** Both, where the query names none. */
+function sidesIn(as: string | undefined): readonly Side[] {
+  const sides = SIDES.filter((side) => as === undefined || as === side);
+  if (sides.length > 0) return sides;
+  throw new MillraceError(
+    "invalid_parameter",
+    `expected as=operator or as=client, got ${JSON.stringify(as?.slice(0, 80))}`,
+    { param: "as" },
+  );
 }
 
 /** JSON alone: a form of another site needs no permission to be sent. */

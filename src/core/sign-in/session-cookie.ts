@@ -9,15 +9,21 @@ type Asked = Pick<IncomingMessage, "method" | "headers" | "socket">;
 
 const SAFE_METHODS = ["GET", "HEAD"];
 const CSRF_HEADER = "x-csrf-token";
+/** Is in no token. */
+const TOKEN_SEPARATOR = ".";
 /** A browser sends one for each path that leads here; more come from somebody else. */
 const MAX_COOKIES = 8;
+
+/** What somebody can be signed in as. A browser has a session for each, in a cookie of its own, so that neither sign-in changes or carries the other. */
+export const SIDES = ["operator", "client"] as const;
+export type Side = (typeof SIDES)[number];
 
 export const addressOf = ({ socket }: Asked): string => socket.remoteAddress ?? "";
 
 /** Browsers send cookies to every port of a host, so servers side by side need names of their own. */
 export const cookieName = (start: string, { socket }: Asked): string => `${start}-${socket.localPort}`;
 
-const nameOf = (asked: Asked): string => cookieName("millrace-session", asked);
+const nameOf = (asked: Asked, side: Side): string => cookieName(`millrace-${side}-session`, asked);
 
 /** Of several with one name, that of the longest path comes first. */
 export function cookiesNamed({ headers }: Asked, name: string): readonly string[] {
@@ -31,69 +37,67 @@ export function cookiesNamed({ headers }: Asked, name: string): readonly string[
  * prefix of a proxy.
  * @param id undefined: the cookie is removed
  */
-export function sessionCookie(asked: Asked, id: string | undefined, isSecure: boolean): string {
+export function sessionCookie(asked: Asked, side: Side, id: string | undefined, isSecure: boolean): string {
   const maxAge = id === undefined ? 0 : SESSION_MS / 1000;
   const end = isSecure ? "; Secure" : "";
-  return `${nameOf(asked)}=${id ?? ""}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${end}`;
+  return `${nameOf(asked, side)}=${id ?? ""}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${end}`;
 }
 
-function foundSession(asked: Asked, sessions: Sessions): FoundSession | undefined {
-  for (const id of cookiesNamed(asked, nameOf(asked))) {
+/** The session of one side, whoever sends its cookie. A cookie with the other side's id is no session. */
+export function foundSession(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
+  for (const id of cookiesNamed(asked, nameOf(asked, side))) {
     const session = sessions.find(id);
-    if (session !== undefined) return session;
+    if (session !== undefined && sideOf(session) === side) return session;
   }
   return undefined;
 }
 
+const sideOf = ({ clientKey }: Grant): Side => (clientKey === undefined ? "operator" : "client");
+
 /** Throws forbidden where a page other than the one that signed in sends the cookie. */
-export function sessionOf(asked: Asked, sessions: Sessions): FoundSession | undefined {
-  const session = foundSession(asked, sessions);
+export function sessionOf(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
+  const session = foundSession(asked, sessions, side);
   if (session !== undefined) assertFromApp(asked, session);
   return session;
 }
 
 /** A key counts before a cookie, so that programs never need what only pages have. */
-function foundWithoutKey(asked: Asked, sessions: Sessions): FoundSession | undefined {
+function sessionWithoutKey(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
   const { authorization, "x-api-key": apiKey, cookie } = asked.headers;
   if (cookie === undefined || givenKeys(authorization, apiKey?.toString()).length > 0) return undefined;
-  return foundSession(asked, sessions);
+  return sessionOf(asked, sessions, side);
 }
 
 /** The operator of the request's session. Throws like `sessionOf`. @returns undefined where the request has a key, or no such session */
-export function sessionOperator(asked: Asked, sessions: Sessions): Who | undefined {
-  const session = foundWithoutKey(asked, sessions);
-  if (session?.who !== undefined) assertFromApp(asked, session);
-  return session?.who;
-}
+export const sessionOperator = (asked: Asked, sessions: Sessions): Who | undefined =>
+  sessionWithoutKey(asked, sessions, "operator")?.who;
 
 /** The Authorization that a client's session stands for. Throws like `sessionOf`. @returns undefined where the request has a key, or no such session */
 export function sessionAuthorization(asked: Asked, sessions: Sessions): string | undefined {
-  const session = foundWithoutKey(asked, sessions);
-  if (session?.clientKey === undefined) return undefined;
-  assertFromApp(asked, session);
-  return `Bearer ${session.clientKey.reveal()}`;
+  const key = sessionWithoutKey(asked, sessions, "client")?.clientKey;
+  return key === undefined ? undefined : `Bearer ${key.reveal()}`;
 }
 
-export function endSessions(asked: Asked, sessions: Sessions): void {
-  for (const id of cookiesNamed(asked, nameOf(asked))) sessions.end(id);
+export function endSessions(asked: Asked, sessions: Sessions, side: Side): void {
+  for (const id of cookiesNamed(asked, nameOf(asked, side))) sessions.end(id);
 }
 
-/** Ends the session that the browser had. What it was signed in as beside the new grant stays, and ends when it would have. */
+/** Ends the session that the browser had on the grant's side; the other side's goes on, untouched. @returns the session, and its cookie */
 export function openSession(
   asked: Asked,
   sessions: Sessions,
   grant: Grant,
-): { readonly id: string; readonly session: Session } {
-  const found = foundSession(asked, sessions);
-  const before = found?.origin === grant.origin ? found : undefined;
-  endSessions(asked, sessions);
-  const operator = grant.operator === undefined ? before?.operator : undefined;
-  const clientKey = grant.clientKey === undefined ? before?.clientKey : undefined;
-  if (before === undefined || (operator === undefined && clientKey === undefined)) return sessions.open(grant);
-  const owner = operator === undefined ? grant.owner : before.owner;
-  const both = { operator: grant.operator ?? operator, clientKey: grant.clientKey ?? clientKey };
-  return sessions.open({ ...both, owner, origin: grant.origin }, before.endsMs);
+  isSecure: boolean,
+): { readonly session: Session; readonly cookie: string } {
+  const side = sideOf(grant);
+  endSessions(asked, sessions, side);
+  const { id, session } = sessions.open(grant);
+  return { session, cookie: sessionCookie(asked, side, id, isSecure) };
 }
+
+/** What a page sends in X-CSRF-Token, whichever of its sessions a request is for. */
+export const csrfTokenOf = (sessions: readonly Session[]): string =>
+  sessions.map(({ csrfToken }) => csrfToken).join(TOKEN_SEPARATOR);
 
 function notOwnPage(expected: string, got: string | undefined): MillraceError {
   const shown = got === undefined ? "none" : JSON.stringify(got.slice(0, 80));
@@ -127,6 +131,7 @@ function assertFromApp(asked: Asked, session: Session): void {
   assertSameSite(asked, isRead ? ["none"] : []);
   if (isRead && origin === undefined) return;
   if (origin !== session.origin) throw notOwnPage("the page that signed in (Origin)", origin);
-  if (isRead || (typeof token === "string" && isSameSecret(token, session.csrfToken))) return;
+  const tokens = typeof token === "string" ? token.split(TOKEN_SEPARATOR, SIDES.length) : [];
+  if (isRead || tokens.some((each) => isSameSecret(each, session.csrfToken))) return;
   throw notOwnPage(`the session's csrf_token in ${CSRF_HEADER}`, token === undefined ? undefined : "another");
 }

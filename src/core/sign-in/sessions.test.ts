@@ -2,7 +2,7 @@
 import { expect, test, vi } from "vitest";
 import { Secret } from "../config-values.js";
 import { FailedSignIns } from "./failed-sign-ins.js";
-import { openSession } from "./session-cookie.js";
+import { foundSession, openSession } from "./session-cookie.js";
 import { type Grant, SESSION_MS, Sessions } from "./sessions.js";
 
 const grantOf = (owner: string): Grant => ({
@@ -40,25 +40,29 @@ test("sessions that are over make room before any other ends", () => {
   expect(ids.every((id) => sessions.find(id) !== undefined)).toBe(true);
 });
 
-test("a second key does not prolong the first, nor gets it from another page", () => {
+test("an operator and a client in one browser have sessions of their own, and neither's cookie is the other's", () => {
   let now = 0;
   const sessions = new Sessions(() => now);
   const client: Grant = { ...grantOf("client"), operator: undefined, clientKey: new Secret("k") };
   let cookie = "";
-  const signIn = (grant: Grant) => {
-    const asked = { headers: { cookie }, socket: { localPort: 1 } } as Parameters<typeof openSession>[0];
-    const { id, session } = openSession(asked, sessions, grant);
-    cookie = `millrace-session-1=${id}`;
-    return session;
-  };
-  expect(signIn(grantOf("vera")).endsMs).toBe(SESSION_MS);
+  const asked = () => ({ headers: { cookie }, socket: { localPort: 1 } }) as Parameters<typeof openSession>[0];
+  const signIn = (grant: Grant) => openSession(asked(), sessions, grant, false);
+  const idIn = (set: string) => /=([\w-]{43});/.exec(set)![1]!;
+  const ofClient = idIn(signIn(client).cookie);
+  cookie = `millrace-client-session-1=${ofClient}`;
   now = 1000;
-  expect(signIn(client)).toMatchObject({ endsMs: SESSION_MS, owner: "vera", clientKey: client.clientKey });
-  now = 2000;
-  const renewed = { ...client, ...grantOf("vera"), clientKey: client.clientKey };
-  expect(signIn(renewed).endsMs).toBe(SESSION_MS + 2000);
-  const elsewhere = signIn({ ...client, origin: "https://other.example" });
-  expect([elsewhere.operator, elsewhere.owner]).toEqual([undefined, "client"]);
+  const vera = signIn(grantOf("vera"));
+  expect(vera.session).toMatchObject({ endsMs: SESSION_MS + 1000, clientKey: undefined });
+  expect(foundSession(asked(), sessions, "client")).toMatchObject({ endsMs: SESSION_MS, operator: undefined });
+  // Of a page that writes the cookies of its neighbours.
+  cookie = `millrace-client-session-1=${idIn(vera.cookie)}; millrace-operator-session-1=${ofClient}`;
+  expect(foundSession(asked(), sessions, "client")).toBeUndefined();
+  expect(foundSession(asked(), sessions, "operator")).toBeUndefined();
+  cookie = `millrace-operator-session-1=${idIn(vera.cookie)}`;
+  signIn(grantOf("anna"));
+  expect(foundSession(asked(), sessions, "operator")).toBeUndefined();
+  cookie = `millrace-client-session-1=${ofClient}`;
+  expect(foundSession(asked(), sessions, "client")?.owner).toBe("client");
 });
 
 test("a session of nobody ends, and texts that are no ids are not looked up", () => {

@@ -128,6 +128,13 @@ function duplicateKeys({ apiKeys, adminKey, operators }: FleetConfig): Finding[]
 
 function uselessKeys({ managedKeys, apiKeys, ...config }: FleetConfig): Finding[] {
   const findings: Finding[] = [];
+  const hasClients = managedKeys || apiKeys.length > 0 || config.oidc !== undefined;
+  if (config.conversations !== undefined && !hasClients) {
+    const hint = "without keys all clients are one, and would read each other's";
+    findings.push(
+      conflict(["conversations"], "expected api-keys, managed-keys or oidc beside conversations, got none", hint),
+    );
+  }
   if (managedKeys && operatorsOf(config).every(({ role }) => role !== "admin")) {
     findings.push(
       conflict(

@@ -7,6 +7,7 @@ import { ENGINE_NAMES } from "../upstream/engine.js";
 import { batches } from "./sections/batches.js";
 import { budgetKeys, keyLimitKeys, modelLimitKeys, withKeyScopes } from "./sections/budgets.js";
 import { cache, idempotency, modelCache } from "./sections/cache.js";
+import { conversations } from "./sections/conversations.js";
 import { hooks } from "./sections/hooks.js";
 import { ledgerKeys } from "./sections/ledger.js";
 import { lengthKeys } from "./sections/lengths.js";
@@ -280,6 +281,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .prefault({})
       .describe("what looks at requests and answers on their way; fixed at the start"),
     batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
+    conversations: conversations(),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     ...budgetKeys(environment),
     cache: cache(environment),

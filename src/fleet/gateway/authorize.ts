@@ -27,7 +27,8 @@ export function authorizeBy(
     const digest = check(undefined, key.reveal());
     // Derived from the tenant's first key, so that no client without the key can name the scope.
     if (!scopes.has(tenant)) scopes.set(tenant, digest);
-    const limited = limits.length === 0 ? { tenant } : { tenant, scopes: limits };
+    const holder = `file:${digest}`;
+    const limited = limits.length === 0 ? { tenant, holder } : { tenant, holder, scopes: limits };
     callers.set(digest, isApart ? { ...limited, cacheScope: scopes.get(tenant) } : limited);
   }
   return ({ authorization, "x-api-key": apiKey }) =>

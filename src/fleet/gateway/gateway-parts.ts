@@ -28,6 +28,7 @@ import { cachePathsHandler } from "./cache-paths.js";
 import type { Canaries } from "./canaries.js";
 import { createCanaryApp } from "./canary-app.js";
 import { createCascadeApp } from "./cascade-app.js";
+import { ConversationsPart } from "./conversations.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { Ledger } from "./ledger.js";
 import type { ModelVersions } from "./model-versions.js";
@@ -61,6 +62,7 @@ export class GatewayParts {
   readonly virtual: VirtualModels;
   readonly quality: QualityPart;
   readonly #tenants: Tenants;
+  readonly #conversations: ConversationsPart;
   readonly #ledger: Ledger;
   readonly #batches: BatchService;
   readonly #dataFolder: string;
@@ -83,10 +85,12 @@ export class GatewayParts {
       counts,
       hasCanary: (model) => canaries.hasCanary(model),
     });
+    this.#conversations = new ConversationsPart({ config: atStart, database, logger, authorize });
     this.#tenants = new Tenants({
       config: atStart,
       database,
       logger,
+      onKeysEnded: (keyIds) => this.#conversations.forgetKeys(keyIds),
       usageOf: async (scope) => await this.#limits().usageOf(scope),
     });
     const lostCharge = lostCharges(atStart, database);
@@ -178,7 +182,7 @@ export class GatewayParts {
   pathHandler(): HandlePath {
     const authorize = (headers: IncomingHttpHeaders) => this.authorize(headers);
     const cache = cachePathsHandler({ authorize, semanticCache: () => this.semanticCache() });
-    const parts = [this.#tenants, this.#ledger, this.quality, this.#batches];
+    const parts = [this.#tenants, this.#conversations, this.#ledger, this.quality, this.#batches];
     return (...request) => cache(...request) || parts.some((part) => part.handle(...request));
   }
 
@@ -213,6 +217,7 @@ export class GatewayParts {
     await this.quality.close();
     await this.#ledger.close();
     await this.#tenants.close();
+    await this.#conversations.close();
     if (this.#database !== undefined) await sideOf(this.#database).close();
     this.#database?.close();
     this.#database = undefined;

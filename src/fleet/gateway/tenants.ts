@@ -1,5 +1,5 @@
 /** The tenants of a gateway as its configuration asks for them: managed keys in the database, tokens of an identity provider, and GET /v1/key. */
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Hono } from "hono";
 import type Database from "libsql";
@@ -32,6 +32,8 @@ interface TenantsOptions {
   /** Opened only if the configuration asks for tenants. */
   readonly database: () => Database.Database;
   readonly logger: Logger;
+  /** Told of managed keys that end, within the transaction that ends them and, at the start, of all that have ended. */
+  readonly onKeysEnded?: (keyIds: readonly string[]) => void;
   /** What scopes have used; undefined while nothing counts. */
   readonly usageOf?: UsageOf | undefined;
 }
@@ -56,7 +58,7 @@ export class Tenants {
     const onFailure = (what: string, err: unknown) => logger.error({ err }, `${what} failed`);
     const now = () => Date.now();
     if (hasTenants(config)) {
-      this.#store = new TenantStore({ database: database(), now, onFailure });
+      this.#store = new TenantStore({ database: database(), now, onFailure, onKeysEnded: options.onKeysEnded });
       this.#tokenSecret = config.oidc === undefined ? undefined : this.#store.sharedSecret(TOKEN_SECRET);
       this.#tokenSecret?.catch((thrown: unknown) => onFailure("reading the secret of cache scopes", thrown));
     }
@@ -163,7 +165,10 @@ export class Tenants {
 
   #callerOf(claims: TokenClaims): Caller | Promise<Caller> {
     const { tenant, team, models } = claims;
-    if (!this.options.config.managedKeys) return this.#outsider(tenant, models);
+    const holder = holderOf(claims);
+    if (!this.options.config.managedKeys) {
+      return this.#outsider(tenant, models).then((caller) => ({ ...caller, holder }));
+    }
     const caller = this.#store?.index.callerOfTeam(tenant, team);
     if (caller === undefined) {
       const got = team === undefined ? tenant : `${tenant}/${team}`;
@@ -171,7 +176,7 @@ export class Tenants {
         hint: `the administrator makes them: millrace orgs create ${tenant}`,
       });
     }
-    return withTokenModels(caller, models);
+    return { ...withTokenModels(caller, models), holder };
   }
 
   /** Without managed organisations, those of the provider's tokens are tenants as they are. */
@@ -187,6 +192,14 @@ export class Tenants {
 /** The tenant without a name has all requests of a gateway without keys. */
 const tenantsOfFile = (config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): ReadonlySet<string> =>
   new Set(needsKeys(config) ? config.apiKeys.map(({ tenant }) => tenant) : [""]);
+
+/** Of a tenant's person: providers may give one `sub` to people of several organisations. */
+function holderOf({ tenant, subject }: TokenClaims): string | undefined {
+  if (subject === undefined) return undefined;
+  return `oidc:${createHash("sha256")
+    .update(JSON.stringify([tenant, subject]))
+    .digest("hex")}`;
+}
 
 /** @param models patterns that the caller's token allows; undefined: all */
 function withTokenModels<T extends Caller | undefined>(caller: T, models: readonly string[] | undefined): T {

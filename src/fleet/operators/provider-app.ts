@@ -2,7 +2,7 @@
 import { type Context, Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
 import { incomingOf } from "../../core/sign-in/session-app.js";
-import { cookieName, cookiesNamed, openSession, sessionCookie } from "../../core/sign-in/session-cookie.js";
+import { cookieName, cookiesNamed, openSession } from "../../core/sign-in/session-cookie.js";
 import type { Sessions } from "../../core/sign-in/sessions.js";
 import { ATTEMPT_SECONDS, type ProviderSignIn } from "./provider-sign-in.js";
 
@@ -33,9 +33,10 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
   app.get("/signed-in", async (c) => {
     const who = await known().finish(cookiesNamed(incomingOf(c), nameOf(c))[0], new URL(c.req.url).search);
     const grant = { operator: () => who, clientKey: undefined, owner: `operator ${who.name}` };
-    const { id } = openSession(incomingOf(c), sessions, { ...grant, origin: publicUrl.origin });
+    // The browser keeps its cookies of sessions to itself here, since the visitor comes from another site: a client's session stays as it is.
+    const { cookie } = openSession(incomingOf(c), sessions, { ...grant, origin: publicUrl.origin }, isSecure);
     setAttempt(c, "", 0);
-    c.header("Set-Cookie", sessionCookie(incomingOf(c), id, isSecure), { append: true });
+    c.header("Set-Cookie", cookie, { append: true });
     // Always to the app, so that no link can choose where a sign-in ends.
     return c.redirect("./");
   });

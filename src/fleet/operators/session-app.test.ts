@@ -67,7 +67,9 @@ const BODY = '{"instances": 1}';
 test("a key gives a cookie that reads and, with the session's token, changes; signing out ends it", async () => {
   const { status, cookie, json, page, token, headers } = await signIn("operator");
   expect([status, json.name, json.role]).toEqual([201, "the-operator", "operator"]);
-  expect(cookie).toMatch(/^millrace-session-\d+=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict$/);
+  expect(cookie).toMatch(
+    /^millrace-(?:client|operator)-session-\d+=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+  );
   expect(headers.get("cache-control")).toBe("no-store");
   expect((await ask("GET", "/admin/instances", page)).status).toBe(200);
   expect((await ask("GET", "/session", page)).json).toEqual(json);

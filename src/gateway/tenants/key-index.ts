@@ -1,6 +1,6 @@
 /** All keys in use, in memory: a request finds its caller without the database, and a revoked key is gone at once. */
 import { MillraceError } from "../../core/errors.js";
-import type { Caller } from "../request.js";
+import { type Caller, keyHolder } from "../request.js";
 import type { Scope } from "../scope.js";
 import { hashOf, isKeyText } from "./key-text.js";
 import { modelFilter } from "./model-globs.js";
@@ -152,7 +152,8 @@ export class KeyIndex {
     const team = teamId === undefined ? undefined : this.#teams.get(teamId);
     if (org === undefined || (teamId !== undefined && team === undefined)) throw expired("one of a deleted owner");
     const records = [org, ...(team === undefined ? [] : [team]), entry.record];
-    entry.caller = { ...callerWithin(records, org), keyId: entry.record.id };
+    const { id } = entry.record;
+    entry.caller = { ...callerWithin(records, org), keyId: id, holder: keyHolder(id) };
     entry.version = this.#version;
     return entry.caller;
   }

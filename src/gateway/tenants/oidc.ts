@@ -44,6 +44,8 @@ export interface OidcSettings {
 export interface TokenClaims {
   readonly tenant: string;
   readonly team: string | undefined;
+  /** Whom the token stands for (`sub`). */
+  readonly subject: string | undefined;
   /** Patterns of the models that it allows; undefined: the claim is not configured. */
   readonly models: readonly string[] | undefined;
 }
@@ -141,7 +143,8 @@ export class OidcTokens {
     if (teamClaim !== undefined && payload[teamClaim] !== undefined && team === undefined) {
       throw lacking(teamClaim, "the name of a team");
     }
-    return { tenant, team, models: modelsClaim === undefined ? undefined : modelsIn(payload, modelsClaim) };
+    const { sub: subject } = payload;
+    return { tenant, team, subject, models: modelsClaim === undefined ? undefined : modelsIn(payload, modelsClaim) };
   }
 }
 

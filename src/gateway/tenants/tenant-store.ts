@@ -37,6 +37,8 @@ interface TenantStoreOptions {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly onFailure: (what: string, thrown: unknown) => void;
+  /** Told of keys that end, within the transaction that ends them, and at the start of all that have ended. */
+  readonly onKeysEnded?: ((keyIds: readonly string[]) => void) | undefined;
 }
 
 export class TenantStore {
@@ -52,6 +54,8 @@ export class TenantStore {
     this.#commits = new GroupCommit(options.database);
     this.index = new KeyIndex(options.now);
     this.refresh();
+    // Another process may have ended some without what belongs to them.
+    options.onKeysEnded?.(this.#tables.endedKeys());
     this.#timers = [
       setInterval(() => this.refresh(), REFRESH_MS).unref(),
       setInterval(() => void this.flushUses(), FLUSH_USES_MS).unref(),
@@ -197,6 +201,7 @@ export class TenantStore {
           this.#tables.update(each);
           this.#audit(each.kind === "key" ? "revoke" : "delete", each, {}, actor);
         }
+        this.options.onKeysEnded?.(all.filter((each) => each.kind === "key").map((each) => each.id));
         return all;
       },
       (all) => {

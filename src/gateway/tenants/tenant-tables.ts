@@ -136,6 +136,14 @@ export class TenantTables {
     return (rows as Row[]).map(recordOf);
   }
 
+  /** Ids of keys that have ended. */
+  endedKeys(): readonly string[] {
+    const rows = this.database
+      .prepare("SELECT id FROM tenant_scopes WHERE kind = 'key' AND ended_ms IS NOT NULL")
+      .all();
+    return (rows as Row[]).map(({ id }) => String(id));
+  }
+
   /** Teams and keys in use of an organisation, or the keys of a team. */
   within(kind: "org" | "team", id: string): readonly ScopeRecord[] {
     const rows = this.database

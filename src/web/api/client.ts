@@ -37,11 +37,20 @@ interface CallInit extends RequestInit {
   readonly json?: unknown;
   /** nobody: a sign-in, whose refusal asks for nothing. */
   readonly as?: Asker | "nobody";
+  /** The client (`client_id`) that this is for: where another is signed in by now, nothing is sent. */
+  readonly client?: string;
+}
+
+/** Throws where another client is signed in than a call is for. */
+function assertClient(client: string | undefined): void {
+  if (client === undefined || session.peek()?.client_id === client) return;
+  throw new ApiError("another client, or none, is signed in now", "forbidden", 403);
 }
 
 const tokenNow = (): string | undefined => session.peek()?.csrf_token;
 
-const ask = (path: string, { json, as: _, ...rest }: CallInit): Promise<Response> => {
+const ask = async (path: string, { json, as: _, client, ...rest }: CallInit): Promise<Response> => {
+  assertClient(client);
   const headers = new Headers(rest.headers);
   const token = tokenNow();
   if (token !== undefined) headers.set("X-CSRF-Token", token);

@@ -10,6 +10,12 @@ export interface Session {
   readonly role?: OperatorRole | null;
   /** Whether a client has. */
   readonly is_client?: boolean;
+  /** Whose key it was, where the server names its keys. */
+  readonly client?: string | null;
+  /** The same for the same client at any time. */
+  readonly client_id?: string | null;
+  /** Whether the server keeps the client's conversations. */
+  readonly keeps_chats?: boolean;
   /** Sent with every change, which pages of others cannot read. */
   readonly csrf_token?: string;
   /** Ways of operators to sign in; none where the server has no operators. */
@@ -19,6 +25,8 @@ export interface Session {
 }
 
 export const session = signal<Session | undefined>(undefined);
+/** How often a client has signed out here. A session that ends by itself is none of them. */
+export const clientSignOuts = signal(0);
 
 let numChanges = 0;
 

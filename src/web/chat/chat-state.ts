@@ -1,6 +1,19 @@
 /** The conversation that is shown, and what the visitor does to it. */
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal, untracked } from "@preact/signals";
 import { chatModels, contextOf, models } from "../api/models.js";
+import { clientSignOuts } from "../api/session.js";
+import { errorText } from "../parts/load.js";
+import {
+  bringIn,
+  discard,
+  forgetServer,
+  isInBrowser,
+  keep,
+  keptClient,
+  load,
+  moveToServer,
+  refresh,
+} from "./chat-shelf.js";
 import {
   type Conversation,
   DEFAULT_SETTINGS,
@@ -12,7 +25,6 @@ import {
   titleOf,
   withQuestion,
 } from "./conversation.js";
-import { readChats, writeChats } from "./saved-chats.js";
 import { streamAnswer } from "./stream-answer.js";
 
 const newChat = (settings: Settings, paneModels: readonly string[]): Conversation => ({
@@ -23,7 +35,6 @@ const newChat = (settings: Settings, paneModels: readonly string[]): Conversatio
   panes: paneModels.map((model) => ({ model, turns: [] })),
 });
 
-export const chats = signal<readonly Conversation[]>(readChats(localStorage));
 export const chat = signal<Conversation>(newChat(DEFAULT_SETTINGS, [""]));
 /** What cannot be sent, in words. */
 export const problem = signal<string | undefined>(undefined);
@@ -52,8 +63,12 @@ function save(): void {
   const { panes } = chat.value;
   if (panes.every(({ turns }) => turns.length === 0)) return;
   chat.value = { ...chat.value, title: titleOf(panes), updatedMs: Date.now() };
-  const others = chats.value.filter(({ id }) => id !== chat.value.id);
-  chats.value = writeChats(localStorage, [chat.value, ...others]);
+  const { id } = chat.value;
+  void keep(chat.value).then((kept) => {
+    if (chat.value.id !== id) return;
+    if (kept.id !== id) chat.value = { ...chat.value, id: kept.id };
+    if (kept.problem !== undefined) problem.value = kept.problem;
+  });
 }
 
 /** Asks for the pane's last turn, or for more of it. */
@@ -138,28 +153,64 @@ export function startOver(): void {
   );
 }
 
-export function show(id: string): void {
-  const found = chats.value.find((one) => one.id === id);
-  if (found === undefined) return;
+export async function show(id: string): Promise<void> {
+  const before = chat.value.id;
+  let found: Conversation | undefined;
+  try {
+    found = await load(id);
+  } catch (thrown) {
+    problem.value = errorText(thrown);
+    return;
+  }
+  // Meanwhile the visitor may have gone on elsewhere.
+  if (found === undefined || chat.value.id !== before) return;
   stop();
   running.value = new Map();
   problem.value = undefined;
   chat.value = found;
 }
 
-export function remove(id: string): void {
-  chats.value = writeChats(
-    localStorage,
-    chats.value.filter((one) => one.id !== id),
-  );
-  if (chat.value.id === id) startOver();
+export async function remove(id: string): Promise<void> {
+  const trouble = await discard(id);
+  if (trouble !== undefined) problem.value = trouble;
+  else if (chat.value.id === id) startOver();
 }
 
 /** Conversations of the same id are replaced. */
-export function importChats(imported: readonly Conversation[]): void {
-  const ids = new Set(imported.map(({ id }) => id));
-  chats.value = writeChats(localStorage, [...imported, ...chats.value.filter(({ id }) => !ids.has(id))]);
+export async function importChats(imported: readonly Conversation[]): Promise<void> {
+  problem.value = await bringIn(imported);
 }
+
+export async function moveChats(): Promise<void> {
+  problem.value = await moveToServer();
+}
+
+/** Takes over what other pages have kept. A conversation that is shown, and has changed there, is shown anew. */
+async function lookAgain(): Promise<void> {
+  const { id } = chat.value;
+  const isStale = await refresh(id);
+  if (isStale && !isBusy.value && chat.value.id === id) await show(id);
+}
+
+/** Nothing of one client's is shown to another, or after the sign-out. Where the session has ended by itself, what is on the page stays. */
+let shownTo: string | undefined;
+let numSignOuts = 0;
+effect(() => {
+  const client = keptClient.value;
+  const isOut = clientSignOuts.value !== numSignOuts;
+  numSignOuts = clientSignOuts.value;
+  untracked(() => {
+    if (shownTo !== undefined && (isOut || (client !== undefined && client !== shownTo))) {
+      forgetServer();
+      if (!isInBrowser(chat.value.id)) startOver();
+      shownTo = undefined;
+    }
+    if (client === undefined) return;
+    shownTo = client;
+    void lookAgain();
+  });
+});
+addEventListener("focus", () => void lookAgain());
 
 export function setSettings(change: Partial<Settings>): void {
   chat.value = { ...chat.value, settings: { ...chat.value.settings, ...change } };

@@ -1,7 +1,9 @@
-/** Conversations of this browser: shown, removed, taken out and brought in. */
+/** Conversations, in this browser and on the server: shown, removed, moved, taken out and brought in. */
 import { useRef } from "preact/hooks";
+import { errorText } from "../parts/load.js";
 import { saveAs } from "../parts/save-as.js";
-import { chat, chats, importChats, problem, remove, show, startOver } from "./chat-state.js";
+import { allChats, declineMove, entries, keptClient, numMovable } from "./chat-shelf.js";
+import { chat, importChats, moveChats, problem, remove, show, startOver } from "./chat-state.js";
 import { parseChats } from "./saved-chats.js";
 
 export function HistoryList() {
@@ -11,8 +13,15 @@ export function HistoryList() {
     if (file === undefined) return;
     const imported = parseChats(await file.text());
     picker.current!.value = "";
-    problem.value = imported.length === 0 ? `${file.name} has no conversations of this app.` : undefined;
-    importChats(imported);
+    if (imported.length === 0) problem.value = `${file.name} has no conversations of this app.`;
+    else await importChats(imported);
+  };
+  const takeOut = async () => {
+    try {
+      saveAs("millrace-chats.json", JSON.stringify(await allChats(), undefined, 2));
+    } catch (thrown) {
+      problem.value = errorText(thrown);
+    }
   };
   return (
     <nav class="history" aria-label="Conversations">
@@ -20,24 +29,33 @@ export function HistoryList() {
         New chat
       </button>
       <ul>
-        {chats.value.map(({ id, title }) => (
+        {entries.value.map(({ id, title, place }) => (
           <li key={id}>
-            <button type="button" class="quiet title" aria-current={id === chat.value.id} onClick={() => show(id)}>
+            <button type="button" class="quiet title" aria-current={id === chat.value.id} onClick={() => void show(id)}>
               {title}
+              {place === "browser" && keptClient.value !== undefined && <small> (in this browser)</small>}
             </button>
-            <button type="button" class="quiet" aria-label={`Delete ${title}`} onClick={() => remove(id)}>
+            <button type="button" class="quiet" aria-label={`Delete ${title}`} onClick={() => void remove(id)}>
               ×
             </button>
           </li>
         ))}
       </ul>
+      <p class="place" id="place">
+        {keptClient.value === undefined ? "Kept in this browser." : "Kept on this server, for your key."}
+      </p>
+      {numMovable.value > 0 && (
+        <div class="offers" id="move">
+          <button type="button" class="plain" onClick={() => void moveChats()}>
+            Move the {numMovable.value} of this browser to the server
+          </button>
+          <button type="button" class="quiet" onClick={declineMove}>
+            Not now
+          </button>
+        </div>
+      )}
       <div class="offers">
-        <button
-          type="button"
-          class="plain"
-          disabled={chats.value.length === 0}
-          onClick={() => saveAs("millrace-chats.json", JSON.stringify(chats.value, undefined, 2))}
-        >
+        <button type="button" class="plain" disabled={entries.value.length === 0} onClick={() => void takeOut()}>
           Export
         </button>
         <button type="button" class="plain" onClick={() => picker.current?.click()}>

@@ -47,7 +47,8 @@ function settingsOf(value: unknown): Settings {
   return ["text", "json", "schema"].includes(settings.format) ? settings : { ...settings, format: "text" };
 }
 
-function conversationOf(value: unknown): Conversation | undefined {
+/** @returns undefined if the value is none */
+export function conversationOf(value: unknown): Conversation | undefined {
   if (!isObject(value) || typeof value.id !== "string" || !Array.isArray(value.panes)) return undefined;
   const panes = value.panes.flatMap((pane) => paneOf(pane) ?? []).slice(0, 2);
   if (panes.length === 0) return undefined;
@@ -73,12 +74,8 @@ export function writeChats(store: TextStore, chats: readonly Conversation[]): re
   let kept = [...chats].sort((a, b) => b.updatedMs - a.updatedMs).slice(0, MOST_CHATS);
   for (;;) {
     try {
-      // The probabilities of tokens are many times as long as the text.
-      const lean = kept.map((chat) => ({
-        ...chat,
-        panes: chat.panes.map((pane) => ({ ...pane, turns: pane.turns.map(({ tokens: _tokens, ...turn }) => turn) })),
-      }));
-      store.setItem(KEY, JSON.stringify(lean));
+      // Without the probabilities of tokens, which are many times as long as the text.
+      store.setItem(KEY, JSON.stringify(kept.map((chat) => conversationOf(chat))));
       return kept;
     } catch {
       if (kept.length === 0) return kept;

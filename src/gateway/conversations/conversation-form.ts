@@ -1,0 +1,80 @@
+/** The form of a conversation of the app. What is uploaded is anybody's text: what does not fit is refused, and only what fits is kept. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+
+const MAX_TURNS = 4000;
+const MAX_PARTS = 256;
+const MAX_SHOWN = 80;
+
+/** A conversation's own id, which the page chooses. */
+const CONVERSATION_ID = /^[\w-]{1,64}$/;
+
+const name = z.string().max(512);
+/** Bounded by the size of the whole. */
+const text = z.string();
+
+const turn = z.strictObject({
+  role: z.enum(["user", "assistant"]),
+  content: text,
+  reasoning: text.optional(),
+  files: z.array(z.strictObject({ name, text })).max(MAX_PARTS).optional(),
+  toolCalls: z
+    .array(z.strictObject({ name, arguments: text }))
+    .max(MAX_PARTS)
+    .optional(),
+  isDropped: z.boolean().optional(),
+});
+
+const settings = z.strictObject({
+  system: text,
+  temperature: name,
+  topP: name,
+  seed: name,
+  maxTokens: name,
+  format: z.enum(["text", "json", "schema"]),
+  schema: text,
+  showsTokens: z.boolean(),
+});
+
+const conversation = z.strictObject({
+  title: name,
+  updatedMs: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER),
+  settings,
+  panes: z
+    .array(z.strictObject({ model: name, turns: z.array(turn).max(MAX_TURNS) }))
+    .min(1)
+    .max(2),
+});
+
+const upload = z.strictObject({
+  /** Of the conversation as the page knows it; 0: a new one. */
+  revision: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER),
+  conversation,
+});
+
+export type KeptConversation = z.output<typeof conversation>;
+
+/** Throws invalid_parameter, which names the first field that does not fit. */
+export function readUpload(body: unknown): z.output<typeof upload> {
+  const parsed = upload.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const param = (issue?.path ?? []).map(String).join(".").slice(0, MAX_SHOWN) || "body";
+  throw new MillraceError("invalid_parameter", `${param}: ${issue?.message.slice(0, MAX_SHOWN)}`, {
+    param,
+    hint: 'a body is {"revision": 0 or the last one, "conversation": {"title", "updatedMs", "settings", "panes"}}',
+  });
+}
+
+/** Throws not_found where no conversation can have the id. */
+export function assertConversationId(id: string): void {
+  if (!CONVERSATION_ID.test(id)) throw noSuchConversation(id);
+}
+
+export function noSuchConversation(id: string): MillraceError {
+  return new MillraceError(
+    "not_found",
+    `expected the id of a kept conversation of this key, got ${JSON.stringify(id.slice(0, MAX_SHOWN))}`,
+    { hint: "GET /v1/chats lists them; an id has at most 64 letters, digits, _ and -" },
+  );
+}

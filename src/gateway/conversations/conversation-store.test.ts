@@ -1,0 +1,50 @@
+/** Kept conversations over time, and after writes that fail. */
+import { expect, test } from "vitest";
+import { openDatabase } from "../store/database.js";
+import { groupCommitOf } from "../store/group-commit.js";
+import type { KeptConversation } from "./conversation-form.js";
+import { ConversationStore } from "./conversation-store.js";
+
+const SETTINGS = { system: "", temperature: "", topP: "", seed: "", maxTokens: "", schema: "" };
+const chat: KeptConversation = {
+  title: "x",
+  updatedMs: 0,
+  settings: { ...SETTINGS, format: "text", showsTokens: false },
+  panes: [{ model: "m", turns: [] }],
+};
+const BOUNDS = { perClient: 1000, bytesPerClient: 1e9, maxBytes: 1e9, keepMs: 1000 };
+
+test("what nobody has changed for long goes, some at a time, and a change keeps it", async () => {
+  let now = 0;
+  const database = openDatabase(undefined);
+  const store = new ConversationStore(database, groupCommitOf(database), BOUNDS, () => now);
+  const writes = Array.from({ length: 150 }, (_, i) => store.write("key:a", `c${i}`, 0, chat));
+  const [{ row }] = (await Promise.all(writes)) as [Awaited<(typeof writes)[0]>];
+  now = 900;
+  await store.write("key:a", "c0", row.revision, chat);
+  now = 1100;
+  expect([await store.sweep(), await store.sweep()]).toEqual([true, false]);
+  expect(store.list("key:a").map(({ id }) => id)).toEqual(["c0"]);
+  expect(store.numBytes).toBe(store.list("key:a")[0]!.bytes);
+  database.close();
+});
+
+test("a write that fails leaves rows and their sum as they were, beside others of the same transaction", async () => {
+  const database = openDatabase(undefined);
+  const store = new ConversationStore(database, groupCommitOf(database), { ...BOUNDS, bytesPerClient: 3000 }, () => 9);
+  const long = (updatedMs: number) => ({ ...chat, updatedMs, title: "x".repeat(400) });
+  await store.write("key:a", "old", 0, long(1));
+  await store.write("key:a", "new", 0, long(7));
+  const large = { ...chat, updatedMs: 5, title: "x".repeat(2900) };
+  const [failed, written] = await Promise.allSettled([
+    store.write("key:a", "large", 0, large),
+    store.write("key:b", "other", 0, chat),
+  ]);
+  expect(failed).toMatchObject({ status: "rejected", reason: { code: "storage_quota" } });
+  expect(written.status).toBe("fulfilled");
+  // Room was made, and is given back.
+  expect(store.list("key:a").map(({ id }) => id)).toEqual(["new", "old"]);
+  const all = [...store.list("key:a"), ...store.list("key:b")];
+  expect(store.numBytes).toBe(all.reduce((sum, { bytes }) => sum + bytes, 0));
+  database.close();
+});

@@ -1,0 +1,215 @@
+/**
+ * Conversations in the gateway's database: a row each, under the client whose key wrote it. A write names the revision that it replaces, so that of two pages
+ * none overwrites the other. Older conversations of the same client make room for newer ones, never those of others.
+ */
+import { MillraceError } from "../../core/errors.js";
+import type { Database, Statement } from "../store/database.js";
+import type { GroupCommit } from "../store/group-commit.js";
+import { type KeptConversation, noSuchConversation } from "./conversation-form.js";
+
+interface ConversationBounds {
+  readonly perClient: number;
+  /** Of all conversations of a client. */
+  readonly bytesPerClient: number;
+  /** Of all clients together. */
+  readonly maxBytes: number;
+  readonly keepMs: number;
+}
+
+export interface ConversationRow {
+  readonly id: string;
+  readonly revision: number;
+  readonly updated_ms: number;
+  readonly title: string;
+  readonly bytes: number;
+}
+
+interface Sum {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+const TABLES = `
+  CREATE TABLE IF NOT EXISTS conversations (
+    seq INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL, updated_ms INTEGER NOT NULL, written_ms INTEGER NOT NULL,
+    title TEXT NOT NULL, bytes INTEGER NOT NULL, json TEXT NOT NULL, UNIQUE (owner, id));
+  CREATE INDEX IF NOT EXISTS conversations_of ON conversations (owner, updated_ms, bytes);
+  CREATE INDEX IF NOT EXISTS conversations_written ON conversations (written_ms);
+  CREATE TABLE IF NOT EXISTS conversation_bytes (one INTEGER PRIMARY KEY CHECK (one = 1), bytes INTEGER NOT NULL);
+  INSERT OR REPLACE INTO conversation_bytes SELECT 1, coalesce(sum(bytes), 0) FROM conversations`;
+
+/** Room on the disk beside the JSON: the row's other fields and its places in the indexes. */
+const ROW_BYTES = 512;
+/** Rows that one transaction deletes when they are old. */
+const AT_ONCE = 100;
+
+const COLUMNS = "id, revision, updated_ms, title, bytes";
+
+export class ConversationStore {
+  readonly #list: Statement;
+  readonly #row: Statement;
+  readonly #json: Statement;
+  readonly #older: Statement;
+  readonly #sum: Statement;
+  readonly #total: Statement;
+  readonly #addTotal: Statement;
+  readonly #write: Statement;
+  readonly #delete: Statement;
+
+  /** @param now milliseconds since 1970 */
+  constructor(
+    private readonly database: Database.Database,
+    private readonly commits: GroupCommit,
+    private readonly bounds: ConversationBounds,
+    private readonly now: () => number = Date.now,
+  ) {
+    database.exec(TABLES);
+    this.#list = database.prepare(
+      `SELECT ${COLUMNS} FROM conversations WHERE owner = ? ORDER BY updated_ms DESC, revision DESC`,
+    );
+    this.#row = database.prepare(`SELECT ${COLUMNS} FROM conversations WHERE owner = ? AND id = ?`);
+    this.#json = database.prepare("SELECT json FROM conversations WHERE owner = ? AND id = ?");
+    this.#older = database.prepare(
+      `SELECT ${COLUMNS} FROM conversations WHERE owner = ? AND updated_ms < ? AND id != ? ORDER BY updated_ms, revision`,
+    );
+    this.#sum = database.prepare(
+      "SELECT count(*) AS rows, coalesce(sum(bytes), 0) AS bytes FROM conversations WHERE owner = ?",
+    );
+    this.#total = database.prepare("SELECT bytes FROM conversation_bytes");
+    this.#addTotal = database.prepare("UPDATE conversation_bytes SET bytes = bytes + ?");
+    this.#write = database.prepare(
+      `INSERT INTO conversations (owner, id, revision, updated_ms, written_ms, title, bytes, json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (owner, id) DO UPDATE SET revision = excluded.revision, updated_ms = excluded.updated_ms, written_ms = excluded.written_ms,
+       title = excluded.title, bytes = excluded.bytes, json = excluded.json`,
+    );
+    this.#delete = database.prepare("DELETE FROM conversations WHERE owner = ? AND id = ?");
+  }
+
+  /** Bytes of all conversations. */
+  get numBytes(): number {
+    return (this.#total.get([]) as { readonly bytes: number }).bytes;
+  }
+
+  /** The one that changed last comes first. */
+  list(owner: string): readonly ConversationRow[] {
+    return this.#list.all([owner]) as readonly ConversationRow[];
+  }
+
+  /** Throws not_found. */
+  read(owner: string, id: string): { readonly row: ConversationRow; readonly conversation: KeptConversation } {
+    const row = this.#rowOf(owner, id);
+    if (row === undefined) throw noSuchConversation(id);
+    const { json } = this.#json.get([owner, id]) as { readonly json: string };
+    return { row, conversation: JSON.parse(json) as KeptConversation };
+  }
+
+  /**
+   * Resolves when the conversation is in the database. Rejects with conversation_changed, where the revision is not the present one, and storage_quota, where
+   * older conversations of the client do not make enough room.
+   *
+   * @param revision that this one replaces; 0: there is none yet
+   * @returns the row, and the ids of the conversations that made room
+   */
+  write(
+    owner: string,
+    id: string,
+    revision: number,
+    conversation: KeptConversation,
+  ): Promise<{ readonly row: ConversationRow; readonly removed: readonly string[] }> {
+    const json = JSON.stringify(conversation);
+    const bytes = Buffer.byteLength(json) + ROW_BYTES;
+    const write = () => {
+      const before = this.#rowOf(owner, id);
+      assertRevision(revision, before);
+      const nowMs = this.now();
+      const { title } = conversation;
+      const updatedMs = Math.min(conversation.updatedMs, nowMs);
+      const removed = this.#makeRoom(owner, id, updatedMs, bytes, before);
+      // By the clock, so that a deleted one that comes back has no revision again that it had.
+      const next = Math.max(nowMs, (before?.revision ?? 0) + 1);
+      this.#write.run([owner, id, next, updatedMs, nowMs, title, bytes, json]);
+      this.#addTotal.run([bytes - (before?.bytes ?? 0)]);
+      return { row: { id, revision: next, updated_ms: updatedMs, title, bytes }, removed };
+    };
+    return this.commits.run(write, { isWhole: true });
+  }
+
+  /** Rejects with not_found and conversation_changed. @param revision undefined: whichever is there */
+  remove(owner: string, id: string, revision: number | undefined): Promise<void> {
+    const write = () => {
+      const row = this.#rowOf(owner, id);
+      if (row === undefined) throw noSuchConversation(id);
+      if (revision !== undefined) assertRevision(revision, row);
+      this.#drop(owner, row);
+    };
+    return this.commits.run(write, { isWhole: true });
+  }
+
+  /** Deletes all of a client, within the transaction that is open. */
+  forget(owner: string): void {
+    const { rows, bytes } = this.#sum.get([owner]) as Sum;
+    if (rows === 0) return;
+    this.database.prepare("DELETE FROM conversations WHERE owner = ?").run([owner]);
+    this.#addTotal.run([-bytes]);
+  }
+
+  /** Deletes those that nobody has changed for long, some at a time. @returns whether there may be more */
+  sweep(): Promise<boolean> {
+    const oldMs = this.now() - this.bounds.keepMs;
+    const sql = `SELECT owner, ${COLUMNS} FROM conversations WHERE written_ms < ? ORDER BY written_ms LIMIT ${AT_ONCE}`;
+    const write = () => {
+      const old = this.database.prepare(sql).all([oldMs]) as readonly (ConversationRow & { readonly owner: string })[];
+      for (const row of old) this.#drop(row.owner, row);
+      return old.length === AT_ONCE;
+    };
+    return this.commits.run(write, { isWhole: true });
+  }
+
+  #rowOf(owner: string, id: string): ConversationRow | undefined {
+    return this.#row.get([owner, id]) as ConversationRow | undefined;
+  }
+
+  #drop(owner: string, { id, bytes }: ConversationRow): void {
+    this.#delete.run([owner, id]);
+    this.#addTotal.run([-bytes]);
+  }
+
+  /** Deletes older conversations of the client until a new one fits. @returns their ids */
+  #makeRoom(
+    owner: string,
+    id: string,
+    updatedMs: number,
+    newBytes: number,
+    before: ConversationRow | undefined,
+  ): readonly string[] {
+    const { perClient, bytesPerClient, maxBytes } = this.bounds;
+    const own = this.#sum.get([owner]) as Sum;
+    const grown = newBytes - (before?.bytes ?? 0);
+    let [rows, bytes, total] = [own.rows + (before === undefined ? 1 : 0), own.bytes + grown, this.numBytes + grown];
+    const fits = (): boolean => rows <= perClient && bytes <= bytesPerClient && total <= maxBytes;
+    const removed: string[] = [];
+    for (const row of fits() ? [] : (this.#older.all([owner, updatedMs, id]) as readonly ConversationRow[])) {
+      if (fits()) break;
+      this.#drop(owner, row);
+      removed.push(row.id);
+      [rows, bytes, total] = [rows - 1, bytes - row.bytes, total - row.bytes];
+    }
+    if (fits()) return removed;
+    const bound = total > maxBytes && bytes <= bytesPerClient ? `${maxBytes} bytes of all clients` : undefined;
+    throw new MillraceError(
+      "storage_quota",
+      `expected at most ${bound ?? `${perClient} conversations of ${bytesPerClient} bytes in all`}, got more`,
+      { hint: "delete conversations; older ones than this make room by themselves, newer ones do not" },
+    );
+  }
+}
+
+/** Throws conversation_changed. */
+function assertRevision(expected: number, row: ConversationRow | undefined): void {
+  const actual = row?.revision ?? 0;
+  if (expected === actual) return;
+  const got = actual === 0 ? "none: it was deleted" : `revision ${actual}`;
+  throw new MillraceError("conversation_changed", `expected the conversation at revision ${expected}, got ${got}`, {
+    hint: "another page or program has changed it: read it again, or keep yours under another id",
+  });
+}

@@ -1,0 +1,249 @@
+/**
+ * Where conversations are kept: on the server, where it keeps those of the client who is signed in, and else in this browser. What the server does not take is
+ * kept in the browser, and what is there stays there until it is moved.
+ */
+import { computed, signal } from "@preact/signals";
+import { session } from "../api/session.js";
+import { errorText } from "../parts/load.js";
+import type { Conversation } from "./conversation.js";
+import { readChats, writeChats } from "./saved-chats.js";
+import {
+  isConflict,
+  listServerChats,
+  readServerChat,
+  removeServerChat,
+  type ServerChat,
+  withServerId,
+  writeServerChat,
+} from "./server-chats.js";
+
+const DECLINED = "millrace-chats-not-moved";
+
+interface ShelfEntry {
+  readonly id: string;
+  readonly title: string;
+  readonly updatedMs: number;
+  readonly place: "browser" | "server";
+}
+
+/** What became of a conversation that was to be kept. */
+interface Kept {
+  /** Another one than before where another page had changed the conversation: this is a copy. */
+  readonly id: string;
+  /** What the visitor should know. */
+  readonly problem?: string;
+}
+
+const inBrowser = signal<readonly Conversation[]>(readChats(localStorage));
+const onServer = signal<readonly ServerChat[]>([]);
+const isDeclined = signal(localStorage.getItem(DECLINED) !== null);
+
+/** The client whose conversations the server keeps; undefined: it keeps none of this visitor's. */
+export const keptClient = computed(() =>
+  session.value?.keeps_chats === true ? (session.value.client_id ?? undefined) : undefined,
+);
+
+/** The one that changed last comes first. Where one is in both places, the server did not take the browser's. */
+export const entries = computed<readonly ShelfEntry[]>(() => {
+  const rows = keptClient.value === undefined ? [] : onServer.value;
+  const ofServer = rows
+    .filter(({ id }) => !isInBrowser(id))
+    .map(({ id, title, updated_ms }): ShelfEntry => ({ id, title, updatedMs: updated_ms, place: "server" }));
+  const ofBrowser = inBrowser.value.map(
+    ({ id, title, updatedMs }): ShelfEntry => ({ id, title, updatedMs, place: "browser" }),
+  );
+  return ofServer.concat(ofBrowser).sort((a, b) => b.updatedMs - a.updatedMs);
+});
+
+/** How many conversations of the browser the visitor may move to the server; 0: there is nothing to offer. */
+export const numMovable = computed(() =>
+  keptClient.value === undefined || isDeclined.value ? 0 : inBrowser.value.length,
+);
+
+/** The revision of which the page has the text. The list's may be newer. */
+const bases = new Map<string, number>();
+/** Ids of conversations that go on as copies. */
+const copies = new Map<string, string>();
+
+/**
+ * What is kept, moved and deleted is so one after another: a write needs the revision of the one before. It is done for the client who is signed in when it is
+ * asked for, whoever is when its turn comes.
+ */
+let last: Promise<unknown> = Promise.resolve();
+function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T> {
+  const client = keptClient.peek();
+  const done = last.then(() => what(client));
+  last = done.catch(() => {});
+  return done;
+}
+
+const putInBrowser = (chats: readonly Conversation[]): void => {
+  const ids = new Set(chats.map(({ id }) => id));
+  inBrowser.value = writeChats(localStorage, [...chats, ...inBrowser.value.filter(({ id }) => !ids.has(id))]);
+};
+
+const takeFromBrowser = (id: string): void => {
+  inBrowser.value = writeChats(
+    localStorage,
+    inBrowser.value.filter((one) => one.id !== id),
+  );
+};
+
+export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) => one.id === id);
+
+async function putOnServer(chat: Conversation, revision: number, client: string): Promise<void> {
+  const { row, removed } = await writeServerChat(chat, revision, client);
+  if (keptClient.peek() !== client) return;
+  bases.set(row.id, row.revision);
+  onServer.value = [row, ...onServer.value.filter(({ id }) => id !== row.id && !removed.includes(id))];
+}
+
+async function readList(client: string): Promise<void> {
+  const rows = await listServerChats(client);
+  if (keptClient.peek() === client) onServer.value = rows;
+}
+
+/** Reads the list again. @returns whether the conversation has another revision by now than the page has */
+export async function refresh(id: string): Promise<boolean> {
+  return await inTurn(async (client) => {
+    if (client === undefined) return false;
+    await readList(client).catch(() => {});
+    const row = onServer.value.find((one) => one.id === id);
+    const base = bases.get(id);
+    return row !== undefined && base !== undefined && row.revision !== base;
+  });
+}
+
+/** Another client, or none, is signed in. */
+export function forgetServer(): void {
+  onServer.value = [];
+  bases.clear();
+  copies.clear();
+}
+
+export const load = (id: string): Promise<Conversation | undefined> =>
+  inTurn(async (client) => {
+    const found = inBrowser.value.find((one) => one.id === id);
+    if (found !== undefined || client === undefined) return found;
+    const { chat, revision } = await readServerChat(id, client);
+    bases.set(id, revision);
+    copies.delete(id);
+    return chat;
+  });
+
+export const keep = (chat: Conversation): Promise<Kept> =>
+  inTurn(async (client) => {
+    const id = copies.get(chat.id) ?? chat.id;
+    const own = { ...chat, id };
+    // One that the server has, and did not take the last time, is tried again.
+    if (client === undefined || (isInBrowser(id) && !bases.has(id))) {
+      putInBrowser([own]);
+      return { id };
+    }
+    try {
+      await putOnServer(own, bases.get(id) ?? 0, client);
+      if (isInBrowser(id)) takeFromBrowser(id);
+      return { id };
+    } catch (thrown) {
+      return isConflict(thrown) ? await keepBeside(own, client) : keepHere(own, errorText(thrown));
+    }
+  });
+
+function keepHere(chat: Conversation, reason: string): Kept {
+  putInBrowser([chat]);
+  setDeclined(false);
+  return { id: chat.id, problem: `The server did not keep this conversation; it is in this browser. (${reason})` };
+}
+
+/** Another page has changed the conversation: both stay. */
+async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
+  try {
+    await readList(client);
+    // It may also be one of a client who was signed in before, and is not this one's to have.
+    if (!onServer.value.some(({ id }) => id === chat.id)) return keepHere(chat, "it was deleted there");
+    const copy = { ...chat, id: crypto.randomUUID() };
+    await putOnServer(copy, 0, client);
+    if (isInBrowser(chat.id)) takeFromBrowser(chat.id);
+    copies.set(chat.id, copy.id);
+    return { id: copy.id, problem: "Another tab or browser has changed this conversation; yours goes on beside it." };
+  } catch (thrown) {
+    return keepHere(chat, errorText(thrown));
+  }
+}
+
+/** @returns what the visitor should know */
+export const discard = (id: string): Promise<string | undefined> =>
+  inTurn(async (client) => {
+    if (isInBrowser(id)) takeFromBrowser(id);
+    const row = onServer.value.find((one) => one.id === id);
+    if (row === undefined || client === undefined) return undefined;
+    try {
+      await removeServerChat(row, client);
+      bases.delete(id);
+      onServer.value = onServer.value.filter((one) => one.id !== id);
+      return undefined;
+    } catch (thrown) {
+      await readList(client).catch(() => {});
+      if (!onServer.value.some((one) => one.id === id)) return undefined;
+      return isConflict(thrown) ? "The conversation has changed meanwhile, and is still there." : errorText(thrown);
+    }
+  });
+
+/** Conversations of the same id are replaced. @returns what the visitor should know */
+export const bringIn = (chats: readonly Conversation[]): Promise<string | undefined> =>
+  inTurn(async (client) => {
+    if (client === undefined) {
+      putInBrowser(chats);
+      return undefined;
+    }
+    return await putAll(chats, client, (id) => onServer.value.find((one) => one.id === id)?.revision ?? 0);
+  });
+
+/** Newer ones first: what the server has no room for stays here. @returns what the visitor should know */
+export const moveToServer = (): Promise<string | undefined> =>
+  inTurn(async (client) => {
+    return client === undefined ? undefined : await putAll(inBrowser.value, client, () => 0);
+  });
+
+async function putAll(
+  chats: readonly Conversation[],
+  client: string,
+  revisionOf: (id: string) => number,
+): Promise<string | undefined> {
+  let [numLeft, reason] = [0, ""];
+  for (const chat of [...chats].sort((a, b) => b.updatedMs - a.updatedMs)) {
+    const fitting = withServerId(chat);
+    try {
+      await putOnServer(fitting, revisionOf(fitting.id), client).catch(async (thrown: unknown) => {
+        if (!isConflict(thrown)) throw thrown;
+        await putOnServer({ ...fitting, id: crypto.randomUUID() }, 0, client);
+      });
+      takeFromBrowser(chat.id);
+    } catch (thrown) {
+      putInBrowser([chat]);
+      [numLeft, reason] = [numLeft + 1, errorText(thrown)];
+    }
+  }
+  return numLeft === 0
+    ? undefined
+    : `The server did not keep ${numLeft} of them; they are in this browser. (${reason})`;
+}
+
+export const declineMove = (): void => setDeclined(true);
+
+function setDeclined(isWanted: boolean): void {
+  isDeclined.value = isWanted;
+  if (isWanted) localStorage.setItem(DECLINED, "yes");
+  else localStorage.removeItem(DECLINED);
+}
+
+/** For a file. Rejects where the server does not give one of them. */
+export async function allChats(): Promise<readonly Conversation[]> {
+  const all: Conversation[] = [];
+  for (const { id, place } of entries.value) {
+    const client = keptClient.value;
+    if (place === "browser") all.push(inBrowser.value.find((one) => one.id === id)!);
+    else if (client !== undefined) all.push((await readServerChat(id, client)).chat);
+  }
+  return all;
+}

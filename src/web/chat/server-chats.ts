@@ -1,0 +1,88 @@
+/** Conversations that the server keeps for the client who is signed in: /v1/chats. */
+import { ApiError, call } from "../api/client.js";
+import type { Conversation } from "./conversation.js";
+import { conversationOf } from "./saved-chats.js";
+
+/** What the server's list has of a conversation. */
+export interface ServerChat {
+  readonly id: string;
+  readonly title: string;
+  readonly updated_ms: number;
+  /** Changes with each write. */
+  readonly revision: number;
+}
+
+/** What the server takes. */
+const MOST_NAME_CHARACTERS = 512;
+const ID = /^[\w-]{1,64}$/;
+
+const PATH = "v1/chats";
+
+export async function listServerChats(client: string): Promise<readonly ServerChat[]> {
+  return ((await (await call(PATH, { client })).json()) as { readonly data: readonly ServerChat[] }).data;
+}
+
+export async function readServerChat(
+  id: string,
+  client: string,
+): Promise<{ readonly chat: Conversation; readonly revision: number }> {
+  const { conversation, revision } = (await (await call(`${PATH}/${id}`, { client })).json()) as {
+    readonly conversation: object;
+    readonly revision: number;
+  };
+  const chat = conversationOf({ ...conversation, id });
+  if (chat === undefined) throw new Error("the server's conversation is none of this app");
+  return { chat, revision };
+}
+
+/** Throws an ApiError. @param revision that it replaces; 0: none @returns its row, and the ids of those that made room */
+export async function writeServerChat(
+  chat: Conversation,
+  revision: number,
+  client: string,
+): Promise<{ readonly row: ServerChat; readonly removed: readonly string[] }> {
+  const json = { revision, conversation: uploadOf(chat) };
+  const answer = await call(`${PATH}/${chat.id}`, { method: "PUT", json, client });
+  const { removed, ...row } = (await answer.json()) as ServerChat & { readonly removed: readonly string[] };
+  return { row, removed };
+}
+
+export async function removeServerChat({ id, revision }: ServerChat, client: string): Promise<void> {
+  await call(`${PATH}/${id}?revision=${revision}`, { method: "DELETE", client });
+}
+
+/** Another page has changed it, or deleted it. */
+export const isConflict = (thrown: unknown): boolean =>
+  thrown instanceof ApiError && thrown.code === "conversation_changed";
+
+/** The chat, under an id that the server takes: imported ones may have any. */
+export const withServerId = (chat: Conversation): Conversation =>
+  ID.test(chat.id) ? chat : { ...chat, id: crypto.randomUUID() };
+
+/** As the server takes it: what the page alone knows of a turn is left out, and names are cut. */
+function uploadOf(chat: Conversation): object {
+  const { id: _id, title, updatedMs, settings, panes } = conversationOf(chat)!;
+  const cut = (text: string): string => text.slice(0, MOST_NAME_CHARACTERS);
+  const { temperature, topP, seed, maxTokens } = settings;
+  return {
+    title: cut(title),
+    updatedMs: Math.max(0, Math.floor(updatedMs)) || 0,
+    settings: {
+      ...settings,
+      temperature: cut(temperature),
+      topP: cut(topP),
+      seed: cut(seed),
+      maxTokens: cut(maxTokens),
+    },
+    panes: panes.map(({ model, turns }) => ({
+      model: cut(model),
+      turns: turns.map(({ files, toolCalls, ...turn }) => ({
+        ...turn,
+        ...(files === undefined ? {} : { files: files.map(({ name, text }) => ({ name: cut(name), text })) }),
+        ...(toolCalls === undefined
+          ? {}
+          : { toolCalls: toolCalls.map((one) => ({ name: cut(one.name), arguments: one.arguments })) }),
+      })),
+    })),
+  };
+}
