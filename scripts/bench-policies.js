@@ -3,9 +3,10 @@
  * misses), and with ledger, limits, budget and cache together, beside the server itself, in turns; then the time of a cache's hit. All in front of a mock
  * server, with the build of dist/. The machine should be idle; the CPU time of a request survives a loaded one, within some percent.
  *
- * With --parts the ledger and the limits are measured alone, too.
+ * With --parts the ledger and the limits are measured alone, too. With --against, the folder of another checkout that has been built, every gateway is also
+ * started from there, and takes its turns beside this one's. With --profile, the folder for them, each gateway writes a profile of its CPU time.
  *
- *   node scripts/bench-policies.js [--rounds 5] [--streams 64] [--stream-requests 640] [--requests 5000] [--hits 3000] [--redis URL] [--postgresql URL] [--parts]
+ *   node scripts/bench-policies.js [--rounds 5] [--streams 64] [--stream-requests 640] [--requests 5000] [--hits 3000] [--redis URL] [--postgresql URL] [--parts] [--against FOLDER] [--profile FOLDER]
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -15,6 +16,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { firstByte, STREAM_TIMINGS, throughput } from "../dist/src/bench/gateway/measure.js";
 import { LoadGenerator } from "../dist/src/bench/load/generator.js";
+import { snapshotOf } from "../dist/src/bench/measure/process-usage.js";
 import { MOCK_FACTS } from "../dist/src/bench/mock/self-test.js";
 import { startMock } from "../dist/src/bench/mock/start-mock.js";
 
@@ -28,6 +30,8 @@ const { values: args } = parseArgs({
     redis: { type: "string" },
     postgresql: { type: "string" },
     parts: { type: "boolean", default: false },
+    against: { type: "string" },
+    profile: { type: "string" },
   },
 });
 const [rounds, streams, streamRequests, numRequests, numHits] = [
@@ -48,20 +52,28 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
   });
 }
 
-/** @param more keys of the configuration @param ofModel keys of its model */
-async function startGateway(name, more = {}, ofModel = {}) {
+/** @param more keys of the configuration @param ofModel keys of its model @param root the checkout whose build runs */
+async function startGateway(name, more = {}, ofModel = {}, root = ".") {
+  const dataFolder = join(folder, `${children.length}`);
   const config = {
     port: 0,
     "log-level": "warn",
-    "data-folder": join(folder, name),
+    "data-folder": dataFolder,
     ...more,
     models: [{ name: MOCK_FACTS.model, engine: "openai", attach: [{ url: mock.url }], ...ofModel }],
   };
-  const file = join(folder, `${name}.yaml`);
+  const file = `${dataFolder}.yaml`;
   writeFileSync(file, JSON.stringify(config));
-  const child = spawn(process.execPath, ["bin/millrace.js", "serve", "--config", file], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const profiling =
+    args.profile === undefined
+      ? []
+      : [
+          "--cpu-prof",
+          `--cpu-prof-dir=${args.profile}`,
+          `--cpu-prof-name=${name.replaceAll(/[^a-z]+/g, "-")}.cpuprofile`,
+        ];
+  const command = [...profiling, join(root, "bin/millrace.js"), "serve", "--config", file];
+  const child = spawn(process.execPath, command, { stdio: ["ignore", "pipe", "inherit"] });
   children.push(child);
   const url = await new Promise((resolve, reject) => {
     let text = "";
@@ -94,6 +106,7 @@ function ask(url, body) {
 }
 
 const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)];
+const cpuSecondsOf = (pid) => (pid === undefined ? undefined : snapshotOf(pid)?.cpuSeconds) ?? Number.NaN;
 const shown = (ms) => `${ms.toFixed(3)} ms`.padStart(10);
 
 let numAsked = 0;
@@ -109,44 +122,51 @@ const limited = {
 };
 const all = { ledger: {}, cache: sampled };
 const withRedis = { cache: { ...sampled, store: "redis", "redis-url": args.redis } };
-const gateways = [
-  await startGateway("no policy"),
-  await startGateway("cache", { cache: sampled }),
-  await startGateway("all, embedded", all, limited),
-];
+const setups = [["no policy"], ["cache", { cache: sampled }], ["all, embedded", all, limited]];
 if (args.parts) {
-  gateways.push(await startGateway("ledger", { ledger: {} }, { price: limited.price }));
-  gateways.push(await startGateway("limits, embedded", {}, limited));
+  setups.push(["ledger", { ledger: {} }, { price: limited.price }]);
+  setups.push(["limits, embedded", {}, limited]);
 }
 if (args.redis !== undefined) {
-  gateways.push(await startGateway("cache, redis", withRedis));
-  gateways.push(await startGateway("all, redis", { ...all, budgets: { store: "redis", url: args.redis } }, limited));
+  setups.push(["cache, redis", withRedis]);
+  setups.push(["all, redis", { ...all, budgets: { store: "redis", url: args.redis } }, limited]);
 }
 if (args.postgresql !== undefined) {
-  const budgets = { store: "postgresql", url: args.postgresql };
-  gateways.push(await startGateway("all, postgresql", { ...all, budgets }, limited));
+  setups.push(["all, postgresql", { ...all, budgets: { store: "postgresql", url: args.postgresql } }, limited]);
+}
+const gateways = [];
+for (const [name, more, ofModel] of setups) {
+  gateways.push(await startGateway(name, more, ofModel));
+  if (args.against !== undefined) gateways.push(await startGateway(`${name}, there`, more, ofModel, args.against));
 }
 const servers = [{ name: "the server itself", url: mock.url }, ...gateways];
 const generator = await LoadGenerator.start(1);
 try {
   const figures = servers.map(() => []);
   for (let round = 0; round <= rounds; round++) {
-    for (const [i, { url }] of servers.entries()) {
+    for (const [i, { url, pid }] of servers.entries()) {
+      const before = cpuSecondsOf(pid);
       const figure = await firstByte(generator, url, streams, streamRequests, round + 1);
+      const cpuMs = (1000 * (cpuSecondsOf(pid) - before)) / (streamRequests + streams);
       // The first round warms up.
-      if (round > 0) figures[i].push(figure);
+      if (round > 0) figures[i].push({ ...figure, cpuMs });
     }
   }
   console.log(
     `time to the first token, ${streams} streams; medians of ${rounds} rounds in turns, added to the server's own`,
   );
-  for (const [i, { name }] of servers.entries()) {
+  for (const [i, { name, pid }] of servers.entries()) {
     const added = (key) =>
       quantile(
         figures[i].map((figure, round) => figure[key] - figures[0][round][key]),
         0.5,
       );
-    console.log(`  ${name.padEnd(20)} p50 ${shown(added("p50Ms"))}  p99 ${shown(added("p99Ms"))}`);
+    const cpuMs = quantile(
+      figures[i].map((figure) => figure.cpuMs),
+      0.5,
+    );
+    const cpu = pid === undefined ? "" : `; ${cpuMs.toFixed(2)} ms of CPU a stream`;
+    console.log(`  ${name.padEnd(22)} p50 ${shown(added("p50Ms"))}  p99 ${shown(added("p99Ms"))}${cpu}`);
   }
   console.log(
     `small requests, none like another, ${streams} at once (${numRequests}); medians of ${rounds} rounds in turns`,
@@ -164,9 +184,11 @@ try {
   for (const [i, { name }] of gateways.entries()) {
     const rate = quantile(rates[i], 0.5);
     const cpu = quantile(cpuTimes[i], 0.5);
-    const share = (rate / quantile(rates[0], 0.5)).toFixed(2);
+    // With --against, each second gateway is of the other checkout.
+    const none = args.against === undefined ? 0 : i % 2;
+    const share = (rate / quantile(rates[none], 0.5)).toFixed(2);
     console.log(
-      `  ${name.padEnd(20)} ${Math.round(rate)} requests/s, ${share} of none; ${cpu.toFixed(0)} µs of CPU a request`,
+      `  ${name.padEnd(22)} ${Math.round(rate)} requests/s, ${share} of none; ${cpu.toFixed(0)} µs of CPU a request`,
     );
   }
   console.log(`hits, one after another (${numHits})`);

@@ -136,7 +136,8 @@ export class SharedRun implements AnswerSink {
       this.#isKept = false;
       this.close();
     }
-    for (const reader of [...this.#readers]) this.#feed(reader);
+    // A set can lose members while it is walked.
+    for (const reader of this.#readers) this.#feed(reader);
     if (!this.#isKept) this.#drop();
     return !this.#isHeldUp();
   }
@@ -159,7 +160,7 @@ export class SharedRun implements AnswerSink {
   #finish(error: MillraceError | undefined): void {
     this.#end = { error };
     if (error !== undefined || this.options.staysOpen !== true) this.close();
-    for (const reader of [...this.#readers]) this.#feed(reader);
+    for (const reader of this.#readers) this.#feed(reader);
   }
 
   #conclude(ending: Ending): RunResult {

@@ -10,6 +10,7 @@ import { EmbeddedStore } from "../../dist/src/gateway/budget/embedded-store.js";
 import { LimitsPolicy } from "../../dist/src/gateway/budget/limits-policy.js";
 import { PostgresStore } from "../../dist/src/gateway/budget/postgres-store.js";
 import { RedisStore } from "../../dist/src/gateway/budget/redis-store.js";
+import { readReservations } from "../../dist/src/gateway/budget/reservation-rows.js";
 import { costOf } from "../../dist/src/gateway/prices/price.js";
 import { openDatabase } from "../../dist/src/gateway/store/database.js";
 import { groupCommitOf } from "../../dist/src/gateway/store/group-commit.js";
@@ -37,8 +38,7 @@ function openStore() {
   if (kind === "postgresql") return new PostgresStore({ url, timeoutMs: 5000, leaseMs });
   const embedded = new EmbeddedStore({ database, commits, now: () => Date.now() });
   // What an earlier process had reserved becomes a charge: its row is written first, and once.
-  for (const row of database.prepare("SELECT held FROM budget_reservations").all()) {
-    const { id, money, moneyKeys } = JSON.parse(row.held);
+  for (const { id, money, moneyKeys } of readReservations(database)) {
     insert.run(id, moneyKeys.at(-1)[0].split("/")[1], money);
   }
   return embedded;

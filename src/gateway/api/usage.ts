@@ -19,6 +19,7 @@ const TRUNCATED = /"(?:finish_reason|stop_reason)": ?"(?:length|max_tokens)"|"fi
 const INCOMPLETE = /"incomplete_details":\s*\{\s*"reason":\s*"max_output_tokens"/;
 /** The event that ends a stream of /v1/responses early. */
 const INCOMPLETE_EVENT = /\n(?:event: ?response\.incomplete\b|data: ?\{"type": ?"response\.incomplete")/;
+const INCOMPLETE_WORD = "response.incomplete";
 /** Characters of a chunk's end in which such an event may begin. */
 const CARRIED = 50;
 /** The first event of a stream of Anthropic's, behind comments. */
@@ -141,7 +142,8 @@ export class UsageReader {
   #seekIncomplete(text: string): void {
     if (this.#incomplete === "") {
       const all = this.#carried + text;
-      const at = all.search(INCOMPLETE_EVENT);
+      // Looking for the word is cheap, and most streams do not have it.
+      const at = all.includes(INCOMPLETE_WORD) ? all.search(INCOMPLETE_EVENT) : -1;
       if (at >= 0) this.#incomplete = all.slice(at, at + KEPT_BYTES);
       this.#carried = all.slice(-CARRIED);
     } else if (this.#incomplete.length < KEPT_BYTES) {

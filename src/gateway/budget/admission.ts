@@ -6,7 +6,7 @@ import type { Caller, GatewayRequest } from "../request.js";
 import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
-import { amountOf, type Claims } from "./claims.js";
+import { amountOf, type Claims, NO_CLAIMS } from "./claims.js";
 import { type RequestSize, sizeOf } from "./estimate.js";
 import { noCountedPath, noPrice } from "./refusals.js";
 import { newReservationId } from "./reservation-id.js";
@@ -68,7 +68,7 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
     id: newReservationId(request.id),
     request,
     model,
-    claims: priced === undefined ? { ...terms.claims, money: [] } : terms.claims,
+    claims: priced === undefined ? { ...terms.claims, money: NO_CLAIMS } : terms.claims,
     size,
     promptTokens: Math.min(prompt, size.promptTokens),
     outputTokens,

@@ -36,6 +36,9 @@ export interface Claims {
   readonly concurrent: readonly CountClaim[];
 }
 
+/** In place of claims that a request does not make: one list for all, since others are known by their lists. */
+export const NO_CLAIMS: readonly never[] = [];
+
 /** @param scopes from the widest to the narrowest */
 export function claimsOf(scopes: readonly LimitedScope[]): Claims {
   const money: MoneyClaim[] = [];

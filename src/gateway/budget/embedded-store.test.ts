@@ -96,6 +96,49 @@ test("a write that fails changes nothing, and the next one works", async () => {
   expect(await reserve("2")).toMatchObject({ kind: "reserved" });
 });
 
+test("reservations of one turn share a row, and each outlasts a kill until it is settled", async () => {
+  await using bench = makeBench();
+  const { database, store } = bench.open();
+  const claims = claimsOf([budgetOf("a", 1000)]);
+  const reserve = (id: string, wantMoney: number) =>
+    store.reserve({ id, claims, wantMoney, leastMoney: wantMoney, tokens: 0 });
+  await Promise.all([reserve("1", 10), reserve("2", 20), reserve("3", 40)]);
+  const numRows = () => database.prepare("SELECT count(*) AS n FROM budget_reservations").get();
+  expect(numRows()).toMatchObject({ n: 1 });
+  await store.settle("2", 5, 0);
+  expect(await store.resize("3", 50, 50)).toMatchObject({ money: 50 });
+  await reserve("4", 80);
+  expect(numRows()).toMatchObject({ n: 2 });
+  const killed = bench.open();
+  expect((await killed.store.read(claims)).money).toMatchObject([{ used: 5, held: 140 }]);
+  const recovered = await killed.store.tend();
+  expect(recovered.map(({ id, money }) => [id, money]).sort()).toEqual([
+    ["1", 10],
+    ["3", 50],
+    ["4", 80],
+  ]);
+  expect(numRows()).toMatchObject({ n: 0 });
+  expect((await killed.store.read(claims)).money).toMatchObject([{ used: 145, held: 0 }]);
+});
+
+test("a reservation that an earlier version wrote becomes a charge", async () => {
+  await using bench = makeBench();
+  const { database } = bench.open();
+  const held = {
+    id: "1",
+    owner: "o",
+    money: 30,
+    tokens: 0,
+    moneyKeys: [["key/a/day", 100]],
+    tokenKeys: [],
+    placeKeys: [],
+  };
+  database.prepare("INSERT INTO budget_reservations VALUES (?, ?)").run(["1", JSON.stringify(held)]);
+  const { store } = bench.open();
+  expect(await store.tend()).toEqual([{ id: "1", money: 30, tokens: 0 }]);
+  expect(database.prepare("SELECT count(*) AS n FROM budget_reservations").get()).toMatchObject({ n: 0 });
+});
+
 test("meters of long ago are gone after a start, and newer ones are not", async () => {
   await using bench = makeBench();
   let nowMs = 1_800_000_000_000;

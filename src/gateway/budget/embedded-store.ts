@@ -9,6 +9,7 @@ import type { GroupCommit } from "../store/group-commit.js";
 import { BatchedStore } from "./batched-store.js";
 import type { Operation, Result } from "./operations.js";
 import { requestIdOf } from "./reservation-id.js";
+import { RESERVATIONS_SCHEMA, ReservationRows, readReservations } from "./reservation-rows.js";
 import { STALE_MS } from "./store.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
@@ -17,7 +18,7 @@ CREATE TABLE IF NOT EXISTS budget_owner (id INTEGER PRIMARY KEY CHECK (id = 1), 
 CREATE TABLE IF NOT EXISTS budget_meters (
   key TEXT PRIMARY KEY, at INTEGER NOT NULL, used INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS budget_reservations (id TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID;
+${RESERVATIONS_SCHEMA}
 `;
 
 interface EmbeddedStoreOptions {
@@ -97,30 +98,26 @@ class MemoryState implements TurnState {
   readonly #reservations = new Map<string, Held>();
   readonly #changedMeters = new Set<string>();
   readonly #changedBuckets = new Set<string>();
-  readonly #changedReservations = new Set<string>();
+  readonly #rows: ReservationRows;
   readonly #putMeter;
-  readonly #putReservation;
-  readonly #removeReservation;
 
   constructor(
     private readonly database: Database.Database,
     private readonly owner: string,
   ) {
     this.#putMeter = database.prepare("INSERT OR REPLACE INTO budget_meters (key, at, used) VALUES (?, ?, ?)");
-    this.#putReservation = database.prepare("INSERT OR REPLACE INTO budget_reservations (id, held) VALUES (?, ?)");
-    this.#removeReservation = database.prepare("DELETE FROM budget_reservations WHERE id = ?");
+    this.#rows = new ReservationRows(database, owner);
   }
 
   /** Buckets that are known stay as they are: the database's are older. */
   load(): void {
-    for (const each of [this.#reservations, this.#changedMeters, this.#changedReservations]) each.clear();
+    for (const each of [this.#reservations, this.#changedMeters]) each.clear();
     for (const key of this.#meters.keys()) if (!isBucket(key)) this.#meters.delete(key);
     const meters = this.database.prepare("SELECT key, at, used FROM budget_meters").all();
     for (const { key, at, used } of meters as { key: string; at: number; used: number }[]) {
       if (!this.#meters.has(key)) this.#meters.set(key, { at, used, held: 0 });
     }
-    for (const row of this.database.prepare("SELECT held FROM budget_reservations").all()) {
-      const held = JSON.parse((row as { held: string }).held) as Held;
+    for (const held of this.#rows.load()) {
       this.#reservations.set(held.id, held);
       for (const [key] of held.moneyKeys) this.#hold(key, held.money);
       for (const key of held.placeKeys) this.#hold(key, 1);
@@ -136,12 +133,7 @@ class MemoryState implements TurnState {
   write(hasBuckets: boolean): void {
     this.#writeMeters(this.#changedMeters);
     if (hasBuckets) this.#writeMeters(this.#changedBuckets);
-    for (const id of this.#changedReservations) {
-      const held = this.#reservations.get(id);
-      if (held === undefined) this.#removeReservation.run([id]);
-      else this.#putReservation.run([id, JSON.stringify(held)]);
-    }
-    this.#changedReservations.clear();
+    this.#rows.write();
   }
 
   #writeMeters(keys: Set<string>): void {
@@ -170,12 +162,12 @@ class MemoryState implements TurnState {
 
   put(held: Held): void {
     this.#reservations.set(held.id, held);
-    this.#changedReservations.add(held.id);
+    this.#rows.put(held);
   }
 
   remove(id: string): void {
     this.#reservations.delete(id);
-    this.#changedReservations.add(id);
+    this.#rows.remove(id);
   }
 
   numOpen(): number {
@@ -191,8 +183,7 @@ class MemoryState implements TurnState {
 export function abandonedCharges(database: Database.Database): (requestId: string) => bigint | undefined {
   database.exec(SCHEMA);
   const charges = new Map<string, bigint[]>();
-  for (const row of database.prepare("SELECT held FROM budget_reservations").all()) {
-    const { id, money } = JSON.parse((row as { held: string }).held) as Held;
+  for (const { id, money } of readReservations(database)) {
     const requestId = requestIdOf(id);
     charges.set(requestId, [...(charges.get(requestId) ?? []), BigInt(money)]);
   }

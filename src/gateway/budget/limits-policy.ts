@@ -28,7 +28,7 @@ import {
   wholeTokens,
 } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
-import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim } from "./claims.js";
+import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim, NO_CLAIMS } from "./claims.js";
 import { boundedFields, isBounded } from "./estimate.js";
 import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
@@ -215,7 +215,7 @@ export class LimitsPolicy implements Policy {
 
   /** A request that may have a kept answer, and no other. */
   async #reserveUnpaid({ id, request, claims }: Admission, before: Levels, unpaid: MillraceError): Promise<Reserved> {
-    const rates: Claims = { ...claims, money: [], tokens: [] };
+    const rates: Claims = { ...claims, money: NO_CLAIMS, tokens: NO_CLAIMS };
     if (isEmpty(rates)) return { money: 0, levels: before, isDoubtful: false, unpaid };
     const terms = { id, claims: rates, wantMoney: 0, leastMoney: 0, tokens: 0 };
     const result = await this.#opened().store.reserve(terms);

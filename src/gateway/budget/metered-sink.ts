@@ -43,7 +43,8 @@ export class MeteredSink extends PassingSink {
   #isEnding = false;
   #isOver = false;
   #onDrain: (() => void) | undefined;
-  #delivered: TokenCounts | undefined;
+  /** Counts of what had been passed on when events began to be held. */
+  #beforeHeld: TokenCounts | undefined;
   #settle = () => {};
   #settled: Promise<void> | undefined;
 
@@ -57,7 +58,7 @@ export class MeteredSink extends PassingSink {
 
   /** Counts of what has been passed on. Undefined: the answer is no stream, or has not begun. */
   get delivered(): TokenCounts | undefined {
-    return this.#delivered;
+    return this.#isMetered ? (this.#beforeHeld ?? this.budget.usage.counts(this.budget.promptTokens)) : undefined;
   }
 
   /** Resolves when nothing is held any more. */
@@ -67,7 +68,6 @@ export class MeteredSink extends PassingSink {
 
   override begin(head: AnswerHead): void {
     this.#isMetered = head.isEventStream && head.status === 200;
-    if (this.#isMetered) this.#delivered = this.budget.usage.counts(this.budget.promptTokens);
     super.begin(head);
   }
 
@@ -75,13 +75,14 @@ export class MeteredSink extends PassingSink {
     if (!this.#isMetered) return super.write(bytes);
     if (this.#isOver) return true;
     const { usage } = this.budget;
+    const before = this.delivered;
     usage.push(bytes);
     if (this.#held.length > 0 || !this.#pays(0)) {
+      this.#beforeHeld = before;
       this.#held.push(bytes);
       this.#grow(0);
       return false;
     }
-    this.#delivered = usage.counts(this.budget.promptTokens);
     this.#keepAhead();
     return super.write(bytes);
   }
@@ -191,7 +192,7 @@ export class MeteredSink extends PassingSink {
   #release(): void {
     const held = this.#held;
     this.#held = [];
-    this.#delivered = this.budget.usage.counts(this.budget.promptTokens);
+    this.#beforeHeld = undefined;
     let isWelcome = true;
     for (const bytes of held) isWelcome = super.write(bytes);
     if (this.#isEnding) {

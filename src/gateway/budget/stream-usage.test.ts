@@ -37,6 +37,31 @@ const text = fc.oneof(
 );
 const choice = fc.record({ index: fc.nat(3), content: text, new: fc.nat(5) });
 
+test("the texts of completions are counted, whatever they look like and wherever they stand", () => {
+  const lookalike = fc.oneof(text, fc.constantFrom('"text":"', '"choices":[{"text":"a', "\\", '"delta":{'));
+  const member = fc.oneof(
+    fc.record({ text: lookalike }),
+    fc.record({ index: fc.nat(3), text: lookalike }),
+    fc.record({ index: fc.nat(3), text: lookalike, delta: fc.record({ content: lookalike }) }),
+    fc.record({ text: lookalike, logprobs: fc.record({ tokens: fc.array(lookalike, { maxLength: 2 }) }) }),
+  );
+  fc.assert(
+    fc.property(fc.array(fc.array(member, { maxLength: 2 }), { maxLength: 5 }), (events) => {
+      const usage = new StreamUsage(1);
+      let numBytes = 0;
+      for (const choices of events) {
+        for (const { text: own, delta } of choices as { text: string; delta?: { content: string } }[]) {
+          for (const each of new Set([own, ...(delta === undefined ? [] : [delta.content])])) {
+            numBytes += Buffer.byteLength(each);
+          }
+        }
+        usage.push(Buffer.from(sse({ id: "c", choices })));
+      }
+      expect(usage.mostOutputTokens).toBe(numBytes);
+    }),
+  );
+});
+
 describe("usage with every event", () => {
   const stream = (
     choices: readonly { index: number; content: string; new: number }[],

@@ -15,6 +15,11 @@ const INDEX = /"choices":\s*\[\{"index":\s*(\d+)/;
 /** A delta that is a text and nothing else, as most are. */
 const DELTA = '"delta":{';
 const CONTENT = '"content":"';
+/** The same of completions, whose first choice begins with its text, or with its index. */
+const CHOICES = '"choices":[{';
+const FIRST_TEXT = /"choices":\[\{(?:"index":\d+,)?"text":"/y;
+/** Members of a choice that have texts beside a delta's. */
+const OTHER_TEXTS: readonly string[] = ['"text":', '"message":'];
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
 
@@ -55,8 +60,10 @@ export class StreamUsage {
       return texts === 0 ? this.#final : { ...this.#final, output: this.#final.output + texts, isEstimated: true };
     }
     const output = this.#isReported ? this.#reported() : Math.max(this.#reported(), texts);
-    const counts = { fresh: this.#promptTokens ?? promptTokens, cacheRead: 0, cacheWrite: 0, output, reasoning: 0 };
-    return this.#isReported && this.#promptTokens !== undefined ? counts : { ...counts, isEstimated: true };
+    const fresh = this.#promptTokens ?? promptTokens;
+    return this.#isReported && this.#promptTokens !== undefined
+      ? { fresh, cacheRead: 0, cacheWrite: 0, output, reasoning: 0 }
+      : { fresh, cacheRead: 0, cacheWrite: 0, output, reasoning: 0, isEstimated: true };
   }
 
   /** @param bytes whole events, or parts of one that is too long to be held */
@@ -147,15 +154,35 @@ function parse(json: string): Json | undefined {
   }
 }
 
-/** Size of the text of an event that has one line of data and one delta, with one field and no escapes. @returns undefined: the event has to be parsed */
+/** Size of the text of an event that has one line of data and one text without escapes. @returns undefined: the event has to be parsed */
 function plainTextBytes(event: string): number | undefined {
+  const start = deltaStart(event) ?? choiceStart(event);
+  if (start === undefined) return undefined;
+  const end = event.indexOf('"', start);
+  if (end < 0 || event.indexOf("\ndata", start) >= 0) return undefined;
+  const text = event.slice(start, end);
+  return text.includes("\\") ? undefined : Buffer.byteLength(text);
+}
+
+/** Where the text of a chat's event begins, if it is the only field of the only delta. */
+function deltaStart(event: string): number | undefined {
   const delta = event.indexOf(DELTA);
   const start = delta + DELTA.length + CONTENT.length;
   if (delta < 0 || !event.startsWith(CONTENT, delta + DELTA.length)) return undefined;
   const end = event.indexOf('"', start);
-  if (event[end + 1] !== "}" || event.indexOf(DELTA, end) >= 0 || event.indexOf("\ndata", start) >= 0) return undefined;
-  const text = event.slice(start, end);
-  return text.includes("\\") ? undefined : Buffer.byteLength(text);
+  const isOnly = event[end + 1] === "}" && event.indexOf(DELTA, end) < 0;
+  return isOnly && !OTHER_TEXTS.some((name) => event.includes(name)) ? start : undefined;
+}
+
+/** Where the text of a completion's event begins, if no other choice or member has texts. */
+function choiceStart(event: string): number | undefined {
+  const choices = event.indexOf(CHOICES);
+  if (choices < 0) return undefined;
+  FIRST_TEXT.lastIndex = choices;
+  if (!FIRST_TEXT.test(event)) return undefined;
+  const start = FIRST_TEXT.lastIndex;
+  const hasOthers = event.includes('"delta":') || OTHER_TEXTS.some((name) => event.indexOf(name, start) >= 0);
+  return hasOthers ? undefined : start;
 }
 
 /** Counts of an engine that reports with every event, where they say nothing but what is needed to go on. */

@@ -130,12 +130,28 @@ function reserve(state: TurnState, reservation: Reservation, owner: string, nowM
     owner,
     money,
     tokens,
-    moneyKeys: claims.money.map(({ key, hard }) => [key, hard]),
-    tokenKeys: claims.tokens.map(({ key, limit }) => [key, limit]),
-    placeKeys: claims.concurrent.map(({ key }) => key),
+    moneyKeys: moneyKeysOf(claims.money),
+    tokenKeys: tokenKeysOf(claims.tokens),
+    placeKeys: placeKeysOf(claims.concurrent),
   });
   return { kind: "reserved", money, levels: levelsOf(state, claims, nowMs) };
 }
+
+/** The lists of claims come with every request of a key, and so do the lists that are made of them. */
+function once<List extends object, Keys>(make: (list: List) => Keys): (list: List) => Keys {
+  const known = new WeakMap<List, Keys>();
+  return (list) => {
+    const before = known.get(list);
+    if (before !== undefined) return before;
+    const keys = make(list);
+    known.set(list, keys);
+    return keys;
+  };
+}
+
+const moneyKeysOf = once((money: Claims["money"]): Held["moneyKeys"] => money.map(({ key, hard }) => [key, hard]));
+const tokenKeysOf = once((tokens: Claims["tokens"]): Held["tokenKeys"] => tokens.map(({ key, limit }) => [key, limit]));
+const placeKeysOf = once((places: Claims["concurrent"]): Held["placeKeys"] => places.map(({ key }) => key));
 
 type Refusal = Omit<Extract<ReserveResult, { kind: "refused" }>, "kind" | "levels">;
 

@@ -140,6 +140,50 @@ test("a request that was open at a kill is lost, with what the budgets charged, 
   ]);
 });
 
+test("requests that begin together share a note; the rows of those that have ended may be deleted before the last ends", async () => {
+  const { database, commits, store } = open();
+  const notes = () => database.prepare("SELECT last_seq FROM ledger_notes").all();
+  for (const seq of [1, 2, 3]) store.open(plain(seq));
+  commits.flush();
+  expect(notes()).toEqual([{ last_seq: 3 }]);
+  for (const seq of [1, 2]) store.close(plain(seq));
+  commits.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(store.prune(Number.MAX_SAFE_INTEGER, 0, 10)).toBe(true);
+  const killed = new LedgerStore(database, commits, logger);
+  expect(killed.recover(10_000)).toBe(1);
+  expect((await requestPage(database, {}, 100, 10)).data).toMatchObject([{ id: "r3", outcome: "lost" }]);
+  expect(notes()).toEqual([]);
+});
+
+test("an end whose transaction fails deletes the note when its row is written", async () => {
+  const { database, commits, store } = open();
+  store.open(plain(1));
+  commits.flush();
+  database.exec("ALTER TABLE ledger_hours RENAME TO elsewhere");
+  store.close(plain(1));
+  commits.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  const numNotes = () => (database.prepare("SELECT count(*) AS n FROM ledger_notes").get([]) as { n: number }).n;
+  expect(numNotes()).toBe(1);
+  database.exec("ALTER TABLE elsewhere RENAME TO ledger_hours");
+  store.flush();
+  expect(numNotes()).toBe(0);
+});
+
+test("requests that an earlier version left open are lost", async () => {
+  const { database, commits } = open();
+  database.exec(`CREATE TABLE ledger_open (seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT,
+    key TEXT, path TEXT, asked TEXT, is_stream INTEGER);
+    INSERT INTO ledger_open VALUES (7, 'r7', 7000, 't', '', '', '/v1/completions', 'm', 1)`);
+  const store = new LedgerStore(database, commits, logger);
+  expect(store.nextSeq()).toBe(8);
+  expect(store.recover(10_000)).toBe(1);
+  const [lost] = (await requestPage(database, {}, 100, 10)).data;
+  expect(lost).toMatchObject({ id: "r7", outcome: "lost", total_ms: 3000 });
+  expect(new LedgerStore(database, commits, logger).recover(10_000)).toBe(0);
+});
+
 test("rows that the database refuses are kept and written later", async () => {
   const { database, commits, store } = open();
   database.exec("ALTER TABLE ledger_hours RENAME TO elsewhere");

@@ -17,6 +17,7 @@ import {
   REQUEST_COLUMNS,
   ROWS_OF_HOUR,
 } from "./ledger-tables.js";
+import { OpenRequests } from "./open-requests.js";
 
 export const DAY_MS = 24 * HOUR_MS;
 
@@ -35,8 +36,7 @@ interface Unwritten {
 export type LostCharge = (requestId: string) => bigint | undefined;
 
 export class LedgerStore {
-  readonly #open: Statement;
-  readonly #forgetOpen: Statement;
+  readonly #notes: OpenRequests;
   readonly #request: Statement;
   readonly #attempt: Statement;
   readonly #hour: Statement;
@@ -62,13 +62,12 @@ export class LedgerStore {
   #retry: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly database: Database.Database,
+    database: Database.Database,
     private readonly commits: GroupCommit,
     private readonly logger: RequestLogger,
   ) {
     createLedgerTables(database);
-    this.#open = database.prepare(`INSERT INTO ledger_open VALUES (${marks(9)})`);
-    this.#forgetOpen = database.prepare("DELETE FROM ledger_open WHERE seq = ?");
+    this.#notes = new OpenRequests(database);
     this.#request = database.prepare(`INSERT INTO ledger_requests VALUES (${marks(REQUEST_COLUMNS.length)})`);
     this.#attempt = database.prepare(`INSERT INTO ledger_attempts VALUES (${marks(ATTEMPT_COLUMNS.length)})`);
     this.#hour = database.prepare(ADD_TO_HOUR);
@@ -85,8 +84,7 @@ export class LedgerStore {
     );
     this.#hourRows = database.prepare(ROWS_OF_HOUR).raw().safeIntegers(true);
     this.#deleteHourRows = database.prepare(DELETE_ROWS_OF_HOUR);
-    const newestOpen = database.prepare("SELECT max(seq) AS value FROM ledger_open");
-    this.#nextSeq = Math.max(firstValue(newestOpen) ?? 0, firstValue(this.#newest) ?? 0) + 1;
+    this.#nextSeq = Math.max(this.#notes.newestSeq() ?? 0, firstValue(this.#newest) ?? 0) + 1;
   }
 
   /** Rows that could not be written and are gone. */
@@ -117,26 +115,19 @@ export class LedgerStore {
    * @returns their number
    */
   recover(nowMs: number, chargeOf: LostCharge = () => undefined): number {
-    const left = this.database.prepare("SELECT * FROM ledger_open").all() as OpenColumns[];
-    for (const { seq, id, began_ms: beganMs, tenant, team, key, path, asked, is_stream } of left) {
+    const left = this.commits.alone(() => this.#notes.left((seq) => this.#isWritten(seq)));
+    for (const open of left) {
+      const { id, asked } = open;
       const cost = chargeOf(id);
       const lost: AttemptRow = { ...LOST_ATTEMPT, model: asked, cost };
       const row: RequestRow = {
-        seq,
-        id,
-        beganMs,
-        tenant,
-        team,
-        key,
-        path,
-        asked,
-        isStream: Boolean(is_stream),
+        ...open,
         served: "",
         outcome: "lost",
         status: 0,
         error: "",
         firstByteMs: undefined,
-        totalMs: Math.max(0, nowMs - beganMs),
+        totalMs: Math.max(0, nowMs - open.beganMs),
         saved: 0n,
         savedBy: "",
         notes: "",
@@ -160,6 +151,7 @@ export class LedgerStore {
     const upTo = Math.min(Math.max(old, hi - maxRows), end);
     if (upTo < lo) return false;
     this.commits.alone(() => {
+      this.#notes.dropRows(upTo, (seq) => this.#isWritten(seq));
       this.#deleteRequests.run([upTo]);
       this.#deleteAttempts.run([upTo]);
     });
@@ -212,26 +204,32 @@ export class LedgerStore {
       const { opened, closed } = take();
       this.#write(opened, closed);
     };
-    this.commits.run(write, { canWait: true, isWhole: true }).catch((thrown: unknown) => {
-      // A transaction that could not begin has taken nothing.
-      for (const each of taken ?? take().closed) this.#keep(each, thrown);
-    });
+    this.commits.run(write, { canWait: true, isWhole: true }).then(
+      () => {
+        for (const { row } of taken!) this.#notes.forget(row.seq);
+      },
+      (thrown: unknown) => {
+        // A transaction that could not begin has taken nothing.
+        for (const each of taken ?? take().closed) this.#keep(each, thrown);
+      },
+    );
   }
 
   #write(opened: readonly OpenRequest[], closed: readonly Unwritten[]): void {
     const ends = new Set(closed.map(({ row }) => row.seq));
-    const begins = new Set(opened.map(({ seq }) => seq));
-    for (const { seq, id, beganMs, tenant, team, key, path, asked, isStream } of opened) {
-      // A request that ends before the transaction needs no note.
-      if (!ends.has(seq)) this.#open.run([seq, id, beganMs, tenant, team, key, path, asked, Number(isStream)]);
-    }
-    for (const seq of ends) if (!begins.has(seq)) this.#forgetOpen.run([seq]);
+    // A request that ends before the transaction needs no note.
+    this.#notes.begin(opened.filter(({ seq }) => !ends.has(seq)));
+    for (const seq of ends) this.#notes.end(seq);
     const hours = new HourSums();
     for (const { row, tries } of closed) {
       // A transaction that seemed to fail may have been committed.
-      if (tries === 0 || this.#hasRow.get([row.seq]) === undefined) this.#writeRow(row, hours);
+      if (tries === 0 || !this.#isWritten(row.seq)) this.#writeRow(row, hours);
     }
     for (const values of hours.rows()) this.#hour.run(values as unknown[]);
+  }
+
+  #isWritten(seq: number): boolean {
+    return this.#hasRow.get([seq]) !== undefined;
   }
 
   #writeRow(row: RequestRow, hours: HourSums): void {
@@ -271,6 +269,7 @@ export class LedgerStore {
   #keep({ row, tries }: Unwritten, thrown: unknown): void {
     if (this.#refused.length >= MAX_UNWRITTEN || tries >= MAX_TRIES) {
       this.#numDropped++;
+      this.#notes.forget(row.seq);
       if (this.#numDropped % 1000 === 1) {
         this.logger.error({ dropped: this.#numDropped, err: thrown }, "the ledger drops rows that it cannot write");
       }
@@ -282,18 +281,6 @@ export class LedgerStore {
     this.#retry = setTimeout(() => this.flush(), RETRY_MS);
     this.#retry.unref();
   }
-}
-
-interface OpenColumns {
-  readonly seq: number;
-  readonly id: string;
-  readonly began_ms: number;
-  readonly tenant: string;
-  readonly team: string;
-  readonly key: string;
-  readonly path: string;
-  readonly asked: string;
-  readonly is_stream: number;
 }
 
 const LOST_ATTEMPT: AttemptRow = {

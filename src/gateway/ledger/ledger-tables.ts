@@ -80,9 +80,6 @@ export const ATTEMPT_COLUMNS = [
 
 export function createLedgerTables(database: Database.Database): void {
   database.exec(`
-    CREATE TABLE IF NOT EXISTS ledger_open (
-      seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT, key TEXT, path TEXT, asked TEXT,
-      is_stream INTEGER);
     CREATE TABLE IF NOT EXISTS ledger_requests (
       seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT, key TEXT, path TEXT, asked TEXT,
       is_stream INTEGER, served TEXT, outcome TEXT, status INTEGER, error TEXT, first_byte_ms REAL, total_ms REAL,
