@@ -68,7 +68,15 @@ const TINY = [
 
 const tuned = async (out: string, file: string, ...args: readonly string[]): Promise<Told> => {
   const { stdout, stderr, exitCode } = await runCli(
-    ...["tune", "speculation", "--requests", file, "--out", out, "--json", ...TINY, ...args],
+    "tune",
+    "speculation",
+    "--requests",
+    file,
+    "--out",
+    out,
+    "--json",
+    ...TINY,
+    ...args,
   );
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
   return JSON.parse(stdout) as Told;

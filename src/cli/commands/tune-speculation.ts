@@ -134,8 +134,14 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
   const settings = {
     model: contentHashOf(model.files, () => {}),
     requests: flags.requests === undefined ? "families" : contentHashOf([flags.requests], () => {}),
-    ...{ numRequests: asked.requests.length, candidates, temperatures, concurrency, perRound, maxTokens },
-    ...{ rounds, numThreads },
+    numRequests: asked.requests.length,
+    candidates,
+    temperatures,
+    concurrency,
+    perRound,
+    maxTokens,
+    rounds,
+    numThreads,
   };
   const journal = new SpeculationJournal(out, settings, flags.resume === true);
   const place = { modelPath: model.path, numThreads, concurrency, perRound, temperatures };
