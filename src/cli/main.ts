@@ -65,6 +65,8 @@ export async function createProgram(words: readonly string[]): Promise<Command> 
       writeErr: (text) => process.stdout.write(text),
     });
   }
+  // Flags behind a subcommand's name are the subcommand's own, as those of `tune speculation`.
+  if (wanted.length === 1 && commands[0]!.commands.length > 0) program.enablePositionalOptions();
   for (const command of commands) program.addCommand(command);
   return program;
 }

@@ -32,6 +32,8 @@ export interface PromptRequest {
   readonly calledTools: readonly string[];
   /** As the server counts; undefined: it is counted from the answer. */
   readonly outputTokens: number | undefined;
+  /** The class that the file gives it (`"class"`). */
+  readonly label?: string | undefined;
   /** As it was read. */
   readonly body: Readonly<Record<string, unknown>>;
   /** Other fields of the batch's line that has the body; undefined: it is no line of a batch */
@@ -67,6 +69,7 @@ const messageSchema = z
     tool_calls: z.array(callSchema).nullish(),
   })
   .loose();
+const label = z.string().min(1).max(40).optional();
 const bodySchema = z
   .object({
     system: z.union([z.string(), z.array(partSchema)]).nullish(),
@@ -79,6 +82,7 @@ const bodySchema = z
     max_tokens: z.number().nullish(),
     max_completion_tokens: z.number().nullish(),
     response_format: z.object({ type: z.string() }).loose().nullish(),
+    class: label,
   })
   .loose();
 const answerSchema = z
@@ -89,8 +93,8 @@ const answerSchema = z
   .loose();
 const response = answerSchema.nullish();
 /** A request with its answer, a line of a batch, or a request alone. */
-const requestLine = z.object({ request: bodySchema, response }).loose();
-const batchLine = z.object({ body: bodySchema, response }).loose();
+const requestLine = z.object({ request: bodySchema, response, class: label }).loose();
+const batchLine = z.object({ body: bodySchema, response, class: label }).loose();
 const bodyLine = bodySchema.extend({ response });
 
 const MAX_LINE_CHARACTERS = 1 << 24;
@@ -169,6 +173,7 @@ function parse(line: string, place: string): PromptRequest {
       (message?.tool_calls ?? []).map((call) => call.function.name),
     ),
     outputTokens: usage?.completion_tokens ?? usage?.output_tokens ?? undefined,
+    label: data.class ?? body.class,
     body,
     batchFields: "body" in data && !("request" in data) ? withoutResponse(data) : undefined,
   };

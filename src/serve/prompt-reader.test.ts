@@ -4,7 +4,8 @@ import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-template
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { createApp } from "./app.js";
-import { createPromptReader } from "./prompt-reader.js";
+import { seedsFrom } from "./generation/seeds.js";
+import { createPromptReader, createRequestPlanner } from "./prompt-reader.js";
 
 const nobody = { tenant: "" };
 const user = { role: "user", content: "what do mills grind?" };
@@ -49,6 +50,30 @@ describe.each([
     expect(read?.prompts.map((ids) => Array.from(ids))).toEqual(submitted.map(({ promptIds }) => [...promptIds]));
     expect([read?.salt, submitted[0]!.cacheSalt]).toEqual([body.cache_salt, body.cache_salt]);
   });
+
+  test.each([
+    { messages: [user], tools: [{ ...tool, function: { ...tool.function, strict: true } }], tool_choice: "required" },
+    { messages: [user], response_format: { type: "json_object" }, temperature: 0.3, top_k: 7, max_tokens: 5, seed: 3 },
+    { messages: [user], presence_penalty: 0.5, n: 2 },
+  ])("a request that is planned without a server is the one that the server submits: %j", async (body) => {
+    const samplingDefaults = { temperature: 0.7, top_p: 0.9 };
+    const { engine, options } = fakeAppOptions({}, { chatTemplate, samplingDefaults, drawSeed: seedsFrom(0n) });
+    const plan = createRequestPlanner({ ...options, samplingDefaults }, engine.info);
+    const planned = await plan(structuredClone(body));
+    const response = await createApp(options).request("/v1/chat/completions", {
+      method: "POST",
+      body: JSON.stringify(body),
+    });
+    expect(response.status, await response.text()).toBe(200);
+    expect(planned).toEqual(engine.submitted);
+  });
+});
+
+test("a request that the server would refuse is refused with its error", async () => {
+  const { engine, options } = fakeAppOptions();
+  const plan = createRequestPlanner({ ...options, samplingDefaults: {} }, engine.info);
+  await expect(plan({ messages: [user], temperature: 9 })).rejects.toThrow(/temperature/);
+  await expect(plan({ messages: [user], max_tokens: 0 })).rejects.toThrow(/max_tokens/);
 });
 
 test("what the engine will refuse, or is no prompt, is not read", async () => {

@@ -3,13 +3,16 @@
  * The other fields of the request are not used.
  */
 import type { RequestLogger } from "../core/request-logger.js";
+import type { EngineRequest } from "../engine/api/request.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import { AsyncTokenizer, type JobOwner } from "../text/async-tokenizer.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
 import { planConversation } from "./anthropic/conversation.js";
 import { MESSAGE_RULES } from "./anthropic/messages.js";
 import { type ChatFormatSource, readChatFormat } from "./generation/chat-format.js";
-import { type Asker, type ChatRenderer, DEFAULT_LIMITS, type PromptContext } from "./http/context.js";
-import { CHAT_RULES, chatPromptIds } from "./openai/chat-completions.js";
+import { seedsFrom } from "./generation/seeds.js";
+import { type Asker, type ChatRenderer, DEFAULT_LIMITS, type PlanContext, type PromptContext } from "./http/context.js";
+import { CHAT_RULES, chatEngineRequests, chatPromptIds } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completionPrompts } from "./openai/completions.js";
 import { parseFields } from "./openai/fields.js";
 import { RESPONSE_RULES, responsePromptIds } from "./openai/response-request.js";
@@ -55,11 +58,8 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
 };
 
-/** @returns undefined for a path without prompts, and for a request that the engine will refuse */
-export function createPromptReader(
-  source: PromptSource,
-): ((path: string, body: Body, owner: JobOwner) => Promise<RequestPrompts | undefined>) & { readonly end: () => void } {
-  const context: PromptContext = {
+function contextOf(source: PromptSource): PromptContext {
+  return {
     tokenizer: source.tokenizer,
     chatTemplate: source.chatTemplate,
     chatFormat: readChatFormat(source),
@@ -70,6 +70,26 @@ export function createPromptReader(
     unknownFields: "warn",
     logger: SILENT,
   };
+}
+
+/** An engine that nobody else asks: no tenant, no deadline. */
+const TERMS = { arrivedAtMs: 0, tenant: "", priority: 0, isBackground: false, cacheSalt: undefined } as const;
+
+/** For an engine without a server. Each request without a seed has one that depends on its place alone. */
+export function createRequestPlanner(
+  source: PromptSource & { readonly samplingDefaults: SamplingDefaults },
+  info: PlanContext["engine"]["info"],
+): (body: Body) => Promise<readonly EngineRequest[]> {
+  const { samplingDefaults } = source;
+  const context = { ...contextOf(source), engine: { info }, drawSeed: seedsFrom(0n), samplingDefaults };
+  return (body) => chatEngineRequests(NOBODY, context, body, { ...TERMS, timeoutMs: undefined });
+}
+
+/** @returns undefined for a path without prompts, and for a request that the engine will refuse */
+export function createPromptReader(
+  source: PromptSource,
+): ((path: string, body: Body, owner: JobOwner) => Promise<RequestPrompts | undefined>) & { readonly end: () => void } {
+  const context = contextOf(source);
   const read = async (path: string, body: Body, owner: JobOwner) => {
     try {
       return await READERS[path]?.({ ...context, asyncTokenizer: context.asyncTokenizer.of(owner) }, body);

@@ -31,6 +31,40 @@ const shapeOf = (modelPath: string, numThreads: number, batches: readonly number
   packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
 });
 
+/** An engine of this process, whose steps the caller runs. */
+export interface SteppedEngine {
+  readonly core: EngineCore;
+  close(): Promise<void>;
+}
+
+/**
+ * An engine that computes every prompt, with memory of its own that `close` gives back. Throws the errors of opening the model and its drafter.
+ * @param maxModelLen of the longest request
+ */
+export async function openSteppedEngine(
+  modelPath: string,
+  numThreads: number,
+  batch: number,
+  maxModelLen: number,
+  speculative: SpeculativeConfig,
+): Promise<SteppedEngine> {
+  const options = { ...DEFAULT_ENGINE_OPTIONS, ...shapeOf(modelPath, numThreads, [batch]), maxModelLen, speculative };
+  const backend = createBackend(options);
+  try {
+    const core = await EngineCore.create(openModel(modelPath), options, backend);
+    return {
+      core,
+      async close() {
+        await core.close();
+        backend.destroy();
+      },
+    };
+  } catch (thrown) {
+    backend.destroy();
+    throw thrown;
+  }
+}
+
 /** Plain decoding against drafts of a known acceptance, in one engine. */
 export async function benchSpeculationOf(
   modelPath: string,

@@ -3,7 +3,7 @@
  * give the same tokens. Each round has new prompts, so that no drafter has seen the answers.
  */
 import { MillraceError } from "../../core/errors.js";
-import { GREEDY_SAMPLING } from "../../engine/api/request.js";
+import { type EngineRequest, GREEDY_SAMPLING } from "../../engine/api/request.js";
 import type { EngineCore } from "../../engine/engine-core.js";
 import { type Estimate, pairedRatio } from "../measure/intervals.js";
 
@@ -44,8 +44,14 @@ interface RoundTimes {
 
 interface RunTimes {
   readonly wholeMs: number;
-  /** Summed over requests. */
+  /** From the first token to the last, summed over requests. */
   readonly decodingMs: number;
+}
+
+/** One engine's answers to the requests of a round. */
+export interface Run {
+  readonly answers: readonly Answer[];
+  readonly times: RunTimes;
 }
 
 /** @param plain, drafting idle engines of the same model */
@@ -95,17 +101,19 @@ async function benchSet(
   let numTokens = 0;
   let before = drafting.stats().speculation;
   for (const [round, prompts] of set.groups.entries()) {
-    const run = (core: EngineCore) => runRound(core, prompts, set.stopTokenIds, batch, round, spec);
-    // The order alternates between rounds.
-    const second = round % 2 === 1 ? await run(drafting) : undefined;
-    const first = await run(plain);
-    const other = second ?? (await run(drafting));
-    assertSame(first.outputs, other.outputs);
+    const { stopTokenIds } = set;
+    const { maxTokens, temperature } = spec;
+    const requests = prompts.map((promptIds, index): EngineRequest => {
+      const seed = BigInt(1000 * round + index);
+      const sampling = { ...GREEDY_SAMPLING, temperature, seed, stopTokenIds, maxTokens };
+      return { promptIds: Int32Array.from(promptIds), sampling };
+    });
+    const runs = await runPair(plain, drafting, requests, batch, round);
     // Round 0 warms up.
     if (round === 0) before = drafting.stats().speculation;
     else {
-      rounds.push({ plain: first.times, drafting: other.times });
-      numTokens += first.outputs.reduce((sum, tokens) => sum + tokens.length, 0);
+      rounds.push({ plain: runs.plain.times, drafting: runs.drafting.times });
+      numTokens += runs.plain.answers.reduce((sum, { tokens }) => sum + tokens.length, 0);
     }
   }
   const after = drafting.stats().speculation;
@@ -126,49 +134,63 @@ async function benchSet(
   };
 }
 
-interface Answer {
-  readonly tokens: number[];
-  firstMs: number;
-  lastMs: number;
-}
-
-/** Answers all prompts, `batch` at a time. */
-async function runRound(
-  core: EngineCore,
-  prompts: readonly (readonly number[])[],
-  stopTokenIds: readonly number[],
+/**
+ * Both engines answer the same requests, one after the other. Throws engine_failed where their tokens differ.
+ * @param round the order alternates between rounds
+ */
+export async function runPair(
+  plain: EngineCore,
+  drafting: EngineCore,
+  requests: readonly EngineRequest[],
   batch: number,
   round: number,
-  { maxTokens, temperature }: DraftsBenchSpec,
-): Promise<{ readonly outputs: readonly (readonly number[])[]; readonly times: RunTimes }> {
-  const answers = prompts.map((): Answer => ({ tokens: [], firstMs: 0, lastMs: 0 }));
+): Promise<{ readonly plain: Run; readonly drafting: Run }> {
+  const second = round % 2 === 1 ? await runRequests(drafting, requests, batch) : undefined;
+  const first = await runRequests(plain, requests, batch);
+  const runs = { plain: first, drafting: second ?? (await runRequests(drafting, requests, batch)) };
+  assertSame(runs.plain.answers, runs.drafting.answers);
+  return runs;
+}
+
+interface Answer {
+  readonly tokens: readonly number[];
+  /** Steps that gave tokens. */
+  readonly numSteps: number;
+  /** Of the first token and the last, on the clock of `performance.now`. */
+  readonly firstMs: number;
+  readonly lastMs: number;
+}
+
+/** Answers all requests, `batch` at a time. Throws the error of a request that fails. */
+export async function runRequests(core: EngineCore, requests: readonly EngineRequest[], batch: number): Promise<Run> {
+  const answers = requests.map(() => ({ tokens: [] as number[], numSteps: 0, firstMs: 0, lastMs: 0 }));
   let numAdded = 0;
   const addNext = (): void => {
-    const promptIds = prompts[numAdded];
-    if (promptIds === undefined) return;
-    const seed = BigInt(1000 * round + numAdded);
-    const sampling = { ...GREEDY_SAMPLING, temperature, seed, stopTokenIds, maxTokens };
-    core.add(numAdded++, { promptIds: Int32Array.from(promptIds), sampling });
+    const request = requests[numAdded];
+    if (request !== undefined) core.add(numAdded++, request);
   };
   const startMs = performance.now();
-  while (numAdded < Math.min(batch, prompts.length)) addNext();
+  while (numAdded < Math.min(batch, requests.length)) addNext();
   while (core.hasWork) {
     const outputs = await core.step();
+    const [failure] = core.takeFailures();
+    if (failure !== undefined) throw failure.error;
     const nowMs = performance.now();
     for (const { requestId, output } of outputs) {
       const answer = answers[requestId]!;
       if (answer.tokens.length === 0) answer.firstMs = nowMs;
       answer.lastMs = nowMs;
+      answer.numSteps++;
       answer.tokens.push(...output.tokenIds);
       if (output.finishReason !== undefined) addNext();
     }
   }
   const decodingMs = answers.reduce((sum, { firstMs, lastMs }) => sum + lastMs - firstMs, 0);
-  return { outputs: answers.map(({ tokens }) => tokens), times: { wholeMs: performance.now() - startMs, decodingMs } };
+  return { answers, times: { wholeMs: performance.now() - startMs, decodingMs } };
 }
 
-function assertSame(plain: readonly (readonly number[])[], drafted: readonly (readonly number[])[]): void {
-  const index = plain.findIndex((tokens, i) => tokens.join() !== drafted[i]!.join());
+function assertSame(plain: readonly Answer[], drafted: readonly Answer[]): void {
+  const index = plain.findIndex(({ tokens }, i) => tokens.join() !== drafted[i]!.tokens.join());
   if (index < 0) return;
   throw new MillraceError(
     "engine_failed",

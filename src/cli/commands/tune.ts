@@ -5,8 +5,6 @@ import { join } from "node:path";
 import { Command } from "commander";
 import { machineInfo, versions } from "../../bench/results/machine.js";
 import type { Cell } from "../../bench/workload/scenarios.js";
-import { MillraceError } from "../../core/errors.js";
-import { tryFileLock } from "../../core/file-lock.js";
 import { optionError } from "../../core/option-error.js";
 import { formatBytes } from "../../core/quantities.js";
 import { shellWord } from "../../core/shell-word.js";
@@ -33,9 +31,11 @@ import { byteSize, integerIn, listOf, numberIn, oneOf } from "../flags/option-va
 import { questionsFrom } from "../flags/own-questions.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
+import { inOwnFolder } from "../process/own-folder.js";
 import { untilStopped } from "../process/stop-signal.js";
 import { words } from "./bench-run.js";
 import { type PreparedTuning, tuneAgain, tuneOnSchedule } from "./tune-again.js";
+import { tuneSpeculationCommand } from "./tune-speculation.js";
 
 const ENGINES = ["millrace", "vllm"] as const satisfies readonly TunedEngineName[];
 const OBJECTIVES = ["throughput", "goodput", "ttft", "tpot", "e2e"] as const;
@@ -71,6 +71,8 @@ interface TuneFlags extends TrafficFlags {
 
 export function tuneCommand(): Command {
   const command = new Command("tune")
+    .enablePositionalOptions()
+    .addCommand(tuneSpeculationCommand())
     .description(
       "Find the best configuration for your load: measure, name the bottleneck, try a change beside the present server, and keep it only if it is faster and as good.",
     )
@@ -149,13 +151,7 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
     throw optionError("--resume", "left out beside --again and --schedule, which resume by themselves", "both");
   }
   const prepared = await prepareTuning(flags, command, signal);
-  const giveBack = tryFileLock(join(out, "tune.lock"));
-  if (giveBack === undefined) {
-    throw new MillraceError("storage_locked", `expected ${out} for this tuning alone, got one of another process`, {
-      hint: "wait until it has ended, or give another --out",
-    });
-  }
-  try {
+  await inOwnFolder(out, async () => {
     if (schedule !== undefined) {
       await tuneOnSchedule(() => prepareTuning(flags, command, signal), schedule, flags, signal);
     } else if (flags.again) {
@@ -166,9 +162,7 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
       const { print } = await prepared.run(out, new Journal(out, prepared.settings, flags.resume === true));
       print({}, []);
     }
-  } finally {
-    giveBack();
-  }
+  });
 }
 
 async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<PreparedTuning> {

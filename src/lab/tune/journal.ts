@@ -1,14 +1,8 @@
 /** The trials of a tuning on disk, written after each of them, so that an interrupted tuning goes on where it was. */
-import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
-import { MillraceError } from "../../core/errors.js";
 import type { Finding } from "./bottleneck.js";
+import { JournalFile } from "./journal-file.js";
 import type { Baseline, Journal as Past, Trial } from "./loop.js";
-
-const FORMAT = "millrace-tune";
-const VERSION = 3;
 
 const findingSchema = z.object({ bottleneck: z.string(), because: z.string() });
 const estimateSchema = z.object({ value: z.number(), low: z.number().optional(), high: z.number().optional() }).loose();
@@ -38,41 +32,31 @@ const trialSchema = z
     configuration: z.record(z.string(), z.string()),
   })
   .loose();
-const savedSchema = z.object({
-  format: z.literal(FORMAT),
-  version: z.literal(VERSION),
-  /** The trials hold for these only. */
-  settings: z.unknown(),
+const results = z.object({
   first: findingSchema.optional(),
   baseline: z.object({ values: z.array(z.number()), ttftMs: z.number(), tpotMs: z.number() }).optional(),
   trials: z.array(trialSchema),
 });
 
 export class Journal implements Past {
-  readonly #path: string;
-  readonly #settings: unknown;
+  readonly #file: JournalFile<object>;
   readonly #trials: Trial[];
   #first: Finding | undefined;
   #baseline: Baseline | undefined;
 
-  /**
-   * Without isResumed, an earlier tuning's journal is kept beside the new one.
-   *
-   * Throws invalid_option where there is no journal to resume, or one of another tuning, or something else.
-   */
+  /** As JournalFile, which throws invalid_option. */
   constructor(folder: string, settings: object, isResumed: boolean) {
-    mkdirSync(folder, { recursive: true });
-    this.#path = join(folder, "tune.json");
-    // As it is read back.
-    this.#settings = JSON.parse(JSON.stringify(settings));
-    const past: Past = isResumed ? this.#read() : { trials: [] };
+    this.#file = new JournalFile<object>(
+      folder,
+      { name: "tune.json", format: "millrace-tune", version: 3, results },
+      settings,
+      isResumed,
+    );
+    // The schema holds the fields that the loop and the reports read.
+    const past = (this.#file.past ?? { trials: [] }) as Past;
     this.#trials = [...past.trials];
     this.#first = past.first;
     this.#baseline = past.baseline;
-    if (!isResumed && existsSync(this.#path)) {
-      const date = statSync(this.#path).mtime.toISOString().replaceAll(":", "-");
-      renameSync(this.#path, join(folder, `tune-${date}.json`));
-    }
     this.#save();
   }
 
@@ -101,50 +85,7 @@ export class Journal implements Past {
     this.#save();
   }
 
-  /** The whole file or nothing: a kill while writing leaves the previous file. */
   #save(): void {
-    const saved = {
-      format: FORMAT,
-      version: VERSION,
-      settings: this.#settings,
-      first: this.#first,
-      baseline: this.#baseline,
-      trials: this.#trials,
-    };
-    writeFileSync(`${this.#path}.partial`, `${JSON.stringify(saved)}\n`);
-    renameSync(`${this.#path}.partial`, this.#path);
-  }
-
-  #read(): Past {
-    if (!existsSync(this.#path)) {
-      throw new MillraceError(
-        "invalid_option",
-        `expected the journal of a tuning to resume in ${this.#path}, got none`,
-        {
-          hint: "leave out --resume, or name its folder with --out",
-        },
-      );
-    }
-    let value: unknown;
-    try {
-      value = JSON.parse(readFileSync(this.#path, "utf8"));
-    } catch {
-      // Refused below, together with JSON of another shape.
-    }
-    const { success, data } = savedSchema.safeParse(value);
-    if (!success) {
-      throw new MillraceError(
-        "invalid_option",
-        `expected the journal of a tuning in ${this.#path}, got something else`,
-        {
-          hint: "leave out --resume, or give another --out",
-        },
-      );
-    }
-    // The schema holds the fields that the loop and the reports read.
-    if (isDeepStrictEqual(data.settings, this.#settings)) return data as unknown as Past;
-    throw new MillraceError("invalid_option", `expected --resume with the options of ${this.#path}, got others`, {
-      hint: "repeat the first command as it was, or leave out --resume",
-    });
+    this.#file.save({ first: this.#first, baseline: this.#baseline, trials: this.#trials });
   }
 }

@@ -119,6 +119,14 @@ export interface PromptContext extends Pick<AppOptions, "tokenizer" | "chatTempl
   readonly limits: Pick<ServeLimits, "maxSequencesPerRequest">;
 }
 
+/** Everything needed to make the engine's request. */
+export interface PlanContext extends PromptContext, Pick<AppOptions, "samplingDefaults"> {
+  readonly engine: {
+    readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize" | "numKvBlocks" | "blockSize">;
+  };
+  readonly drawSeed: SeedSource;
+}
+
 export interface ServeContext extends AppOptions {
   readonly asyncTokenizer: AsyncTokenizer;
   readonly drawSeed: SeedSource;

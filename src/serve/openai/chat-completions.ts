@@ -2,10 +2,10 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { MAX_LOGPROBS } from "../../engine/api/request.js";
+import { type EngineRequest, MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest, ScoredToken } from "../generation/generation.js";
 import { seedOf } from "../generation/seeds.js";
-import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
+import type { AppContext, Asker, PlanContext, PromptContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
@@ -121,7 +121,7 @@ function truncatedPrompt(context: PromptContext, request: ChatRequest, promptIds
 }
 
 async function planGenerations(
-  context: ServeContext,
+  context: PlanContext,
   request: ChatRequest,
   terms: RequestTerms,
 ): Promise<ChatGenerations> {
@@ -149,6 +149,19 @@ async function planGenerations(
   assertFewLogprobs(requests);
   assertShortRecipes(requests);
   return { requests, promptIds, isTakenApart: plan.reading !== undefined };
+}
+
+/** What the engine would be asked for the body of a request, one request for each choice. Throws the endpoint's errors. */
+export async function chatEngineRequests(
+  asker: Asker,
+  context: PlanContext,
+  body: Readonly<Record<string, unknown>>,
+  terms: RequestTerms,
+): Promise<readonly EngineRequest[]> {
+  const request = parseFields(asker, context, CHAT_RULES, body);
+  assertConsistent(request);
+  const { requests } = await planGenerations(context, request, terms);
+  return requests.map(({ engineRequest }) => engineRequest);
 }
 
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {

@@ -1,10 +1,9 @@
 /** Converts validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineRequest, type Pooling, type SamplingParams } from "../../engine/api/request.js";
-import type { EngineInfo } from "../../engine/api/stats.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
 import type { GenerationRequest } from "../generation/generation.js";
-import type { ServeContext } from "../http/context.js";
+import type { PlanContext, ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import type { ChatPlan } from "./chat-plan.js";
 import { contextExceeded } from "./prompt-size.js";
@@ -36,7 +35,7 @@ interface GenerationPlan extends ChatPlan {
  * The limit of output tokens: the requested number, at most the rest of the context; without a request, at most the capacity of the KV memory
  * as well. The prompt itself is never cut.
  */
-function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
+function resolveMaxTokens(plan: GenerationPlan, info: PlanContext["engine"]["info"]): number {
   const { maxModelLen } = info;
   const numPromptTokens = plan.promptIds.length;
   const tokensLeft = maxModelLen - numPromptTokens;
@@ -64,7 +63,7 @@ export async function badWordsOf(
   });
 }
 
-function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: bigint): SamplingParams {
+function toSamplingParams(context: PlanContext, plan: GenerationPlan, seed: bigint): SamplingParams {
   const { fields } = plan;
   const defaults = context.samplingDefaults ?? {};
   const maxTokens = resolveMaxTokens(plan, context.engine.info);
@@ -141,7 +140,7 @@ function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): Engine
  * @param firstChoice the index of the prompt's first choice among all choices of the request; each choice has a seed of its own
  */
 export function planChoices(
-  context: ServeContext,
+  context: PlanContext,
   plan: GenerationPlan,
   numChoices: number,
   seed: bigint,

@@ -1,0 +1,114 @@
+/** The configurations of drafts that a tuning tries: drafters × depths, and the server's default. */
+import { readdirSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { optionError } from "../../core/option-error.js";
+import {
+  DEFAULT_SPECULATIVE_CONFIG,
+  isModelMethod,
+  NO_SPECULATION,
+  type SpeculativeConfig,
+  type SpeculativeMethod,
+} from "../../engine/api/speculative-config.js";
+import { isEagle3Folder } from "../../engine/speculative/eagle3-folder.js";
+import { isHeadsFile } from "../../engine/speculative/heads-file.js";
+
+export interface Candidate {
+  /** @example "mill-heads.gguf, 4 tokens" */
+  readonly name: string;
+  readonly config: SpeculativeConfig;
+}
+
+/** What drafts: a method, and the model or heads that it needs. */
+export interface DrafterChoice {
+  readonly method: SpeculativeMethod;
+  readonly path: string | undefined;
+}
+
+const TEXT_METHODS = ["ngram", "suffix", "auto"] as const;
+const AUTO_WITH = "auto+";
+
+/**
+ * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of an EAGLE-3 folder, or `auto+PATH`: a model that
+ * drafts where the text gives nothing. Throws invalid_option for a path where nothing is, and the errors of reading GGUF files.
+ */
+export function drafterFrom(flag: string, word: string): DrafterChoice {
+  const method = TEXT_METHODS.find((known) => known === word);
+  if (method !== undefined) return { method, path: undefined };
+  const isAuto = word.startsWith(AUTO_WITH);
+  const path = resolve(isAuto ? word.slice(AUTO_WITH.length) : word);
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) {
+    throw optionError(flag, `${TEXT_METHODS.join(", ")}, or the path of a draft model or heads`, word);
+  }
+  return { method: isAuto ? "auto" : methodOfFile(path), path };
+}
+
+const methodOfFile = (path: string): SpeculativeMethod =>
+  isEagle3Folder(path) ? "eagle3" : isHeadsFile(path) ? "heads" : "draft_model";
+
+/** Files that are looked at, and drafters among them that are tried. */
+const MOST_FILES = 64;
+const MOST_FOUND = 3;
+/** A draft model that is larger than this share of its model costs more than it gains. */
+const LARGEST_SHARE = 0.4;
+
+/** Beside the model: heads, EAGLE-3 folders and smaller GGUF models. Whether they fit the model shows when they are opened. */
+export function draftersBeside(modelPath: string): DrafterChoice[] {
+  const [folder, own] = [dirname(resolve(modelPath)), basename(resolve(modelPath))];
+  const numBytes = statSync(modelPath).size;
+  const found = readdirSync(folder)
+    .filter((name) => name !== own)
+    .sort()
+    .slice(0, MOST_FILES)
+    .flatMap((name): DrafterChoice[] => {
+      const path = join(folder, name);
+      try {
+        if (isEagle3Folder(path)) return [{ method: "eagle3", path }];
+        if (!name.endsWith(".gguf") || !own.endsWith(".gguf") || statSync(path).size > LARGEST_SHARE * numBytes) {
+          return [];
+        }
+        return [{ method: methodOfFile(path), path }];
+      } catch {
+        // A damaged neighbour is none of ours.
+        return [];
+      }
+    });
+  // Heads first: they were made for a model, where a small model may only stand beside it.
+  return found
+    .sort((a, b) => Number(a.method === "draft_model") - Number(b.method === "draft_model"))
+    .slice(0, MOST_FOUND);
+}
+
+/** @param fixed also with drafts that are always as long as they may be */
+export function candidatesOf(
+  drafters: readonly DrafterChoice[],
+  depths: readonly number[],
+  fixed: boolean,
+): Candidate[] {
+  const own = drafters.flatMap(({ method, path }) =>
+    depths.flatMap((numSpeculativeTokens) =>
+      (fixed ? [true, false] : [true]).map((isAdaptive): SpeculativeConfig => {
+        return { ...DEFAULT_SPECULATIVE_CONFIG, method, draftModelPath: path, numSpeculativeTokens, isAdaptive };
+      }),
+    ),
+  );
+  const byName = new Map([...own, DEFAULT_SPECULATIVE_CONFIG].map((config) => [nameOf(config), config]));
+  return [...byName].map(([name, config]) => ({ name, config }));
+}
+
+function nameOf({ method, draftModelPath: path, numSpeculativeTokens: depth, isAdaptive }: SpeculativeConfig): string {
+  const file = path === undefined ? "" : basename(path);
+  const drafter = path === undefined ? method : isModelMethod(method) ? file : `${method}+${file}`;
+  return `${drafter}, ${depth} tokens${isAdaptive ? "" : " always"}`;
+}
+
+/** The keys of `--speculative-config` and of the YAML's `speculative-config`; values that are defaults are left out. */
+export function configKeys(config: SpeculativeConfig): Readonly<Record<string, string | number | boolean>> {
+  const { method, draftModelPath: model, numSpeculativeTokens, isAdaptive } = config;
+  if (method === NO_SPECULATION.method) return { method };
+  return {
+    method,
+    ...(model === undefined ? {} : { model }),
+    num_speculative_tokens: numSpeculativeTokens,
+    ...(isAdaptive ? {} : { adaptive: false }),
+  };
+}
