@@ -55,7 +55,10 @@ test(
       await response.text();
       statuses.add(response.status);
     };
+    const hasCanary = async (): Promise<boolean> =>
+      ((await fleet.admin("GET", "/admin/canaries")) as { data: object[] }).data.length > 0;
     const clients = Array.from({ length: 4 }, async () => {
+      while (!isOver && !(await hasCanary())) await sleep(100);
       while (!isOver) await ask();
     });
     const student = join(repositoryRoot(), "models/mill-student.gguf");
