@@ -12,7 +12,7 @@ export interface Example {
   readonly num_prompt: number;
 }
 
-export interface Reader {
+interface Reader {
   readonly tokenizer: Tokenizer;
   readonly template: ChatTemplate;
 }

@@ -23,14 +23,14 @@ const SCRIPT = "student.py";
 /** What a student's training needs of Python beside the student. */
 export const STUDENT_PACKAGES = "torch transformers peft accelerate";
 
-export interface RecipeOptions extends Pick<TeachingOptions, "out" | "seed" | "steps" | "lrScale"> {
+interface RecipeOptions extends Pick<TeachingOptions, "out" | "seed" | "steps" | "lrScale"> {
   readonly trainMethod: TrainMethod;
   readonly rank: number;
   /** Longest chat in tokens; absent: the student's context. */
   readonly maxLength?: number;
 }
 
-export interface Recipe {
+interface Recipe {
   readonly folder: string;
   /** The student before its training: a Hugging Face folder. */
   readonly base: string;
