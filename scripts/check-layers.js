@@ -28,7 +28,7 @@ const ALLOWED = {
   prompts: ["core", "text"],
   plan: ["core", "formats", "model"],
   library: ["core", "formats", "model", "plan"],
-  distill: ["core", "formats", "text", "engine", "bench", "local", "quality"],
+  distill: ["core", "formats", "text", "backend", "model", "convert", "compress", "engine", "bench", "local", "quality"],
   gateway: ["core", "text"],
   fleet: ["core", "text", "gateway", "observe"],
   routers: ["core", "text", "gateway", "quality", "distill"],

@@ -36,6 +36,7 @@ const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<Co
   tune: async () => (await import("./commands/tune.js")).tuneCommand(),
   canary: async () => (await import("./commands/canary.js")).canaryCommand(),
   distill: async () => (await import("./commands/distill.js")).distillCommand(),
+  adopt: async () => (await import("./commands/adopt.js")).adoptCommand(),
   "train-drafter": async () => (await import("./commands/train-drafter.js")).trainDrafterCommand(),
   route: async () => (await import("./commands/route.js")).routeCommand(),
   cache: async () => (await import("./commands/cache.js")).cacheCommand(),

@@ -114,19 +114,29 @@ export async function writeWholeCopy(
       onNote(each.text);
     };
     const progress = { onWritten, onNote: note, log };
-    let heardMs = performance.now();
-    for (const _ of writeCopy(out, out.endsWith(".gguf"), { path, model, text }, storage, progress)) {
-      await storage.preparation?.prepare();
-      if (performance.now() - heardMs < WORK_MS) continue;
-      await setImmediate();
-      signal?.throwIfAborted();
-      heardMs = performance.now();
-    }
+    const pieces = writeCopy(out, out.endsWith(".gguf"), { path, model, text }, storage, progress);
+    await workInPieces(pieces, signal, () => storage.preparation?.prepare());
     await expectSameText(text, out, hasOtherTokens);
     signal?.throwIfAborted();
     return storage.name;
   } finally {
     text.asyncTokenizer.end();
+  }
+}
+
+/** Does a long work and hears signals meanwhile. @param between awaited after each piece */
+export async function workInPieces(
+  pieces: Iterable<void>,
+  signal: AbortSignal | undefined,
+  between: () => Promise<void> | undefined = () => undefined,
+): Promise<void> {
+  let heardMs = performance.now();
+  for (const _ of pieces) {
+    await between();
+    if (performance.now() - heardMs < WORK_MS) continue;
+    await setImmediate();
+    signal?.throwIfAborted();
+    heardMs = performance.now();
   }
 }
 
@@ -141,7 +151,7 @@ function refuseEncoder({ isCausal, architecture, head }: ServableModel): void {
 }
 
 /** Runs `work` with a new folder beside `out`, which is gone afterwards. @throws invalid_option where `out` exists */
-async function withPlace<T>(out: string, isFile: boolean, work: (folder: string) => Promise<T>): Promise<T> {
+export async function withPlace<T>(out: string, isFile: boolean, work: (folder: string) => Promise<T>): Promise<T> {
   refuseExisting(out, isFile);
   const folder = mkdtempSync(`${out}.partial-`);
   const remove = () => rmSync(folder, { recursive: true, force: true });

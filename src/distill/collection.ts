@@ -1,8 +1,7 @@
 /** The folder of a distillation: one teacher's answers under fixed terms, and the files that trainers read. */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../core/errors.js";
-import { packageRoot } from "../core/package-root.js";
 import { type AnsweredPrompt, type AnswerFile, answered, corpusOf, openAnswers } from "./answers.js";
 import type { Split } from "./prompts.js";
 
@@ -60,7 +59,7 @@ export function writeCorpora(folder: string, file: AnswerFile, split: Split): Co
   return { training, heldOut, trainingPath, heldOutPath };
 }
 
-/** Writes the same data for TRL (conversational prompt-completion), with a LoRA recipe. @returns the folder */
+/** Writes the same data for TRL (conversational prompt-completion). @returns the folder */
 export function writeTrlFiles(folder: string, { training, heldOut }: Corpora): string {
   const trlFolder = join(folder, "trl");
   mkdirSync(trlFolder, { recursive: true });
@@ -74,6 +73,5 @@ export function writeTrlFiles(folder: string, { training, heldOut }: Corpora): s
       .join("");
   writeFileSync(join(trlFolder, "train.jsonl"), linesOf(training));
   writeFileSync(join(trlFolder, "eval.jsonl"), linesOf(heldOut));
-  copyFileSync(join(packageRoot(), "models", "training", "lora.py"), join(trlFolder, "lora.py"));
   return trlFolder;
 }

@@ -11,6 +11,7 @@ import type { AnswerSource } from "./collect.js";
 import { termsOf } from "./collection.js";
 import { type Judge, judgeByChecks, judgeByCommand } from "./judge.js";
 import { promptsOfTask, readPrompts, type Split, splitPrompts } from "./prompts.js";
+import type { TrainMethod } from "./student-recipe.js";
 import { modelHash, type TeachingOptions } from "./teaching.js";
 import { findPython, untrainable } from "./trainer.js";
 
@@ -26,6 +27,12 @@ export interface DistillOptions extends TeachingOptions {
   readonly task?: string;
   readonly scorer?: string;
   readonly temperature: number;
+  /** A Hugging Face folder or hf:org/repo of any family; absent: a student of the mill family is trained. */
+  readonly student?: string;
+  /** Of `student`. */
+  readonly trainMethod: TrainMethod;
+  readonly rank: number;
+  readonly maxLength?: number;
   /** False: only answers are collected. */
   readonly train: boolean;
 }
@@ -59,6 +66,7 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
       options.studentConfig,
     );
   }
+  checkStudent(options);
   const { task, scorer, prompts: file, holdoutShare } = options;
   if ((task === undefined) === (scorer === undefined) && (options.train || task !== undefined)) {
     const got = task === undefined ? "neither" : "both";
@@ -81,6 +89,20 @@ export async function choosePrompts(options: DistillOptions, { say }: Telling): 
   const isConfined = await requireConfinementFor(judged.map(({ check }) => check));
   if (!isConfined) say(UNCONFINED_WARNING);
   return { split: { training, heldOut: judged }, judge: judgeByChecks, judgeName: `the checks of ${task}` };
+}
+
+/** Flags of the mill family's students say nothing about others. */
+function checkStudent({ student, studentConfig, studentType, tokenizerFrom, initFrom }: DistillOptions): void {
+  if (student === undefined) return;
+  const others = {
+    "--student-config": studentConfig,
+    "--student-type": studentType === "f16" ? undefined : studentType,
+    "--tokenizer-from": tokenizerFrom,
+    "--init-from": initFrom,
+  };
+  for (const [flag, value] of Object.entries(others)) {
+    if (value !== undefined) throw optionError(flag, "left out beside --student, which has its own", value);
+  }
 }
 
 export async function openRemote(url: string, options: DistillOptions, signal: AbortSignal): Promise<RemoteModel> {

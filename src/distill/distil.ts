@@ -3,8 +3,12 @@
  * of training. A stopped run resumes: answers and checkpoints are kept in the folder of --out.
  */
 import { writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { machineInfo, versions } from "../bench/results/machine.js";
+import { optionError } from "../core/option-error.js";
+import type { StartStage } from "../core/stages.js";
+import { isHfFolder } from "../formats/hf/folder.js";
+import { locateModel, nameOf } from "../formats/locate-model.js";
 import type { Ask } from "../quality/ask.js";
 import { collectCorpora } from "./collect.js";
 import { type Corpora, writeTrlFiles } from "./collection.js";
@@ -21,9 +25,10 @@ import {
   type TrainerSide,
 } from "./distil-inputs.js";
 import { compareQuality, type DistillReport, type ModelSize, reportMarkdown } from "./report.js";
+import { elsewhere, STUDENT_PACKAGES, trainStudent, writeRecipe } from "./student-recipe.js";
 import { checkInitFrom, inOwnFolder } from "./teaching.js";
 import { type Trained, trainInStage } from "./train-run.js";
-import { quantize } from "./trainer.js";
+import { findPython, quantize } from "./trainer.js";
 
 const DEFAULT_CONFIG = "small";
 
@@ -35,13 +40,14 @@ export async function distil(
 ): Promise<DistillReport | undefined> {
   const { startStage } = telling;
   const chosen = await choosePrompts(options, telling);
+  const other = options.student === undefined ? undefined : await openStudent(options, startStage);
   const url = /^https?:\/\//.test(options.teacher) ? options.teacher : undefined;
   const remote = url === undefined ? undefined : await openRemote(url, options, signal);
   try {
     const teacher = { ...(await findTeacher(options, remote, startStage)), url };
-    const trainer = await findTrainer(options, teacher, startStage);
+    const trainer = other === undefined ? await findTrainer(options, teacher, startStage) : undefined;
     checkInitFrom(options, trainer?.tokenizer.path);
-    const lesson = { ...chosen, teacher, ask: remote?.ask, trainer };
+    const lesson = { ...chosen, teacher, ask: remote?.ask, trainer, other };
     return await inOwnFolder(options, startStage, signal, () => teach(options, lesson, telling, signal));
   } finally {
     await remote?.close();
@@ -53,18 +59,44 @@ interface Lesson extends Chosen {
   /** Reaches a teacher behind a URL; undefined: the teacher runs here. */
   readonly ask: Ask | undefined;
   readonly trainer: TrainerSide | undefined;
+  /** A student of another family. */
+  readonly other: OtherStudent | undefined;
+}
+
+interface OtherStudent {
+  /** Its folder before the training. */
+  readonly base: string;
+  /** undefined: it is trained elsewhere */
+  readonly python: string | undefined;
+}
+
+async function openStudent(options: DistillOptions, startStage: StartStage): Promise<OtherStudent> {
+  const { path } = await locateModel(options.student, startStage);
+  if (!isHfFolder(path))
+    throw optionError("--student", "a folder with config.json and safetensors files, or hf:org/repo", options.student!);
+  return { base: resolve(path), python: options.train ? await findPython(process.env, STUDENT_PACKAGES) : undefined };
 }
 
 async function teach(
   options: DistillOptions,
-  { split, judge, judgeName, teacher, ask, trainer }: Lesson,
+  { split, judge, judgeName, teacher, ask, trainer, other }: Lesson,
   { startStage, say }: Telling,
   signal: AbortSignal,
 ): Promise<DistillReport | undefined> {
   const source = { ...teacher, ask, concurrency: options.concurrency };
   const { corpora, numRefused } = await collectCorpora(source, split, options, startStage, signal);
+  if (other !== undefined) {
+    const recipe = await writeRecipe(other.base, corpora, options, startStage);
+    if (recipe.numTooLong > 0) say(`${recipe.numTooLong} chats are longer than the student reads and are left out`);
+    say(elsewhere(recipe, options.teacher));
+    if (other.python === undefined || judge === undefined) return undefined;
+    const { path: studentPath, trained } = await trainStudent(other.python, recipe, options.out, startStage, signal);
+    const contest = { teacher, teacherAsk: ask, studentPath, corpora, trained, judge, hasSameTokens: false };
+    const compared = await compareInStages(options, contest, startStage, signal);
+    return writeReport(options, { ...compared, teacher, studentPath, judgeName, corpora, numRefused, trained });
+  }
   const trlFolder = writeTrlFiles(options.out, corpora);
-  say(`for training elsewhere: ${trlFolder} (TRL's prompts and completions, and lora.py)`);
+  say(`for training elsewhere: ${trlFolder} (TRL's prompts and completions); --student writes a recipe for a model`);
   if (trainer === undefined || judge === undefined) return undefined;
   const studentPath = join(options.out, "student.gguf");
   const args = ["distill-sequences", "--preset", options.studentConfig ?? DEFAULT_CONFIG];
@@ -93,6 +125,12 @@ interface Outcome extends Compared {
   readonly trained: Trained;
 }
 
+/** What the student was before its training. */
+function configOf({ student, initFrom, studentConfig = DEFAULT_CONFIG }: DistillOptions): string {
+  if (student !== undefined) return nameOf(student);
+  return initFrom === undefined ? studentConfig : `${basename(initFrom)}-shaped`;
+}
+
 function writeReport(options: DistillOptions, outcome: Outcome): DistillReport {
   const { teacher, corpora, trained, teacherSize, studentSize } = outcome;
   const { items, speed, answerSpeed, speedProblem, textPerToken } = outcome;
@@ -104,10 +142,7 @@ function writeReport(options: DistillOptions, outcome: Outcome): DistillReport {
     teacher: { name: teacher.name, url: teacher.url, size: teacherSize && sizeOf(teacherSize) },
     student: {
       path: outcome.studentPath,
-      config:
-        options.initFrom === undefined
-          ? (options.studentConfig ?? DEFAULT_CONFIG)
-          : `${basename(options.initFrom)}-shaped`,
+      config: configOf(options),
       size: sizeOf(studentSize),
     },
     judge: outcome.judgeName,

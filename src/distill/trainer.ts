@@ -1,7 +1,7 @@
 /** Runs models/training/train.py: finds a suitable Python, shows the output, and stops the trainer so that it saves. */
 import { execFile, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
@@ -21,23 +21,27 @@ function ownPython(environment: NodeJS.ProcessEnv): string {
 /**
  * A Python that has what training needs: MILLRACE_PYTHON, else the environment in our cache folder, else python3.
  *
+ * @param needed names of packages; absent: those of models/training/train.py
  * @throws MillraceError python_missing with the command that installs it
  */
-export async function findPython(environment: NodeJS.ProcessEnv = process.env): Promise<string> {
+export async function findPython(
+  environment: NodeJS.ProcessEnv = process.env,
+  needed: string = NEEDED,
+): Promise<string> {
   const { MILLRACE_PYTHON: chosen } = environment;
   const own = ownPython(environment);
   const python = chosen || (existsSync(own) ? own : "python3");
-  const problem = await promisify(execFile)(python, ["-c", PROBE, NEEDED], { env: environment }).then(
+  const problem = await promisify(execFile)(python, ["-c", PROBE, needed], { env: environment }).then(
     ({ stdout }) => stdout.trim() && `none of ${stdout.trim().split(" ").join(", ")}`,
     ({ code, stderr }: { code?: unknown; stderr?: string }) =>
       code === "ENOENT" ? "no such program" : `a failure: ${stderr?.trim().split("\n").at(-1)}`,
   );
   if (problem === "") return python;
   const make = chosen ? "" : `python3 -m venv "${join(cacheFolder(environment), "python")}" && `;
-  const requirements = join(packageRoot(), "models", "requirements.txt");
-  const needed = NEEDED.split(" ").join(", ");
-  throw new MillraceError("python_missing", `expected ${python} with ${needed} for training, got ${problem}`, {
-    hint: `run: ${make}"${chosen || own}" -m pip install -r "${requirements}" (Python 3.10 or newer)`,
+  const packages = needed === NEEDED ? `-r "${join(packageRoot(), "models", "requirements.txt")}"` : needed;
+  const named = needed.split(" ").join(", ");
+  throw new MillraceError("python_missing", `expected ${python} with ${named} for training, got ${problem}`, {
+    hint: `run: ${make}"${chosen || own}" -m pip install ${packages} (Python 3.10 or newer)`,
   });
 }
 
@@ -103,24 +107,30 @@ export async function train(
   { python, args, runFolder, steps, onLine }: Training,
   signal: AbortSignal,
 ): Promise<HeldOutLog> {
-  await runScript(python, "train.py", args, onLine, signal);
+  await runScript(python, join(trainerFolder(), "train.py"), args, onLine, signal);
   return heldOutLog(runFolder, steps);
 }
 
 /** Writes a trained file's matrices as Q8_0. Throws as `train` does. */
 export function quantize(python: string, source: string, target: string, signal: AbortSignal): Promise<void> {
-  return runScript(python, "quantize.py", ["--model", source, "--out", target], () => {}, signal);
+  return runScript(
+    python,
+    join(trainerFolder(), "quantize.py"),
+    ["--model", source, "--out", target],
+    () => {},
+    signal,
+  );
 }
 
-async function runScript(
+/** Shows the lines of a program's output. Throws training_failed with the end of its errors. */
+export async function runScript(
   python: string,
-  name: "train.py" | "quantize.py",
+  script: string,
   args: readonly string[],
   onLine: (line: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
-  const script = join(trainerFolder(), name);
   // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it through us, once.
   const env = { ...process.env, OMP_WAIT_POLICY: "PASSIVE", PYTHONUNBUFFERED: "1" };
   const child = spawn(python, [script, ...args], { stdio: ["ignore", "pipe", "pipe"], env, detached: true });
@@ -144,7 +154,7 @@ async function runScript(
       child.once("close", (code, by) => resolve(code ?? by ?? "nothing"));
     });
     signal.throwIfAborted();
-    if (exitCode !== 0) throw failure(`expected ${name} to end with 0, got ${exitCode}:\n${errors.trim()}`);
+    if (exitCode !== 0) throw failure(`expected ${basename(script)} to end with 0, got ${exitCode}:\n${errors.trim()}`);
   } finally {
     signal.removeEventListener("abort", stop);
   }

@@ -1,5 +1,5 @@
 /** What so many tokens a day cost: beside an engine without optimisations, and what the money is spent on. */
-import { HOURS_PER_MONTH, PEAK_FACTOR } from "./cost.js";
+import { HOURS_PER_MONTH, PEAK_FACTOR, paybackMonths } from "./cost.js";
 import { DISTILLATION, FLEET } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { GPU_WATTS } from "./data/prices.js";
@@ -59,6 +59,13 @@ export interface TokenScale {
 function kilowattsOf({ device, kind }: Machine, numDevices: number): number {
   return kind === "gpu" ? (GPU_WATTS[device.id]! * FLEET.hostWatts.value * numDevices) / 1000 : 0;
 }
+
+/** Dollars a month of as many machines as the busiest hour takes. @param requestsPerS the mean */
+const monthlyOf = ({ usdPerHour, requestsPerS: capacity }: Priced, requestsPerS: number): number =>
+  machinesFor(requestsPerS, capacity) * usdPerHour * HOURS_PER_MONTH;
+
+export const usdPerMonthOf = (request: PlanRequest, best: Configuration, requestsPerS: number): number =>
+  monthlyOf(pricedOf(request, best), requestsPerS);
 
 const pricedOf = (request: PlanRequest, best: Configuration): Priced => ({
   usdPerHour: best.cost.usdPerHour,
@@ -140,15 +147,14 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
   const busyTotal = busy.arithmetic + busy.bandwidth + busy.linksAndHost;
   return TOKEN_SCALES.map((tokensPerDay) => {
     const requestsPerS = tokensPerDay / (request.inputTokens + request.outputTokens) / 86_400;
-    const monthly = ({ usdPerHour, requestsPerS: capacity }: Priced): number =>
-      machinesFor(requestsPerS, capacity) * usdPerHour * HOURS_PER_MONTH;
+    const monthly = (priced: Priced): number => monthlyOf(priced, requestsPerS);
     const numMachines = machinesFor(requestsPerS, own.requestsPerS);
     const used = requestsPerS / (numMachines * own.requestsPerS);
     const idle = used * (PEAK_FACTOR - 1);
     const perSecond = used / busyTotal;
     const usdPerMonth = monthly(own);
     const savedPerMonth = student === undefined ? 0 : usdPerMonth - monthly(student);
-    const months = DISTILLATION.usd.value / savedPerMonth;
+    const months = paybackMonths(DISTILLATION.usd.value, savedPerMonth);
     return {
       tokensPerDay,
       numMachines,
@@ -165,7 +171,7 @@ export function tokenScales(request: PlanRequest, best: Configuration): readonly
         idle,
       },
       distillation:
-        smaller === undefined || savedPerMonth <= 0
+        smaller === undefined || months === undefined
           ? undefined
           : { model: smaller.name, savedPerMonth, months, isWorthIt: months <= DISTILLATION.mostMonths.value },
     };

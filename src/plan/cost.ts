@@ -83,3 +83,7 @@ export function scaleCost(
     apiUsdPerMonth: millions * apiPerMillionOutput(api, inputPerOutput),
   };
 }
+
+/** Months after which a monthly saving has paid what was spent once; undefined: nothing is saved. */
+export const paybackMonths = (usd: number, savedPerMonth: number): number | undefined =>
+  savedPerMonth > 0 ? usd / savedPerMonth : undefined;

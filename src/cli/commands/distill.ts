@@ -21,6 +21,21 @@ export function distillCommand(): Command {
     .addOption(new Option("--api-key <key>", "API key for that server").env("OPENAI_API_KEY"))
     .option("--concurrency <n>", "requests at once to that server", integerIn("--concurrency", 1, 10_000), 8)
     .option(
+      "--student <model>",
+      "student of any family that the engine runs: a folder of safetensors, or hf:org/repo (default: one of the mill family)",
+    )
+    .addOption(
+      new Option("--train-method <name>", "of --student: lora trains an adapter, full all weights")
+        .choices(["lora", "full"])
+        .default("lora"),
+    )
+    .option("--rank <n>", "of the adapter of --student", integerIn("--rank", 1, 1024), 16)
+    .option(
+      "--max-length <n>",
+      "longest chat that --student is trained on, in tokens (default: its context)",
+      integerIn("--max-length", 2, 1 << 30),
+    )
+    .option(
       "--student-config <name>",
       "tiny: 2 layers of width 128, small: 3 layers (default: small, or the shape of --init-from)",
       oneOf("--student-config", ["tiny", "small"]),
@@ -45,7 +60,7 @@ export function distillCommand(): Command {
       numberIn("--temperature", 0, 2),
       0,
     )
-    .option("--no-train", "only collect the answers, with files for training elsewhere")
+    .option("--no-train", "only collect the answers, with files, or the recipe of --student, for training elsewhere")
     .option("--chat-template <file>", "use this template instead of the teacher's own");
   return addTeachingOptions(command, DEFAULT_STEPS).action((flags: DistillFlags) =>
     untilStopped((signal) => runDistill(flags, signal)),

@@ -1,7 +1,6 @@
 /** `millrace plan costs`: when a machine of one's own costs less than an API, and what three sizes of business pay. */
 
 import { Command } from "commander";
-import { MillraceError } from "../../core/errors.js";
 import { formatUsd } from "../../core/quantities.js";
 import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
 import { type TokenScale, tokenScales } from "../../plan/cost-scales.js";
@@ -9,6 +8,7 @@ import { DISTILLATION } from "../../plan/data/constants.js";
 import { API_PRICES, type ApiPrice } from "../../plan/data/prices.js";
 import { capacityOf } from "../../plan/load-curve.js";
 import type { Configuration, PlanRequest } from "../../plan/request.js";
+import { apiPrice } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
 import type { PlanFlags } from "../plan/plan-options.js";
 
@@ -16,27 +16,12 @@ interface CostFlags extends PlanFlags {
   readonly api?: ApiPrice;
 }
 
-/** @example apiPrice("0.15:0.60") */
-function apiPrice(text: string): ApiPrice {
-  const match = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text);
-  const [input, output] = [Number(match?.[1]), Number(match?.[2])];
-  if (input + output > 0)
-    return { name: "--api", usdPerMillionInput: input, usdPerMillionOutput: output, date: "given" };
-  throw new MillraceError(
-    "invalid_option",
-    `expected --api as dollars per million tokens in:out, got ${JSON.stringify(text)}`,
-    {
-      hint: "for instance --api 0.15:0.60",
-    },
-  );
-}
-
 export function planCostsCommand(): Command {
   return new Command("costs")
     .description(
       "Compare self-hosting with APIs: break-even, and three sizes of business. Takes the options of millrace plan.",
     )
-    .option("--api <in:out>", "an API's dollars per million tokens, beside those of the list", apiPrice)
+    .option("--api <in:out>", "an API's dollars per million tokens, beside those of the list", apiPrice("--api"))
     .action(async (_: unknown, command: Command) => runCosts(command.optsWithGlobals<CostFlags>()));
 }
 

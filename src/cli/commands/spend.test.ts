@@ -16,6 +16,8 @@ import type { AttemptRow, RequestRow } from "../../gateway/ledger/ledger-rows.js
 import { LedgerStore } from "../../gateway/ledger/ledger-store.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { GroupCommit } from "../../gateway/store/group-commit.js";
+import { recordedMonth } from "../plan/replacement-cost.js";
+import { AdminClient } from "../process/admin-client.js";
 
 let server: Server;
 let url: string;
@@ -98,6 +100,15 @@ test("every request is written to a file", async () => {
   const file = join(folder, "ledger.csv");
   expect((await run("--export", file)).stdout).toBe(`${file} written\n`);
   expect(readFileSync(file, "utf8").trim().split("\r\n")).toHaveLength(4);
+});
+
+test("a month of one model is what a student that replaces it saves", async () => {
+  const client = new AdminClient({ url, adminKey: "boss" });
+  const atMs = Date.parse("2026-11-20T00:00Z");
+  const means = { inputTokens: 150, outputTokens: 20 };
+  expect(await recordedMonth(client, "large", atMs)).toEqual({ requests: 2, ...means, usd: 1.500000001 });
+  expect(await recordedMonth(client, "small", atMs)).toEqual({ requests: 1, ...means, usd: undefined });
+  expect(await recordedMonth(client, "large", Date.parse("2027-11-20T00:00Z"))).toBeUndefined();
 });
 
 test("mistakes are said", async () => {

@@ -1,6 +1,7 @@
 /** Parsers of option values: from text to a checked value, or an `invalid_option` with what was expected. */
 import { optionError } from "../../core/option-error.js";
 import { parseByteSize } from "../../core/quantities.js";
+import type { ApiPrice } from "../../plan/data/prices.js";
 
 export type ValueParser<T> = (text: string) => T;
 
@@ -59,5 +60,16 @@ export function listOf(flag: string): (text: string, previous: readonly string[]
     const items = text.split(",").map((item) => item.trim());
     if (items.some((item) => item === "")) throw optionError(flag, "a non-empty value", text);
     return [...previous, ...items];
+  };
+}
+
+/** @example apiPrice("--api")("0.15:0.60") */
+export function apiPrice(flag: string): ValueParser<ApiPrice> {
+  return (text) => {
+    const match = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text);
+    const [input, output] = [Number(match?.[1]), Number(match?.[2])];
+    if (input + output > 0)
+      return { name: flag, usdPerMillionInput: input, usdPerMillionOutput: output, date: "given" };
+    throw optionError(flag, "dollars per million tokens in:out, such as 0.15:0.60", text);
   };
 }
