@@ -12,13 +12,13 @@ const UNUSED_MS = 60_000;
 /** Most bytes of a file's name. */
 const MOST_NAME = 255;
 
-export interface SeriesKind {
+interface SeriesKind {
   readonly layout: HistoryLayout;
   /** In words. */
   readonly whose: string;
 }
 
-export const PARTS: SeriesKind = { layout: SERVER_LAYOUT, whose: "models and instances" };
+const PARTS: SeriesKind = { layout: SERVER_LAYOUT, whose: "models and instances" };
 export const TENANTS: SeriesKind = { layout: TENANT_LAYOUT, whose: "tenants" };
 
 interface Series {
