@@ -113,7 +113,11 @@ function backendBreach(file, target) {
   return `only ${KNOW_CPU_BACKEND.join(", ")} and tests may import ${CPU_BACKEND}`;
 }
 
-function packageBreach(file, specifier, manifest) {
+/** Imports of types alone, which the compiler drops. */
+const TYPE_IMPORT = /^import type\s[^"';]*?from\s*["']([^"']+)["']/gm;
+
+/** @param code the file's text */
+function packageBreach(file, code, specifier, manifest) {
   const name = specifier
     .split("/")
     .slice(0, specifier.startsWith("@") ? 2 : 1)
@@ -122,7 +126,8 @@ function packageBreach(file, specifier, manifest) {
   if (builtinModules.includes(name)) return `write node:${specifier}`;
   if ((manifest.dependencies?.[name] ?? manifest.optionalDependencies?.[name]) !== undefined) return undefined;
   // The app is bundled with its packages.
-  const isBuiltIn = isTest(file) || layerOf(file) === "web";
+  const isTypes = importsOf(code.replace(TYPE_IMPORT, "")).every((each) => each !== specifier);
+  const isBuiltIn = isTest(file) || layerOf(file) === "web" || isTypes;
   if (isBuiltIn && manifest.devDependencies?.[name] !== undefined) return undefined;
   return `package ${name} is not in package.json's dependencies`;
 }
@@ -179,9 +184,10 @@ export function checkLayers(root) {
   const graph = new Map();
   for (const file of files) {
     const targets = [];
-    for (const specifier of importsOf(readFileSync(join(root, file), "utf8"))) {
+    const code = readFileSync(join(root, file), "utf8");
+    for (const specifier of importsOf(code)) {
       if (!specifier.startsWith(".")) {
-        const breach = packageBreach(file, specifier, manifest);
+        const breach = packageBreach(file, code, specifier, manifest);
         if (breach !== undefined) problems.push(`${file}: imports "${specifier}": ${breach}`);
         continue;
       }
