@@ -17,7 +17,7 @@ const STATEMENTS_AT_MOST = 550;
 const HEADER_LINES = 15;
 
 /** Product code: src/ and native/ without their tests. */
-const TOTAL_BUDGET = 116_000;
+const TOTAL_BUDGET = 120_000;
 
 const FOLDERS = ["bin", "scripts", "src", "native", "models", "test", "assets"];
 const isOtherCode = (path) => /\.(cc|h|hpp|py|html|css)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
