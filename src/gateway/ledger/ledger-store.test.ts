@@ -171,6 +171,28 @@ test("an end whose transaction fails deletes the note when its row is written", 
   expect(numNotes()).toBe(0);
 });
 
+test("a kill between two ends of one note loses none of them, where the first could not be written", async () => {
+  const { database, commits, store } = open();
+  store.open(plain(1));
+  store.open(plain(2));
+  commits.flush();
+  database.exec("ALTER TABLE ledger_hours RENAME TO elsewhere");
+  store.close(plain(1));
+  commits.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  database.exec("ALTER TABLE elsewhere RENAME TO ledger_hours");
+  store.close(plain(2));
+  commits.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  const next = new LedgerStore(database, commits, logger);
+  expect(next.recover(10_000)).toBe(1);
+  const outcomes = (await requestPage(database, {}, 100, 10)).data.map(({ id, outcome }) => [id, outcome]);
+  expect(outcomes.sort()).toEqual([
+    ["r1", "lost"],
+    ["r2", plain(2).outcome],
+  ]);
+});
+
 test("requests that an earlier version left open are lost", async () => {
   const { database, commits } = open();
   database.exec(`CREATE TABLE ledger_open (seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT,

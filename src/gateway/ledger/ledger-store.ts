@@ -206,7 +206,7 @@ export class LedgerStore {
     };
     this.commits.run(write, { canWait: true, isWhole: true }).then(
       () => {
-        for (const { row } of taken!) this.#notes.forget(row.seq);
+        for (const { row } of taken!) this.#notes.committed(row.seq);
       },
       (thrown: unknown) => {
         // A transaction that could not begin has taken nothing.
@@ -267,6 +267,7 @@ export class LedgerStore {
   }
 
   #keep({ row, tries }: Unwritten, thrown: unknown): void {
+    this.#notes.undone(row.seq);
     if (this.#refused.length >= MAX_UNWRITTEN || tries >= MAX_TRIES) {
       this.#numDropped++;
       this.#notes.forget(row.seq);

@@ -11,8 +11,10 @@ interface Note {
   readonly lastSeq: number;
   /** Those that the database has under this note, in the order of their positions. */
   members: readonly OpenRequest[];
-  /** Positions of those that have ended. */
+  /** Positions of those whose rows are committed. */
   readonly ended: Set<number>;
+  /** Positions of those whose rows are in the transaction under way. */
+  readonly ending: Set<number>;
 }
 
 type Fields = readonly [number, string, number, string, string, string, string, string, boolean];
@@ -40,20 +42,33 @@ export class OpenRequests {
   /** To call in a transaction. @param requests in the order of their positions */
   begin(requests: readonly OpenRequest[]): void {
     if (requests.length === 0) return;
-    const note: Note = { lastSeq: requests.at(-1)!.seq, members: requests, ended: new Set() };
+    const note: Note = { lastSeq: requests.at(-1)!.seq, members: requests, ended: new Set(), ending: new Set() };
     for (const { seq } of requests) this.#notes.set(seq, note);
     this.#write(note);
   }
 
-  /** To call in the transaction that writes the request's row. A second call does the same, as it must where the first transaction was undone. */
+  /** To call in the transaction that writes the request's row, and again in the next one where that transaction was undone. */
   end(seq: number): void {
     const note = this.#notes.get(seq);
     if (note === undefined) return;
-    note.ended.add(seq);
-    if (note.ended.size === note.members.length) this.#remove.run([note.lastSeq]);
+    note.ending.add(seq);
+    if (note.ended.size + note.ending.size === note.members.length) this.#remove.run([note.lastSeq]);
   }
 
-  /** To call when that transaction is committed, or given up. */
+  /** To call when that transaction is committed. */
+  committed(seq: number): void {
+    const note = this.#notes.get(seq);
+    note?.ending.delete(seq);
+    note?.ended.add(seq);
+    this.#notes.delete(seq);
+  }
+
+  /** To call when that transaction was undone: until the row is written, the note is all that tells of the request. */
+  undone(seq: number): void {
+    this.#notes.get(seq)?.ending.delete(seq);
+  }
+
+  /** The row is given up: the note stays in the database, and the next start finds the request lost. */
   forget(seq: number): void {
     this.#notes.delete(seq);
   }
@@ -75,7 +90,7 @@ export class OpenRequests {
     const rows = this.database.prepare("SELECT last_seq, requests FROM ledger_notes ORDER BY last_seq").all();
     return (rows as { last_seq: number; requests: string }[]).flatMap(({ last_seq: lastSeq, requests }) => {
       const members = requestsOf(requests).filter(({ seq }) => !hasRow(seq));
-      const note: Note = { lastSeq, members, ended: new Set() };
+      const note: Note = { lastSeq, members, ended: new Set(), ending: new Set() };
       for (const { seq } of members) this.#notes.set(seq, note);
       if (members.length === 0) this.#remove.run([lastSeq]);
       return members;
