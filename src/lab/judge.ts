@@ -9,7 +9,14 @@ import type { LabelledPair } from "../quality/judge/calibration.js";
 import type { JudgedPair } from "../quality/judge/judged-pair.js";
 import type { Label } from "../quality/judge/labels.js";
 import { completionSchema, openRemoteModel, REFUSED_STATUSES, type Reply } from "../quality/remote-model.js";
-import { judgeMessage, judgementOf, preferenceOf, REPLIES, REPLY_FORMAT } from "../text/judge/preference.js";
+import {
+  JUDGE_SAMPLING,
+  judgeMessage,
+  judgementOf,
+  preferenceOf,
+  REPLIES,
+  REPLY_FORMAT,
+} from "../text/judge/preference.js";
 import type { EvalSource } from "./eval-target.js";
 
 export interface Judge {
@@ -45,15 +52,13 @@ export function openJudge(
     : openLocalJudge(source, settings, startStage);
 }
 
-/** Room for reasoning before the verdict. */
-const MAX_TOKENS = 1024;
+const { max_tokens: MAX_TOKENS } = JUDGE_SAMPLING;
 /** A reply that takes longer is none. */
 const LONGEST_REPLY_MS = 300_000;
 
-const SAMPLING = { temperature: 0, max_tokens: MAX_TOKENS };
 const FORM = { response_format: REPLY_FORMAT };
 /** Some servers have no forms, and models that reason have no temperature: the first fields that are taken are sent from then on. */
-const FIELDS: readonly object[] = [{ ...SAMPLING, ...FORM }, SAMPLING, FORM, {}];
+const FIELDS: readonly object[] = [{ ...JUDGE_SAMPLING, ...FORM }, JUDGE_SAMPLING, FORM, {}];
 
 async function openServerJudge(
   { url, model }: Extract<EvalSource, { kind: "server" }>,

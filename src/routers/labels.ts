@@ -6,7 +6,15 @@ import { lastText } from "../gateway/routes/request-facts.js";
 import { runAll } from "../quality/ask.js";
 import { requireConfinementFor } from "../quality/code-score.js";
 import { scoreAnswer } from "../quality/score-answer.js";
-import { judgeMessage, judgementOf, type Preference, preferenceOf, REPLY_FORMAT } from "../text/judge/preference.js";
+import {
+  JUDGE_SAMPLING,
+  judgeMessage,
+  judgementOf,
+  type Preference,
+  preferenceOf,
+  REPLY_FORMAT,
+  shownPart,
+} from "../text/judge/preference.js";
 import type { ModelClient } from "./ask-model.js";
 import type { Pair } from "./pairs.js";
 
@@ -18,10 +26,6 @@ export interface Qualities {
   readonly large: number;
 }
 
-/** Room for reasoning before the verdict. */
-const MAX_JUDGE_TOKENS = 1024;
-/** More of an answer is not shown to a judge. */
-const MAX_JUDGED_LENGTH = 12_000;
 /** A judge that gives fewer verdicts than this share is no judge of these pairs. */
 const MIN_VERDICTS = 0.75;
 
@@ -54,16 +58,16 @@ export function byEquality(pairs: readonly Pair[]): Qualities[] {
   return pairs.map(({ small, large }) => ({ small: Number(isSame(small.text, large.text)), large: 1 }));
 }
 
-/** A model compares both answers in both orders. Both count as good unless it prefers one of them in both orders. Throws invalid_option for a judge that seldom gives a verdict. */
+/** A model compares both answers in both orders. Both count as good unless it prefers one of them in both orders; a pair without a verdict is undefined. Throws invalid_option for a judge that seldom gives a verdict. */
 export async function byJudge(
   pairs: readonly Pair[],
   client: ModelClient,
   model: string,
   startStage: StartStage,
   signal: AbortSignal,
-): Promise<Qualities[]> {
+): Promise<(Qualities | undefined)[]> {
   const stage = startStage(`judgements of ${model}`);
-  const qualities: Qualities[] = new Array(pairs.length);
+  const qualities: (Qualities | undefined)[] = new Array(pairs.length);
   let numDone = 0;
   let numWithout = 0;
   await runAll(pairs, 4, async ({ prompt, small, large }, index) => {
@@ -79,18 +83,19 @@ export async function byJudge(
   }
   return qualities;
 
-  async function judged(question: string, small: string, large: string): Promise<Qualities> {
+  async function judged(question: string, small: string, large: string): Promise<Qualities | undefined> {
     const judgement = judgementOf(await preference(question, small, large), await preference(question, large, small));
-    if (judgement === "none") numWithout++;
+    if (judgement === "none") {
+      numWithout++;
+      return undefined;
+    }
     return { small: Number(judgement !== "lost"), large: Number(judgement !== "won") };
   }
 
   async function preference(question: string, first: string, second: string): Promise<Preference | undefined> {
-    const cut = (text: string): string => text.slice(0, MAX_JUDGED_LENGTH);
-    const messages = [judgeMessage([{ role: "user", content: question }], cut(first), cut(second))];
-    const fields = { temperature: 0, max_tokens: MAX_JUDGE_TOKENS };
+    const messages = [judgeMessage([{ role: "user", content: question }], shownPart(first), shownPart(second))];
     const ask = async (form: object) =>
-      preferenceOf((await client.ask(model, messages, { ...fields, ...form }, signal)).signals.text);
+      preferenceOf((await client.ask(model, messages, { ...JUDGE_SAMPLING, ...form }, signal)).signals.text);
     try {
       return await ask({ response_format: REPLY_FORMAT });
     } catch (thrown) {

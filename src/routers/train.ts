@@ -57,10 +57,13 @@ export async function trainRoute(
   try {
     const files = openPairs(out, terms);
     await collectPairs(client, prompts, terms, files, startStage, signal);
-    const pairs = pairsOf(prompts, files);
-    assertEnough(pairs);
-    const label = options.label ?? labelFor(pairs);
-    const qualities = await labelled(label, pairs);
+    const answered = pairsOf(prompts, files);
+    assertEnough(answered);
+    const label = options.label ?? labelFor(answered);
+    const labels = await labelled(label, answered);
+    // A pair without a verdict says nothing of either model.
+    const pairs = answered.filter((_, index) => labels[index] !== undefined);
+    const qualities = labels.filter((quality) => quality !== undefined);
     const byId = Object.fromEntries(pairs.map(({ prompt }, index) => [prompt.id, qualities[index]!]));
     const saved: Labelled = { prompts: options.prompts, label, holdoutShare, qualities: byId };
     writeFileSync(labelsPath(out), `${JSON.stringify(saved)}\n`);
@@ -70,7 +73,7 @@ export async function trainRoute(
     await client.close();
   }
 
-  async function labelled(label: Label, pairs: readonly Pair[]): Promise<readonly Qualities[]> {
+  async function labelled(label: Label, pairs: readonly Pair[]): Promise<readonly (Qualities | undefined)[]> {
     if (label === "check") return byChecks(pairs);
     if (label === "equal") return byEquality(pairs);
     if (options.judgeModel !== undefined) return byJudge(pairs, client, options.judgeModel, startStage, signal);

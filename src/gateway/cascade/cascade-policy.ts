@@ -3,7 +3,15 @@
  * share of requests goes to both models, which tells what the cascade loses.
  */
 import { MillraceError } from "../../core/errors.js";
-import { judgeMessage, judgementOf, type Preference, preferenceOf, REPLY_FORMAT } from "../../text/judge/preference.js";
+import {
+  JUDGE_SAMPLING,
+  judgeMessage,
+  judgementOf,
+  type Preference,
+  preferenceOf,
+  REPLY_FORMAT,
+  shownPart,
+} from "../../text/judge/preference.js";
 import { type AnswerSink, HeaderSink, type WholeAnswer } from "../answer.js";
 import { routeOf } from "../api/routes.js";
 import { Cancellation } from "../cancellation.js";
@@ -62,10 +70,6 @@ interface CascadeOptions {
 const CASCADE_HEADER = "x-millrace-cascade";
 /** A small model's answer is held up to this size. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
-/** Room for reasoning before the verdict. */
-const MAX_JUDGE_TOKENS = 1024;
-/** More of a text is not shown to a judge. */
-const MAX_JUDGED_LENGTH = 12_000;
 /** Paths whose answers can be read. */
 const JUDGED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 
@@ -225,12 +229,18 @@ async function askSmall(
 
 /** An answer that the client does not see. @returns undefined for an error of any kind */
 async function askHidden(request: GatewayRequest, next: Handler): Promise<WholeAnswer | undefined> {
+  const answer = await askAside(request, next);
+  return answer?.head.status === 200 ? answer : undefined;
+}
+
+/** The same with the errors that a model answers. @returns undefined where nothing answers */
+async function askAside(request: GatewayRequest, next: Handler): Promise<WholeAnswer | undefined> {
   const cancellation = request.cancellation.child();
   const sink = new BoundedSink(MAX_HELD_BYTES, cancellation);
   try {
     const ending = await next({ ...request, cancellation, observer: hidden(request) }, sink);
     const answer = sink.answer();
-    return ending.kind === "answered" && answer?.head.status === 200 ? answer : undefined;
+    return ending.kind === "answered" ? answer : undefined;
   } catch (thrown) {
     if (thrown instanceof MillraceError) return undefined;
     throw thrown;
@@ -252,9 +262,9 @@ async function askJudge(
   texts: readonly [question: string, first: string, second: string],
   next: Handler,
 ): Promise<Preference | undefined> {
-  const [question, first, second] = texts.map((text) => text.slice(0, MAX_JUDGED_LENGTH)) as [string, string, string];
+  const [question, first, second] = texts.map(shownPart) as [string, string, string];
   const messages = [judgeMessage([{ role: "user", content: question }], first, second)];
-  const body = { model, messages, temperature: 0, max_tokens: MAX_JUDGE_TOKENS };
+  const body = { model, messages, ...JUDGE_SAMPLING };
   const path = "/v1/chat/completions";
   const route = routeOf(path)!;
   const plain = {
@@ -268,10 +278,10 @@ async function askJudge(
     observer: DEAF_REQUEST,
   };
   // Some servers refuse a response format; the question alone asks for the same reply.
-  const answer =
-    (await askHidden(withBody(plain, { ...body, response_format: REPLY_FORMAT }), next)) ??
-    (await askHidden(withBody(plain, body), next));
-  return preferenceOf(answer && signalsOf(answer)?.text);
+  const formed = await askAside(withBody(plain, { ...body, response_format: REPLY_FORMAT }), next);
+  const isRefused = formed !== undefined && [400, 422].includes(formed.head.status);
+  const answer = isRefused ? await askAside(withBody(plain, body), next) : formed;
+  return answer?.head.status === 200 ? preferenceOf(signalsOf(answer)?.text) : undefined;
 }
 
 function markedSink(sink: AnswerSink, model: string, decision: Decision): AnswerSink {

@@ -16,6 +16,14 @@ export const REPLY_FORMAT = {
   json_schema: { name: "verdict", strict: true, schema: REPLY_SCHEMA },
 };
 
+/** Fields of the request to a judge: its likeliest reply, with room for reasoning before the verdict. */
+export const JUDGE_SAMPLING = { temperature: 0, max_tokens: 1024 };
+
+const MAX_SHOWN = 12_000;
+
+/** As much of a text as a judge of live traffic gets. */
+export const shownPart = (text: string): string => text.slice(0, MAX_SHOWN);
+
 /** All replies, for engines that hold answers to a choice. */
 export const REPLIES = ["A", "B", "tie"].map((verdict) => JSON.stringify({ verdict }));
 
