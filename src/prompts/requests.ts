@@ -69,7 +69,8 @@ const messageSchema = z
     tool_calls: z.array(callSchema).nullish(),
   })
   .loose();
-const label = z.string().min(1).max(40).optional();
+/** A field that other programs use for something else is none. */
+const label = z.string().min(1).max(40).optional().catch(undefined);
 const bodySchema = z
   .object({
     system: z.union([z.string(), z.array(partSchema)]).nullish(),

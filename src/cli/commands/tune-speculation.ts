@@ -20,8 +20,8 @@ import { modelOption } from "../flags/model-option.js";
 import { integerIn, listOf, numberIn } from "../flags/option-values.js";
 import { jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
-import { inOwnFolder } from "../process/own-folder.js";
 import { untilStopped } from "../process/stop-signal.js";
+import { inTuningFolder } from "../process/tuning-folder.js";
 
 const MS_PER_MINUTE = 60_000;
 const MOST_CLASSES = 12;
@@ -94,7 +94,7 @@ export function tuneSpeculationCommand(): Command {
     .option("--json", "print one JSON object instead of tables")
     .action((flags: SpeculationFlags) =>
       untilStopped(
-        (signal) => inOwnFolder(flags.out, () => runTuneSpeculation(flags, signal)),
+        (signal) => inTuningFolder(flags.out, () => runTuneSpeculation(flags, signal)),
         "the same command with --resume goes on from here",
       ),
     );
@@ -131,11 +131,13 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
   const temperatures = flags.temperatures ?? (flags.requests === undefined ? USUAL_TEMPERATURES : "own");
   const numThreads = flags.threads ?? defaultNumThreads();
   const asked = await askedRequests(flags, model.path, maxTokens);
+  assertFewClasses(new Set(asked.requests.flatMap(({ source }) => source.label ?? [])).size);
   const settings = {
     model: contentHashOf(model.files, () => {}),
     requests: flags.requests === undefined ? "families" : contentHashOf([flags.requests], () => {}),
     numRequests: asked.requests.length,
     candidates,
+    drafters: drafters.map(lab.contentOf),
     temperatures,
     concurrency,
     perRound,
@@ -157,7 +159,8 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
       answers,
       answers.map(({ decodingMs }) => decodingMs),
     );
-    assertMeasurable(counts.length, weighed.length);
+    assertFewClasses(counts.length);
+    assertMeasurable(weighed.length);
     if (!json) process.stderr.write(`${skippedText(asked)}${shown.classTable(counts)}\n`);
     const cells = engines.cellsOf(weighed, temperatures);
     const tell = (ranked: Ranked): void => {
@@ -286,10 +289,12 @@ async function classed(
   });
 }
 
-function assertMeasurable(numClasses: number, numRequests: number): void {
-  if (numClasses > MOST_CLASSES) {
-    throw optionError("--requests", `requests of at most ${MOST_CLASSES} classes`, `${numClasses} ("class")`);
-  }
+function assertFewClasses(numClasses: number): void {
+  if (numClasses <= MOST_CLASSES) return;
+  throw optionError("--requests", `requests of at most ${MOST_CLASSES} classes`, `${numClasses} ("class")`);
+}
+
+function assertMeasurable(numRequests: number): void {
   if (numRequests > 0) return;
   throw new MillraceError("invalid_option", "expected answers of two tokens or more, got none", {
     hint: "drafts speed up what follows the first token: ask for longer answers",

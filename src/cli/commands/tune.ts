@@ -31,8 +31,8 @@ import { byteSize, integerIn, listOf, numberIn, oneOf } from "../flags/option-va
 import { questionsFrom } from "../flags/own-questions.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
-import { inOwnFolder } from "../process/own-folder.js";
 import { untilStopped } from "../process/stop-signal.js";
+import { inTuningFolder } from "../process/tuning-folder.js";
 import { words } from "./bench-run.js";
 import { type PreparedTuning, tuneAgain, tuneOnSchedule } from "./tune-again.js";
 import { tuneSpeculationCommand } from "./tune-speculation.js";
@@ -151,7 +151,7 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
     throw optionError("--resume", "left out beside --again and --schedule, which resume by themselves", "both");
   }
   const prepared = await prepareTuning(flags, command, signal);
-  await inOwnFolder(out, async () => {
+  await inTuningFolder(out, async () => {
     if (schedule !== undefined) {
       await tuneOnSchedule(() => prepareTuning(flags, command, signal), schedule, flags, signal);
     } else if (flags.again) {

@@ -11,6 +11,7 @@ import {
 } from "../../engine/api/speculative-config.js";
 import { isEagle3Folder } from "../../engine/speculative/eagle3-folder.js";
 import { isHeadsFile } from "../../engine/speculative/heads-file.js";
+import { contentHashOf } from "../../formats/content-hash.js";
 
 export interface Candidate {
   /** @example "mill-heads.gguf, 4 tokens" */
@@ -78,6 +79,18 @@ export function draftersBeside(modelPath: string): DrafterChoice[] {
     .slice(0, MOST_FOUND);
 }
 
+/** Changes with what a drafter's file or folder holds. */
+export function contentOf({ path }: DrafterChoice): string | undefined {
+  if (path === undefined) return undefined;
+  const files = statSync(path).isDirectory()
+    ? readdirSync(path, { withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map(({ name }) => join(path, name))
+        .sort()
+    : [path];
+  return contentHashOf(files, () => {});
+}
+
 /** @param fixed also with drafts that are always as long as they may be */
 export function candidatesOf(
   drafters: readonly DrafterChoice[],
@@ -91,12 +104,18 @@ export function candidatesOf(
       }),
     ),
   );
-  const byName = new Map([...own, DEFAULT_SPECULATIVE_CONFIG].map((config) => [nameOf(config), config]));
-  return [...byName].map(([name, config]) => ({ name, config }));
+  const distinct = new Map([...own, DEFAULT_SPECULATIVE_CONFIG].map((config) => [JSON.stringify(config), config]));
+  const paths = [...new Set(drafters.flatMap(({ path }) => path ?? []))];
+  const isShared = (file: string): boolean => paths.filter((path) => basename(path) === file).length > 1;
+  return [...distinct.values()].map((config) => ({ name: nameOf(config, isShared), config }));
 }
 
-function nameOf({ method, draftModelPath: path, numSpeculativeTokens: depth, isAdaptive }: SpeculativeConfig): string {
-  const file = path === undefined ? "" : basename(path);
+/** @param isShared whether several drafters have a file of this name, so that only their paths tell them apart */
+function nameOf(
+  { method, draftModelPath: path, numSpeculativeTokens: depth, isAdaptive }: SpeculativeConfig,
+  isShared: (file: string) => boolean,
+): string {
+  const file = path === undefined ? "" : isShared(basename(path)) ? path : basename(path);
   const drafter = path === undefined ? method : isModelMethod(method) ? file : `${method}+${file}`;
   return `${drafter}, ${depth} tokens${isAdaptive ? "" : " always"}`;
 }

@@ -8,6 +8,8 @@ type Keys = ReturnType<typeof configKeys>;
 
 const KEY = "speculative-config";
 const FLAG = "--speculative-config";
+const ALONE = new RegExp(`^${FLAG}$`);
+const WITH_VALUE = new RegExp(`^${FLAG}=`);
 
 /** A fleet of one model. */
 export const speculationYaml = ({ name, path }: Pick<LocatedModel, "name" | "path">, keys: Keys): string =>
@@ -38,8 +40,11 @@ export function presetWith(text: string, path: string, name: string, keys: Keys,
     return refuse("the engine millrace", String(engine), "drafts that pay in one engine need not pay in another");
   }
   const args = model.get("args");
-  const flag = isSeq(args) ? args.items.findIndex((each) => isScalar(each) && each.value === FLAG) : -1;
+  const isFlag = (each: unknown, form: RegExp): boolean => isScalar(each) && form.test(String(each.value));
+  const flag = isSeq(args) ? args.items.findIndex((each) => isFlag(each, ALONE)) : -1;
+  const joined = isSeq(args) ? args.items.findIndex((each) => isFlag(each, WITH_VALUE)) : -1;
   if (isSeq(args) && flag >= 0) args.set(flag + 1, JSON.stringify(keys));
+  else if (isSeq(args) && joined >= 0) args.set(joined, `${FLAG}=${JSON.stringify(keys)}`);
   else if (isMap(model.get("options"))) model.setIn(["options", KEY], document.createNode(keys));
   else model.set("options", document.createNode({ [KEY]: keys }));
   return withReason(document.toString({ lineWidth: 0 }), because);

@@ -54,8 +54,15 @@ function normals(seed: number): () => number {
 
 const never = new AbortController().signal;
 
-const tuned = (bench: DraftsBench, names: readonly string[], deadlineMs = Number.POSITIVE_INFINITY) =>
-  tuneSpeculation({ cells: CELLS, candidates: names.map(candidate), numRounds: 3, deadlineMs }, bench, () => {}, never);
+const tuned = (
+  bench: DraftsBench,
+  names: readonly string[],
+  deadlineMs = Number.POSITIVE_INFINITY,
+  clock: () => number = () => 0,
+) => {
+  const settings = { cells: CELLS, candidates: names.map(candidate), numRounds: 3, deadlineMs, clock };
+  return tuneSpeculation(settings, bench, () => {}, never);
+};
 
 async function outcomes(world: World): Promise<readonly SpeculationTuning[]> {
   const seeds = Array.from({ length: cases(200, 2000) }, (_, seed) => seed + 1);
@@ -117,16 +124,26 @@ test("only what may win is looked at more closely, and the winner's gain is that
 
 test("after the time is spent no candidate begins, but the best so far is measured again", async () => {
   const bench = new SimulatedDrafts({ fast: [1.5, 1.5, 1.5], faster: [3, 3, 3] }, normals(3), 0.02);
+  let nowMs = 0;
   const late: DraftsBench = {
-    async measure(...args) {
-      const measured = await bench.measure(...args);
-      await new Promise((resolve) => setTimeout(resolve, 30));
-      return measured;
+    measure(...args) {
+      nowMs += 30;
+      return bench.measure(...args);
     },
   };
-  const { chosen, end } = await tuned(late, ["fast", "faster"], performance.now() + 10);
+  const { chosen, end } = await tuned(late, ["fast", "faster"], 10, () => nowMs);
   expect(chosen?.name).toBe("fast");
   expect(end).toMatch(/the budget of time was spent after 1 candidates$/);
+});
+
+test("drafts that fail when they are measured again are counted once, as failed", async () => {
+  const bench = new SimulatedDrafts({ fast: [1.5, 1.5, 1.5] }, normals(3), 0.02);
+  const failing: DraftsBench = {
+    measure: async (of, numRounds, look) =>
+      look === "again" ? { problem: "out of memory" } : bench.measure(of, numRounds, look),
+  };
+  const { ranking, failed, chosen } = await tuned(failing, ["fast"]);
+  expect([ranking, failed.map(({ problem }) => problem), chosen]).toEqual([[], ["out of memory"], undefined]);
 });
 
 test("nothing that starts, nothing chosen", async () => {

@@ -39,8 +39,10 @@ export interface SearchSettings {
   readonly cells: readonly Cell[];
   readonly candidates: readonly Candidate[];
   readonly numRounds: number;
-  /** Time on the clock of `performance.now` after which no further candidate is looked at. */
+  /** Time on the clock after which no further candidate is looked at. */
   readonly deadlineMs: number;
+  /** Default: `performance.now`. */
+  readonly clock?: () => number;
 }
 
 export interface Ranked {
@@ -69,13 +71,13 @@ const PROMISING = 1.015;
 const MOST_CONTENDERS = 4;
 
 export async function tuneSpeculation(
-  { cells, candidates, numRounds, deadlineMs }: SearchSettings,
+  { cells, candidates, numRounds, deadlineMs, clock = () => performance.now() }: SearchSettings,
   bench: DraftsBench,
   onRanked: (ranked: Ranked, look: Look) => void,
   signal: AbortSignal,
 ): Promise<SpeculationTuning> {
   const ranked: Ranked[] = [];
-  const failed: { candidate: Candidate; problem: string }[] = [];
+  const problems = new Map<Candidate, string>();
   const look = async (
     candidate: Candidate,
     count: number,
@@ -84,38 +86,42 @@ export async function tuneSpeculation(
     const measured = await bench.measure(candidate, count, which);
     signal.throwIfAborted();
     if ("cells" in measured) return measured.cells;
-    failed.push({ candidate, problem: measured.problem });
+    problems.set(candidate, measured.problem);
     return undefined;
   };
   let isLate = false;
   for (const candidate of candidates) {
-    isLate = performance.now() >= deadlineMs;
+    isLate = clock() >= deadlineMs;
     if (isLate) break;
     const measured = await look(candidate, numRounds, "first");
     if (measured === undefined) continue;
     ranked.push(rankedOf(candidate, measured, cells));
     onRanked(ranked.at(-1)!, "first");
   }
+  const numLooked = ranked.length + problems.size;
+  const closely = new Set<Candidate>();
   for (const { candidate, cells: before } of contendersOf(ranked)) {
-    if (performance.now() >= deadlineMs) break;
+    if (clock() >= deadlineMs) break;
     const more = await look(candidate, numRounds + MORE_ROUNDS, "closer");
     if (more === undefined) continue;
     const index = ranked.findIndex((each) => each.candidate === candidate);
     ranked[index] = rankedOf(candidate, joined(before, more), cells);
+    closely.add(candidate);
     onRanked(ranked[index]!, "closer");
   }
-  const ranking = ranked
-    .filter(({ candidate }) => failed.every((each) => each.candidate !== candidate))
-    .sort((a, b) => b.mix.value - a.mix.value);
-  const late = isLate ? `; the budget of time was spent after ${ranked.length + failed.length} candidates` : "";
+  const late = isLate ? `; the budget of time was spent after ${numLooked} candidates` : "";
+  const rankingNow = (): Ranked[] =>
+    ranked.filter(({ candidate }) => !problems.has(candidate)).sort((a, b) => b.mix.value - a.mix.value);
   const ended = (chosen: Candidate | undefined, confirmed: Estimate | undefined, end: string): SpeculationTuning => ({
-    ranking,
-    failed,
+    ranking: rankingNow(),
+    failed: [...problems].map(([candidate, problem]) => ({ candidate, problem })),
     chosen,
     confirmed,
     end: `${end}${late}`,
   });
-  const [winner] = ranking;
+  const ranking = rankingNow();
+  // A few rounds may be lucky, so they do not stand above more rounds of another.
+  const winner = ranking.find(({ candidate }) => closely.has(candidate)) ?? ranking[0];
   if (winner === undefined) return ended(undefined, undefined, "no candidate could be measured");
   if (winner.mix.value <= PROMISING || (winner.mix.high ?? 2) <= 1) {
     return ended(undefined, undefined, "no drafts gain on these requests");

@@ -1,10 +1,10 @@
-/** A folder of results that one process at a time writes into. */
+/** The folder of a tuning, into which one process at a time writes. */
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { tryFileLock } from "../../core/file-lock.js";
 
 /** Throws storage_locked while another process has the folder. */
-export async function inOwnFolder<T>(out: string, work: () => Promise<T>): Promise<T> {
+export async function inTuningFolder<T>(out: string, work: () => Promise<T>): Promise<T> {
   const giveBack = tryFileLock(join(out, "tune.lock"));
   if (giveBack === undefined) {
     throw new MillraceError("storage_locked", `expected ${out} for this tuning alone, got one of another process`, {
