@@ -14,6 +14,7 @@
  * Prints a Markdown table: shares of positions with the same token and, where tokens differ, the largest gap between this engine's two likeliest in nats.
  */
 import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -50,7 +51,11 @@ const { values } = parseArgs({
 });
 if (values.work === undefined) throw new Error("expected --work with a folder for exports and tokens, got nothing");
 const name = basename(values.model, ".gguf");
-const place = join(resolve(values.work), name);
+// Named by all that exports and tokens depend on.
+const place = join(
+  resolve(values.work),
+  `${name}-${values.texts}x${values.tokens}-calibrate-${values.calibrate}-size-${values["max-size"] ?? "none"}`,
+);
 mkdirSync(place, { recursive: true });
 const millrace = (...args) => run(process.execPath, ["bin/millrace.js", ...args]);
 
@@ -134,8 +139,15 @@ async function ownTops(modelPath, texts, activationDtype) {
 
 /** Calls `keep` with each line of JSON as it comes. */
 async function eachLine(command, args, env, keep) {
-  const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "ignore"] });
+  const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+  let told = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    told = (told + text).slice(-2000);
+  });
+  const ended = once(child, "close");
   for await (const line of createInterface({ input: child.stdout })) keep(JSON.parse(line));
+  const [code, signal] = await ended;
+  if (code !== 0) throw new Error(`expected ${command} ${args[0]} to end well, got ${code ?? signal}: ${told}`);
 }
 
 const PYTHON_ENV = {
@@ -238,11 +250,15 @@ writeFileSync(chatsPath, `${chats.map((chat) => JSON.stringify(chat)).join("\n")
 const exports = await writeExports(chatsPath);
 const engines = enginesFor(textsPath, texts);
 const keptFor = (path, id) => `${path}.${id.replaceAll(/[^a-zA-Z0-9]+/g, "-")}.json`;
+/** Errors of exports that an engine does not take. */
+const failures = new Map();
 for (const { id, takes, lines } of engines) {
   const left = exports.filter((each) => takes(each) && !existsSync(keptFor(each.path, id)));
   if (left.length === 0) continue;
   await lines(left, ({ path, ...line }) => {
-    writeFileSync(keptFor(path, id), JSON.stringify(line));
+    // The next run tries again what failed.
+    if (line.error === undefined) writeFileSync(keptFor(path, id), JSON.stringify(line));
+    else failures.set(keptFor(path, id), line.error);
     process.stderr.write(`  ${name}: ${id}: ${basename(path)} ${line.error ?? ""}\n`);
   });
 }
@@ -251,10 +267,9 @@ const rows = exports.map(({ label, path, isFolder }) => {
   const known = {};
   const errors = {};
   for (const { id } of engines) {
-    if (!existsSync(keptFor(path, id))) continue;
-    const { top, gap, error } = JSON.parse(readFileSync(keptFor(path, id), "utf8"));
-    if (error === undefined) known[id] = { top, gap };
-    else errors[id] = error;
+    const kept = keptFor(path, id);
+    if (failures.has(kept)) errors[id] = failures.get(kept);
+    else if (existsSync(kept)) known[id] = JSON.parse(readFileSync(kept, "utf8"));
   }
   const pairs = PAIRS.filter(([, a, b]) => a in known && b in known).map(([pair, a, b]) => ({
     pair,

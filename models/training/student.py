@@ -11,6 +11,7 @@ behind them up to the end of the turn. The loss is of the answers only. A stoppe
 
 import argparse
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -63,7 +64,8 @@ def main():
     # Whole weights are trained in f32, since small steps are lost in bfloat16; those of a LoRA's base never move.
     is_lora = recipe["method"] == "lora"
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16 if is_lora and has_bf16 else torch.float32)
-    dtype = json.loads((Path(base) / "config.json").read_text()).get("dtype") if Path(base).is_dir() else None
+    config = json.loads((Path(base) / "config.json").read_text()) if Path(base).is_dir() else {}
+    dtype = config.get("dtype") or config.get("torch_dtype")
     if is_lora:
         from peft import LoraConfig, get_peft_model
 
@@ -73,8 +75,8 @@ def main():
         )
     model.config.use_cache = False
     # Named by all that the result depends on: the same run goes on from its checkpoint, any other begins anew.
-    checkpoints = FOLDER / f"run-{recipe['run']}"
     batch = args.batch or recipe["batch"]
+    checkpoints = FOLDER / f"run-{recipe['run']}-{batch}x{os.environ.get('WORLD_SIZE', '1')}"
     trainer = Trainer(
         model=model,
         args=TrainingArguments(

@@ -327,7 +327,7 @@ export class Fleet {
     if (endpoint === undefined || endpoint === "") return;
     const { startTelemetry } = await import("./observe/telemetry.js");
     const engineOf = (id: string) => this.#supervisor.instances().find((instance) => instance.id === id)?.engine;
-    const tenantOf = (tenant: string) => this.#tenantFigures.nameOf(tenant, Date.now());
+    const tenantOf = (tenant: string) => this.#tenantFigures.placeFor(tenant, Date.now());
     this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf, tenantOf });
   }
 

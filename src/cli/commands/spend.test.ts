@@ -16,6 +16,7 @@ import type { AttemptRow, RequestRow } from "../../gateway/ledger/ledger-rows.js
 import { LedgerStore } from "../../gateway/ledger/ledger-store.js";
 import { openDatabase } from "../../gateway/store/database.js";
 import { GroupCommit } from "../../gateway/store/group-commit.js";
+import { DAYS_PER_MONTH } from "../../plan/replacement.js";
 import { recordedMonth } from "../plan/replacement-cost.js";
 import { AdminClient } from "../process/admin-client.js";
 
@@ -36,10 +37,12 @@ const attempt = (model: string, cost: bigint | undefined): AttemptRow => ({
   cost,
   price: "p",
 });
+const FIRST_HOUR = "2026-11-02T10:00Z";
+
 const row = (seq: number, tenant: string, model: string, cost: bigint | undefined): RequestRow => ({
   seq,
   id: `r${seq}`,
-  beganMs: Date.parse("2026-11-02T10:00Z"),
+  beganMs: Date.parse(FIRST_HOUR),
   tenant,
   team: "",
   key: "",
@@ -106,8 +109,13 @@ test("a month of one model is what a student that replaces it saves", async () =
   const client = new AdminClient({ url, adminKey: "boss" });
   const atMs = Date.parse("2026-11-20T00:00Z");
   const means = { inputTokens: 150, outputTokens: 20 };
-  expect(await recordedMonth(client, "large", atMs)).toEqual({ requests: 2, ...means, usd: 1.500000001 });
-  expect(await recordedMonth(client, "small", atMs)).toEqual({ requests: 1, ...means, usd: undefined });
+  // The ledger is younger than a month, so its days are taken for all days.
+  const months = (atMs - Date.parse(FIRST_HOUR)) / (DAYS_PER_MONTH * 86_400_000);
+  const usd = expect.closeTo(1.500000001 / months, 6);
+  const monthly = (requests: number) => ({ requests: expect.closeTo(requests / months, 6), ...means });
+  expect(await recordedMonth(client, "large", atMs)).toEqual({ ...monthly(2), usd });
+  expect(await recordedMonth(client, "small", atMs)).toEqual({ ...monthly(1), usd: undefined });
+  expect(await recordedMonth(client, "large", Date.parse(FIRST_HOUR) + 23 * 3_600_000)).toBeUndefined();
   expect(await recordedMonth(client, "large", Date.parse("2027-11-20T00:00Z"))).toBeUndefined();
 });
 

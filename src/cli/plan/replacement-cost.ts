@@ -36,21 +36,35 @@ export interface Recorded {
   readonly usd: number | undefined;
 }
 
-/** The last month of a model; undefined where the gateway keeps no ledger, or the model had no requests. */
+const DAY_MS = 86_400_000;
+
+/**
+ * The last month of a model. A model whose first request is younger is taken to go on as it began.
+ *
+ * @returns undefined where the gateway keeps no ledger, or has less than a day of the model's requests
+ */
 export async function recordedMonth(client: AdminClient, model: string, nowMs: number): Promise<Recorded | undefined> {
-  const from = new Date(nowMs - DAYS_PER_MONTH * 86_400_000).toISOString();
-  const query = new URLSearchParams({ model, from });
+  const monthMs = DAYS_PER_MONTH * DAY_MS;
+  const query = new URLSearchParams({ model, from: new Date(nowMs - monthMs).toISOString(), group_by: "hour" });
   const answer = await client.ask("GET", `/ledger/spend?${query}`).catch((thrown: unknown) => {
     if (thrown instanceof MillraceError && thrown.code === "not_found") return undefined;
     throw thrown;
   });
-  const row = (answer?.data as readonly Json[] | undefined)?.[0];
-  const of = (name: string): number => Number(row?.[name] ?? 0);
+  // The oldest hour first.
+  const rows = (answer?.data as readonly Json[] | undefined) ?? [];
+  const of = (name: string): number => rows.reduce((sum, row) => sum + Number(row[name] ?? 0), 0);
   const requests = of("requests");
-  if (requests === 0) return undefined;
-  const usd = of("unpriced") === 0 && of("cost") > 0 ? of("cost") : undefined;
+  const elapsedMs = requests === 0 ? 0 : nowMs - Date.parse(String(rows[0]!.hour));
+  if (elapsedMs < DAY_MS) return undefined;
+  const months = Math.min(1, elapsedMs / monthMs);
+  const usd = of("unpriced") === 0 && of("cost") > 0 ? of("cost") / months : undefined;
   const inputTokens = of("fresh") + of("cache_write") + of("cache_read");
-  return { requests, inputTokens: inputTokens / requests, outputTokens: of("output") / requests, usd };
+  return {
+    requests: requests / months,
+    inputTokens: inputTokens / requests,
+    outputTokens: of("output") / requests,
+    usd,
+  };
 }
 
 /** Mean tokens of the answered items. */
@@ -106,7 +120,8 @@ export async function replacementCost(
   recorded: Recorded | undefined,
 ): Promise<Replacement | string> {
   const traffic = trafficOf(flags.requestsPerDay, recorded, teacherTokens, studentTokens);
-  if (traffic === undefined) return "unknown: give --requests-per-day, or the gateway whose ledger has the requests";
+  if (traffic === undefined)
+    return "unknown: give --requests-per-day, or the gateway whose ledger has a day of the requests";
   let machine: PlanRequest | undefined;
   const planned = async (model: string, own: MonthlyTraffic): Promise<MonthlyCost | undefined> => {
     // One look at the machine for both.

@@ -1,10 +1,9 @@
 /** A student that was trained elsewhere, as a model that is served: an adapter is merged into its base, and the weights are converted if asked. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { createRowEncoder } from "../../backend/create/create-backend.js";
 import { LAYOUTS } from "../../compress/folder-formats.js";
 import { METHODS, type Method, quantisedStorage } from "../../compress/storage.js";
-import { convertModel } from "../../convert/convert.js";
+import { convertModel, withPlace, writingTo } from "../../convert/convert.js";
 import { type Merged, mergeAdapter } from "../../convert/lora/merge-adapter.js";
 import { baseNamedBy, isAdapter } from "../../convert/lora/read-adapter.js";
 import { defaultNumThreads } from "../../core/cpu.js";
@@ -77,14 +76,13 @@ export async function prepareStudent(
   if (!path.endsWith(".gguf") && quantize === undefined) {
     return { path, name, merged: await merge(path), weights: undefined };
   }
-  const between = mkdtempSync(join(dirname(path), ".merged-"));
-  try {
-    const merged = await merge(join(between, "model"));
-    const weights = await convert(join(between, "model"), path, quantize, startStage, signal);
-    return { path, name, merged, weights };
-  } finally {
-    rmSync(between, { recursive: true, force: true });
-  }
+  return writingTo(path, "nothing was left there", () =>
+    withPlace(path, path.endsWith(".gguf"), async (between) => {
+      const merged = await merge(join(between, "model"));
+      const weights = await convert(join(between, "model"), path, quantize, startStage, signal);
+      return { path, name, merged, weights };
+    }),
+  );
 }
 
 const shareTo =

@@ -111,3 +111,20 @@ millrace:request_queue_time_seconds_count{${labels}} 4
   upstreams = [instance("m-1", scraped)];
   expect(await metrics.render()).not.toContain('instance="m-0"');
 });
+
+test("a bucket has the trace of its last request that somebody keeps", async () => {
+  const metrics = create();
+  const accept = "application/openmetrics-text; version=1.0.0";
+  const asked = (trace: string, flags: string) => {
+    const request = metrics.started(start, `00-${trace.repeat(32)}-${"b".repeat(16)}-${flags}`);
+    request.routed("m-0", 0);
+    request.ended("answered", 200, undefined);
+  };
+  asked("1", "01");
+  asked("2", "00");
+  const { text, contentType } = await metrics.answer(accept);
+  expect(contentType).toContain("openmetrics");
+  expect(text).toContain(`trace_id="${"1".repeat(32)}"`);
+  expect(text).not.toContain("2".repeat(32));
+  expect((await metrics.answer("text/plain")).text).not.toContain("trace_id");
+});

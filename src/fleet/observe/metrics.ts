@@ -299,6 +299,10 @@ class CountedRequest implements RequestObserver {
   }
 }
 
+/** @param traceparent 00-<32 digits of the trace>-<16 of the span>-<flags> @returns undefined: nobody keeps the trace */
+const sampledTraceOf = (traceparent: string | undefined): string | undefined =>
+  (Number.parseInt(traceparent?.slice(53, 55) ?? "0", 16) & 1) === 1 ? traceparent!.slice(3, 35) : undefined;
+
 export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): FleetMetrics {
   const registry = new Registry();
   const metrics = createRequestMetrics(registry);
@@ -315,8 +319,7 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
     // Unknown names never become labels, or any client could fill the memory with them.
     started: ({ model }: RequestStart, traceparent) => {
       hasTraces ||= traceparent !== undefined;
-      // 00-<32 digits of the trace>-…
-      const traceId = traceparent?.slice(3, 35);
+      const traceId = sampledTraceOf(traceparent);
       return new CountedRequest(metrics, exemplars, proxy.modelOf(model) ?? "unknown", traceId);
     },
     refused: (_, code) => metrics.refused.inc({ code }),

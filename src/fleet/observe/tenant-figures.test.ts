@@ -174,12 +174,12 @@ test("a tenant that finds no place is counted with the others, until one has bee
   const figures = new TenantFigures();
   for (let i = 0; i < MOST_TENANTS - 1; i++) figures.count(row(`t-${i}`, { beganMs: START + i }));
   figures.look(START + 5 * HOUR, () => true);
-  expect(figures.nameOf("t-0", START)).toBe("t-0");
-  expect(figures.nameOf("late", START + HOUR)).toBe(OTHER);
+  expect(figures.placeFor("t-0", START)).toBe("t-0");
+  expect(figures.placeFor("late", START + HOUR)).toBe(OTHER);
   for (let i = 1; i < MOST_TENANTS - 1; i++) figures.count(row(`t-${i}`, { beganMs: START + HOUR }));
   figures.look(START + HOUR + 60_000, () => true);
-  expect(figures.nameOf("late", START + HOUR + 60_000)).toBe("late");
-  expect(figures.nameOf("t-0", START + HOUR + 60_000)).toBe(OTHER);
+  expect(figures.placeFor("late", START + HOUR + 60_000)).toBe("late");
+  expect(figures.placeFor("t-0", START + HOUR + 60_000)).toBe(OTHER);
   // A tenant of that very name is one of the others.
-  expect(figures.nameOf(OTHER, START)).toBe(OTHER);
+  expect(figures.placeFor(OTHER, START)).toBe(OTHER);
 });

@@ -139,8 +139,8 @@ export class TenantFigures {
     this.#placeOf(row.tenant, row.beganMs + row.totalMs).count(row);
   }
 
-  /** As what a tenant's figures are shown: its own name, or `OTHER`. */
-  nameOf(tenant: string, nowMs: number): string {
+  /** Gives a tenant a place, or keeps the one that it has. @returns the name under which its figures are shown: its own, or `OTHER` */
+  placeFor(tenant: string, nowMs: number): string {
     return this.#placeOf(tenant, nowMs).name;
   }
 

@@ -54,6 +54,9 @@ test("drafts in args are replaced there; of several models, the one of that name
   const { models } = parse(written(text));
   expect(models[1].args).toEqual(["--speculative-config", JSON.stringify(HEADS), "--seed", "1"]);
   expect(written(text)).toContain("# the small one");
+  const joined = text.replace("--speculative-config, '", "'--speculative-config=");
+  expect(parse(written(joined)).models[1].args[0]).toBe(`--speculative-config=${JSON.stringify(HEADS)}`);
+  expect(parse(written(joined)).models[1].options).toBeUndefined();
   expect(parse(written(text, HEADS, "bare")).models[2].options).toEqual({ "speculative-config": HEADS });
   expect(() => written(text, HEADS, "none")).toThrow(/one with the name none in p\.yaml, got 3 models/);
 });
