@@ -17,6 +17,8 @@ export const isType = (name) => [ORIGINAL, BFLOAT16, ...METHODS].includes(name);
 const BATCH = 16;
 /** Prompts of the sequences that decode together: enough to start from, since their prefill is not looked at. */
 const SHORT_PROMPT = 16;
+/** Tokens that sequences may go on decoding while others start. */
+const SLACK = 128;
 const POLL_MS = 100;
 
 /** The path of a copy, which is made if it is missing. Nothing is calibrated: random weights have no texts, and speed does not depend on values. */
@@ -36,7 +38,7 @@ async function copyOf(type, { model, work, threads }, tell, signal) {
 /** Runs `millrace bench engine`. @returns its result of one batch size, and the most memory that it had resident (Linux tells) */
 async function bench(model, { threads, prefillTokens, genTokens }, { batch, promptTokens }, signal) {
   const shape = ["--batch", batch, "--prompt-tokens", promptTokens, "--gen-tokens", genTokens, "--repetitions", 1];
-  const limits = ["--threads", threads, "--max-num-seqs", BATCH, "--max-model-len", prefillTokens + genTokens];
+  const limits = ["--threads", threads, "--max-num-seqs", BATCH, "--max-model-len", prefillTokens + genTokens + SLACK];
   // A prompt is one step; the prompts that decode together are one step too.
   limits.push("--max-num-batched-tokens", Math.max(prefillTokens, BATCH * SHORT_PROMPT));
   let peakBytes;

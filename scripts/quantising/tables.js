@@ -11,6 +11,8 @@ const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 const points = (share) => (100 * share).toFixed(1);
 const dropText = ({ drop, interval: [low, high] }) => `${points(drop)} (${points(low)} to ${points(high)})`;
 const ratio = ({ ratio: value, low, high }, digits = 2) => {
+  // Where neither copy loses anything there is no ratio.
+  if (!Number.isFinite(value)) return "";
   return `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 };
 
@@ -20,7 +22,7 @@ export function qualityTable({ original, rows }, inOrder) {
   if (names.length === 0) return "";
   const first = rows[names[0]];
   const header = ["Method", "Size", "Bits a weight", "Perplexity", "KL divergence", "Same likeliest token"];
-  const whole = [original.weightType, mib(original.numBytes), original.bitsPerWeight.toFixed(2)];
+  const whole = [`original, ${original.weightType}`, mib(original.numBytes), original.bitsPerWeight.toFixed(2)];
   const before = [...whole, first.loss.perplexityBefore.toFixed(3), "", "", percent(first.overall.before), "", ""];
   return table(
     [...header, "Right answers", "Drop in points (95 %)", "Lost, won"],

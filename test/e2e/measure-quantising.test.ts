@@ -26,7 +26,7 @@ test(
     const json = join(tempTree({}), "quality.json");
     const flags = ["--json", json, "--model", "models/mill-student.gguf", "--nearest", ...SMALL];
     const table = measure(...flags, "--types", "Q4_0");
-    expect(table).toMatch(/^\| Q8_0 \| 1\.30 MiB \| 8\.5/m);
+    expect(table).toMatch(/^\| original, Q8_0 \| 1\.30 MiB \| 8\.5/m);
     expect(table).toMatch(/^\| Q4_0 \| 1\.00 MiB \| 6\.32 \| \d\.\d{3} \| 0\.0\d{4} \| 9\d\.\d % \| /m);
     const results = JSON.parse(readFileSync(json, "utf8"));
     const { loss, nearest, overall } = results.rows.Q4_0;
@@ -60,7 +60,7 @@ test(
       "F16,Q8_0",
       ...shape,
     );
-    expect(table).toMatch(/^\| F16 \| 11\.76 MiB \| 100 % \| \d+\.\d+ MiB \|/m);
+    expect(table).toMatch(/^\| F16 \| 11\.76 MiB \| 100 % \| \d+(\.\d+)? MiB \|/m);
     expect(table).toMatch(/^\| Q8_0 \| \d\.\d\d MiB \| 5\d % \|.* × \|/m);
     const { rows } = JSON.parse(readFileSync(json, "utf8"));
     expect(rows.Q8_0.rounds).toHaveLength(2);
