@@ -170,10 +170,6 @@ function createAdminApp(target: AdminTarget): Hono {
   for (const path of ["/", "/app/:file"]) {
     app.get(path, (c) => webAnswer(c.req.path, c.req.header("Accept-Encoding")) ?? c.notFound());
   }
-  app.get("/metrics", async (c) => {
-    const { text, contentType } = await target.metrics(c.req.header("Accept"));
-    return c.body(text, 200, { "Content-Type": contentType });
-  });
   // A gateway without keys has no secrets among those who reach it.
   const checkReader = (c: Context): void => {
     const isOpen = target.operators().length === 0 && target.signIn === undefined && !target.needsKeys();
@@ -187,6 +183,11 @@ function createAdminApp(target: AdminTarget): Hono {
       return false;
     }
   };
+  app.get("/metrics", async (c) => {
+    // Figures are everybody's; an exemplar is one request's trace, so it is for operators.
+    const { text, contentType } = await target.metrics(isReader(c) ? c.req.header("Accept") : undefined);
+    return c.body(text, 200, { "Content-Type": contentType });
+  });
   app.get("/metrics/tenants", (c) => {
     checkReader(c);
     const text = target.tenantMetrics?.();

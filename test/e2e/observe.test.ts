@@ -8,7 +8,7 @@ import { rowsOf } from "../../src/observe/board-rows.js";
 import { ruleGroups } from "../../src/observe/rules.js";
 import type { Watched } from "../../src/observe/watched.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
-import { FleetProcess } from "../helpers/fleet-process.js";
+import { ADMIN_KEY, FleetProcess } from "../helpers/fleet-process.js";
 import { freePort } from "../helpers/free-port.js";
 import { startCollector } from "../helpers/otlp-collector.js";
 import { runCli } from "../helpers/run-cli.js";
@@ -412,7 +412,16 @@ test.skipIf(PROMETHEUS === undefined)("a fleet with traces: a bucket's exemplar 
   const telemetry = { "otlp-endpoint": collector.url };
   await using fleet = await FleetProcess.start({ models: [{ name: "m", model: MODEL, instances: 1 }], telemetry });
   const targets = [new URL(fleet.url).host];
-  const url = await startPrometheus(await rendered("fleet", "--targets", targets.join()));
+  const folder = await rendered("fleet", "--targets", targets.join());
+  const path = join(folder, "prometheus.yml");
+  const config = parse(readFileSync(path, "utf8")) as { scrape_configs: object[] };
+  // A trace is for operators.
+  const authorization = { credentials: ADMIN_KEY };
+  const scrapes = config.scrape_configs.map((scrape) => ({ ...scrape, authorization }));
+  writeFileSync(path, stringify({ ...config, scrape_configs: scrapes }));
+  const open = await fetch(`${fleet.url}/metrics`, { headers: { accept: "application/openmetrics-text" } });
+  expect(open.headers.get("content-type")).toContain("text/plain");
+  const url = await startPrometheus(folder);
   await load(fleet.url);
   const query = new URLSearchParams({
     query: "millrace_fleet:time_to_first_byte_seconds_bucket",

@@ -16,7 +16,7 @@ export interface FleetInstance {
   readonly in_flight: number;
 }
 
-const ADMIN_KEY = "fleet-admin";
+export const ADMIN_KEY = "fleet-admin";
 
 export class FleetProcess implements AsyncDisposable {
   private constructor(

@@ -21,8 +21,12 @@ export const JUDGE_SAMPLING = { temperature: 0, max_tokens: 1024 };
 
 const MAX_SHOWN = 12_000;
 
-/** As much of a text as a judge of live traffic gets. */
-export const shownPart = (text: string): string => text.slice(0, MAX_SHOWN);
+/** As much of a text as a judge of live traffic gets. Control characters and tokens grow when they are quoted, so the quoted text is measured. */
+export function shownPart(text: string): string {
+  let shown = text.slice(0, MAX_SHOWN);
+  while (quoted([shown]).length > 2 * MAX_SHOWN) shown = shown.slice(0, shown.length / 2);
+  return shown;
+}
 
 /** All replies, for engines that hold answers to a choice. */
 export const REPLIES = ["A", "B", "tie"].map((verdict) => JSON.stringify({ verdict }));
@@ -43,12 +47,12 @@ export function judgeMessage(
   return { role: "user", content };
 }
 
-/** The begin of a text that some tokenizer may take for the end of a turn, such as <|im_end|>, </s> and [INST]. */
-const TOKEN_START = /<(?=[|｜/]?\w*[|｜>])|\[(?=\/?[A-Z_]+\])/g;
+/** The begin of a text that some tokenizer may take for the end of a turn, such as <|im_end|>, </s>, <minimax:tool_call>, [INST], [|endofturn|], [e~[ and ]~b]. */
+const TOKEN_START = /<(?=[|｜/]?[\w:]*[|｜>])|\[(?=\/?[A-Z_]+\]|\||\w+~\[)|\](?=~\w+\])/g;
 
 /** As JSON in which no answer can end its turn: the same value, without special tokens. */
 const quoted = (value: object): string =>
-  JSON.stringify(value).replace(TOKEN_START, (start) => (start === "<" ? "\\u003c" : "\\u005b"));
+  JSON.stringify(value).replace(TOKEN_START, (start) => `\\u00${start.charCodeAt(0).toString(16)}`);
 
 /** Longer replies are not looked at. */
 const MAX_REPLY_LENGTH = 100_000;
