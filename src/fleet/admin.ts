@@ -119,15 +119,16 @@ function keyOwners(target: AdminTarget): KeyOwners {
     },
     client: async (key) => {
       if (!target.needsKeys()) return undefined;
-      const { tenant, keyId, holder = tenant } = await target.clientWith(key);
-      return { owner: holder, name: keyId === undefined ? tenant : `${tenant}, ${keyId}` };
+      const { tenant, keyId, holder } = await target.clientWith(key);
+      const name = keyId === undefined ? tenant : `${tenant}, ${keyId}`;
+      // Conversations are kept for a person, whom a token without a subject does not name.
+      return { owner: holder ?? tenant, name, keepsChats: target.keepsChats === true && holder !== undefined };
     },
     ways: () => [
       ...(target.operators().length > 0 ? (["key"] as const) : []),
       ...(signIn === undefined ? [] : (["oidc"] as const)),
     ],
     provider: signIn?.name,
-    keepsChats: target.keepsChats,
   };
 }
 

@@ -33,6 +33,8 @@ const IN_HEADERS = /^[\x21-\x7e]+$/;
 interface KnownClient {
   /** Whose sessions are counted together; the client's own page is told, to know it from others. No secret. */
   readonly owner: string;
+  /** Whether the server keeps its conversations. */
+  readonly keepsChats: boolean;
   /** Shown to whoever is signed in; null: keys have no names. */
   readonly name: string | null;
 }
@@ -45,8 +47,6 @@ export interface KeyOwners {
   client(key: string): KnownClient | undefined | Promise<KnownClient | undefined>;
   /** How operators sign in. */
   ways(): readonly ("key" | "oidc")[];
-  /** Whether the server keeps the conversations of its clients. */
-  readonly keepsChats?: boolean | undefined;
   /** Name of the identity provider, if there is one. */
   readonly provider?: string | undefined;
 }
@@ -75,7 +75,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       is_client: client !== undefined,
       client: client?.known.name ?? null,
       client_id: client?.known.owner ?? null,
-      keeps_chats: client !== undefined && owners.keepsChats === true,
+      keeps_chats: client?.known.keepsChats === true,
       csrf_token: csrfTokenOf(open),
       ends_at: Math.floor(Math.min(...open.map(({ endsMs }) => endsMs)) / 1000),
       ...signIns(),
@@ -104,9 +104,9 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
   app.get("/", async (c) => {
     const incoming = incomingOf(c);
     const { now, refusal } = await signedIn((side) => sessionOf(incoming, sessions, side));
-    // The key may be valid.
-    if (refusal?.status === 503) throw refusal;
-    if (refusal !== undefined) endSessions(incoming, sessions, "client");
+    if (refusal?.status === 401 || refusal?.status === 403) endSessions(incoming, sessions, "client");
+    // The key may be valid, and nobody can tell now. An operator goes on without the client.
+    else if (refusal !== undefined && now.operator === undefined) throw refusal;
     return c.json(shown(now));
   });
   const onError = (): never => {

@@ -1,5 +1,6 @@
 /** Conversations that a gateway keeps: whose they are, which of two pages wins, what is refused, and how they end. */
 import { mkdtempSync, rmSync } from "node:fs";
+import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -148,12 +149,36 @@ test("older ones of the same client make room, by number and by bytes; newer one
   const keys = [(await admin("POST", "/keys", { name: "a" })).key, (await admin("POST", "/keys", { name: "b" })).key];
   for (const at of [1, 2]) expect((await put(keys[0]!, `l${at}`, large(at))).status).toBe(200);
   expect((await put(keys[1]!, "l1", large(1))).status).toBe(200);
-  // The disk's bound is reached: whoever has older ones goes on, and others are refused.
-  expect((await put(keys[1]!, "l2", large(2))).json.removed).toEqual(["l1"]);
-  expect((await put("sk-one", "l9", large(9))).json.removed).toHaveLength(3);
-  const last = await admin("POST", "/keys", { name: "c" });
-  expect((await put(last.key, "l1", large(1))).code).toBe("storage_quota");
+  // The disk's bound is reached: what would grow is refused, and nobody loses anything for it.
+  expect((await put(keys[1]!, "l2", large(2))).code).toBe("storage_quota");
+  expect((await put("sk-one", "l9", large(9))).code).toBe("storage_quota");
+  expect(await idsOf("sk-one")).toEqual(["c4", "c3", "c2"]);
   expect(await idsOf("sk-two")).toEqual(["l3", "l2"]);
+  const { revision } = (await ask("sk-two", "GET", "/l3")).json;
+  expect((await put("sk-two", "l3", chatOf("shorter", 9), revision)).status).toBe(200);
+});
+
+test("a write whose key is revoked while its body comes keeps nothing", async () => {
+  const { id, key } = await admin("POST", "/keys", { name: "laptop" });
+  const body = JSON.stringify({ revision: 0, conversation: chatOf("Late") });
+  const headers = { authorization: `Bearer ${key}`, "content-length": Buffer.byteLength(body) };
+  const outgoing = request(`${fleet.url}/v1/chats/a`, { method: "PUT", headers });
+  const answered = new Promise<number | undefined>((resolve, reject) => {
+    outgoing.once("response", (incoming) => resolve(incoming.resume().statusCode)).once("error", reject);
+  });
+  outgoing.write(body.slice(0, 10));
+  // Another request behind it, so that the gateway has read the first one's head.
+  expect(await idsOf("sk-one")).toEqual([]);
+  await admin("DELETE", `/keys/${id}`);
+  outgoing.end(body.slice(10));
+  expect(await answered).toBe(401);
+  await fleet.close();
+  const { openDatabase } = await import("../../gateway/store/database.js");
+  const database = openDatabase(folder);
+  const rows = database.prepare("SELECT title FROM conversations").all([]);
+  database.close();
+  expect(rows).toEqual([]);
+  await start();
 });
 
 test("what a revoked key has kept goes with it, of a deleted team too; a rotated key keeps it", async () => {

@@ -1,6 +1,7 @@
 /** Conversations of the app that the gateway keeps for its clients: /v1/chats, each client's own. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
+import { noValidKey } from "../../core/api-keys.js";
 import { readBody } from "../../core/body-reader.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { readIncoming } from "../../core/json-body.js";
@@ -8,6 +9,7 @@ import { listBody } from "../../core/list-body.js";
 import { OPENAI } from "../../gateway/api/dialect.js";
 import { assertConversationId, readUpload } from "../../gateway/conversations/conversation-form.js";
 import { type ConversationRow, ConversationStore } from "../../gateway/conversations/conversation-store.js";
+import { WriteTurns } from "../../gateway/conversations/write-turns.js";
 import { type Caller, keyHolder } from "../../gateway/request.js";
 import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
@@ -45,6 +47,7 @@ export class ConversationsPart {
   readonly #store: ConversationStore | undefined;
   readonly #maxBodyBytes: number = 0;
   readonly #timer: NodeJS.Timeout | undefined;
+  readonly #turns = new WriteTurns();
   #sweeping: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -126,11 +129,16 @@ export class ConversationsPart {
         return { ...shownRow(row), conversation };
       }
       case "PUT": {
-        const limits = { maxBodyBytes: this.#maxBodyBytes, bodyTimeoutMs: BODY_TIMEOUT_MS };
-        const bytes = await readIncoming(incoming, limits);
-        const { body } = await readBody(bytes, { path: PATH, tenant, onWait: () => {} });
-        const { revision, conversation } = readUpload(body);
-        const { row, removed } = await store.write(owner, id, revision, conversation);
+        const { row, removed } = await this.#turns.run(owner, async () => {
+          const limits = { maxBodyBytes: this.#maxBodyBytes, bodyTimeoutMs: BODY_TIMEOUT_MS };
+          const bytes = await readIncoming(incoming, limits);
+          const { body } = await readBody(bytes, { path: PATH, tenant, onWait: () => {} });
+          const { revision, conversation } = readUpload(body);
+          // The key may have been revoked while its body came; what it has kept is gone then.
+          const { holder } = await this.context.authorize(incoming.headers);
+          if (holder !== owner) throw noValidKey([]);
+          return await store.write(owner, id, revision, conversation);
+        });
         return { ...shownRow(row), removed };
       }
       case "DELETE":

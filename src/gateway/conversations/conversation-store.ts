@@ -174,7 +174,7 @@ export class ConversationStore {
     this.#addTotal.run([-bytes]);
   }
 
-  /** Deletes older conversations of the client until a new one fits. @returns their ids */
+  /** Deletes older conversations of the client until a new one is within its bounds. Throws storage_quota. @returns their ids */
   #makeRoom(
     owner: string,
     id: string,
@@ -186,21 +186,31 @@ export class ConversationStore {
     const own = this.#sum.get([owner]) as Sum;
     const grown = newBytes - (before?.bytes ?? 0);
     let [rows, bytes, total] = [own.rows + (before === undefined ? 1 : 0), own.bytes + grown, this.numBytes + grown];
-    const fits = (): boolean => rows <= perClient && bytes <= bytesPerClient && total <= maxBytes;
+    // After a bound was lowered, what is there may be changed as long as it does not grow.
+    const mostRows = Math.max(perClient, before === undefined ? 0 : own.rows);
+    const mostBytes = Math.max(bytesPerClient, before === undefined ? 0 : own.bytes);
+    const isWithinOwn = (): boolean => rows <= mostRows && bytes <= mostBytes;
     const removed: string[] = [];
-    for (const row of fits() ? [] : (this.#older.all([owner, updatedMs, id]) as readonly ConversationRow[])) {
-      if (fits()) break;
+    for (const row of isWithinOwn() ? [] : (this.#older.all([owner, updatedMs, id]) as readonly ConversationRow[])) {
+      if (isWithinOwn()) break;
       this.#drop(owner, row);
       removed.push(row.id);
       [rows, bytes, total] = [rows - 1, bytes - row.bytes, total - row.bytes];
     }
-    if (fits()) return removed;
-    const bound = total > maxBytes && bytes <= bytesPerClient ? `${maxBytes} bytes of all clients` : undefined;
-    throw new MillraceError(
-      "storage_quota",
-      `expected at most ${bound ?? `${perClient} conversations of ${bytesPerClient} bytes in all`}, got more`,
-      { hint: "delete conversations; older ones than this make room by themselves, newer ones do not" },
-    );
+    if (!isWithinOwn()) {
+      throw new MillraceError(
+        "storage_quota",
+        `expected at most ${perClient} conversations of ${bytesPerClient} bytes in all, got more`,
+        { hint: "delete conversations; older ones than this make room by themselves, newer ones do not" },
+      );
+    }
+    // Nobody's conversations go because others have filled the disk.
+    if (total > maxBytes && total > this.numBytes) {
+      throw new MillraceError("storage_quota", `expected at most ${maxBytes} bytes of all clients, got more`, {
+        hint: "delete conversations, or ask the operator for a larger conversations.max-bytes",
+      });
+    }
+    return removed;
   }
 }
 

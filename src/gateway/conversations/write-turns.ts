@@ -1,0 +1,64 @@
+/** Limits the writes of conversations: one at a time of each client, a number at once in all, and so many a minute of each client. */
+import { MillraceError } from "../../core/errors.js";
+
+/** Bodies of as many writes are held at once. */
+const MOST_AT_ONCE = 32;
+/** Of a client: what it may write at once after a pause, and what it may write each second for ever. */
+const BURST = 60;
+const PER_SECOND = 1;
+/** A client that has not written for this long has its whole burst again, and is forgotten. */
+const FULL_AFTER_MS = (1000 * BURST) / PER_SECOND;
+
+interface Writer {
+  /** Writes that it may begin at `atMs`. */
+  left: number;
+  atMs: number;
+  isWriting: boolean;
+}
+
+export class WriteTurns {
+  readonly #writers = new Map<string, Writer>();
+  #numWriting = 0;
+
+  constructor(private readonly now: () => number = () => performance.now()) {}
+
+  /** Throws, or rejects with, rate_limit_exceeded where the client, or all of them, write too much. */
+  async run<T>(owner: string, write: () => Promise<T>): Promise<T> {
+    const writer = this.#writerOf(owner);
+    if (writer.isWriting) throw tooMany("one write of a client at a time", 1);
+    if (this.#numWriting >= MOST_AT_ONCE) throw tooMany(`at most ${MOST_AT_ONCE} writes at once`, 1);
+    if (writer.left < 1) {
+      const seconds = Math.ceil((1 - writer.left) / PER_SECOND);
+      throw tooMany(`at most ${60 * PER_SECOND} writes a minute of a client`, seconds);
+    }
+    writer.left--;
+    writer.isWriting = true;
+    this.#numWriting++;
+    try {
+      return await write();
+    } finally {
+      writer.isWriting = false;
+      this.#numWriting--;
+    }
+  }
+
+  #writerOf(owner: string): Writer {
+    const nowMs = this.now();
+    const known = this.#writers.get(owner);
+    const writer = known ?? { left: BURST, atMs: nowMs, isWriting: false };
+    writer.left = Math.min(BURST, writer.left + ((nowMs - writer.atMs) / 1000) * PER_SECOND);
+    writer.atMs = nowMs;
+    // The one that wrote last stands last.
+    this.#writers.delete(owner);
+    this.#writers.set(owner, writer);
+    for (const [oldest, { atMs, isWriting }] of this.#writers) {
+      if (isWriting || nowMs - atMs < FULL_AFTER_MS) break;
+      this.#writers.delete(oldest);
+    }
+    return writer;
+  }
+}
+
+function tooMany(expected: string, retryAfterSeconds: number): MillraceError {
+  return new MillraceError("rate_limit_exceeded", `expected ${expected}, got more`, { retryAfterSeconds });
+}
