@@ -1,9 +1,10 @@
 /** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and choices that the fleet has no option for. */
+import { isAbsolute } from "node:path";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { weightBytes } from "../model/description/sizes.js";
 import { GPU_CONSTANTS } from "./data/constants.js";
-import { isLlamaCpp } from "./data/engines.js";
-import { QUANTIZATIONS } from "./data/quantizations.js";
+import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
+import { type KvTypeId, QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
 import { GGUF_TYPES, publishedAs, takesGguf } from "./rules.js";
@@ -28,6 +29,9 @@ function weightsOf(
   const published = id === "bf16" ? undefined : publishedAs(model, id);
   if (published !== undefined && (!isGgufMade || published.startsWith(HUB_PREFIX)))
     return { location: published, needs: [] };
+  // Our engine reads folders as they are published.
+  if (id === "bf16" && request.machine.kind === "cpu" && evaluation.engine === "millrace")
+    return { location: isAbsolute(model.location) ? model.location : `${HUB_PREFIX}${model.location}`, needs: [] };
   if (isGgufMade) {
     const type = GGUF_TYPES[id] ?? quantization.label;
     const name = `${model.name}-${id}.gguf`;
@@ -64,6 +68,12 @@ function isMadeAtStart({ model, machine }: PlanRequest, { quantization, engine, 
   return hasRoom && (engine === "vllm" || engine === "sglang");
 }
 
+/** Ollama passes its own names of the types on; our engine's start checks what a type loses (kvGrade). */
+function kvTypeFor(engine: PlannedEngine, id: KvTypeId): string {
+  if (engine === "millrace") return "measured";
+  return engine === "ollama" && id === "int8" ? "q8_0" : id;
+}
+
 export function renderOptions(request: PlanRequest, evaluation: Settled, maxModelLen: number): Rendered {
   const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
   const { model, machine } = request;
@@ -78,8 +88,7 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
     maxNumSeqs,
     maxNumBatchedTokens,
     enablePrefixCaching: true,
-    // Ollama passes its own names of the types on.
-    ...(kv.id === "16" ? {} : { kvCacheDtype: engine === "ollama" && kv.id === "int8" ? "q8_0" : kv.id }),
+    ...(kv.id === "16" ? {} : { kvCacheDtype: kvTypeFor(engine, kv.id) }),
     ...(isMadeAtStart(request, evaluation) ? { quantization: "fp8" } : {}),
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
     // The others mean another share by theirs, and find it themselves.

@@ -71,6 +71,17 @@ test("what no gate has passed is not used, but can be asked for", () => {
   expect(best(makePlan(request("llama-3.3-70b", "b200", { quantization: "nvfp4" }))).quantization.id).toBe("nvfp4");
 });
 
+test("our engine's start checks a type of keys and values, so that no leave is needed; other engines take what they are told", () => {
+  const busy = { quantization: "q8_0", load: { concurrency: 64 }, allowsPublished: false } as const;
+  const own = best(makePlan(request("llama-2-7b", "cpu-8", busy)));
+  expect(own).toMatchObject({ kv: { id: "int8" }, grades: { weights: "published", kv: "published-checked" } });
+  expect(own.options.kvCacheDtype).toBe("measured");
+  expect(reason(own, "KV memory")).toMatch(/published, and checked: the start measures it/);
+  const other = makePlan(request("llama-2-7b", "cpu-8", { ...busy, engine: "llama-server" }));
+  expect(new Set(other.configurations.map(({ kv }) => kv.id))).toEqual(new Set(["16"]));
+  expect(reason(best(other), "KV memory")).toMatch(/published figures alone speak for it/);
+});
+
 test("a quality floor takes types away, one by one", () => {
   const ids = (smallestRecovery: number) =>
     new Set(
