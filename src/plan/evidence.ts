@@ -2,13 +2,12 @@
 import type { PlannedEngine } from "./data/engines.js";
 import type { KvTypeId, PlannedKvType, Quantization } from "./data/quantizations.js";
 import type { PlannedModel } from "./planned-model.js";
-import type { PlanRequest } from "./request.js";
 
 /**
  * From the strongest: `measured`, by a report on this very file; `published-checked`, by figures of others, and the engine's start measures it on the
  * model and falls back where it loses too much; `published`, by figures of others alone; `unknown`, by nothing.
  */
-export type Grade = "measured" | "published-checked" | "published" | "unknown";
+type Grade = "measured" | "published-checked" | "published" | "unknown";
 
 /** Of a configuration; undefined: nothing is compressed beyond what the model's authors have published. */
 export interface Grades {
@@ -38,8 +37,10 @@ export function kvGrade(id: KvTypeId, engine: PlannedEngine): Grade | undefined 
 }
 
 /** Whether the planner may choose it by itself. */
-export const isUnasked = ({ allowsPublished }: PlanRequest, grade: Grade | undefined): boolean =>
-  grade === "published" && allowsPublished !== true;
+export const isUnasked = (
+  { allowsPublished }: { readonly allowsPublished?: boolean | undefined },
+  grade: Grade | undefined,
+): boolean => grade === "published" && allowsPublished !== true;
 
 export const unaskedText = (evidence: string): string =>
   `published figures alone speak for it (${evidence}): ${ALLOW_PUBLISHED} takes it`;
