@@ -6,6 +6,7 @@ import { layerKinds } from "../model/description/sizes.js";
 import { QUALITY } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { isLlamaCpp, LISTED_MODEL_TYPES, PLANNED_ENGINES, type PlannedEngine } from "./data/engines.js";
+import { MADE_AT_START } from "./data/made-at-start.js";
 import {
   KV_TYPES,
   type PlannedKvType,
@@ -71,6 +72,7 @@ function onDevice(quantization: Quantization, machine: Machine): Quantization {
     const { arithmetic, computeFactor } = storedQuantization("BF16", machine);
     return { ...quantization, arithmetic, computeFactor };
   }
+  if (machine.kind === "cpu" && quantization.id === "fp8") return nativeQuantization("fp8", machine);
   const isUnpacked = machine.kind === "gpu" && GGUF_TYPES[quantization.id] !== undefined;
   return isUnpacked ? { ...quantization, arithmetic: "float16", computeFactor: 0.92 } : quantization;
 }
@@ -82,11 +84,15 @@ const UNQUANTISED = "nothing is quantised";
 /** Weight types that the machine's kind and generation support, best quality first. */
 function offered(request: PlanRequest): readonly (readonly [QuantizationId, string])[] {
   const { model, machine } = request;
+  const { engine } = chooseEngine(request);
   if (machine.kind === "cpu" || takesGguf(request)) {
     const files = (["q8_0", "q6_k", "q4_k_m", "q4_0"] as const).map(
       (id) => [id, `${(8 * QUANTIZATIONS[id].linearBytes).toFixed(1)} bits of each weight are read`] as const,
     );
-    return model.native === undefined ? [["bf16", UNQUANTISED], ...files] : files;
+    // On CPUs FP8 is as large as Q8_0, and slower.
+    const eight = machine.kind === "cpu" && MADE_AT_START[engine].fp8 !== undefined && request.quantization === "fp8";
+    const named = eight ? ([["fp8", "8 bits of each weight are read"]] as const) : [];
+    return model.native === undefined ? [["bf16", UNQUANTISED], ...named, ...files] : files;
   }
   const { float16, fp8, int8, fp4 } = machine.device.flops;
   const arch = ARCHITECTURE_NAMES[machine.device.arch];
@@ -101,6 +107,9 @@ function offered(request: PlanRequest): readonly (readonly [QuantizationId, stri
     eight,
     ["awq", "a quarter of the bytes are read, and multiplied in 16 bits"],
     ...(fp4 === undefined ? [] : ([["nvfp4", multiplies("FP4", fp4)]] as const)),
+    ...(["eetq", "nf4"] as const)
+      .filter((id) => MADE_AT_START[engine][id] !== undefined)
+      .map((id) => [id, `${engine} makes it of 16-bit weights at its start`] as const),
   ].filter(([id]) => model.native === undefined || id !== "bf16") as readonly (readonly [QuantizationId, string])[];
 }
 
