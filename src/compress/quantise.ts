@@ -12,6 +12,7 @@ import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weight
 import { MillraceError } from "../core/errors.js";
 import { assertNewFile } from "../core/new-file.js";
 import type { Stage, StartStage } from "../core/stages.js";
+import { contentHashOf } from "../formats/content-hash.js";
 import type { WeightType } from "../formats/dequantize.js";
 import { type EvalSettings, openEvalTarget } from "../lab/eval-target.js";
 import { evaluate } from "../lab/evaluate.js";
@@ -90,8 +91,9 @@ export async function quantise(
     const isChosen = candidate.path === settings.out;
     candidates.push(candidate);
     onCandidate(candidate);
+    // A file that nobody has judged needs no report.
+    if (!isChosen || candidate.quality !== undefined) writeReport(candidate);
     if (isChosen) return { candidates, chosen: candidate, original };
-    writeFileSync(reportOf(candidate.path), `${JSON.stringify(candidate)}\n`);
   }
   return { candidates, chosen: undefined, original };
 }
@@ -123,6 +125,12 @@ async function candidateOf(
   for (const each of [path, reportOf(path)]) journal.claim(resolve(each));
   publish(copy, path);
   return candidate;
+}
+
+/** The bytes' hash says which file the figures are of: plans take them for no other. */
+function writeReport(candidate: Candidate): void {
+  const content = contentHashOf(openModel(candidate.path).files, () => {});
+  writeFileSync(reportOf(candidate.path), `${JSON.stringify({ ...candidate, content })}\n`);
 }
 
 const reportOf = (path: string): string => `${path}.json`;
@@ -271,7 +279,7 @@ export function assertFree(
   const aside = methods.flatMap((method) =>
     (["fails", "undecided"] as const).map((each) => asideOf(out, method, each)),
   );
-  const reports = aside.map(reportOf);
+  const reports = [...aside, out].map(reportOf);
   for (const path of [out, ...others, ...aside, ...reports]) {
     if (!own.has(resolve(path)) || !existsSync(path)) assertNewFile(path);
   }

@@ -61,7 +61,7 @@ test("advice has what plans of the engine have: its drafts, its weight types, it
   expect(named(on("llama-server"), "8-bit").name).toMatch(/Q8_0/);
   expect(named(on("llama-server"), "4-bit")).toMatchObject({
     name: expect.stringMatching(/Q4_K_M/),
-    note: expect.stringMatching(/beside GGUF Q8_0/),
+    note: expect.stringMatching(/beside BF16/),
   });
   // A shared prefix would call for SGLang, which is faster for other reasons.
   expect(named(on(undefined), "KV cache").cost).toBe(named(on("vllm"), "KV cache").cost);

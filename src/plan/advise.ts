@@ -4,6 +4,7 @@ import { apiPerMillionOutput } from "./cost.js";
 import { API_PRICES } from "./data/prices.js";
 import { KV_TYPES, QUANTIZATIONS, type QuantizationId } from "./data/quantizations.js";
 import { type Evaluation, evaluate } from "./evaluate.js";
+import { ALLOW_PUBLISHED, weightsGrade } from "./evidence.js";
 import { instanceFor } from "./fitting.js";
 import { draftings, makePlan, maxModelLenOf } from "./plan.js";
 import { ranked } from "./ranking.js";
@@ -82,9 +83,9 @@ function shares(
   };
 }
 
-/** Weight types that plans of the model may have, whichever is asked for. */
+/** Weight types that plans of the model may have, whichever is asked for: advice compares, and chooses none. */
 const weightsFor = (request: PlanRequest) =>
-  weightChoices({ ...request, quantization: undefined }, maxModelLenOf(request));
+  weightChoices({ ...request, quantization: undefined, allowsPublished: true }, maxModelLenOf(request));
 
 /** The widest weights; the plan's own types, where those do not fit. */
 function startOf(request: PlanRequest): Evaluation | undefined {
@@ -110,7 +111,13 @@ function quantized(request: PlanRequest, before: Evaluation, id: QuantizationId)
     return { before, after: undefined, note };
   }
   const after = bestOf(request, { ...choice, kv: before.kv });
-  return { before, after, note: after === undefined ? "it does not fit" : `beside ${before.quantization.label}` };
+  const isPublished = weightsGrade(model, choice.quantization) === "published";
+  const alone = isPublished ? `; published figures alone speak for it (${ALLOW_PUBLISHED})` : "";
+  return {
+    before,
+    after,
+    note: after === undefined ? "it does not fit" : `beside ${before.quantization.label}${alone}`,
+  };
 }
 
 function techniquesOf(asked: PlanRequest, before: Evaluation): Technique[] {

@@ -1,9 +1,11 @@
 /** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and choices that the fleet has no option for. */
+import { isAbsolute } from "node:path";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { weightBytes } from "../model/description/sizes.js";
 import { GPU_CONSTANTS } from "./data/constants.js";
-import { isLlamaCpp } from "./data/engines.js";
-import { QUANTIZATIONS } from "./data/quantizations.js";
+import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
+import { MADE_AT_START } from "./data/made-at-start.js";
+import { type KvTypeId, QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
 import { GGUF_TYPES, publishedAs, takesGguf } from "./rules.js";
@@ -28,6 +30,10 @@ function weightsOf(
   const published = id === "bf16" ? undefined : publishedAs(model, id);
   if (published !== undefined && (!isGgufMade || published.startsWith(HUB_PREFIX)))
     return { location: published, needs: [] };
+  // Our engine reads folders as they are published, and makes its types of them.
+  const isRead = evaluation.engine === "millrace" && model.stored === undefined && model.native === undefined;
+  if (isRead && (id === "bf16" || wordAtStart(request, evaluation) !== undefined))
+    return { location: isAbsolute(model.location) ? model.location : `${HUB_PREFIX}${model.location}`, needs: [] };
   if (isGgufMade) {
     const type = GGUF_TYPES[id] ?? quantization.label;
     const name = `${model.name}-${id}.gguf`;
@@ -36,7 +42,7 @@ function weightsOf(
       needs: [`${name}: the model as a GGUF file in ${type}, from the hub (hf:org/repo:${type}) or converted`],
     };
   }
-  if (!["fp8", "int8", "awq", "nvfp4"].includes(id) || isMadeAtStart(request, evaluation)) {
+  if (!["fp8", "int8", "awq", "nvfp4"].includes(id) || wordAtStart(request, evaluation) !== undefined) {
     return { location: model.location, needs: [] };
   }
   const name = `${model.name}-${id}`;
@@ -55,13 +61,26 @@ function inOllama({ location, needs }: ReturnType<typeof weightsOf>): ReturnType
   return { location, needs: [...needs, `a Modelfile with FROM ${location}, and ollama create with it`] };
 }
 
-/** FP8 can be made of 16-bit weights at the start, by engines that do it and where both have room meanwhile. */
-function isMadeAtStart({ model, machine }: PlanRequest, { quantization, engine, tensorParallel }: Evaluation): boolean {
-  if (quantization.id !== "fp8" || model.native !== undefined || model.checkpoints.fp8 !== undefined) return false;
+/** The engine's word for a type that it makes of 16-bit weights at its start; undefined: it is published, or the engine makes none. */
+function wordAtStart(
+  { model, machine }: PlanRequest,
+  { quantization: { id }, engine, tensorParallel }: Evaluation,
+): string | undefined {
+  if (model.stored !== undefined || model.native !== undefined) return undefined;
+  const isOurs = engine === "millrace";
+  // Of FP8 checkpoints, plans name those that GPUs' engines load.
+  if (publishedAs(model, id) !== undefined && !(isOurs && id === "fp8")) return undefined;
+  const sixteen = weightBytes(model, QUANTIZATIONS.bf16) / tensorParallel;
+  // The others make their types layer by layer.
   const hasRoom =
-    weightBytes(model, QUANTIZATIONS.bf16) / tensorParallel <
-    machine.device.memoryBytes * GPU_CONSTANTS.memoryUtilization.value;
-  return hasRoom && (engine === "vllm" || engine === "sglang");
+    isOurs || id !== "fp8" || sixteen < machine.device.memoryBytes * GPU_CONSTANTS.memoryUtilization.value;
+  return hasRoom ? MADE_AT_START[engine][id] : undefined;
+}
+
+/** Ollama passes its own names of the types on; our engine's start checks what a type loses (kvGrade). */
+function kvTypeFor(engine: PlannedEngine, id: KvTypeId): string {
+  if (engine === "millrace") return "measured";
+  return engine === "ollama" && id === "int8" ? "q8_0" : id;
 }
 
 export function renderOptions(request: PlanRequest, evaluation: Settled, maxModelLen: number): Rendered {
@@ -69,6 +88,7 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
   const { model, machine } = request;
   const { location, needs } =
     engine === "ollama" ? inOllama(weightsOf(request, evaluation)) : weightsOf(request, evaluation);
+  const word = wordAtStart(request, evaluation);
   const isTrt = engine === "tensorrt-llm";
   const onGpu = machine.kind === "gpu" && !isLlamaCpp(engine) && engine !== "millrace";
   const options: PlannedOptions = {
@@ -78,9 +98,8 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
     maxNumSeqs,
     maxNumBatchedTokens,
     enablePrefixCaching: true,
-    // Ollama passes its own names of the types on.
-    ...(kv.id === "16" ? {} : { kvCacheDtype: engine === "ollama" && kv.id === "int8" ? "q8_0" : kv.id }),
-    ...(isMadeAtStart(request, evaluation) ? { quantization: "fp8" } : {}),
+    ...(kv.id === "16" ? {} : { kvCacheDtype: kvTypeFor(engine, kv.id) }),
+    ...(word === undefined ? {} : { quantization: word }),
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
     // The others mean another share by theirs, and find it themselves.
     ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),

@@ -1,8 +1,67 @@
-/** Published evidence on the quality that a weight type keeps, by model. None of it is measured here. */
-import type { Quantization } from "./data/quantizations.js";
+/** By which grade of evidence a compression is on, and what the evidence is. */
+import type { PlannedEngine } from "./data/engines.js";
+import type { KvTypeId, PlannedKvType, Quantization } from "./data/quantizations.js";
 import type { PlannedModel } from "./planned-model.js";
 
-export function evidenceText({ name }: PlannedModel, { gate: { of, evidence } }: Quantization): string {
-  const whose = of.includes(name) ? "for this model" : `for ${of.join(", ")}, not for ${name}`;
-  return `Published ${whose}: ${evidence}`;
+/**
+ * From the strongest: `measured`, by a report on this very file; `published-checked`, by figures of others, and the engine's start measures it on the
+ * model and falls back where it loses too much; `published`, by figures of others alone; `unknown`, by nothing.
+ */
+type Grade = "measured" | "published-checked" | "published" | "unknown";
+
+/** Of a configuration; undefined: nothing is compressed beyond what the model's authors have published. */
+export interface Grades {
+  readonly weights: Grade | undefined;
+  readonly kv: Grade | undefined;
+}
+
+export const ALLOW_PUBLISHED = "--allow-published-quantization";
+export const HOW_TO_MEASURE = "millrace quantize --evals measures it on your questions";
+
+const UNCOMPRESSED = /^(BF16|F16|F32)$/;
+
+/** @returns undefined where nothing is compressed, or the model's authors have published it so */
+export function weightsGrade(model: PlannedModel, { id, gate }: Quantization): Grade | undefined {
+  if (model.stored !== undefined) {
+    if (model.measured !== undefined) return "measured";
+    return UNCOMPRESSED.test(model.stored.label) ? undefined : "unknown";
+  }
+  if (id === "bf16" || id === model.native) return undefined;
+  return gate.recovery === undefined ? "unknown" : "published";
+}
+
+/** Our engine measures types of keys and values when it starts (`--kv-cache-dtype measured`); the others take what they are told. */
+export function kvGrade(id: KvTypeId, engine: PlannedEngine): Grade | undefined {
+  if (id === "16") return undefined;
+  return engine === "millrace" ? "published-checked" : "published";
+}
+
+/** Whether the planner may choose it by itself. */
+export const isUnasked = (
+  { allowsPublished }: { readonly allowsPublished?: boolean | undefined },
+  grade: Grade | undefined,
+): boolean => grade === "published" && allowsPublished !== true;
+
+export const unaskedText = (evidence: string): string =>
+  `published figures alone speak for it (${evidence}): ${ALLOW_PUBLISHED} takes it`;
+
+/** @returns a sentence without its full stop; "" where nothing is compressed */
+export function evidenceText(model: PlannedModel, quantization: Quantization): string {
+  const grade = weightsGrade(model, quantization);
+  if (grade === undefined) return "";
+  const { of, evidence } = quantization.gate;
+  if (grade === "measured") return `Grade of evidence: measured. ${model.measured}`;
+  if (model.stored !== undefined)
+    return `Grade of evidence: unknown. No report of millrace quantize on this file lies beside it; ${HOW_TO_MEASURE}`;
+  if (grade === "unknown") return `Grade of evidence: unknown. ${evidence}`;
+  const whose = of.includes(model.name) ? "for this model" : `for ${of.join(", ")}, not for ${model.name}`;
+  return `Grade of evidence: published. Published ${whose}: ${evidence}`;
+}
+
+/** The same of keys and values. */
+export function kvEvidenceText({ id, evidence }: PlannedKvType, engine: PlannedEngine): string {
+  const grade = kvGrade(id, engine);
+  if (grade === undefined) return "";
+  const check = grade === "published-checked" ? ", and checked: the start measures it on the model" : "";
+  return `Grade of evidence: published${check}. Published: ${evidence}`;
 }

@@ -7,6 +7,7 @@ import { against } from "./compare.js";
 import { ENGINE_SPEED, SPECULATION } from "./data/constants.js";
 import { isLlamaCpp } from "./data/engines.js";
 import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled, takesOwnStep } from "./evaluate.js";
+import { kvEvidenceText } from "./evidence.js";
 import { missingAt } from "./fitting.js";
 import { CHUNKS } from "./memory.js";
 import { expectedTokens } from "./predict.js";
@@ -56,7 +57,8 @@ function kvChoice(context: Context, mine: Evaluation): Choice {
   const { kv, instance, seats, wantedSeats, engine } = mine;
   const perToken = `${(kvBytes(instance.model, kv.vectorBytes, 1) / 1024).toFixed(0)} KiB a token`;
   const about = { about: "KV memory", choice: `${kv.label}, ${perToken}` };
-  const evidence = kv.id === "16" ? "" : `. Published: ${kv.evidence}`;
+  const said = kvEvidenceText(kv, engine);
+  const evidence = said === "" ? "" : `. ${said}`;
   const narrower = kvTypesOf(context.request.machine, engine).find(({ id }) => id !== "16");
   const reason =
     beside(context, mine, (other) => other.kv.id !== kv.id) ??

@@ -5,13 +5,14 @@ import type { Machine } from "./data/device.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { KV_TYPES, QUANTIZATIONS, type Quantization } from "./data/quantizations.js";
+import { ALLOW_PUBLISHED, HOW_TO_MEASURE, weightsGrade } from "./evidence.js";
 import { machineLabel } from "./hardware.js";
 import { plannedModelOf } from "./known-model.js";
 import { CHUNKS, type MemoryDemand, planMemory, seatsOf } from "./memory.js";
 import type { PlannedModel } from "./planned-model.js";
 import { type Drafting, predict } from "./predict.js";
 import type { PlanRequest } from "./request.js";
-import { chooseEngine, kvTypesOf, weightChoices, widthsOf } from "./rules.js";
+import { allowedKvTypes, chooseEngine, weightChoices, widthsOf } from "./rules.js";
 import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 
 /** What any engine can start with. */
@@ -63,7 +64,7 @@ export function narrowestWidth(
 ): number | undefined {
   const { engine } = chooseEngine(request);
   return widthsOf(request.model, request.machine, engine, quantization).find((width) =>
-    kvTypesOf(request.machine, engine).some((kv) =>
+    allowedKvTypes(request, engine).some((kv) =>
       fits({ ...instanceFor(request, quantization, width), kv }, maxModelLen),
     ),
   );
@@ -84,7 +85,7 @@ export function missingAt(
   width: number,
 ): string {
   const { model, machine } = request;
-  const kv = kvTypesOf(machine, chooseEngine(request).engine).at(-1)!;
+  const kv = allowedKvTypes(request, chooseEngine(request).engine).at(-1)!;
   const instance = { ...instanceFor(request, quantization, width), kv };
   const { kvBytes: left, weightBytes: weights } = planMemory(instance, smallestDemand(machine));
   const usable = width * (left + weights);
@@ -110,6 +111,15 @@ function refusedTypeThatFits(request: PlanRequest, maxModelLen: number): string[
   );
   if (found === undefined) return [];
   return [`${found.label} would fit, but ${found.gate.evidence}: --quantization ${found.id} takes it nevertheless`];
+}
+
+/** What would fit with compression that the planner does not choose by itself. */
+function unaskedTypeThatFits(request: PlanRequest, maxModelLen: number): string[] {
+  if (request.allowsPublished === true) return [];
+  const found = fitsSomehow({ ...request, allowsPublished: true }, maxModelLen);
+  if (found === undefined) return [];
+  const what = weightsGrade(request.model, found) === "published" ? found.label : "keys and values in 8 bits";
+  return [`${what} would fit, on published figures alone: ${ALLOW_PUBLISHED} takes it; ${HOW_TO_MEASURE}`];
 }
 
 function shorterSequences(request: PlanRequest, maxModelLen: number): string[] {
@@ -168,7 +178,9 @@ function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
   const { engine } = chooseEngine(request);
   if (machine.kind === "cpu" || (engine !== "vllm" && engine !== "sglang")) return [];
   const { choices } = weightChoices(request, maxModelLen);
-  const types = kvTypesOf(machine, engine).flatMap((kv) => choices.map(({ quantization }) => ({ quantization, kv })));
+  const types = allowedKvTypes(request, engine).flatMap((kv) =>
+    choices.map(({ quantization }) => ({ quantization, kv })),
+  );
   for (let hosts = 2; hosts <= MOST_HOSTS; hosts++) {
     for (const { quantization, kv } of types) {
       const width = widthsOf(model, machine, engine, quantization).at(-1);
@@ -201,6 +213,7 @@ function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
 /** The nearest miss, where nothing fits. */
 export function nearestFits(request: PlanRequest, maxModelLen: number): readonly string[] {
   const found = [
+    ...unaskedTypeThatFits(request, maxModelLen),
     ...refusedTypeThatFits(request, maxModelLen),
     ...shorterSequences(request, maxModelLen),
     ...largerMachines(request, maxModelLen),

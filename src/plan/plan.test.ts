@@ -71,6 +71,59 @@ test("what no gate has passed is not used, but can be asked for", () => {
   expect(best(makePlan(request("llama-3.3-70b", "b200", { quantization: "nvfp4" }))).quantization.id).toBe("nvfp4");
 });
 
+test("our engine's start checks a type of keys and values, so that no leave is needed; other engines take what they are told", () => {
+  const busy = { quantization: "q8_0", load: { concurrency: 64 }, allowsPublished: false } as const;
+  const own = best(makePlan(request("llama-2-7b", "cpu-8", busy)));
+  expect(own).toMatchObject({ kv: { id: "int8" }, grades: { weights: "published", kv: "published-checked" } });
+  expect(own.options.kvCacheDtype).toBe("measured");
+  expect(reason(own, "KV memory")).toMatch(/published, and checked: the start measures it/);
+  const other = makePlan(request("llama-2-7b", "cpu-8", { ...busy, engine: "llama-server" }));
+  expect(new Set(other.configurations.map(({ kv }) => kv.id))).toEqual(new Set(["16"]));
+  expect(reason(best(other), "KV memory")).toMatch(/published figures alone speak for it/);
+});
+
+test.each([
+  ["vllm", "nf4", "bitsandbytes"],
+  ["tgi", "nf4", "bitsandbytes-nf4"],
+  ["tgi", "eetq", "eetq"],
+  ["tgi", "fp8", "fp8"],
+  ["sglang", "fp8", "fp8"],
+] as const)("%s makes %s of 16-bit weights at its start, and is told so", (engine, quantization, word) => {
+  const made = best(makePlan(request("llama-3.1-70b", "h100x8", { engine, quantization })));
+  expect(made).toMatchObject({
+    needs: [],
+    options: { model: "meta-llama/Llama-3.1-70B-Instruct", quantization: word },
+  });
+});
+
+test.each([
+  ["q8_0", "int8"],
+  ["q4_k_m", "int4"],
+  ["fp8", "fp8"],
+] as const)("our engine makes %s of a folder at its start, by the name %s", (quantization, word) => {
+  const made = best(makePlan(request("llama-3.2-1b", "cpu-16", { quantization })));
+  expect(made).toMatchObject({
+    engine: "millrace",
+    needs: [],
+    options: { model: "hf:meta-llama/Llama-3.2-1B-Instruct", quantization: word },
+  });
+});
+
+test("engines that make no type at their start need a checkpoint or a file, and offer none that only others make", () => {
+  const trt = best(makePlan(request("llama-3.1-70b", "h100x8", { engine: "tensorrt-llm", quantization: "fp8" })));
+  expect(trt.needs.join()).toMatch(/quantised to FP8/);
+  const file = best(makePlan(request("llama-3.2-1b", "cpu-16", { engine: "llama-server", quantization: "q8_0" })));
+  expect(file.needs.join()).toMatch(/as a GGUF file in Q8_0/);
+  for (const engine of ["sglang", "tensorrt-llm"] as const)
+    expect(() => makePlan(request("llama-3.1-8b", "h100", { engine, quantization: "nf4" }))).toThrow(/got nf4/);
+});
+
+test("NF4 saves memory, but no time", () => {
+  const speed = (quantization: "nf4" | "bf16") =>
+    best(makePlan(request("llama-3.1-8b", "h100", { quantization, load: { concurrency: 1 } }))).prediction.tpotMs;
+  expect(speed("nf4")).toBeGreaterThanOrEqual(speed("bf16"));
+});
+
 test("a quality floor takes types away, one by one", () => {
   const ids = (smallestRecovery: number) =>
     new Set(
@@ -196,7 +249,7 @@ test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a r
   const cpu = best(makePlan(request("llama-3.1-8b", "cpu-16", { slo: {} })));
   expect(cpu).toMatchObject({ engine: "millrace", options: { threads: 16 } });
   expect(cpu.options.model).toBe("hf:bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M");
-  expect(best(makePlan(request("phi-4", "cpu-16"))).needs.join()).toMatch(/as a GGUF file/);
+  expect(best(makePlan(request("phi-4", "cpu-16", { engine: "llama-server" }))).needs.join()).toMatch(/as a GGUF file/);
   expect(best(makePlan(request("llama-3.1-8b", "h100", { prefixShare: 0.6 }))).engine).toBe("sglang");
   const simple = makePlan(request("llama-3.3-70b", "h100x2", { isSimpleTask: true }));
   expect(simple.suggestions.join()).toMatch(/llama-3\.1-8b/);
@@ -342,7 +395,9 @@ test.each([
 test("what does not fit gets the arithmetic and what would", () => {
   const plan = makePlan(request("llama-3.1-405b", "h100x2"));
   expect(plan.configurations).toEqual([]);
-  expect(plan.refusals[0]!.because).toMatch(/756 GiB of weights.*2 × H100 SXM 80 GB have 143 GiB/);
+  expect(plan.refusals.find(({ what }) => what === "BF16")?.because).toMatch(
+    /756 GiB of weights.*2 × H100 SXM 80 GB have 143 GiB/,
+  );
   expect(plan.nearest.join("\n")).toMatch(/h100x4.*AWQ[\s\S]*llama-3.3-70b/);
 });
 

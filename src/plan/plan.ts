@@ -1,14 +1,16 @@
 /** From a request to ranked configurations: the rules list candidates, the speed model judges them, and the objective orders them. */
 import { MillraceError } from "../core/errors.js";
+import { formatUsd } from "../core/quantities.js";
 import { DRAFTING_ENGINES, type PlannedEngine } from "./data/engines.js";
 import { renderOptions } from "./engine-options.js";
 import { type Evaluation, evaluate, settle } from "./evaluate.js";
+import { ALLOW_PUBLISHED, HOW_TO_MEASURE, kvGrade, weightsGrade } from "./evidence.js";
 import { type Context, explain } from "./explain.js";
 import { instanceFor, missingSentence, nearestFits } from "./fitting.js";
 import { type Drafting, eagle3Drafting } from "./predict.js";
 import { ranked } from "./ranking.js";
 import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
-import { chooseEngine, kvTypesOf, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
+import { allowedKvTypes, chooseEngine, kvRefusals, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
 import { withoutIdleSacrifices } from "./sacrifices.js";
 import { splitsOf } from "./splits.js";
 import type { PlannedInstance } from "./step-time.js";
@@ -57,7 +59,7 @@ function evaluateWeights(request: PlanRequest, { quantization }: WeightChoice, m
   const { engine } = chooseEngine(request);
   const { model, machine } = request;
   return widthsOf(model, machine, engine, quantization).flatMap((tensorParallel) =>
-    kvTypesOf(machine, engine).flatMap((kv) =>
+    allowedKvTypes(request, engine).flatMap((kv) =>
       draftings(request, engine, instanceFor(request, quantization, tensorParallel)).flatMap((drafting) =>
         instanceCounts(request, tensorParallel).flatMap((instances) => {
           const candidate = { engine, quantization, kv, tensorParallel, instances, drafting };
@@ -88,6 +90,7 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
     misses,
     meetsSlo: misses.length === 0,
     choices: explain(context, settled),
+    grades: { weights: weightsGrade(request.model, quantization), kv: kvGrade(kv.id, engine) },
     ...renderOptions(request, settled, maxModelLen),
   };
 }
@@ -106,23 +109,45 @@ export function makePlan(request: PlanRequest): Plan {
   const search = withoutIdleSacrifices(request, evaluated.flat());
   const all = ranked(request, search.kept);
   const weights = new Map(choices.map(({ quantization, because }) => [quantization.label, because]));
-  const context: Context = { request, maxModelLen, all, refusals: search.refusals, weights };
+  const left = [...kvRefusals(request, chooseEngine(request).engine), ...search.refusals];
+  const context: Context = { request, maxModelLen, all, refusals: left, weights };
   const configurations = all.slice(0, MOST_CONFIGURATIONS).map((each) => configurationOf(context, each));
   return {
     request,
     maxModelLen,
     configurations,
-    refusals: [...refusals, ...missing, ...search.refusals],
+    refusals: [...refusals, ...missing, ...left],
     nearest: configurations.length > 0 ? [] : nearestFits(request, maxModelLen),
     suggestions: configurations.length > 0 ? suggestionsFor(request, configurations[0]!, instanceFor) : [],
     splits: configurations.length > 0 ? splitsOf(request, configurations[0]!, maxModelLen) : [],
   };
 }
 
+/** The same plan, with what compression on published figures alone would give among its suggestions. */
+export function withUnasked(plan: Plan): Plan {
+  const { request, configurations, suggestions } = plan;
+  const [best] = configurations;
+  if (best === undefined || request.allowsPublished === true) return plan;
+  const [other] = makePlan({ ...request, allowsPublished: true }).configurations;
+  if (other === undefined || !isOnPublished(other)) return plan;
+  const of = ({ prediction, cost }: Configuration): string =>
+    `${Math.round(prediction.outputTokensPerS).toLocaleString("en-US")} tokens/s at ${formatUsd(cost.usdPerMillionOutput)} a million`;
+  const types = `${other.quantization.label}${other.kv.id === "16" ? "" : ` with keys and values in ${other.kv.label}`}`;
+  const gain = `${ALLOW_PUBLISHED} would choose ${types}: ${of(other)}, against ${of(best)}. Published figures alone speak for it; ${HOW_TO_MEASURE}`;
+  return { ...plan, suggestions: [...suggestions, gain] };
+}
+
+/** Whether it could not have been chosen without asking. */
+export const isOnPublished = ({ grades }: Configuration): boolean => Object.values(grades).includes("published");
+
 function noWeights({ machine, quantization, model }: PlanRequest, refusals: readonly Refusal[]): MillraceError {
   const message =
     quantization === undefined
-      ? `expected a weight type within --min-quality, got none: ${refusals.map(({ what }) => what).join(", ")} are below it`
+      ? `expected a weight type that the rules may choose, got none: ${refusals.map(({ what, because }) => `${what}: ${because}`).join("; ")}`
       : `expected a --quantization that ${machine.device.label} has for ${model.name}, got ${quantization}`;
-  return new MillraceError("invalid_option", message, { hint: "leave the flag out to see what there is" });
+  const hint =
+    quantization === undefined
+      ? `${ALLOW_PUBLISHED} and a lower --min-quality allow more; or give a file of the model, which is planned as it is`
+      : "leave the flag out to see what there is";
+  return new MillraceError("invalid_option", message, { hint });
 }

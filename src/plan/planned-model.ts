@@ -19,6 +19,8 @@ export interface PlannedModel extends ModelDescription {
   readonly native?: "fp8" | "mxfp4" | undefined;
   /** undefined: the weights are published in 16 bits, or as `native` says; engines may quantise them. */
   readonly stored?: StoredWeights | undefined;
+  /** What a report says that was measured on these very weights, as a sentence without its full stop. */
+  readonly measured?: string | undefined;
   /** `model_type` of its config.json; undefined: of a GGUF file. */
   readonly modelType?: string | undefined;
   /** Why the embedded engine refuses it; undefined: it computes it. */

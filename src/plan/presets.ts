@@ -4,10 +4,11 @@ import type { Machine } from "./data/device.js";
 import { CPU_CORE_HOUR, GPU_HOUR } from "./data/prices.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
 import { evaluate } from "./evaluate.js";
+import { ALLOW_PUBLISHED } from "./evidence.js";
 import { yamlOf } from "./fleet-yaml.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
-import { makePlan, maxModelLenOf } from "./plan.js";
+import { isOnPublished, makePlan, maxModelLenOf } from "./plan.js";
 import type { Configuration, Plan, PlanRequest } from "./request.js";
 import { widthsOf } from "./rules.js";
 
@@ -62,6 +63,7 @@ function requestFor(model: string, machine: Machine): PlanRequest {
     smallestRecovery: 98,
     slo: { tpotMs: TPOT_MS },
     onlyPublished: true,
+    allowsPublished: true,
   };
 }
 
@@ -130,11 +132,26 @@ export function namedPreset({ name, size, hardware, concurrency }: (typeof NAMED
   return written(`${name}.yaml`, makePlan({ ...request, load: { concurrency } }));
 }
 
+/** What the command line is asked for such a plan. */
+function commandOf({ request }: Plan, best: Configuration): string {
+  const { model, machine, load } = request;
+  const count = machine.kind === "gpu" && machine.count > 1 ? `x${machine.count}` : "";
+  const many = "concurrency" in load ? ` --concurrency ${load.concurrency}` : "";
+  const asked = isOnPublished(best) ? ` ${ALLOW_PUBLISHED}` : "";
+  return `Made by: millrace plan --model ${model.name} --hardware ${machine.device.id}${count}${many} --slo tpot=${TPOT_MS}ms --known-checkpoints${asked}`;
+}
+
+/** @param plan one that was allowed published figures */
 function written(file: string, plan: Plan): Preset {
+  const isAsked = isOnPublished(plan.configurations[0]!);
+  return presetOf(file, isAsked ? plan : makePlan({ ...plan.request, allowsPublished: false }));
+}
+
+function presetOf(file: string, plan: Plan): Preset {
   const best = plan.configurations[0]!;
   const { load } = plan.request;
   const count = "concurrency" in load ? load.concurrency : 0;
   const { prediction, meetsSlo, sustainableConcurrency } = best;
   const speed = `Predicted with ${count} requests of 1024 + 512 tokens at once: ${Math.round(prediction.outputTokensPerS)} tokens/s, first token after ${Math.round(prediction.ttftMs)} ms, ${prediction.tpotMs.toFixed(1)} ms a token${meetsSlo ? `; up to ${sustainableConcurrency} at once stay under ${TPOT_MS} ms` : `, over the ${TPOT_MS} ms aimed at`}. Not measured on this machine.`;
-  return { file, text: yamlOf(plan, best, [speed, gainNote(plan, best)]) };
+  return { file, text: yamlOf(plan, best, [commandOf(plan, best), speed, gainNote(plan, best)]) };
 }

@@ -1,10 +1,10 @@
 /** A model for plans, from its own files (a GGUF header, a folder's config and tensor table) or from the config of a repository of the hub. */
-import { basename, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import type { JsonObject } from "../formats/files/json.js";
 import { readGguf } from "../formats/gguf/read.js";
 import type { GgufFile } from "../formats/gguf/types.js";
-import { type HfFolder, isHfFolder, readHfFolder } from "../formats/hf/folder.js";
+import { CONFIG_NAME, type HfFolder, isHfFolder, readHfFolder } from "../formats/hf/folder.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { fetchHubConfig, type ResolveOptions } from "../formats/hub.js";
 import { isEncoder } from "../model/description/architectures.js";
@@ -18,6 +18,7 @@ import { traitsOf } from "../model/hf/model-types.js";
 import { servableConfig } from "../model/hf/servable.js";
 import { PACKED_LABEL, summarizeHf } from "../model/hf/summary.js";
 import { findKnownModel, knownModel } from "./known-model.js";
+import { measuredBeside } from "./measured-report.js";
 import type { PlannedModel, StoredWeights } from "./planned-model.js";
 
 /** @param spec a known name, hf:org/repo, or the path of a .gguf file or a folder with config.json */
@@ -70,6 +71,10 @@ function modelOfGguf(gguf: GgufFile, path: string): PlannedModel {
     source: `header of ${basename(path)}`,
     location: path,
     stored: storedWeights(summarizeGguf(gguf)),
+    measured: measuredBeside(
+      path,
+      gguf.shards.map((shard) => shard.path),
+    ),
     embeddedRefusal: refusalOf(() => servableGguf(gguf)),
     checkpoints: {},
   };
@@ -79,11 +84,14 @@ function modelOfFolder(folder: HfFolder): PlannedModel {
   const { config, name } = folder;
   assertGenerates(traitsOf(config).architecture);
   const weights = weightFacts(folder);
+  const files = [join(folder.path, CONFIG_NAME), ...folder.files.shards.map((shard) => shard.path)];
+  const isQuantized = config.has("quantization_config");
   return {
     ...describeConfig(config, name, weights),
     ...modelOfConfig(config, name, resolve(folder.path)),
     // 16-bit weights may be quantised; others are used as they are.
-    stored: config.has("quantization_config") ? quantizedFolder(summarizeHf(folder)) : undefined,
+    stored: isQuantized ? quantizedFolder(summarizeHf(folder)) : undefined,
+    measured: isQuantized ? measuredBeside(folder.path, files) : undefined,
     embeddedRefusal: refusalOf(() => servableConfig(config, name, weights)),
   };
 }

@@ -4,6 +4,7 @@ import type { Machine } from "./data/device.js";
 import type { PlannedEngine } from "./data/engines.js";
 import type { DatedPrice } from "./data/prices.js";
 import type { KvTypeId, PlannedKvType, Quantization, QuantizationId } from "./data/quantizations.js";
+import type { Grades } from "./evidence.js";
 import type { MemoryPlan } from "./memory.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { Drafting, Prediction } from "./predict.js";
@@ -28,6 +29,8 @@ export interface PlanRequest {
   readonly quantization?: QuantizationId | undefined;
   /** Only weights that can be fetched: types of which a checkpoint is known. */
   readonly onlyPublished?: boolean | undefined;
+  /** Weights, keys and values may be compressed on published figures alone, which nobody has measured on this model's file. */
+  readonly allowsPublished?: boolean | undefined;
   /** Longest sequence; by default room for requests of twice the mean. */
   readonly maxModelLen?: number | undefined;
   /** Percent of the unquantised score that a weight type must keep. */
@@ -114,6 +117,7 @@ export interface Configuration extends PlanCandidate {
   /** Latency targets that are missed, as sentences. */
   readonly misses: readonly string[];
   readonly choices: readonly Choice[];
+  readonly grades: Grades;
   /** What must be there before the start. */
   readonly needs: readonly string[];
   readonly options: PlannedOptions;

@@ -6,6 +6,7 @@ import { layerKinds } from "../model/description/sizes.js";
 import { QUALITY } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { isLlamaCpp, LISTED_MODEL_TYPES, PLANNED_ENGINES, type PlannedEngine } from "./data/engines.js";
+import { MADE_AT_START } from "./data/made-at-start.js";
 import {
   KV_TYPES,
   type PlannedKvType,
@@ -13,7 +14,7 @@ import {
   type Quantization,
   type QuantizationId,
 } from "./data/quantizations.js";
-import { evidenceText } from "./evidence.js";
+import { evidenceText, isUnasked, kvGrade, unaskedText, weightsGrade } from "./evidence.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { PlanRequest, Refusal } from "./request.js";
 
@@ -65,22 +66,33 @@ const ARCHITECTURE_NAMES = {
 export const takesGguf = ({ machine, engine }: Pick<PlanRequest, "machine" | "engine">): boolean =>
   machine.kind === "cpu" || isLlamaCpp(engine);
 
-/** GPUs unpack GGUF's blocks to 16 bits. */
+/** GPUs unpack GGUF's blocks to 16 bits; CPUs have arithmetic of their own for 16 bits. */
 function onDevice(quantization: Quantization, machine: Machine): Quantization {
+  if (machine.kind === "cpu" && quantization.id === "bf16") {
+    const { arithmetic, computeFactor } = storedQuantization("BF16", machine);
+    return { ...quantization, arithmetic, computeFactor };
+  }
+  if (machine.kind === "cpu" && quantization.id === "fp8") return nativeQuantization("fp8", machine);
   const isUnpacked = machine.kind === "gpu" && GGUF_TYPES[quantization.id] !== undefined;
   return isUnpacked ? { ...quantization, arithmetic: "float16", computeFactor: 0.92 } : quantization;
 }
 
 const times = (more: number | undefined, of: number | undefined): string => ((more ?? 0) / (of ?? 1)).toFixed(1);
 
+const UNQUANTISED = "nothing is quantised";
+
 /** Weight types that the machine's kind and generation support, best quality first. */
 function offered(request: PlanRequest): readonly (readonly [QuantizationId, string])[] {
   const { model, machine } = request;
+  const { engine } = chooseEngine(request);
   if (machine.kind === "cpu" || takesGguf(request)) {
-    return (["q8_0", "q6_k", "q4_k_m", "q4_0"] as const).map((id) => [
-      id,
-      `${(8 * QUANTIZATIONS[id].linearBytes).toFixed(1)} bits of each weight are read`,
-    ]);
+    const files = (["q8_0", "q6_k", "q4_k_m", "q4_0"] as const).map(
+      (id) => [id, `${(8 * QUANTIZATIONS[id].linearBytes).toFixed(1)} bits of each weight are read`] as const,
+    );
+    // On CPUs FP8 is as large as Q8_0, and slower.
+    const eight = machine.kind === "cpu" && MADE_AT_START[engine].fp8 !== undefined && request.quantization === "fp8";
+    const named = eight ? ([["fp8", "8 bits of each weight are read"]] as const) : [];
+    return model.native === undefined ? [["bf16", UNQUANTISED], ...named, ...files] : files;
   }
   const { float16, fp8, int8, fp4 } = machine.device.flops;
   const arch = ARCHITECTURE_NAMES[machine.device.arch];
@@ -91,10 +103,13 @@ function offered(request: PlanRequest): readonly (readonly [QuantizationId, stri
       ? ["fp8", `${multiplies("FP8", fp8)}, and half the bytes are read`]
       : ["int8", `${arch} has no FP8; ${multiplies("INT8", int8)}, and half the bytes are read`];
   return [
-    ["bf16", "nothing is quantised"],
+    ["bf16", UNQUANTISED],
     eight,
     ["awq", "a quarter of the bytes are read, and multiplied in 16 bits"],
     ...(fp4 === undefined ? [] : ([["nvfp4", multiplies("FP4", fp4)]] as const)),
+    ...(["eetq", "nf4"] as const)
+      .filter((id) => MADE_AT_START[engine][id] !== undefined)
+      .map((id) => [id, `${engine} makes it of 16-bit weights at its start`] as const),
   ].filter(([id]) => model.native === undefined || id !== "bf16") as readonly (readonly [QuantizationId, string])[];
 }
 
@@ -107,7 +122,15 @@ export function weightChoices(
   if (model.stored !== undefined) {
     if (forced !== undefined) throw fixedWeights(model.stored.label, forced);
     const quantization = storedQuantization(model.stored.label, machine);
-    return { choices: [{ quantization, because: "the file's weights are used as they are" }], refusals: [] };
+    return {
+      choices: [
+        {
+          quantization,
+          because: sentences("the file's weights are used as they are", evidenceText(model, quantization)),
+        },
+      ],
+      refusals: [],
+    };
   }
   // GGUF files keep MXFP4 as it is; FP8 has no type there.
   if (model.native !== undefined && (!takesGguf(request) || model.native === "mxfp4")) {
@@ -118,7 +141,9 @@ export function weightChoices(
   const refusals: Refusal[] = [];
   const choices = offered(request).flatMap(([id, because]): WeightChoice[] => {
     const quantization = onDevice(QUANTIZATIONS[id], machine);
-    if (forced !== undefined) return id === forced ? [{ quantization, because: "asked for with --quantization" }] : [];
+    const said = evidenceText(model, quantization);
+    if (forced !== undefined)
+      return id === forced ? [{ quantization, because: sentences("asked for with --quantization", said) }] : [];
     const { recovery, evidence } = quantization.gate;
     const refuse = (why: string): WeightChoice[] => {
       refusals.push({ what: quantization.label, because: why });
@@ -133,11 +158,13 @@ export function weightChoices(
     if (id === "awq" && maxModelLen > QUALITY.longContext.value) {
       return refuse(`not for sequences of ${maxModelLen} tokens: ${evidence}`);
     }
-    const published = evidenceText(model, quantization);
-    return [{ quantization, because: id === "bf16" ? because : `${because}. ${published}` }];
+    if (isUnasked(request, weightsGrade(model, quantization))) return refuse(unaskedText(evidence));
+    return [{ quantization, because: sentences(because, said) }];
   });
   return { choices, refusals };
 }
+
+const sentences = (...texts: readonly string[]): string => texts.filter((text) => text !== "").join(". ");
 
 const fixedWeights = (stored: string, wanted: string): MillraceError =>
   new MillraceError("invalid_option", `expected no --quantization for weights stored as ${stored}, got ${wanted}`, {
@@ -244,6 +271,18 @@ const isGguf = ({ stored, location }: PlannedModel): boolean => stored !== undef
 export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly PlannedKvType[] {
   if (machine.kind === "cpu" || isLlamaCpp(engine)) return [KV_TYPES["16"], KV_TYPES.int8];
   return machine.device.flops.fp8 === undefined ? [KV_TYPES["16"]] : [KV_TYPES["16"], KV_TYPES.fp8];
+}
+
+/** Those of them that the planner may choose by itself, or was asked for. */
+export const allowedKvTypes = (request: PlanRequest, engine: PlannedEngine): readonly PlannedKvType[] =>
+  kvTypesOf(request.machine, engine).filter(({ id }) => !isUnasked(request, kvGrade(id, engine)));
+
+/** What is said of the others. */
+export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonly Refusal[] {
+  const allowed = allowedKvTypes(request, engine);
+  return kvTypesOf(request.machine, engine)
+    .filter((kv) => !allowed.includes(kv))
+    .map((kv) => ({ what: `keys and values in ${kv.label}`, because: unaskedText(kv.evidence) }));
 }
 
 /** Of FP8 weights that have a scale for each square of so many rows and columns: engines do not cut through one. */

@@ -140,7 +140,8 @@ export function stepTime(instance: PlannedInstance, work: StepWork): StepTime {
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
   const bytesPerS = machine.device.bytesPerS * efficiencies.memoryShare;
-  const weightSeconds = weightBytesPerStep(model, quantization, numRows) / tensorParallel / bytesPerS;
+  const weightBytes = weightBytesPerStep(model, quantization, numRows) * (quantization.readFactor ?? 1);
+  const weightSeconds = weightBytes / tensorParallel / bytesPerS;
   const kvSeconds = (numDecoding * kvBytesPerDevice(instance, context)) / bytesPerS;
   const compute = computeSeconds(instance, work);
   const allReduce = allReduceSeconds(instance, numRows);

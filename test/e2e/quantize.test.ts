@@ -67,6 +67,22 @@ test("a file that answers worse is kept aside with its figures, and the next met
   const end = candidates[0].quality.verdict === "fails" ? "failed" : "undecided";
   const aside = join(root, `small.Q2_K.${end}.gguf`);
   expect([existsSync(aside), JSON.parse(readFileSync(`${aside}.json`, "utf8")).method]).toEqual([true, "Q2_K"]);
+  // The report of what passed is of these bytes, so that a plan of the file knows it as measured.
+  const planned = await runMain(
+    "plan",
+    "--model",
+    out,
+    "--hardware",
+    "cpu-8",
+    "--max-model-len",
+    "64",
+    "--input-tokens",
+    "32",
+    "--output-tokens",
+    "16",
+    "--json",
+  );
+  expect(JSON.parse(planned.stdout).configurations[0].quantization).toMatchObject({ grade: "measured" });
   // A second run would replace it.
   rmSync(out);
   const again = await refusal("--method", "q2_k", ...args, "--out", join(root, "small.gguf"));

@@ -16,6 +16,7 @@ export function planRequest(model: string, hardware: string, more: Partial<PlanR
     objective: "throughput",
     isSimpleTask: false,
     smallestRecovery: 98,
+    allowsPublished: true,
     load: { concurrency: 16 },
     price: GPU_HOUR[machine.device.id] ?? { usd: 1, date: "2026-05", source: "test" },
     ...more,

@@ -69,6 +69,7 @@ function fromPlans(engine: EngineName): Wanted[] {
       objective: "throughput",
       isSimpleTask: false,
       smallestRecovery: 98,
+      allowsPublished: true,
       load: { concurrency: 16 },
       price: { usd: 1, date: "2026-05", source: "test" },
       engine,

@@ -15,7 +15,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const at = (name: string): string => join(folder, name);
 
 const plan = (...args: readonly string[]) => runMain("plan", ...args);
-const H100S = ["--model", "llama-3.3-70b", "--hardware", "h100x2"] as const;
+const ALLOWED = "--allow-published-quantization";
+const H100S = ["--model", "llama-3.3-70b", "--hardware", "h100x2", ALLOWED] as const;
 
 test("the table has the winner's memory, reasons and arguments", async () => {
   const { stdout, stderr, exitCode } = await plan(...H100S);
@@ -30,7 +31,7 @@ test("the table has the winner's memory, reasons and arguments", async () => {
 test("the guide's figures are today's", async () => {
   const guide = readFileSync(join(packageRoot(), "docs/guides/plan.md"), "utf8");
   const best = async (...more: readonly string[]) => {
-    const { configurations } = JSON.parse((await plan("--model", "llama-3.3-70b", ...more, "--json")).stdout);
+    const { configurations } = JSON.parse((await plan("--model", "llama-3.3-70b", ...more, ALLOWED, "--json")).stdout);
     return configurations[0];
   };
   const figures = [
@@ -76,7 +77,8 @@ test("--measure fits the speed model to this machine, and says by how much it wa
   expect(calibration.errorAfter).toBeLessThanOrEqual(calibration.errorBefore);
 }, 120_000);
 
-const FLEET = ["--model", "llama-3.3-70b", "--hardware", "h100x8", "--slo", "ttft=2000ms,tpot=60ms"] as const;
+const HOSTS = ["--model", "llama-3.3-70b", "--hardware", "h100x8", ALLOWED] as const;
+const FLEET = [...HOSTS, "--slo", "ttft=2000ms,tpot=60ms"] as const;
 
 test("a rate beyond one machine is one page, and the files are one host's", async () => {
   const [yaml, html] = [at("host.yaml"), at("host.html")];
@@ -95,7 +97,7 @@ test("a rate beyond one machine is one page, and the files are one host's", asyn
 });
 
 test("a rate that one machine serves too slowly for the targets is a fleet too", async () => {
-  expect((await plan(...FLEET.slice(0, 4), "--rps", "26")).stdout).not.toMatch(/^hosts/m);
+  expect((await plan(...HOSTS, "--rps", "26")).stdout).not.toMatch(/^hosts/m);
   const { stdout, exitCode } = await plan(...FLEET, "--rps", "26");
   expect(exitCode).toBe(0);
   expect(stdout).toMatch(/^hosts +3 /m);
@@ -121,6 +123,50 @@ test("advice has eight techniques, an order and when not to", async () => {
   expect(stdout).toMatch(/speculative decoding +−/);
   expect(stdout).toMatch(/2\. The bottleneck: latency/);
   expect(stdout).toMatch(/When not to\n/);
+});
+
+test("without leave nothing is compressed on published figures alone, and the plan says what leave would give", async () => {
+  const asked = ["--model", "llama-3.3-70b", "--hardware", "h100x2"];
+  const { stdout } = await plan(...asked);
+  expect(stdout).toMatch(/weights: BF16\. nothing is quantised/);
+  expect(stdout.replaceAll(/\s+/g, " ")).toMatch(
+    /--allow-published-quantization would choose FP8 \(W8A8\): [\d,]+ tokens\/s .* against [\d,]+ tokens\/s .*millrace quantize --evals/,
+  );
+  const report = JSON.parse((await plan(...asked, "--json")).stdout);
+  const typesOf = ({ quantization, kv }: { quantization: { id: string }; kv: { id: string } }) => [
+    quantization.id,
+    kv.id,
+  ];
+  expect(new Set(report.configurations.flatMap(typesOf))).toEqual(new Set(["bf16", "16"]));
+  expect(report.configurations[0].quantization).not.toHaveProperty("grade");
+  const [leave] = JSON.parse((await plan(...H100S, "--json")).stdout).configurations;
+  expect(leave.quantization).toMatchObject({ id: "fp8", grade: "published" });
+  const [named] = JSON.parse((await plan(...asked, "--quantization", "awq", "--json")).stdout).configurations;
+  expect(named.quantization).toMatchObject({ id: "awq", grade: "published" });
+});
+
+test("what fits only compressed says how it may be had", async () => {
+  const { stderr } = await plan("--model", "qwen2.5-32b", "--hardware", "a100-40");
+  expect(stderr).toMatch(/plan_does_not_fit.*INT8 \(W8A8\): published figures alone speak for it/);
+  expect(stderr).toMatch(
+    /hint: INT8 \(W8A8\) would fit, on published figures alone: --allow-published-quantization takes it; millrace quantize --evals/,
+  );
+});
+
+test.each([
+  "h100x2-70b",
+  "a100-40-32b",
+  "h100x8-70b",
+  "l40s-moe",
+  "cpu-8b",
+])("the command that preset %s records makes it", async (name) => {
+  const text = readFileSync(join(packageRoot(), "presets", `${name}.yaml`), "utf8");
+  const [, command = ""] = /^# Made by: millrace plan (.*(?:\n# {3}.*)*)/m.exec(text)!;
+  const yaml = at(`${name}.yaml`);
+  const words = command.split(/[\s#]+/);
+  expect(words.includes(ALLOWED)).toBe(text.replaceAll(/\s+(# +)?/g, " ").includes("Grade of evidence: published."));
+  await plan(...words, "--yaml", yaml);
+  expect(parse(readFileSync(yaml, "utf8"))).toEqual(parse(text));
 });
 
 test("JSON has everything, and the arguments are those of the fleet's adapter", async () => {
@@ -311,9 +357,9 @@ describe("wrong inputs: each a clear, coded answer", () => {
     ["a GGUF type on a GPU", [...OK, "--quantization", "q4_k_m"], /invalid_option.*q4_k_m/],
     ["a quality above all", [...OK, "--min-quality", "101"], /invalid_option.*--min-quality/],
     [
-      "a quality that no type of a CPU has",
-      ["--model", "llama-3.1-8b", "--hardware", "cpu-16", "--min-quality", "100"],
-      /invalid_option.*--min-quality/,
+      "a model published in a type that no file has, and no leave to take another",
+      ["--model", "deepseek-v3", "--hardware", "cpu-32"],
+      /invalid_option.*that the rules may choose, got none: GGUF Q8_0: published figures alone speak for it/,
     ],
     ["a price of nothing", [...OK, "--price", "0"], /invalid_option.*--price/],
     ["two prices", [...OK, "--price", "1", "--prices", at("prices.json")], /invalid_option.*got both/],

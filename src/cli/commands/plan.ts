@@ -28,7 +28,7 @@ export function planCommand(): Command {
 }
 
 async function runPlan(flags: PlanCommandFlags): Promise<void> {
-  const [{ requestOf }, { makePlan }] = await Promise.all([
+  const [{ requestOf }, { makePlan, withUnasked }] = await Promise.all([
     import("../plan/plan-request.js"),
     import("../../plan/plan.js"),
   ]);
@@ -39,8 +39,9 @@ async function runPlan(flags: PlanCommandFlags): Promise<void> {
   if ("requestsPerS" in load && !plan.configurations[0]!.meetsSlo) {
     if (await printFleet(request, load.requestsPerS, flags)) return;
   }
+  const told = withUnasked(plan);
   const [{ textOf }, { jsonOf }] = await Promise.all([import("../plan/plan-text.js"), import("../plan/plan-json.js")]);
-  process.stdout.write(`${flags.json === true ? jsonOf(plan, fit) : textOf(plan, fit, flags.top)}\n`);
+  process.stdout.write(`${flags.json === true ? jsonOf(told, fit) : textOf(told, fit, flags.top)}\n`);
   await writeFiles(plan, flags);
   refuseMissed(plan, flags.slo?.name ?? "");
 }

@@ -10,12 +10,12 @@ import { jsonText } from "../output/format.js";
 import { launchOf } from "./launch-command.js";
 
 function configurationJson(configuration: Configuration): object {
-  const { quantization, kv, ...rest } = configuration;
+  const { quantization, kv, grades, ...rest } = configuration;
   const { command, env, files, notices } = launchOf(configuration);
   return {
     ...rest,
-    quantization: { id: quantization.id, label: quantization.label, gate: quantization.gate },
-    kv: { id: kv.id, label: kv.label, evidence: kv.evidence },
+    quantization: { id: quantization.id, label: quantization.label, gate: quantization.gate, grade: grades.weights },
+    kv: { id: kv.id, label: kv.label, evidence: kv.evidence, grade: grades.kv },
     launch: { command, env, ...(files === undefined ? {} : { files }), notices },
   };
 }

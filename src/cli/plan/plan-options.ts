@@ -24,6 +24,8 @@ export interface PlanFlags {
   readonly task: "simple" | "general";
   readonly engine?: PlannedEngine;
   readonly quantization?: QuantizationId;
+  readonly allowPublishedQuantization?: boolean;
+  readonly knownCheckpoints?: boolean;
   readonly maxModelLen?: number;
   readonly minQuality: number;
   readonly price?: number;
@@ -73,6 +75,12 @@ const servedOptions = (): readonly Option[] => [
       QUANTIZATION_IDS.filter((id) => id !== "file"),
     ),
   ),
+  grouped(
+    WHAT,
+    "--allow-published-quantization",
+    "let the rules choose weights, keys and values that published figures alone speak for, unmeasured on this model's file",
+  ),
+  grouped(WHAT, "--known-checkpoints", "choose only weights of which a published checkpoint is known"),
   grouped(WHAT, "--max-model-len <n>", "longest sequence (default: twice the mean request)").argParser(
     integerIn("--max-model-len", 1, MAX_TOKENS),
   ),

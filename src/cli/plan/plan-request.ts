@@ -133,6 +133,8 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
     objective,
     engine,
     quantization,
+    allowsPublished: flags.allowPublishedQuantization,
+    onlyPublished: flags.knownCheckpoints,
     maxModelLen,
     load:
       flags.rps === undefined ? { concurrency: flags.concurrency ?? DEFAULT_CONCURRENCY } : { requestsPerS: flags.rps },

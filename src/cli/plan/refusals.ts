@@ -9,7 +9,7 @@ export function refuseUnfit(plan: Plan): void {
 
 export function unfit({ request, refusals, nearest }: Plan): MillraceError {
   const missing = refusals
-    .map(({ what, because }) => (because.startsWith(what) ? because : `${what} ${because}`))
+    .map(({ what, because }) => (because.startsWith(what) ? because : `${what}: ${because}`))
     .join("; ");
   const message = `expected ${request.model.name} to fit on ${machineLabel(request.machine)}, got ${missing}`;
   return new MillraceError("plan_does_not_fit", message, { hint: nearest.join("; ") });

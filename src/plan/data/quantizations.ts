@@ -20,6 +20,8 @@ export const QUANTIZATION_IDS = [
   "int8",
   "awq",
   "nvfp4",
+  "eetq",
+  "nf4",
   "mxfp4",
   "q8_0",
   "q6_k",
@@ -39,6 +41,8 @@ export interface Quantization {
   readonly arithmetic: Arithmetic;
   /** What unpacking leaves of the arithmetic's speed. */
   readonly computeFactor: number;
+  /** Times as long as its bytes alone take to be read; absent: 1. */
+  readonly readFactor?: number;
   readonly gate: QualityGate;
 }
 
@@ -107,6 +111,27 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     arithmetic: "fp4",
     computeFactor: 1,
     gate: { recovery: undefined, of: [], evidence: "no gate result known here" },
+  },
+  eetq: {
+    id: "eetq",
+    label: "EETQ INT8 (W8A16)",
+    linearBytes: 1,
+    tableBytes: 2,
+    arithmetic: "float16",
+    computeFactor: 0.92,
+    gate: { recovery: undefined, of: [], evidence: "no gate result known here" },
+  },
+  nf4: {
+    id: "nf4",
+    label: "NF4 (bitsandbytes)",
+    // A scale for 64 weights in 8 bits, and one for 256 of these scales in 32.
+    linearBytes: bits(4 + 8 / 64 + 32 / (64 * 256)),
+    tableBytes: 2,
+    arithmetic: "float16",
+    computeFactor: 0.92,
+    // Assumed: as slow as 16 bits, since TGI's documentation calls bitsandbytes slower than FP16.
+    readFactor: 16 / 4.13,
+    gate: { recovery: undefined, of: [], evidence: "no gate result known here, and no faster than 16 bits" },
   },
   mxfp4: {
     id: "mxfp4",
