@@ -1,10 +1,15 @@
 /** The dashboard's figures as the API has them, for its description. A figure is absent where the metrics do not have it. */
 import { z } from "zod";
+import { BINDING_NAMES } from "./binding.js";
 import { eventSchema } from "./event-log.js";
 import { WINDOW_NAMES } from "./history.js";
 
 const figure = z.number().optional();
 const quantiles = z.object({ p50: figure, p95: figure, p99: figure });
+
+const targets = z
+  .object({ ttft_ms: figure, tpot_ms: figure })
+  .describe("what the operator wants of 95 requests in 100");
 
 export const loadSchema = z.object({
   at_ms: z.number().describe("Unix milliseconds"),
@@ -29,6 +34,15 @@ export const loadSchema = z.object({
   ttft: quantiles.describe("milliseconds, as are tpot and queue"),
   tpot: quantiles,
   queue: quantiles,
+  binding: z
+    .object({
+      name: z.enum(BINDING_NAMES),
+      evidence: z.string().describe("the metric that says so, in words"),
+      advice: z.string().describe("the change that would help"),
+    })
+    .optional()
+    .describe("of a live figure that is not a tenant's: what binds now"),
+  targets: targets.optional().describe("of a live figure"),
   events: z.array(eventSchema).optional().describe("of a live figure: what happened since the one before"),
 });
 
@@ -49,6 +63,7 @@ export const partsAnswer = z.object({
 export const historyAnswer = z.object({
   window: z.enum(WINDOW_NAMES),
   every_ms: z.number(),
-  loads: z.array(loadSchema.omit({ events: true })),
+  targets,
+  loads: z.array(loadSchema.omit({ seats: true, binding: true, targets: true, events: true })),
   events: z.array(eventSchema).describe("the newest 100 of the window, the oldest first"),
 });
