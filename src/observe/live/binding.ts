@@ -23,7 +23,7 @@ const ADVICE: Readonly<Record<BindingName, string>> = {
   prefill:
     "Put what prompts share first, so that the prefix cache finds it, or make steps larger (max-num-batched-tokens).",
   decode: "Answers are read from memory token by token: quantised weights and drafts make them faster.",
-  steps: "This engine does not tell what its steps do: see its own metrics.",
+  steps: "What the steps do is not known, or not yet: the engine's own metrics may tell.",
   nothing: "",
 };
 

@@ -77,6 +77,15 @@ test("steps, caches, drafts, memory and seats have their figures, where the engi
   expect(new Set([seats, memoryBytes, promptShare, hostShare, evictedPerS, draftedPerS])).toEqual(new Set([undefined]));
 });
 
+test("shares are those since the reading before where the earlier one does not have them", () => {
+  const at = (text: string, atMs: number) => readingOf(parseMetrics(text), atMs);
+  const steps = (step: number, prompt: number) =>
+    `millrace:engine_step_seconds_total ${step}\nmillrace:engine_prompt_seconds_total ${prompt}\n`;
+  const [before, now] = [at(steps(1, 0.5), 9000), at(steps(3, 1), 10_000)];
+  for (const long of [at("", 0), at(steps(100, 50), 0)]) expect(loadBetween(before, now, long).promptShare).toBe(0.25);
+  expect(loadBetween(before, now, at(steps(0, 0), 0)).promptShare).toBeCloseTo(1 / 3, 9);
+});
+
 test("a fleet has the seats and the memory of all instances, where each says how many it has", () => {
   const line = (name: string, id: string, value: number) => `${name}{model="m",instance="${id}"} ${value}\n`;
   const text =

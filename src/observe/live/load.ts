@@ -219,10 +219,13 @@ export function loadBetween(before: Reading, now: Reading, long: Reading = befor
     const more = grown(before, key);
     return more === undefined ? undefined : (1000 * more) / (now.atMs - before.atMs);
   };
-  const share = (part: keyof Counters, whole: keyof Counters): number | undefined => {
-    const [a, b] = [grown(long, part), grown(long, whole)];
+  const shareSince = (from: Reading, part: keyof Counters, whole: keyof Counters): number | undefined => {
+    const [a, b] = [grown(from, part), grown(from, whole)];
     return a === undefined || b === undefined || b === 0 ? undefined : a / b;
   };
+  // An instance that came, or came again, after the earlier reading has figures since the later one.
+  const share = (part: keyof Counters, whole: keyof Counters): number | undefined =>
+    shareSince(long, part, whole) ?? shareSince(before, part, whole);
   const hourly = (key: keyof Counters): number | undefined => {
     const perS = rate(key);
     return perS === undefined ? undefined : 3600 * perS;
