@@ -210,28 +210,39 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
     while (!isOver) await chat(key, 400);
   };
   const load = Promise.all([client(), client(), client()]);
-  const binding = page.getByRole("region", { name: "What binds now" });
-  await binding.getByText(/of the steps' time/).waitFor();
-  await vi.waitFor(async () => expect(await page.locator(".tile dd").first().innerText()).toMatch(/^[1-9]/), {
-    timeout: 30_000,
-    interval: 200,
-  });
-  for (const name of ["Step time for prompts", "Step time for answers", "Steps outside the kernels", "Memory"]) {
-    await vi.waitFor(async () => expect(await tile(name).innerText({ timeout: 1000 })).toMatch(/^[\d.,]*[1-9]/), {
+  try {
+    const binding = page.getByRole("region", { name: "What binds now" });
+    await binding.getByText(/of the steps' time/).waitFor();
+    await vi.waitFor(async () => expect(await page.locator(".tile dd").first().innerText()).toMatch(/^[1-9]/), {
       timeout: 30_000,
       interval: 200,
     });
+    for (const name of [
+      "Step time for prompts",
+      "Step time for answers",
+      "Steps outside the kernels",
+      "Resident memory",
+    ]) {
+      await vi.waitFor(async () => expect(await tile(name).innerText({ timeout: 1000 })).toMatch(/^[\d.,]*[1-9]/), {
+        timeout: 30_000,
+        interval: 200,
+      });
+    }
+    await page.locator(".tile.missed", { hasText: "TTFT p95" }).getByText("ms, above 0.001").waitFor();
+    expect(await tile("TPOT p95").innerText()).toContain("ms, target 100,000");
+    expect(await page.locator(".tile.missed", { hasText: "TPOT" }).count()).toBe(0);
+    for (const title of ["Step time", "Resident memory", "Tokens won", "KV memory given back"])
+      await page
+        .locator("figure", { has: page.getByText(title, { exact: true }) })
+        .locator("canvas")
+        .waitFor();
+    await page.locator("figure", { hasText: "TTFT" }).getByText("target of p95").waitFor();
+    // The server keeps the load every ten seconds.
+    await vi.waitFor(async () => expect(await mostKept()).toBeGreaterThan(10), { timeout: 30_000, interval: 500 });
+  } finally {
+    isOver = true;
+    await load;
   }
-  await page.locator(".tile.missed", { hasText: "TTFT p95" }).getByText("ms, above 0.001").waitFor();
-  expect(await tile("TPOT p95").innerText()).toContain("ms, target 100,000");
-  expect(await page.locator(".tile.missed", { hasText: "TPOT" }).count()).toBe(0);
-  for (const title of ["Step time", "Memory", "Tokens won", "KV memory given back"])
-    await page.locator("figure", { has: page.getByText(title, { exact: true }) }).locator("canvas").waitFor();
-  await page.locator("figure", { hasText: "TTFT" }).getByText("target of p95").waitFor();
-  // The server keeps the load every ten seconds.
-  await vi.waitFor(async () => expect(await mostKept()).toBeGreaterThan(10), { timeout: 30_000, interval: 500 });
-  isOver = true;
-  await load;
   await page.goto(`${fleet.url}/#/models`);
   await useAdminKey(page);
   await page.locator(".state.ready").waitFor();

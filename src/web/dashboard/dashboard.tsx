@@ -110,7 +110,7 @@ function Tiles({ load }: { readonly load: Load }) {
       <RareTile name="Step time for answers" value={percent(answerShare(load))} unit="%" />
       <Tile name="Steps outside the kernels" value={percent(load.hostShare)} unit="%" />
       <RareTile name="Pre-emptions" value={load.preemptionsPerS} unit="/s" />
-      <RareTile name="Memory" value={mebibytes(load.memoryBytes)} unit="MiB" />
+      <RareTile name="Resident memory" value={mebibytes(load.memoryBytes)} unit="MiB" />
     </dl>
   );
 }
@@ -201,7 +201,7 @@ const CHARTS: readonly ChartOf[] = [
       ["answers' tokens from drafts", (load) => percent(draftedShare(load))],
     ],
   },
-  { title: "Memory", unit: "MiB", lines: [["resident", (load) => mebibytes(load.memoryBytes)]] },
+  { title: "Resident memory", unit: "MiB", lines: [["processes", (load) => mebibytes(load.memoryBytes)]] },
   {
     title: "Ended and refused requests",
     unit: "/s",
